@@ -1,0 +1,161 @@
+"""What can only be seen over all files: URLs that stand in several, alternates that don't link back.
+
+URLs are compared by `hashes.hash64`. Two different URLs of a set share a hash with a probability of about
+n² / 2⁶⁵: one in four thousand sets of 100 million. Where an example can be read again it is the proof.
+
+A *view* is a file whose URLs all stand in other files as well that are no views (recent, news): meant so,
+and left out of the search for duplicates.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from sitemap_etl.check.alternates import Links
+from sitemap_etl.check.report import Finding, shown
+from sitemap_etl.check.spill import Spill
+
+_URL: Final = np.dtype([("hash", "<u8"), ("file", "<u4"), ("at", "<u4")])
+_LINK: Final = np.dtype([("source", "<u8"), ("target", "<u8"), ("file", "<u4"), ("at", "<u4")])
+_VIEW_NAME: Final = re.compile(r"recent|latest|news|update", re.IGNORECASE)
+"""Names that say so where two files hold the very same URLs, and one of them must be the view."""
+
+Text = Callable[[int, int], "tuple[int, str] | None"]
+"""(file, byte offset) → (line, text there), by reading the file again; None where that can't be done."""
+
+
+@dataclass
+class Across:
+    """All URLs and alternates of the files read so far. `folder` takes what doesn't fit into memory."""
+
+    folder: Path
+    files: list[str] = field(default_factory=list)
+    views: set[int] = field(default_factory=set)
+    _distinct: list[int] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._urls = Spill(_URL, self.folder, "urls")
+        self._links = Spill(_LINK, self.folder, "links")
+
+    def add(self, file: str, hashes: np.ndarray, at: np.ndarray, links: Links | None, *, view: bool) -> int:
+        """Take a file's URLs (`hashes`, one a row, and their byte offsets); its number."""
+        number = len(self.files)
+        self.files.append(file)
+        distinct, first = np.unique(hashes, return_index=True)
+        self._distinct.append(len(distinct))
+        if view:
+            self.views.add(number)
+        rows = np.empty(len(distinct), _URL)
+        rows["hash"], rows["file"], rows["at"] = distinct, number, at[first]
+        self._urls.add(rows, rows["hash"])
+        if links is not None and len(links.at):
+            edges = np.empty(len(links.at), _LINK)
+            edges["source"], edges["target"] = links.source, links.target
+            edges["file"], edges["at"] = number, links.at
+            self._links.add(edges, edges["source"] + edges["target"])
+        return number
+
+    def findings(self, text: Text) -> list[Finding]:
+        """Duplicates across files and alternates without return, one finding a file; sets `views`."""
+        if len(self.files) > 1:
+            self._find_views()
+        return [*(self._duplicates(text) if len(self.files) > 1 else ()), *self._returns(text)]
+
+    def _find_views(self) -> None:
+        """A file is a view where each of its URLs stands in a file that is none."""
+        shared = self._shared(np.array([n in self.views for n in range(len(self.files))], bool))
+        inside = {n for n in range(len(self.files)) if shared[n] == self._distinct[n] > 0 and n not in self.views}
+        if not inside:
+            return
+        apart = np.array([n in self.views or n in inside for n in range(len(self.files))], bool)
+        covered = self._shared(apart)
+        sure = {n for n in inside if covered[n] == self._distinct[n]}
+        named = {n for n in inside - sure if _VIEW_NAME.search(self.files[n].rpartition("/")[2])}
+        self.views |= sure | (named if len(named) < len(inside - sure) else set())
+
+    def _shared(self, apart: np.ndarray) -> np.ndarray:
+        """For each file how many of its URLs stand in another file that is not set `apart`."""
+        counts = np.zeros(len(self.files), np.int64)
+        for rows in self._urls.buckets():
+            by_hash = rows[np.argsort(rows["hash"], kind="stable")]
+            if not len(by_hash):
+                continue
+            group = np.cumsum(np.append([0], by_hash["hash"][1:] != by_hash["hash"][:-1]))
+            keep = ~apart[by_hash["file"]]
+            in_group = np.bincount(group, weights=keep)[group].astype(np.int64)
+            counts += np.bincount(by_hash["file"][in_group - keep > 0], minlength=len(counts))
+        return counts
+
+    def _duplicates(self, text: Text) -> list[Finding]:
+        """One finding for each file that repeats URLs of earlier files."""
+        counts = np.zeros(len(self.files), np.int64)
+        first: dict[int, tuple[int, int, int]] = {}
+        views = np.array([n in self.views for n in range(len(self.files))], bool)
+        for rows in self._urls.buckets():
+            kept = rows[~views[rows["file"]]]
+            kept = kept[np.lexsort((kept["file"], kept["hash"]))]
+            if not len(kept):
+                continue
+            again = np.append([False], kept["hash"][1:] == kept["hash"][:-1])
+            hits = np.flatnonzero(again)
+            counts += np.bincount(kept["file"][hits], minlength=len(counts))
+            files, place = np.unique(kept["file"][hits], return_index=True)
+            for file, hit in zip(files.tolist(), hits[place].tolist(), strict=True):
+                known = first.get(file)
+                if known is None or int(kept["at"][hit]) < known[0]:
+                    first[file] = (int(kept["at"][hit]), int(kept["file"][hit - 1]), int(kept["at"][hit - 1]))
+        found = []
+        for file, (at, other, _) in sorted(first.items()):
+            line, example = text(file, at) or (None, "")
+            found.append(
+                Finding(
+                    "duplicate-across",
+                    self.files[file],
+                    line,
+                    None,
+                    shown(example),
+                    int(counts[file]),
+                    f"also in {self.files[other]}",
+                )
+            )
+        return found
+
+    def _returns(self, text: Text) -> list[Finding]:
+        """One finding for each file that has links which aren't returned, or lead to unlisted pages."""
+        lacking = Spill(_LINK, self.folder, "lacking")
+        for rows in self._links.buckets():
+            if not len(rows):
+                continue
+            low, high = np.minimum(rows["source"], rows["target"]), np.maximum(rows["source"], rows["target"])
+            order = np.lexsort((high, low))
+            low, high, by_pair = low[order], high[order], rows[order]
+            group = np.cumsum(np.append([0], (low[1:] != low[:-1]) | (high[1:] != high[:-1])))
+            up = by_pair["source"] == low
+            both = (np.bincount(group, up) > 0) & (np.bincount(group, ~up) > 0)
+            one_way = by_pair[~both[group]]
+            lacking.add(one_way, one_way["target"])
+        if not lacking.rows:
+            return []
+        counts: dict[str, np.ndarray] = {
+            code: np.zeros(len(self.files), np.int64) for code in ("hreflang-no-return", "hreflang-unlisted")
+        }
+        first: dict[tuple[str, int], int] = {}
+        for rows, listed in zip(lacking.buckets(), self._urls.buckets(), strict=True):
+            is_listed = np.isin(rows["target"], listed["hash"])
+            for code, chosen in (("hreflang-no-return", rows[is_listed]), ("hreflang-unlisted", rows[~is_listed])):
+                counts[code] += np.bincount(chosen["file"], minlength=len(self.files))
+                order = np.lexsort((chosen["at"], chosen["file"]))
+                files, place = np.unique(chosen["file"][order], return_index=True)
+                for file, at in zip(files.tolist(), chosen["at"][order][place].tolist(), strict=True):
+                    first[code, file] = min(first.get((code, file), at), at)
+        found = []
+        for (code, file), at in sorted(first.items()):
+            line, example = text(file, at) or (None, "")
+            found.append(Finding(code, self.files[file], line, None, shown(example), int(counts[code][file])))
+        return found

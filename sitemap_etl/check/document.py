@@ -1,0 +1,233 @@
+"""From the bytes of a file to a document that can be scanned: encoding, prolog, well-formedness.
+
+Nothing is expanded and nothing fetched: a document that declares entities is not read any further. What is
+mended on the way (a byte order mark, the XML declaration) is overwritten by blanks, so that places stay true.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from lxml import etree
+
+from sitemap_etl.check.report import Faults, Lines
+from sitemap_etl.check.scan import flat
+from sitemap_etl.limits import NS_IMAGE, NS_NEWS, NS_VIDEO, NS_XHTML
+
+Kind = Literal["urlset", "index", "rss", "atom", "rdf", "html", "text", "robots", "xml", "binary", "empty"]
+
+_PROLOG: Final = re.compile(rb"(?:\s|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
+_DOCTYPE: Final = re.compile(rb"<!DOCTYPE[^\[>]*(\[.*?\]\s*)?>", re.DOTALL | re.IGNORECASE)
+_ROOT: Final = re.compile(rb"<(?:([^\s/>:<]+):)?([A-Za-z_][^\s/>:<]*)")
+_DECLARATION: Final = re.compile(rb"\s*(<\?xml\s.*?\?>)", re.DOTALL)
+_ENCODING: Final = re.compile(rb"encoding\s*=\s*[\"']([A-Za-z0-9._-]+)[\"']")
+_ROBOTS: Final = re.compile(rb"^[ \t]*(?:user-agent|disallow|allow|sitemap)[ \t]*:", re.IGNORECASE | re.MULTILINE)
+_KINDS: Final[dict[bytes, Kind]] = {
+    b"urlset": "urlset",
+    b"sitemapindex": "index",
+    b"rss": "rss",
+    b"feed": "atom",
+    b"RDF": "rdf",
+    b"html": "html",
+}
+_BOMS: Final = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_HOIST: Final = {"image": NS_IMAGE, "video": NS_VIDEO, "news": NS_NEWS, "xhtml": NS_XHTML}
+_FEED_BYTES: Final = 1 << 18
+"""Bytes handed to the parser at a time."""
+
+
+@dataclass
+class Document:
+    """A file that can be looked into. `data` is UTF-8; `prefix` that of the root element, with its colon."""
+
+    kind: Kind
+    data: bytes
+    prefix: bytes = b""
+
+
+def kind_of(data: bytes, name: str) -> Kind:
+    """What the bytes seem to be, from their beginning and the file's name."""
+    text = _plain(data)
+    if text.startswith(b"<"):
+        return _xml_kind(text)
+    if name.rpartition("/")[2].lower() == "robots.txt":
+        return "robots"
+    if not text:
+        return "empty"
+    if b"\0" in text:
+        return "binary"
+    return "robots" if _ROBOTS.search(text) and not text.startswith(b"http") else "text"
+
+
+def _plain(data: bytes) -> bytes:
+    """The beginning in UTF-8, without byte order mark and blanks before it."""
+    for mark, codec in _BOMS:
+        if data.startswith(mark):
+            data = data[len(mark) :] if codec == "utf-8" else data.decode(codec, "replace").encode()
+            break
+    return data[:65536].lstrip()
+
+
+def _xml_kind(text: bytes) -> Kind:
+    """What the root element, or a document type of HTML, says."""
+    begin = _PROLOG.match(text)
+    rest = text[begin.end() if begin else 0 :]
+    if re.match(rb"<!DOCTYPE\s+html", rest, re.IGNORECASE):
+        return "html"
+    if doctype := _DOCTYPE.match(rest):
+        rest = rest[doctype.end() :]
+    root = _ROOT.search(rest)
+    if root is None:
+        return "xml"
+    return _KINDS.get(root[2], "html" if root[2].lower() == b"html" else "xml")
+
+
+def opened(data: bytes, name: str, faults: Faults, *, whole: bool) -> Document | None:
+    """The document, or None where it can't be looked into; `faults` says why.
+
+    `whole`: False where the data is known to be cut off, which is then no fault of the XML.
+    """
+    kind = kind_of(data, name)
+    if kind == "html":
+        faults.add("html-page", line=1, example=_head(data))
+        return None
+    if kind in {"binary", "xml"}:
+        faults.add("not-a-sitemap", line=1, example=_head(data))
+        return None
+    if kind == "empty":
+        faults.add("sitemap-empty", detail="the file is empty")
+        return None
+    data = _utf8(data, faults, xml=kind not in {"text", "robots"})
+    faults.lines = Lines(data)
+    if kind in {"text", "robots"}:
+        return Document(kind, data)
+    return _xml(kind, data, faults, whole=whole)
+
+
+def _xml(kind: Kind, data: bytes, faults: Faults, *, whole: bool) -> Document | None:
+    begin = _PROLOG.match(data)
+    start = begin.end() if begin else 0
+    if data.startswith(b"<!DOCTYPE", start):
+        doctype = _DOCTYPE.match(data, start)
+        stop = doctype.end() if doctype else len(data)
+        if b"<!ENTITY" in data[start:stop]:
+            faults.add("xml-entities", at=data.index(b"<!ENTITY", start), example=_head(data[start:stop]))
+            return None
+        faults.add("xml-doctype", at=start, example=_head(data[start:stop]))
+        if doctype and doctype[1]:
+            data = data[:start] + re.sub(rb"[^\n]", b" ", data[start:stop]) + data[stop:]
+        start = stop
+    root = _ROOT.search(data, start)
+    if root is None:
+        faults.add("not-a-sitemap", line=1, example=_head(data))
+        return None
+    prefix = root[1] + b":" if root[1] else b""
+    problem = _parse(data)
+    if problem is not None:
+        message, line, column = problem
+        assert faults.lines is not None
+        at = faults.lines.offset(line, column)
+        if whole:
+            faults.add("xml-malformed", at=at, example=_around(data, at), detail=message)
+        data = _salvaged(data[:at], kind, prefix, root[2])
+        if _parse(data) is not None:
+            return None
+    flattened = flat(data, _HOIST)
+    if flattened is not data:
+        faults.lines = Lines(flattened)
+    return Document(kind, flattened, prefix)
+
+
+class _Nothing:
+    """A parser's target that wants to hear of nothing: the document is only checked, no tree is built."""
+
+    def close(self) -> None:
+        """Called at the end."""
+
+
+def _parse(data: bytes) -> tuple[str, int, int] | None:
+    """What is wrong with the XML: message, line, column; None where it is well-formed."""
+    parser = etree.XMLParser(
+        target=_Nothing(), resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False
+    )
+    try:
+        for begin in range(0, len(data), _FEED_BYTES):
+            parser.feed(data[begin : begin + _FEED_BYTES])
+        parser.close()
+    except etree.XMLSyntaxError as error:
+        line, column = error.position
+        return (error.msg or "not well-formed").partition(", line ")[0], line or 1, column or 1
+    return None
+
+
+def _salvaged(data: bytes, kind: Kind, prefix: bytes, root: bytes) -> bytes:
+    """What is complete of a document that breaks off."""
+    entry = {"urlset": b"url", "index": b"sitemap", "rss": b"item", "atom": b"entry"}.get(kind, b"")
+    close = b"</" + prefix + entry + b">"
+    last = data.rfind(close)
+    if last < 0:
+        return b""
+    ending = b"</channel></rss>" if kind == "rss" else b"</" + prefix + root + b">"
+    return data[: last + len(close)] + ending
+
+
+def _utf8(data: bytes, faults: Faults, *, xml: bool) -> bytes:
+    """The data in UTF-8; without byte order mark, and without XML declaration where `xml`."""
+    for mark, codec in _BOMS:
+        if data.startswith(mark):
+            if codec == "utf-8":
+                faults.add("bom", line=1)
+                data = (b"   " if xml else b"") + data[3:]
+            else:
+                faults.add("not-utf8", line=1, detail=f"it is {codec.upper()}")
+                data = data.decode(codec, "replace").encode()
+            break
+    else:
+        if xml and data[:1].isspace():
+            faults.add("leading-space", line=1, example=_head(data))
+    if xml and (declaration := _DECLARATION.match(data)):
+        encoding = _ENCODING.search(declaration[1])
+        named = encoding[1].decode() if encoding else "utf-8"
+        data = _declared(data, named, faults)
+        begin, stop = declaration.span(1)
+        if data[begin:stop] == declaration[1]:
+            data = data[:begin] + re.sub(rb"[^\n]", b" ", declaration[1]) + data[stop:]
+    try:
+        data.isascii() or data.decode()
+    except UnicodeDecodeError as error:
+        line, column = Lines(data).place(error.start)
+        bad = data[error.start : error.start + 4].hex(" ")
+        faults.add("not-utf8", line=line, example=_around(data, error.start), detail=f"bytes {bad} in column {column}")
+        data = data.decode(errors="replace").encode()
+    return data
+
+
+def _declared(data: bytes, named: str, faults: Faults) -> bytes:
+    """The data in UTF-8 where its declaration names another encoding."""
+    if named.lower() in {"utf-8", "utf8", "us-ascii"} or any(f.code == "not-utf8" for f in faults.findings()):
+        return data
+    faults.add("not-utf8", line=1, detail=f"it declares {named}")
+    try:
+        return data.decode(named).encode()
+    except (LookupError, ValueError):
+        return data
+
+
+def _head(data: bytes) -> str:
+    return data.lstrip()[:80].decode(errors="replace")
+
+
+def _around(data: bytes, at: int) -> str:
+    """The text of the line that leads to a place, and a little after it."""
+    begin = max(data.rfind(b"\n", 0, at) + 1, at - 80)
+    stop = data.find(b"\n", at, at + 40)
+    return data[begin : stop if stop >= 0 else at + 40].decode(errors="replace").strip()

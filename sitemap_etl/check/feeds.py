@@ -1,0 +1,123 @@
+"""What can be wrong with RSS 2.0 and Atom 1.0 feeds that serve as sitemaps."""
+
+from __future__ import annotations
+
+import re
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from lxml import etree
+
+from sitemap_etl.check.dates import parsed
+from sitemap_etl.check.document import Kind
+from sitemap_etl.check.report import Faults
+
+_ATOM: Final = "{http://www.w3.org/2005/Atom}"
+_ATOM_03: Final = "{http://purl.org/atom/ns#}"
+_RFC3339: Final = re.compile(r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
+
+
+def check_feed(data: bytes, kind: Kind, faults: Faults) -> tuple[pa.Array, np.ndarray]:
+    """The links of a feed's items and their places (byte offsets of their lines); faults are reported."""
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+    root = etree.fromstring(data, parser)
+    if kind == "atom" and root.tag.startswith(_ATOM):
+        found = _atom(root, faults)
+    elif kind == "rss":
+        found = _rss(root, faults)
+    else:
+        if root.tag.startswith(_ATOM_03):
+            faults.add("feed-obsolete", line=_line(root), example=root.tag)
+        else:
+            faults.add("feed-version", line=_line(root), example=root.tag)
+        found = []
+    assert faults.lines is not None
+    at = np.array([faults.lines.offset(line, 1) for _, line in found], np.int64)
+    return pa.array([text for text, _ in found], pa.string()), at
+
+
+def _text(element: etree._Element, name: str) -> str | None:
+    """The text of a child, None where there is none or nothing in it."""
+    child = element.find(name)
+    if child is None:
+        return None
+    text = "".join(str(part) for part in child.itertext()).strip()
+    return text or None
+
+
+def _line(element: etree._Element) -> int:
+    line: Any = element.sourceline  # the stubs have it as a property without a type
+    return int(line or 1)
+
+
+def _rss(root: etree._Element, faults: Faults) -> list[tuple[str, int]]:
+    version = root.get("version")
+    if version != "2.0":
+        faults.add("feed-version", line=_line(root), example=f'<rss version="{version or ""}">')
+    channel = root.find("channel")
+    if channel is None:
+        faults.add("feed-incomplete", line=_line(root), detail="no channel")
+        return []
+    for name in ("title", "link", "description"):
+        if _text(channel, name) is None:
+            faults.add("feed-incomplete", line=_line(channel), detail=f"the channel has no {name}")
+    found = []
+    for item in channel.iterfind("item"):
+        link = _text(item, "link")
+        if link is None:
+            faults.add("feed-no-link", line=_line(item), example=_text(item, "title") or "")
+        else:
+            found.append((link, _line(item)))
+        if _text(item, "title") is None and _text(item, "description") is None:
+            faults.add("feed-incomplete", line=_line(item), detail="an item has neither title nor description")
+        date = _text(item, "pubDate")
+        if date is None:
+            faults.add("feed-no-date", line=_line(item), example=link or "")
+        elif not _is_rfc822(date):
+            faults.add("feed-date", line=_line(item), example=date)
+    return found
+
+
+def _atom(root: etree._Element, faults: Faults) -> list[tuple[str, int]]:
+    _required(root, "the feed", faults)
+    found = []
+    for entry in root.iterfind(_ATOM + "entry"):
+        _required(entry, "an entry", faults)
+        links = [link for link in entry.iterfind(_ATOM + "link") if link.get("rel", "alternate") == "alternate"]
+        href = links[0].get("href") if links else None
+        if not href:
+            faults.add("feed-no-link", line=_line(entry), example=_text(entry, _ATOM + "title") or "")
+        else:
+            found.append((str(href), _line(entry)))
+        if _text(entry, _ATOM + "updated") is None:
+            faults.add("feed-no-date", line=_line(entry), example=str(href or ""))
+        for name in ("updated", "published"):
+            date = _text(entry, _ATOM + name)
+            if date is not None and not _is_rfc3339(date):
+                faults.add("feed-date", line=_line(entry), example=date)
+    return found
+
+
+def _required(element: etree._Element, what: str, faults: Faults) -> None:
+    for name in ("id", "title", "updated"):
+        if name == "updated" and what == "an entry":
+            continue  # counted as feed-no-date
+        if _text(element, _ATOM + name) is None:
+            faults.add("feed-incomplete", line=_line(element), detail=f"{what} has no {name}")
+
+
+def _is_rfc822(text: str) -> bool:
+    try:
+        return parsedate_to_datetime(text) is not None
+    except (ValueError, TypeError):
+        return False
+
+
+def _is_rfc3339(text: str) -> bool:
+    match = _RFC3339.fullmatch(text)
+    if match is None:
+        return False
+    plain = f"{match[1]}T{match[2]}{match[4].upper()}"
+    return bool(parsed(pa.array([plain])).read[0])

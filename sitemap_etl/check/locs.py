@@ -1,0 +1,235 @@
+"""What can be wrong with URLs, looked for in whole columns."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sitemap_etl.check.report import Faults
+from sitemap_etl.limits import LOC_LENGTH
+from sitemap_etl.urls import canonical_urls, origin
+from sitemap_etl.urls.parameters import names
+
+_ORIGIN: Final = r"^(?P<origin>[A-Za-z][A-Za-z0-9+.\-]*://[^/?#\\]*)"
+_ALLOWED: Final = r"[^A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%\x80-\x{10FFFF}]"
+"""What neither RFC 3986 nor, for the characters beyond ASCII, RFC 3987 allows in a URL."""
+_STRAY_PERCENT: Final = r"%([^0-9A-Fa-f]|[0-9A-Fa-f][^0-9A-Fa-f]|.?$)"
+_USER: Final = r"^[A-Za-z][A-Za-z0-9+.\-]*://[^/?#]*@"
+_PATH_SESSION: Final = r"(?i);jsessionid=|/\((?:[afx]\([a-z0-9_-]*\))*s\([a-z0-5]{24}\)"
+
+
+@dataclass
+class Away:
+    """URLs of a file outside of where it may speak for: judged once it is known what robots.txt names.
+
+    `origin` is theirs; `at`, `line` and `example` are of the first.
+    """
+
+    code: str
+    origin: str
+    count: int
+    at: int
+    example: str
+    line: int | None = None
+
+
+@dataclass
+class Place:
+    """Where a file lies, and what was found of URLs away from there. `address` is None where it is not known."""
+
+    address: str | None = None
+    away: list[Away] = field(default_factory=list)
+    origins: dict[str, int] = field(default_factory=dict)
+
+
+def check_locs(locs: Any, offsets: np.ndarray, faults: Faults, place: Place, *, scope: bool = True) -> None:
+    """Report what is wrong with the URLs; `locs` as they stand (a string array), `offsets` their places.
+
+    `place` is filled in. `scope`: whether they must be below the file's folder (feeds need not).
+    """
+    if not len(locs):
+        return
+    trimmed = pc.utf8_trim_whitespace(locs)
+    faults.rows("loc-space", pc.not_equal(trimmed, locs), locs, offsets)
+    missing = pc.equal(trimmed, "")
+    faults.rows("loc-missing", missing, locs, offsets, detail="an empty loc")
+    _length(trimmed, offsets, faults)
+    well = _origins(trimmed, missing, offsets, faults, place)
+    if scope and place.address is not None:
+        _scope(trimmed, offsets, place)
+    well = _characters(trimmed, _bytes(trimmed), well, offsets, faults)
+    _parameters(trimmed, offsets, faults)
+    _canonical(trimmed, well, offsets, faults)
+
+
+def _length(locs: Any, offsets: np.ndarray, faults: Faults) -> None:
+    long = pc.greater(pc.binary_length(locs), LOC_LENGTH)
+    if pc.any(long).as_py():
+        faults.rows("loc-length", pc.greater(pc.utf8_length(locs), LOC_LENGTH), locs, offsets)
+
+
+def _origins(locs: Any, missing: Any, offsets: np.ndarray, faults: Faults, place: Place) -> np.ndarray:
+    """Report URLs by their origin; the rows whose origin is fine (boolean)."""
+    home = _home(locs, place)
+    at_home: np.ndarray = pc.starts_with(locs, home + "/").to_numpy(zero_copy_only=False)
+    well = at_home.copy()
+    if n := int(at_home.sum()):
+        place.origins[home] = n
+    rest = np.flatnonzero(~at_home & ~missing.to_numpy(zero_copy_only=False))
+    if not len(rest):
+        return well
+    others = locs.take(pa.array(rest))
+    found = pc.extract_regex(others, _ORIGIN)
+    encoded = pc.struct_field(found, "origin").dictionary_encode()
+    written = encoded.dictionary.to_pylist()
+    codes = encoded.indices.fill_null(len(written)).to_numpy(zero_copy_only=False)
+    for code, text in enumerate([*written, None]):
+        rows = rest[codes == code]
+        if not len(rows):
+            continue
+        fault, where = _judged(text, locs[int(rows[0])].as_py(), home, known=place.address is not None)
+        if where:
+            place.origins[where] = place.origins.get(where, 0) + len(rows)
+        first = locs[int(rows[0])].as_py()
+        if fault is None:
+            well[rows] = True
+        elif fault == "foreign-host":
+            well[rows] = True
+            place.away.append(Away(fault, where, len(rows), int(offsets[rows[0]]), first))
+        else:
+            well[rows] = fault in {"foreign-scheme", "mixed-hosts"}
+            detail = f"{where}, where the most are on {home}" if fault in {"foreign-scheme", "mixed-hosts"} else ""
+            faults.add(fault, at=int(offsets[rows[0]]), example=first, count=len(rows), detail=detail)
+    return well
+
+
+def _home(locs: Any, place: Place) -> str:
+    """The origin that the URLs should have: the file's own, or that of the most."""
+    if place.address is not None:
+        return origin(place.address)
+    sample = locs if len(locs) <= 1000 else locs.take(pa.array(np.linspace(0, len(locs) - 1, 1000).astype(np.int64)))
+    found = pc.struct_field(pc.extract_regex(sample, _ORIGIN), "origin").drop_null()
+    counts = sorted(pc.value_counts(found).to_pylist(), key=lambda c: (-c["counts"], c["values"]))
+    for count in counts:
+        if where := _origin(count["values"]):
+            return where
+    return "https://."
+
+
+def _judged(text: str | None, whole: str, home: str, *, known: bool) -> tuple[str | None, str]:
+    """The fault of URLs whose scheme and authority are `text`, and their canonical origin where there is one."""
+    scheme, colon, _ = (text or whole).partition(":")
+    where = _origin(text) if text is not None else ""
+    fault: str | None
+    if colon and scheme.isalnum() and scheme[0].isalpha() and scheme.lower() not in {"http", "https"}:
+        fault = "loc-scheme"
+    elif text is None:
+        fault = "loc-relative"
+    elif "@" in text:
+        fault = "loc-user"
+    elif not where:
+        fault = "loc-invalid"
+    elif where == home:
+        fault = None
+    elif where.partition("://")[2] == home.partition("://")[2]:
+        fault = "foreign-scheme"
+    else:
+        fault = "foreign-host" if known else "mixed-hosts"
+    return fault, where
+
+
+@cache
+def _origin(text: str) -> str:
+    try:
+        return origin(text)
+    except ValueError:
+        return ""
+
+
+def _scope(locs: Any, offsets: np.ndarray, place: Place) -> None:
+    """Set aside the URLs of the file's origin that are not below its folder."""
+    assert place.address is not None
+    home = origin(place.address)
+    path = "/" + place.address.partition("://")[2].partition("/")[2]
+    folder = home + path.partition("?")[0].rpartition("/")[0] + "/"
+    if folder == home + "/":
+        return
+    outside = pc.and_not(pc.starts_with(locs, home + "/"), pc.starts_with(locs, folder)).to_numpy(zero_copy_only=False)
+    rows = np.flatnonzero(outside)
+    if len(rows):
+        first = int(rows[0])
+        place.away.append(Away("out-of-scope", home, len(rows), int(offsets[first]), locs[first].as_py()))
+
+
+def _characters(locs: Any, text: bytes, well: np.ndarray, offsets: np.ndarray, faults: Faults) -> np.ndarray:
+    """Report characters that don't belong; the rows that are left to be compared with their canonical form."""
+    bad = pc.match_substring_regex(locs, _ALLOWED).to_numpy(zero_copy_only=False)
+    if b"%" in text:
+        bad |= pc.match_substring_regex(locs, _STRAY_PERCENT).to_numpy(zero_copy_only=False)
+    bad &= well
+    faults.rows("loc-characters", bad, locs, offsets)
+    ascii_ = pc.string_is_ascii(locs).to_numpy(zero_copy_only=False)
+    faults.rows("loc-not-ascii", ~ascii_ & ~bad, locs, offsets)
+    well = well & ~bad & ascii_
+    if b"#" in text:
+        fragment = pc.match_substring(locs, "#").to_numpy(zero_copy_only=False)
+        faults.rows("loc-fragment", fragment, locs, offsets)
+        well &= ~fragment
+    if b"&amp;" in text:
+        twice = pc.match_substring(locs, "&amp;").to_numpy(zero_copy_only=False)
+        faults.rows("loc-escaped-twice", twice, locs, offsets)
+    return well
+
+
+def _bytes(texts: Any) -> bytes:
+    """The buffer of a string array (it may hold more than the array's own text)."""
+    data = texts.buffers()[2]
+    return bytes(data) if data is not None else b""
+
+
+def _parameters(locs: Any, offsets: np.ndarray, faults: Faults) -> None:
+    """Report session ids and tracking parameters."""
+    asked = pc.match_substring_regex(locs, "[?;(]")
+    if not pc.any(asked).as_py():
+        return
+    for code, list_ in (("loc-session", "sessions"), ("loc-tracking", "tracking")):
+        faults.rows(code, pc.match_substring_regex(locs, _pattern(list_)), locs, offsets)
+
+
+@cache
+def _pattern(list_: str) -> str:
+    """A pattern for a parameter of the list in a query, and for sessions in a path."""
+    exact, families = names(frozenset({list_}))
+    either = "|".join([*(re.escape(n) for n in sorted(exact)), *(f"{re.escape(f)}[^=&#]*" for f in families)])
+    query = rf"(?i)[?&](?:{either})(?:=|&|#|$)"
+    return f"{query}|{_PATH_SESSION}" if list_ == "sessions" else query
+
+
+def _canonical(locs: Any, well: np.ndarray, offsets: np.ndarray, faults: Faults) -> None:
+    """Report URLs that can't be read, and those that RFC 3986 would write differently."""
+    rows = np.flatnonzero(well)
+    if not len(rows):
+        return
+    chosen = locs if len(rows) == len(locs) else locs.take(pa.array(rows))
+    result = canonical_urls(chosen)
+    canonical = pc.fill_null(_whole(result.loc), "")
+    reasons = _whole(result.reason)
+    for reason in pc.unique(reasons.drop_null()).to_pylist():
+        if reason not in {"too long", "missing loc"}:
+            faults.rows("loc-invalid", pc.equal(reasons, reason), chosen, offsets[rows], detail=reason)
+    differs = pc.and_(pc.not_equal(canonical, chosen), pc.is_null(reasons)).to_numpy(zero_copy_only=False)
+    if differs.any():
+        first = int(np.flatnonzero(differs)[0])
+        faults.rows(
+            "loc-not-canonical", differs, chosen, offsets[rows], detail=f"canonical: {canonical[first].as_py()}"
+        )
+
+
+def _whole(column: Any) -> Any:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

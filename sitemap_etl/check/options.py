@@ -1,0 +1,80 @@
+"""What a check may do, and how far it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Protocol
+
+from sitemap_etl.errors import ConfigError
+from sitemap_etl.limits import SITEMAP_BYTES
+
+_LARGEST = 2**31 - 2**20
+"""Bytes of a file that can be looked at: offsets of Arrow's strings have 31 bits."""
+
+
+class ObjectStat(Protocol):
+    """What is known of an object without reading it."""
+
+    @property
+    def key(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+
+
+class Objects(Protocol):
+    """A part of an object store, to read only. The package's own storages are such."""
+
+    def stat(self, key: str) -> ObjectStat | None:
+        """Size of the object; None where there is none."""
+
+    def read(self, key: str, start: int, length: int) -> bytes:
+        """Exactly `length` bytes from byte `start` on."""
+
+    def list(self, prefix: str = "") -> Iterable[ObjectStat]:
+        """Every object whose key begins with `prefix`."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """at: the public address of what is given: of the folder, or of the one file. Scope and hosts are judged by it.
+    follow: read the files that an index or a robots.txt lists.
+    jobs: files read at a time.
+    max_bytes: uncompressed bytes read of a file; the protocol's limit is reported whatever this is.
+    max_files: files read in all.
+    allow_private: follow a public sitemap to private, loopback and link-local addresses as well.
+    robots: fetch robots.txt of the hosts that are asked.
+    timeout: seconds for each step of a request; ten times that for a whole file.
+    now: the moment to judge dates by (with a zone); None is the clock.
+    open_s3: opens an `s3://bucket/prefix` address.
+    scratch: a folder for what doesn't fit into memory; None is the system's.
+    """
+
+    at: str | None = None
+    follow: bool = True
+    jobs: int = 4
+    max_bytes: int = SITEMAP_BYTES
+    max_files: int = 60_000
+    allow_private: bool = False
+    robots: bool = True
+    timeout: float = 30.0
+    now: datetime | None = None
+    open_s3: Callable[[str], Objects] | None = None
+    scratch: Path | None = None
+
+    def __post_init__(self) -> None:
+        problems = []
+        if self.at is not None and not self.at.startswith(("http://", "https://")):
+            problems.append(
+                f"at: {self.at!r} is no public address, expected one such as https://shop.example/sitemaps/"
+            )
+        if self.jobs < 1:
+            problems.append(f"jobs: {self.jobs} is too few, expected 1 or more")
+        if not 0 < self.max_bytes <= _LARGEST:
+            problems.append(f"max_bytes: {self.max_bytes:,} is out of reach, expected 1 to {_LARGEST:,}")
+        if self.now is not None and self.now.tzinfo is None:
+            problems.append("now: the time needs a zone, such as 2026-11-21T02:00:00Z")
+        if problems:
+            raise ConfigError(problems)

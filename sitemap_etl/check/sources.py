@@ -1,0 +1,233 @@
+"""Where files come from: a folder, a bucket, an address. All are read through the same two small protocols."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Protocol
+from urllib.parse import unquote, urlsplit
+
+from sitemap_etl.check.fetch import Fetcher, Taken, shown_address
+from sitemap_etl.check.options import Objects, Options
+from sitemap_etl.check.report import Faults
+from sitemap_etl.errors import ConfigError
+
+_ENDINGS: Final = (".xml", ".xml.gz", ".txt", ".txt.gz", ".rss", ".rss.gz", ".atom", ".atom.gz")
+
+
+class Source(Protocol):
+    """One file. `name` is what a report calls it, `address` its public address where it is known."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def address(self) -> str | None: ...
+    def take(self, limit: int, faults: Faults) -> Taken | None:
+        """At most `limit` bytes of it; None where it can't be had, `faults` says why."""
+
+
+class Shelf(Protocol):
+    """A folder or bucket whose files lie beside each other; `whole` where all of it was asked for."""
+
+    whole: bool
+
+    def find(self, key: str) -> Source | None:
+        """The file under a relative path, with "/" between segments."""
+
+    def walk(self) -> Iterator[tuple[str, Source]]:
+        """Every file that could be a sitemap by its name, with its relative path, in order."""
+
+
+@dataclass(frozen=True)
+class LocalFile:
+    """A file on this machine."""
+
+    path: Path
+    address: str | None = None
+
+    @property
+    def name(self) -> str:
+        return str(self.path)
+
+    def take(self, limit: int, faults: Faults) -> Taken | None:
+        try:
+            with self.path.open("rb") as file:
+                return Taken(file.read(limit))
+        except OSError as error:
+            faults.add("unreachable", detail=f"{error.strerror or error}")
+            return None
+
+
+@dataclass(frozen=True)
+class BucketFile:
+    """An object; `url` is that of its prefix."""
+
+    objects: Objects
+    key: str
+    url: str
+    address: str | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.url}/{self.key}"
+
+    def take(self, limit: int, faults: Faults) -> Taken | None:
+        stat = self.objects.stat(self.key)
+        if stat is None:
+            faults.add("unreachable", detail="the object is gone")
+            return None
+        return Taken(self.objects.read(self.key, 0, min(stat.size, limit)))
+
+
+@dataclass(frozen=True)
+class WebFile:
+    """A file behind an address. `guarded`: reached from the public internet, so private addresses are refused."""
+
+    url: str
+    fetcher: Fetcher
+    guarded: bool
+
+    @property
+    def name(self) -> str:
+        return shown_address(self.url)
+
+    @property
+    def address(self) -> str | None:
+        return self.url
+
+    def take(self, limit: int, faults: Faults) -> Taken | None:
+        return self.fetcher.get(self.url, limit, faults, guarded=self.guarded)
+
+
+class LocalShelf:
+    """A folder on this machine."""
+
+    def __init__(self, root: Path, *, whole: bool, at: str | None) -> None:
+        self.root = root
+        self.whole = whole
+        self._at = at
+
+    def find(self, key: str) -> Source | None:
+        path = self.root / key
+        return LocalFile(path, _joined(self._at, key)) if path.is_file() else None
+
+    def walk(self) -> Iterator[tuple[str, Source]]:
+        for folder, folders, files in os.walk(self.root):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            for name in sorted(files):
+                if _could_be(name):
+                    path = Path(folder) / name
+                    key = path.relative_to(self.root).as_posix()
+                    yield key, LocalFile(path, _joined(self._at, key))
+
+
+class BucketShelf:
+    """A bucket below a prefix."""
+
+    def __init__(self, objects: Objects, url: str, *, whole: bool, at: str | None) -> None:
+        self.whole = whole
+        self._objects = objects
+        self._url = url
+        self._at = at
+
+    def find(self, key: str) -> Source | None:
+        if self._objects.stat(key) is None:
+            return None
+        return BucketFile(self._objects, key, self._url, _joined(self._at, key))
+
+    def walk(self) -> Iterator[tuple[str, Source]]:
+        for stat in self._objects.list(""):
+            if _could_be(stat.key.rpartition("/")[2]):
+                yield stat.key, BucketFile(self._objects, stat.key, self._url, _joined(self._at, stat.key))
+
+
+@dataclass
+class Given:
+    """One target: a shelf with the key of the one file asked for ("" for all of it), or an address."""
+
+    shelf: Shelf | None = None
+    key: str = ""
+    url: str = ""
+
+
+def given(targets: Sequence[str], options: Options) -> list[Given]:
+    """What the targets are. Raises `ConfigError` with all that are nothing."""
+    found: list[Given] = []
+    problems: list[str] = []
+    if not targets:
+        problems.append("nothing to check: give a file, a folder, an s3:// or an http(s):// address")
+    for target in targets:
+        try:
+            found.append(_given(str(target), options))
+        except ConfigError as error:
+            problems.extend(error.problems)
+    if problems:
+        raise ConfigError(problems)
+    return found
+
+
+def _given(target: str, options: Options) -> Given:
+    scheme, mark, rest = target.partition("://")
+    if mark and scheme.lower() in {"http", "https"}:
+        if not urlsplit(target).hostname:
+            raise ConfigError(f"{target}: there is no host in this address")
+        return Given(url=target)
+    if mark and scheme.lower() == "s3":
+        return _bucket(target, options)
+    if mark and scheme.lower() == "file":
+        target = rest
+    elif mark:
+        raise ConfigError(f"{target}: {scheme}:// can't be read, expected a path, s3://, http:// or https://")
+    if target.lower().endswith((".yaml", ".yml")):
+        raise ConfigError(f"{target} is a site file, not a sitemap. Did you mean: sitemap-etl validate {target}?")
+    path = Path(target)
+    if path.is_dir():
+        return Given(shelf=LocalShelf(path, whole=True, at=_folder(options.at)))
+    if not path.exists():
+        raise ConfigError(f"{target}: there is no such file or folder")
+    at = options.at
+    if at is not None and not at.endswith("/"):
+        at = at.rpartition("/")[0] + "/"
+    return Given(shelf=LocalShelf(path.parent, whole=False, at=at), key=path.name)
+
+
+def _bucket(target: str, options: Options) -> Given:
+    if options.open_s3 is None:
+        raise ConfigError(f"{target}: this call was given no way to open s3:// addresses")
+    prefix, _, name = target.rstrip("/").rpartition("/")
+    if not target.endswith("/") and prefix.count("/") >= 2:
+        objects = options.open_s3(prefix)
+        if objects.stat(name) is not None:
+            at = options.at.rpartition("/")[0] + "/" if options.at else None
+            return Given(shelf=BucketShelf(objects, prefix, whole=False, at=at), key=name)
+    url = target.rstrip("/")
+    return Given(shelf=BucketShelf(options.open_s3(url), url, whole=True, at=_folder(options.at)))
+
+
+def _folder(at: str | None) -> str | None:
+    return at if at is None or at.endswith("/") else at + "/"
+
+
+def _joined(at: str | None, key: str) -> str | None:
+    return None if at is None else at + key
+
+
+def _could_be(name: str) -> bool:
+    return name.lower().endswith(_ENDINGS) and not name.startswith(".")
+
+
+def keys_of(url: str, beside: str) -> list[str]:
+    """The relative paths under which the file of an address may lie, the likeliest first.
+
+    `beside`: the path of the file that names it. Segments that would lead out of the folder are none.
+    """
+    segments = [unquote(part) for part in urlsplit(url).path.split("/")]
+    segments = [part for part in segments if part]
+    if not segments or any(part in {".", ".."} or "/" in part or "\\" in part or "\0" in part for part in segments):
+        return []
+    folder = beside.rpartition("/")[0]
+    tails = ["/".join(segments[begin:]) for begin in range(len(segments))]
+    keys = [f"{folder}/{tail}" for tail in tails] if folder else []
+    return [*keys, *tails]

@@ -1,0 +1,193 @@
+"""What can be wrong with the entries of a urlset or of an index: shape, order, values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sitemap_etl.check.report import Faults
+from sitemap_etl.check.scan import Scan
+from sitemap_etl.limits import (
+    CHANGEFREQS,
+    NS_IMAGE,
+    NS_MOBILE,
+    NS_NEWS,
+    NS_SITEMAP,
+    NS_VIDEO,
+    NS_XHTML,
+)
+
+EXTENSIONS: Final = {NS_IMAGE: "image", NS_VIDEO: "video", NS_NEWS: "news", NS_XHTML: "xhtml", NS_MOBILE: "mobile"}
+_ALSO_KNOWN: Final = frozenset(
+    {
+        "http://www.google.com/schemas/sitemap-pagemap/1.0",
+        "http://www.baidu.com/schemas/sitemap-mobile/1/",
+        "http://www.w3.org/2001/XMLSchema-instance",
+    }
+)
+_CHILDREN: Final = {"url": ("loc", "lastmod", "changefreq", "priority"), "sitemap": ("loc", "lastmod")}
+
+
+@dataclass
+class Entries:
+    """The entries of a urlset (`url`) or an index (`sitemap`), one row each.
+
+    `elements` are their indexes in the scan; `loc` is a string array ("" where missing), `at` the byte offset
+    of each loc (or of the entry), `columns` the other texts (null where missing) with their offsets.
+    """
+
+    elements: np.ndarray
+    loc: Any
+    at: np.ndarray
+    columns: dict[str, tuple[Any, np.ndarray]]
+
+
+def check_namespace(scan: Scan, faults: Faults) -> str:
+    """Report a root in a wrong namespace; the namespace that its elements are in all the same."""
+    uri = scan.root.uri
+    if uri == NS_SITEMAP:
+        return NS_SITEMAP
+    at = int(scan.start[0])
+    if uri is None:
+        faults.add("prefix-undeclared", at=at, example=scan.root.written)
+    elif uri:
+        faults.add("namespace-wrong", at=at, example=uri)
+    else:
+        faults.add("namespace-missing", at=at, example=f"<{scan.root.written}>")
+    return uri or ""
+
+
+def check_names(scan: Scan, faults: Faults, ours: str) -> None:
+    """Report prefixes without a namespace, misspelt and unknown extensions, text between elements."""
+    for number, name in enumerate(scan.names):
+        used = scan.start[scan.name == number]
+        if not len(used) or name.uri == ours:
+            continue
+        known = {"at": int(used[0]), "count": len(used)}
+        if name.uri is None:
+            faults.add("prefix-undeclared", **known, example=f"<{name.written}>", detail=name.written.partition(":")[0])
+        elif name.uri not in EXTENSIONS and name.uri not in _ALSO_KNOWN:
+            code = "extension-namespace" if _misspelt(name.uri) else "extension-unknown"
+            faults.add(code, **known, example=f"<{name.written}>", detail=name.uri)
+    for at, text in scan.strays:
+        faults.add("text-stray", at=at, example=text)
+
+
+def _misspelt(uri: str) -> bool:
+    """Whether a namespace is meant to be one of the known, or the protocol's own in a place of an extension."""
+    near = uri.lower()
+    return any(
+        word in near for word in ("sitemap-image", "sitemap-video", "sitemap-news", "1999/xhtml", "schemas/sitemap/")
+    )
+
+
+def entries(scan: Scan, faults: Faults, ours: str, kind: str) -> Entries:
+    """The entries of the document, their shape checked. `kind` is `url` or `sitemap`."""
+    known = _CHILDREN[kind]
+    top = np.flatnonzero(scan.depth == 2)
+    wanted = scan.ids(ours, kind)
+    is_entry = np.isin(scan.name[top], wanted)
+    check_strangers(scan, top[~is_entry & np.isin(scan.name[top], scan.ids(ours))], faults)
+    elements = top[is_entry]
+    below, owner = scan.children(elements)
+    rank = np.full(len(scan.names), len(known), np.int64)
+    for place, local in enumerate(known):
+        rank[scan.ids(ours, local)] = place
+    ranks = rank[scan.name[below]]
+    check_order(scan, below, owner, ranks, faults, repeatable=(len(known),))
+    _unknown(scan, below, ranks == len(known), faults, ours)
+    columns = {local: column(scan, elements, below, owner, ranks == place) for place, local in enumerate(known)}
+    loc, at = columns.pop("loc")
+    lacking = loc.is_null().to_numpy(zero_copy_only=False)
+    faults.rows("loc-missing", lacking, None, scan.start[elements])
+    return Entries(elements, pc.fill_null(loc, ""), at, columns)
+
+
+def check_order(
+    scan: Scan,
+    below: np.ndarray,
+    owner: np.ndarray,
+    ranks: np.ndarray,
+    faults: Faults,
+    *,
+    repeatable: tuple[int, ...] = (),
+) -> None:
+    """Report elements that stand after one they should precede, or a second time.
+
+    `below` are elements, `owner` the entry of each, `ranks` the place that the schema gives it.
+    """
+    if len(below) < 2:
+        return
+    same = owner[1:] == owner[:-1]
+    late = np.flatnonzero(same & (ranks[1:] < ranks[:-1])) + 1
+    if len(late):
+        name, before = (scan.names[scan.name[below[late[0] - back]]].written for back in (0, 1))
+        faults.add(
+            "element-order", at=int(scan.start[below[late[0]]]), example=f"<{name}> after <{before}>", count=len(late)
+        )
+    key = owner * (int(ranks.max()) + 1) + ranks
+    once = np.flatnonzero(~np.isin(ranks, repeatable))
+    order = once[np.argsort(key[once], kind="stable")]
+    again = np.sort(order[1:][key[order][1:] == key[order][:-1]])
+    if len(again):
+        name = scan.names[scan.name[below[again[0]]]].written
+        faults.add("element-repeated", at=int(scan.start[below[again[0]]]), example=f"<{name}>", count=len(again))
+
+
+def _unknown(scan: Scan, below: np.ndarray, others: np.ndarray, faults: Faults, ours: str) -> None:
+    """Report elements of the protocol's namespace that are none of its elements, and elements inside of values."""
+    strange = below[others & np.isin(scan.name[below], scan.ids(ours))]
+    inside, _ = scan.children(below[~others])
+    check_strangers(scan, np.concatenate((strange, inside)), faults)
+
+
+def check_strangers(scan: Scan, elements: np.ndarray, faults: Faults) -> None:
+    """Report elements that don't belong where they are."""
+    if len(elements):
+        first = int(elements.min())
+        name = scan.names[scan.name[first]].written
+        faults.add("element-unknown", at=int(scan.start[first]), example=f"<{name}>", count=len(elements))
+
+
+def column(
+    scan: Scan, elements: np.ndarray, below: np.ndarray, owner: np.ndarray, chosen: np.ndarray
+) -> tuple[Any, np.ndarray]:
+    """The text of each entry's first such child (null where it has none) and its place."""
+    rows, first = np.unique(owner[chosen], return_index=True)
+    found = below[chosen][first]
+    at = scan.start[elements].copy()
+    at[rows] = scan.start[found]
+    if len(rows) == len(elements):
+        return scan.text(found), at
+    place = np.zeros(len(elements), np.int64)
+    place[rows] = np.arange(len(rows))
+    absent = np.ones(len(elements), bool)
+    absent[rows] = False
+    return scan.text(found).take(pa.array(place, mask=absent)), at
+
+
+def check_hints(found: Entries, faults: Faults) -> None:
+    """Report changefreqs and priorities that are none. No blanks around a changefreq: XSD keeps them."""
+    words, at = found.columns["changefreq"]
+    if words.null_count < len(words):
+        odd = pc.invert(pc.is_in(words, pa.array(CHANGEFREQS)))
+        faults.rows("changefreq-invalid", pc.and_(odd, words.is_valid()), words, at)
+    numbers, at = found.columns["priority"]
+    if numbers.null_count < len(numbers):
+        distinct = numbers.dictionary_encode()
+        wrong = np.array(
+            [t is not None and not _is_priority(t) for t in distinct.dictionary.to_pylist()] + [False], bool
+        )
+        codes = distinct.indices.fill_null(len(wrong) - 1).to_numpy(zero_copy_only=False)
+        faults.rows("priority-invalid", wrong[codes], numbers, at)
+
+
+def _is_priority(text: str) -> bool:
+    """Whether the text is an xsd:decimal of 0.0 to 1.0; blanks around it are collapsed."""
+    text = text.strip(" \t\r\n").removeprefix("+")
+    digits = text.replace(".", "", 1)
+    return digits.isascii() and digits.isdigit() and 0 <= float(text) <= 1

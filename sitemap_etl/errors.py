@@ -1,0 +1,61 @@
+"""What can go wrong, as one tree; every edge translates third-party errors into it.
+
+    SitemapEtlError
+    ├── ConfigError        the site file is wrong: all problems listed               exit 2
+    ├── InvalidSource      the source lacks a column, or its data can't be read      exit 2
+    ├── Refused            a gate said no, or the other side did: trying again
+    │                      can't help                                                exit 1
+    └── Unavailable        the other side did not answer: trying again may help      exit 3
+
+A message says what, which one, what was expected, what to do next. It never holds a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+
+class SitemapEtlError(Exception):
+    """The root: catch this to catch everything this package raises on purpose.
+
+    `exit_code` is what the command ends with; `kind` names the error in JSON.
+    """
+
+    exit_code: ClassVar[int] = 3
+    kind: ClassVar[str] = "error"
+
+
+class ConfigError(SitemapEtlError):
+    """The site file or the call is wrong. `problems` holds every mistake found, one line each."""
+
+    exit_code = 2
+    kind = "config"
+
+    def __init__(self, problems: str | Sequence[str]) -> None:
+        self.problems: tuple[str, ...] = (problems,) if isinstance(problems, str) else tuple(problems)
+        super().__init__("\n".join(self.problems))
+
+    def __reduce__(self) -> tuple[type[ConfigError], tuple[tuple[str, ...]]]:
+        return type(self), (self.problems,)
+
+
+class InvalidSource(SitemapEtlError):
+    """The source lacks a column, has it in a type that can't be read, or holds broken data."""
+
+    exit_code = 2
+    kind = "source"
+
+
+class Refused(SitemapEtlError):
+    """A gate said no, or the other side did. Trying again can't help."""
+
+    exit_code = 1
+    kind = "refused"
+
+
+class Unavailable(SitemapEtlError):
+    """The other side did not answer. Trying again may help: the only error that is retried."""
+
+    exit_code = 3
+    kind = "unavailable"

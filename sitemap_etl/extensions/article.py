@@ -1,0 +1,102 @@
+"""News articles (Google: news sitemaps): which rows are news now, and the element of each."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sitemap_etl import limits
+from sitemap_etl.errors import InvalidSource
+from sitemap_etl.extensions import nested, texts
+from sitemap_etl.extensions.codes import LANGUAGES
+from sitemap_etl.extensions.dates import dates
+from sitemap_etl.extensions.pages import Pages
+from sitemap_etl.frames import NEWS, Tally
+
+_TRADITIONAL: Final = frozenset({"hant", "tw", "hk", "mo"})
+_SIMPLIFIED: Final = frozenset({"hans", "cn", "sg", "my"})
+_DAY: Final = 86_400
+
+
+def language(text: str) -> str:
+    """The publication's language in a form that the XSD takes: `zh-cn`, `zh-tw`, or two or three small letters.
+
+    Script and country are left off (`en-US` → `en`); of Chinese they decide (`zh-Hant-HK` → `zh-tw`).
+    Raises ValueError for what is no language.
+    """
+    first, *rest = text.strip().lower().replace("_", "-").split("-")
+    if first == "zh" and rest:
+        if _TRADITIONAL.intersection(rest):
+            return "zh-tw"
+        if _SIMPLIFIED.intersection(rest):
+            return "zh-cn"
+    is_code = first in LANGUAGES or (len(first) == 3 and first.isascii() and first.isalpha())
+    if not is_code or not all(part.isascii() and part.isalnum() for part in rest):
+        raise ValueError(f"{text!r} is no language for news; write an ISO 639 code such as en, zh-cn or zh-tw")
+    return first
+
+
+def news(
+    title: pa.Array | pa.ChunkedArray,
+    publication_date: pa.Array | pa.ChunkedArray,
+    *,
+    name: str,
+    language: str,
+    now: datetime,
+    tally: Tally,
+    timezone: str | None = None,
+    loc: pa.Array | pa.ChunkedArray | None = None,
+) -> pa.Array:
+    """`frames.NEWS`; null for a row that is no news at `now`, which is counted with its reason.
+
+    News is what was published at most 48 hours before `now`, to the second, and not after it. A date without
+    a time counts from its midnight in `timezone`, else UTC (where it may lie a day ahead: somewhere it has
+    begun). `name` and `language` are the publication's.
+
+    Raises InvalidSource where a time has no zone and `timezone` is not given; ValueError where `language` is
+    none, `name` is blank or `now` has no zone.
+    """
+    if now.tzinfo is None:
+        raise ValueError("`now` needs a time zone")
+    publication = texts.cleaned(pa.array([name]))[0]
+    if not publication.is_valid:
+        raise ValueError("news needs the name of the publication")
+    code = _language(language)
+    pages = Pages.of(loc, tally)
+    raw = nested.single(publication_date)
+    titles = texts.cleaned(title)
+    published = dates(raw, timezone)
+    if published.naive.any():
+        example = texts.readable(raw)[int(np.flatnonzero(published.naive)[0])].as_py()
+        raise InvalidSource(
+            f"publication_date has times without a time zone, such as {example!r}. "
+            "Say which one they are in: news: {…, timezone: Europe/Berlin}"
+        )
+    rows = np.arange(len(raw))
+    valid = pc.is_valid(published.text).to_numpy(zero_copy_only=False)
+    moment = int(now.timestamp())
+    age = moment - pc.fill_null(published.seconds, 0).to_numpy(zero_copy_only=False)
+    ahead = np.where(published.is_date & (timezone is None), moment // _DAY * _DAY + _DAY - moment, 0)
+    given = pc.is_valid(texts.cleaned(raw)).to_numpy(zero_copy_only=False)
+    left = np.ones(len(raw), bool)
+    for reason, bad in (
+        ("news: publication_date is missing", ~given),
+        ("news: publication_date is no date", ~valid),
+        ("news: older than 48 hours", age > limits.NEWS_HOURS * 3600),
+        ("news: publication_date in the future", -age > ahead),
+        ("news: title is missing", pc.is_null(titles).to_numpy(zero_copy_only=False)),
+    ):
+        pages.count(reason, left & bad, raw, rows)
+        left &= ~bad
+    return pa.StructArray.from_arrays(
+        [pa.repeat(publication, len(raw)), pa.repeat(code, len(raw)), published.text, titles],
+        fields=list(NEWS),
+        mask=pa.array(~left),
+    )
+
+
+_language = language

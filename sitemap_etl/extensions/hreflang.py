@@ -1,0 +1,77 @@
+"""hreflang values: the part of BCP 47 that Google takes.
+
+ISO 639-1 language, then optionally an ISO 15924 script and an ISO 3166-1 country, or x-default
+(https://developers.google.com/search/docs/specialty/international/localized-versions). A country alone,
+`es-419`, `EU`, `UN` and `UK` are not taken; neither are languages of three letters.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sitemap_etl.extensions import nested, texts
+from sitemap_etl.extensions.codes import COUNTRIES, LANGUAGES, SCRIPTS
+from sitemap_etl.frames import EXAMPLES, Tally
+
+X_DEFAULT: Final = "x-default"
+REASON: Final = "alternate: hreflang is no language that Google takes"
+_TAG: Final = re.compile(r"([a-z]{2})(?:[-_]([a-z]{4}))?(?:[-_]([a-z]{2}))?", re.IGNORECASE | re.ASCII)
+
+
+def hreflang_tag(text: str) -> str | None:
+    """The tag in its usual case (`en`, `zh-Hant-TW`, `x-default`); None where Google doesn't take it.
+
+    Case is free and `_` is read as `-`, as in the locales of many systems.
+    """
+    text = text.strip()
+    if text.lower().replace("_", "-") == X_DEFAULT:
+        return X_DEFAULT
+    match = _TAG.fullmatch(text)
+    if match is None:
+        return None
+    language, script, country = match[1].lower(), (match[2] or "").title(), (match[3] or "").upper()
+    if language not in LANGUAGES or (script and script not in SCRIPTS) or (country and country not in COUNTRIES):
+        return None
+    return "-".join(part for part in (language, script, country) if part)
+
+
+def hreflang_tags(values: pa.Array | pa.ChunkedArray, tally: Tally) -> pa.Array:
+    """The tag of each text, as `hreflang_tag` gives it; null where it has none, which is counted.
+
+    Blank and null are no tag and are not counted. Each distinct text is looked at once.
+    """
+    encoded = texts.cleaned(nested.single(values)).dictionary_encode()
+    distinct = encoded.dictionary.to_pylist()
+    tags = pa.array([hreflang_tag(text) for text in distinct], pa.string())
+    if tags.null_count:
+        counts = pc.value_counts(encoded.indices.drop_null())
+        bad = {
+            code: n
+            for code, n in zip(*(counts.field(at).to_pylist() for at in (0, 1)), strict=True)
+            if not tags[code].is_valid
+        }
+        tally.add(REASON, sum(bad.values()), [distinct[code] for code in sorted(bad)[:EXAMPLES]])
+    return tags.take(encoded.indices)
+
+
+def hreflang_lists(column: pa.Array | pa.ChunkedArray, tally: Tally) -> pa.Array:
+    """The tags of each row, as `hreflang_tags` gives them: list<string>, null where a row has none.
+
+    `column`: text of one tag, or a list of texts. A tag that is none leaves the list and is counted.
+    """
+    values = nested.single(column)
+    if not nested.is_list(values.type):
+        tags = hreflang_tags(values, tally)
+        ends = np.concatenate(([0], np.cumsum(pc.is_valid(tags).to_numpy(zero_copy_only=False))))
+        return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), tags.drop_null(), mask=pc.is_null(tags))
+    owner = pc.list_parent_indices(values).to_numpy().astype(np.int64)
+    tags = hreflang_tags(pc.list_flatten(values), tally)
+    valid = pc.is_valid(tags).to_numpy(zero_copy_only=False)
+    counts = np.bincount(owner[valid], minlength=len(values))
+    ends = np.concatenate(([0], np.cumsum(counts)))
+    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), tags.drop_null(), mask=pa.array(counts == 0))

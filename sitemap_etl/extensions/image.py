@@ -1,0 +1,93 @@
+"""Images of a page (Google: image sitemaps; only `image:loc` is still read)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sitemap_etl import limits
+from sitemap_etl.extensions import nested, texts
+from sitemap_etl.extensions.nested import Elements
+from sitemap_etl.extensions.pages import Pages
+from sitemap_etl.frames import IMAGES, Tally
+
+_UNREADABLE: Final = "images: neither a list of URLs nor JSON of one"
+
+
+def images(
+    column: pa.Array | pa.ChunkedArray, loc: pa.Array | pa.ChunkedArray | None, tally: Tally, *, site: str | None = None
+) -> pa.Array:
+    """`frames.IMAGES`: canonical URLs in the source's order, each once, at most 1,000 a page.
+
+    `column`: list of text, or of structs with `loc`; one URL as text; or JSON text of either. A relative
+    URL is joined to the origin `site`; without one it is counted as not absolute. `loc`: canonical
+    addresses of the pages, for the tally's examples. A page without images is null.
+    """
+    pages = Pages.of(loc, tally, site)
+    found = _elements(nested.single(column), pages)
+    if not len(found.owner):
+        return pa.nulls(found.rows, IMAGES)
+    canonical = pages.canonical("image", found.values, found.owner)
+    found = Elements(found.owner, canonical, found.rows)
+    found = found.where(pc.is_valid(canonical).to_numpy(zero_copy_only=False))
+    found = _distinct(found, pages)
+    over = found.position() >= limits.IMAGES_PER_PAGE
+    pages.count("image: more than 1,000 on a page", over, found.values, found.owner)
+    return found.where(~over).to_lists(IMAGES)
+
+
+def _distinct(found: Elements, pages: Pages) -> Elements:
+    """The first of equal URLs in a row stays."""
+    if len(found.owner) < 2 or not (found.owner[1:] == found.owner[:-1]).any():
+        return found
+    codes = found.values.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    keys = found.owner * (int(codes.max()) + 1) + codes
+    first = np.zeros(len(keys), bool)
+    first[np.unique(keys, return_index=True)[1]] = True
+    pages.count("image: twice on a page", ~first, found.values, found.owner)
+    return found.where(first)
+
+
+def _elements(column: pa.Array, pages: Pages) -> Elements:
+    kind = column.type
+    if nested.is_list(kind):
+        found = nested.elements(column)
+        if pa.types.is_struct(found.values.type):
+            at = found.values.type.get_field_index("loc")
+            urls = pa.nulls(len(found.values), pa.string()) if at < 0 else pc.struct_field(found.values, "loc")
+            pages.count(_UNREADABLE, texts.lost(found.values, urls), urls, found.owner)
+            return Elements(found.owner, texts.readable(urls), found.rows)
+        return Elements(found.owner, texts.readable(found.values), found.rows)
+    if pa.types.is_null(kind):
+        return Elements(np.empty(0, np.int64), pa.array([], pa.string()), len(column))
+    if not (pa.types.is_string(kind) or pa.types.is_binary(kind)):
+        pages.tally.add(_UNREADABLE, len(column) - column.null_count, [str(kind)])
+        return Elements(np.empty(0, np.int64), pa.array([], pa.string()), len(column))
+    raw = texts.readable(column)
+    as_json = pc.match_substring_regex(raw, r'^\s*[\[{"]')
+    if not pc.any(as_json).as_py():
+        filled = pc.is_valid(texts.cleaned(raw))
+        owner = np.flatnonzero(filled.to_numpy(zero_copy_only=False))
+        return Elements(owner, raw.filter(filled), len(column))
+    only_json = pc.if_else(as_json, raw, pa.scalar(None, pa.string()))
+    values = nested.parsed(only_json, pages.tally, _UNREADABLE)
+    for row in np.flatnonzero(pc.fill_null(pc.invert(as_json), fill_value=False).to_numpy(zero_copy_only=False)):
+        values[row] = raw[int(row)].as_py()
+    return nested.flattened([_urls_of(value, pages.tally) for value in values], texts.spelled)
+
+
+def _urls_of(value: Any, tally: Tally) -> list[str]:
+    """The URLs that one parsed JSON value means."""
+    if value is None:
+        return []
+    result = []
+    for element in value if isinstance(value, list) else [value]:
+        url = element.get("loc") if isinstance(element, dict) else element
+        if isinstance(url, str):
+            result.append(url)
+        elif element is not None:
+            tally.add(_UNREADABLE, 1, [element])
+    return result

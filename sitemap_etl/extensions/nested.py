@@ -1,0 +1,140 @@
+"""A raw nested column, native or JSON text, as one long column of elements that know their row, and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sitemap_etl.frames import Tally
+
+
+@dataclass(frozen=True)
+class Elements:
+    """The elements of all rows, one after the other; `owner` is the row of each (int64, never falling)."""
+
+    owner: np.ndarray
+    values: pa.Array
+    rows: int
+
+    def where(self, keep: np.ndarray) -> Elements:
+        """The elements of a mask (bool, one an element)."""
+        if keep.all():
+            return self
+        return Elements(self.owner[keep], self.values.filter(pa.array(keep)), self.rows)
+
+    def take(self, order: np.ndarray) -> Elements:
+        """The elements in another order, which must keep those of a row together."""
+        return Elements(self.owner[order], self.values.take(pa.array(order)), self.rows)
+
+    def position(self) -> np.ndarray:
+        """The place of each element in its row, from 0."""
+        return np.arange(len(self.owner)) - np.searchsorted(self.owner, self.owner)
+
+    def to_lists(self, dtype: pa.DataType) -> pa.Array:
+        """A list column of type `dtype`; a row without an element is null."""
+        counts = np.bincount(self.owner, minlength=self.rows)
+        offsets = np.zeros(self.rows + 1, np.int32)
+        np.cumsum(counts, out=offsets[1:])
+        return pa.ListArray.from_arrays(
+            pa.array(offsets), self.values.cast(dtype.value_type), type=dtype, mask=pa.array(counts == 0)
+        )
+
+
+def single(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """One contiguous array with the plain type of its kind: no chunks, dictionaries, large or view layouts."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+        if isinstance(column, pa.ChunkedArray):  # pyarrow gives one back where an int32 offset would overflow
+            raise OverflowError("a column of more than 2 GiB must be read in batches")
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return single(column.dictionary_decode())
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return column.cast(pa.string())
+    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind) or pa.types.is_fixed_size_binary(kind):
+        return column.cast(pa.binary())
+    if isinstance(column, pa.ExtensionArray):
+        return single(column.storage)
+    return column
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether it is any of Arrow's list layouts (a map is not)."""
+    return bool(
+        pa.types.is_list(kind)
+        or pa.types.is_large_list(kind)
+        or pa.types.is_fixed_size_list(kind)
+        or pa.types.is_list_view(kind)
+        or pa.types.is_large_list_view(kind)
+    )
+
+
+def elements(column: pa.Array) -> Elements:
+    """The elements of a list or map column; null rows have none. A map's are structs of key and value."""
+    if not pa.types.is_map(column.type):
+        # Not list_parent_indices: it counts what lies under null rows, which flatten leaves out.
+        lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+        return Elements(np.repeat(np.arange(len(column)), lengths), single(column.flatten()), len(column))
+    # Maps know neither `flatten` nor `list_parent_indices`; under a null row nothing may be left over.
+    if column.null_count:
+        filled = column.filter(column.is_valid())
+        rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+        inner = elements(filled)
+        return Elements(rows[inner.owner], inner.values, len(column))
+    offsets = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
+    first, last = (int(offsets[0]), int(offsets[-1])) if len(column) else (0, 0)
+    pairs = pa.StructArray.from_arrays(
+        [single(column.keys)[first:last], single(column.items)[first:last]], ["key", "value"]
+    )
+    return Elements(np.repeat(np.arange(len(column)), np.diff(offsets)), pairs, len(column))
+
+
+def parsed(texts: pa.Array, tally: Tally, reason: str) -> list[Any]:
+    """The value of each JSON text; None where it is null, blank or broken (counted under `reason`).
+
+    All texts are parsed at once, with a mark between neighbours, so that a text can't pass for two or
+    swallow the next one.
+    """
+    texts = pc.utf8_trim_whitespace(texts)
+    filled = pc.fill_null(pc.not_equal(texts, ""), fill_value=False)
+    present = texts.filter(filled).to_pylist()
+    mark = '"\\u0000 mark"'
+    while any(mark in text for text in present):
+        mark = mark.replace("mark", "mark-")
+    whole = f"[{f',{mark},'.join(present)}]"
+    values: list[Any]
+    try:
+        both = json.loads(whole, parse_constant=_refused)
+        marks = {json.loads(mark)}
+        if len(both) != max(2 * len(present) - 1, 0) or not all(isinstance(m, str) and m in marks for m in both[1::2]):
+            raise ValueError("a text is more or less than one value")  # noqa: TRY301 - same cure as for broken JSON
+        values = both[::2]
+    except (ValueError, RecursionError):
+        values = []
+        for text in present:
+            try:
+                values.append(json.loads(text, parse_constant=_refused))
+            except (ValueError, RecursionError):
+                tally.add(reason, 1, [text])
+                values.append(None)
+    result: list[Any] = [None] * len(texts)
+    for row, value in zip(np.flatnonzero(filled.to_numpy(zero_copy_only=False)).tolist(), values, strict=True):
+        result[row] = value
+    return result
+
+
+def _refused(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def flattened(lists: list[list[Any]], convert: Callable[[list[Any]], pa.Array]) -> Elements:
+    """Python lists, one a row → their elements, made an array by `convert`."""
+    counts = np.fromiter(map(len, lists), np.int64, len(lists))
+    flat = [element for row in lists for element in row]
+    return Elements(np.repeat(np.arange(len(lists)), counts), convert(flat), len(lists))

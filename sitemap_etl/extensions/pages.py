@@ -1,0 +1,70 @@
+"""The pages that extension elements belong to: counts what is left out of them, and makes their URLs canonical."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sitemap_etl import urls
+from sitemap_etl.extensions import texts
+from sitemap_etl.extensions.nested import single
+from sitemap_etl.frames import EXAMPLES, Tally
+
+
+@dataclass(frozen=True)
+class Pages:
+    """`loc`: the canonical address of each row, None where it is not known. `site`: the origin of relative URLs."""
+
+    loc: pa.Array | None
+    tally: Tally
+    site: str | None = None
+
+    @classmethod
+    def of(cls, loc: pa.Array | pa.ChunkedArray | None, tally: Tally, site: str | None = None) -> Pages:
+        return cls(None if loc is None else single(loc), tally, site)
+
+    def count(self, reason: str, bad: np.ndarray, values: pa.Array, owner: np.ndarray) -> None:
+        """Count the values of a mask under a reason; an example is the page (row `owner`) and the value."""
+        found = np.flatnonzero(bad)
+        if not len(found):
+            return
+        some = found[:EXAMPLES]
+        shown = texts.readable(values.take(pa.array(some))).to_pylist()
+        pages = [None] * len(some) if self.loc is None else self.loc.take(pa.array(owner[some])).to_pylist()
+        both = [": ".join(part for part in pair if part is not None) for pair in zip(pages, shown, strict=True)]
+        self.tally.add(reason, len(found), [text for text in both if text])
+
+    def canonical(self, what: str, values: pa.Array, owner: np.ndarray) -> pa.Array:
+        """Canonical absolute http(s) URLs of any host; null where one can't be had, counted as `what: reason`."""
+        given = texts.cleaned(values)
+        if given.null_count == len(given):
+            return given
+        checked = urls.canonical_urls(absolute(given, self.site))
+        result = single(checked.loc)
+        bad = texts.lost(given, result)
+        if bad.any():
+            reasons = single(checked.reason)
+            for reason in pc.unique(reasons.filter(pa.array(bad))).to_pylist():
+                of_it = pc.fill_null(pc.equal(reasons, reason), fill_value=False).to_numpy(zero_copy_only=False)
+                self.count(f"{what}: {reason}", bad & of_it, given, owner)
+        return result
+
+
+def absolute(values: pa.Array, site: str | None) -> pa.Array:
+    """URLs joined to the origin `site` where they are relative, as a loc is; unchanged without a site."""
+    if site is None or len(values) == 0:
+        return values
+    full = pc.match_substring_regex(values, r"^[a-zA-Z][a-zA-Z0-9+.\-]*:")
+    if pc.all(full).as_py() is not False:
+        return values
+    join = pc.binary_join_element_wise
+    return pc.case_when(
+        pc.make_struct(full, pc.starts_with(values, "//"), pc.starts_with(values, "/")),
+        values,
+        join(site.split("//", maxsplit=1)[0], values, ""),
+        join(site, values, ""),
+        join(site, values, "/"),
+    )

@@ -1,0 +1,62 @@
+"""Text values of extension elements, made clean by whole columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sitemap_etl.extensions.buffers import bytes_of, is_plain, occurs, occurs_below
+from sitemap_etl.extensions.nested import single
+
+FORBIDDEN = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x{fffe}\x{ffff}]"
+"""Characters that XML 1.0 (section 2.2) can't hold in any form; UTF-8 has no surrogates anyway."""
+
+
+def readable(values: pa.Array) -> pa.Array:
+    """Any flat column as string; bytes that are no UTF-8 (surrogates among them) are left out.
+
+    Numbers, dates and booleans take Arrow's text form; what has none (lists, structs) becomes null.
+    """
+    values = single(values)
+    kind = values.type
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        try:
+            texts = values.cast(pa.string())
+            texts.validate(full=True)
+        except pa.ArrowInvalid:
+            raw = values.cast(pa.binary()).to_pylist()
+            return pa.array([None if text is None else text.decode("utf-8", "ignore") for text in raw], pa.string())
+        return texts
+    if pa.types.is_floating(kind):
+        values = pc.if_else(pc.is_nan(values), pa.scalar(None, kind), values)  # pandas' way to say missing
+    try:
+        return values.cast(pa.string())
+    except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+        return pa.nulls(len(values), pa.string())
+
+
+def spelled(values: list[str]) -> pa.Array:
+    """Python strings as a column; half a surrogate pair, which JSON can spell, is left out."""
+    try:
+        return pa.array(values, pa.string())
+    except UnicodeEncodeError:
+        return pa.array([value.encode("utf-8", "ignore").decode() for value in values], pa.string())
+
+
+def cleaned(values: pa.Array) -> pa.Array:
+    """Text without what XML forbids and without blanks around it; null where nothing is left."""
+    texts = readable(values)
+    data = bytes_of(texts)
+    if not is_plain(data):
+        if occurs_below(data, 0x20) or occurs(data, 0xEF):  # 0xEF begins the UTF-8 of U+FFFE and U+FFFF
+            texts = pc.replace_substring_regex(texts, FORBIDDEN, "")
+        texts = pc.utf8_trim_whitespace(texts)
+    blank = pc.equal(texts, "")
+    return pc.if_else(blank, pa.scalar(None, pa.string()), texts) if pc.any(blank).as_py() else texts
+
+
+def lost(before: pa.Array, after: pa.Array) -> np.ndarray:
+    """Where a value was given and a check has made it null: bool, one a row."""
+    mask: np.ndarray = pc.and_(pc.is_valid(before), pc.is_null(after)).to_numpy(zero_copy_only=False)
+    return mask

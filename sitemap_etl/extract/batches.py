@@ -1,0 +1,184 @@
+"""The batches that leave extract: of one size, in plain types, with text that is valid UTF-8."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from sitemap_etl import limits
+from sitemap_etl.errors import InvalidSource
+
+
+def plain_type(kind: pa.DataType) -> pa.DataType:
+    """The type that `kind` is turned into, so that later stages meet one form of text and list.
+
+    Views, large and dictionary forms of text become string; lists of every form become list;
+    extension types become their storage, UUIDs text.
+    """
+    if pt.is_large_string(kind) or pt.is_string_view(kind) or isinstance(kind, pa.UuidType):
+        return pa.string()
+    if pt.is_large_binary(kind) or pt.is_binary_view(kind):
+        return pa.binary()
+    if pt.is_dictionary(kind) or pt.is_run_end_encoded(kind):
+        return plain_type(kind.value_type)
+    if isinstance(kind, pa.BaseExtensionType):
+        return plain_type(kind.storage_type)
+    return _plain_nested(kind) if pt.is_nested(kind) else kind
+
+
+def _plain_nested(kind: pa.DataType) -> pa.DataType:
+    if pt.is_map(kind):
+        return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
+    if pt.is_struct(kind):
+        return pa.struct([(child.name, plain_type(child.type)) for child in kind])
+    checks = (pt.is_list, pt.is_large_list, pt.is_fixed_size_list, pt.is_list_view, pt.is_large_list_view)
+    return pa.list_(plain_type(kind.value_type)) if any(check(kind) for check in checks) else kind
+
+
+def plain_schema(schema: pa.Schema, *, label: str) -> pa.Schema:
+    """The schema in plain types, without metadata. Raises `InvalidSource` where a name stands twice."""
+    names = schema.names
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InvalidSource(
+            f"{label} yields the column {twice[0]!r} more than once: give each column a name of its own"
+        )
+    return pa.schema([(entry.name, plain_type(entry.type)) for entry in schema])
+
+
+def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch with the columns and types of `schema`; columns it lacks are null.
+
+    Raises `pa.ArrowInvalid` where a value does not fit its type.
+    """
+    columns = []
+    for entry in schema:
+        at = batch.schema.get_field_index(entry.name)
+        columns.append(pa.nulls(batch.num_rows, entry.type) if at < 0 else _plain(batch.column(at), entry.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def fit(
+    batches: Iterable[pa.RecordBatch],
+    *,
+    label: str,
+    schema: pa.Schema | None = None,
+    batch_rows: int = limits.BATCH_ROWS,
+    batch_bytes: int = limits.BATCH_BYTES,
+) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of at most `batch_rows` rows and `batch_bytes` bytes, small ones joined.
+
+    Every batch has `schema`, or else the plain form of the first batch's. A single row over
+    `batch_bytes` is a batch of its own; empty batches are left out. Raises `InvalidSource` for text
+    that is not UTF-8 and for values that don't fit their column.
+    """
+    held: list[pa.RecordBatch] = []
+    held_rows = held_bytes = 0
+    for batch in batches:
+        if schema is None:
+            schema = plain_schema(batch.schema, label=label)
+        for raw in _pieces(batch, batch_rows, batch_bytes):
+            for piece in _pieces(_checked(raw, schema, label), batch_rows, batch_bytes):
+                size = piece.nbytes
+                if held and (held_rows + piece.num_rows > batch_rows or held_bytes + size > batch_bytes):
+                    yield _joined(held)
+                    held, held_rows, held_bytes = [], 0, 0
+                held.append(piece)
+                held_rows += piece.num_rows
+                held_bytes += size
+    if held:
+        yield _joined(held)
+
+
+def read_rows(schema: pa.Schema, row_bytes: float, batch_rows: int, batch_bytes: int) -> int:
+    """Rows to ask a reader for at a time, where a row is thought to take `row_bytes`.
+
+    Columns of text may be larger than they seem (dictionaries), so a quarter is asked for unless rows are small.
+    """
+    wide = row_bytes * batch_rows > batch_bytes / 2 or len(schema) > 32
+    rows = batch_rows // 4 if wide else batch_rows
+    return int(max(1, min(rows, batch_bytes // max(row_bytes, 1.0))))
+
+
+def _joined(held: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    return held[0] if len(held) == 1 else pa.concat_batches(held)
+
+
+def _pieces(batch: pa.RecordBatch, rows: int, size: int) -> Iterator[pa.RecordBatch]:
+    """Slices within both bounds, halved until they are: rows may differ much in width."""
+    count = batch.num_rows
+    if count == 0:
+        return
+    if count <= rows and (count == 1 or batch.nbytes <= size):
+        yield batch
+        return
+    if count > rows:
+        for start in range(0, count, rows):
+            yield from _pieces(batch.slice(start, rows), rows, size)
+        return
+    half = count // 2
+    yield from _pieces(batch.slice(0, half), rows, size)
+    yield from _pieces(batch.slice(half), rows, size)
+
+
+def _checked(batch: pa.RecordBatch, schema: pa.Schema, label: str) -> pa.RecordBatch:
+    """The batch in `schema`, its text known to be UTF-8: no reader but CSV's looks at it."""
+    try:
+        plain = batch if batch.schema.equals(schema, check_metadata=True) else conform(batch, schema)
+        plain.validate(full=True)
+    except pa.ArrowException as error:
+        raise InvalidSource(f"{label}: {_culprit(batch, schema)}{error}") from error
+    return plain
+
+
+def _culprit(batch: pa.RecordBatch, schema: pa.Schema) -> str:
+    for entry in schema:
+        if entry.name in batch.schema.names:
+            try:
+                _plain(batch.column(entry.name), entry.type).validate(full=True)
+            except pa.ArrowException:
+                return f"column {entry.name!r} can't be read as {entry.type}: "
+    return ""
+
+
+def _plain(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    if column.type == kind:
+        return column
+    if isinstance(column.type, pa.UuidType):
+        return _uuid_text(column.storage)
+    if isinstance(column.type, pa.BaseExtensionType):
+        return _plain(column.storage, kind)
+    if pt.is_run_end_encoded(column.type):
+        return _plain(pc.run_end_decode(column), kind)
+    if pt.is_list_view(column.type) or pt.is_large_list_view(column.type):
+        return _plain(_list_of_view(column), kind)
+    return column.cast(kind)
+
+
+def _list_of_view(column: pa.Array) -> pa.Array:
+    """The lists of a list view; pyarrow 26's own cast makes arrays that are too short to be valid."""
+    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+    return pa.ListArray.from_arrays(offsets, column.flatten(), mask=column.is_null() if column.null_count else None)
+
+
+def _uuid_text(column: pa.Array) -> pa.Array:
+    """16 bytes a row to the 36 characters people know, without Python per row."""
+    digits = np.frombuffer(b"0123456789abcdef", np.uint8)
+    rows = len(column)
+    data = np.frombuffer(column.buffers()[1], np.uint8)[column.offset * 16 : (column.offset + rows) * 16].reshape(
+        rows, 16
+    )
+    pairs = np.stack([digits[data >> 4], digits[data & 15]], axis=2).reshape(rows, 32)
+    dash = np.full((rows, 1), ord("-"), np.uint8)
+    cuts = (0, 8, 12, 16, 20, 32)
+    parts = [pairs[:, a:b] for a, b in itertools.pairwise(cuts)]
+    spread = [piece for part in parts for piece in (part, dash)][:-1]
+    text = np.ascontiguousarray(np.concatenate(spread, axis=1))
+    whole = pa.Array.from_buffers(pa.binary(36), rows, [None, pa.py_buffer(text)]).cast(pa.binary()).cast(pa.string())
+    return pc.if_else(column.is_valid(), whole, pa.scalar(None, pa.string())) if column.null_count else whole

@@ -1,0 +1,47 @@
+"""What one task of extract reads: a split, as plain data that can be written down and read elsewhere."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self, get_args
+
+import pyarrow as pa
+
+Kind = Literal["database", "csv", "parquet", "query"]
+
+
+@dataclass(frozen=True)
+class Split:
+    """One unit of extraction.
+
+    `label` names it in messages ("exports/a.parquet row groups 0-3", "catalog id 1..5000"); `detail`
+    is JSON: paths with size and mark, row groups, key range, schema. It holds no secret. `rows` is
+    known for Parquet and None elsewhere.
+    """
+
+    kind: Kind
+    label: str
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    rows: int | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """A dict of JSON values; `from_json` takes it back."""
+        return {"kind": self.kind, "label": self.label, "detail": dict(self.detail), "rows": self.rows}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        if data["kind"] not in get_args(Kind):
+            raise ValueError(f"a split of the kind {data['kind']!r} is not known")
+        return cls(data["kind"], data["label"], data["detail"], data["rows"])
+
+
+def pack_schema(schema: pa.Schema) -> str:
+    """The schema as text for a split's detail, without metadata."""
+    return base64.b64encode(schema.remove_metadata().serialize()).decode()
+
+
+def unpack_schema(text: str) -> pa.Schema:
+    """What `pack_schema` packed."""
+    return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))

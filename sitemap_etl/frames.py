@@ -1,0 +1,203 @@
+"""The columns and dtypes of the rows that flow, and the step that makes a table fit them.
+
+Rows live in Arrow memory. Where a person's code meets them (a hook, a test) they are a *frame*: a
+pandas DataFrame whose columns are `pd.ArrowDtype`, so that pandas and pyarrow see the same bytes.
+
+| rows | from → to | columns |
+|---|---|---|
+| raw | extract → transform | the source's own, renamed by `columns:` |
+| inventory | transform → render | `INVENTORY`: canonical, checked, one row a source row |
+| snapshot | render → the next run | `SNAPSHOT`: the rows as published, one a loc, sorted by loc |
+| changes | render → ping | `CHANGES` |
+| set aside | transform, render → report | `ASIDE`: rows that are not listed, with their reason |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+IMAGES: Final = pa.list_(pa.string())
+"""Absolute canonical URLs."""
+
+RELATION: Final = pa.struct([("relationship", pa.string()), ("value", pa.string())])
+"""`relationship` is allow or deny; `value` the codes, space-separated."""
+
+VIDEO: Final = pa.struct(
+    [
+        ("thumbnail_loc", pa.string()),
+        ("title", pa.string()),
+        ("description", pa.string()),
+        ("content_loc", pa.string()),
+        ("player_loc", pa.string()),
+        ("duration", pa.string()),
+        ("expiration_date", pa.string()),
+        ("rating", pa.string()),
+        ("view_count", pa.string()),
+        ("publication_date", pa.string()),
+        ("tag", pa.list_(pa.string())),
+        ("family_friendly", pa.string()),
+        ("restriction", RELATION),
+        ("requires_subscription", pa.string()),
+        ("uploader", pa.string()),
+        ("uploader_info", pa.string()),
+        ("platform", RELATION),
+        ("live", pa.string()),
+    ]
+)
+"""Google's video elements in the order of the XSD, each in the text form that is published."""
+
+VIDEOS: Final = pa.list_(VIDEO)
+NEWS: Final = pa.struct(
+    [("name", pa.string()), ("language", pa.string()), ("publication_date", pa.string()), ("title", pa.string())]
+)
+ALTERNATES: Final = pa.list_(pa.struct([("hreflang", pa.string()), ("href", pa.string())]))
+
+PUBLISHED: Final = pa.schema(
+    [
+        ("loc", pa.string()),  # canonical ASCII, not null
+        ("lastmod", pa.string()),  # YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ
+        ("changefreq", pa.string()),
+        ("priority", pa.int8()),  # tenths, 0 to 10
+        ("images", IMAGES),
+        ("videos", VIDEOS),
+        ("news", NEWS),
+        ("alternates", ALTERNATES),
+        ("mobile", pa.bool_()),
+        ("title", pa.string()),  # read by feeds only
+    ]
+)
+"""What a reader of the sitemap sees of a row."""
+
+INVENTORY: Final = pa.schema(
+    [
+        *PUBLISHED,
+        ("fingerprint", pa.uint64()),  # of the rule's columns
+        ("signal", pa.uint16()),  # bin of the `percentile_of` column
+        ("cluster", pa.string()),  # the hreflang group
+        ("hreflang", pa.list_(pa.string())),  # this row's languages in its cluster
+        ("row", pa.int64()),  # where the row came from: split << 40 | position in the split
+    ]
+)
+
+SNAPSHOT: Final = pa.schema(
+    [
+        *PUBLISHED,
+        ("fingerprint", pa.uint64()),
+        ("cluster", pa.string()),
+        ("hreflang", pa.list_(pa.string())),
+        ("since", pa.int64()),  # epoch seconds of the run that added or last changed it; null: first publish
+    ]
+)
+
+CHANGES: Final = pa.schema(
+    [
+        ("loc", pa.string()),
+        ("kind", pa.string()),  # added, changed, removed
+        ("lastmod", pa.string()),
+        ("section", pa.string()),
+    ]
+)
+
+ASIDE: Final = pa.schema(
+    [
+        ("section", pa.string()),
+        ("loc", pa.string()),  # as it was in the source
+        ("reason", pa.string()),
+        ("row", pa.int64()),
+        ("canonical", pa.string()),  # where it got that far
+    ]
+)
+
+ROW_BITS: Final = 40
+"""`row` holds the split's number above this many bits, the position in the split below."""
+
+
+def conform(table: pa.Table | pa.RecordBatch, schema: pa.Schema) -> pa.Table:
+    """The table with the columns of `schema` in its order and types; what it lacks is null.
+
+    Columns that `schema` does not name are left out. Raises `pa.ArrowInvalid` where a cast would lose.
+    """
+    columns = []
+    for entry in schema:
+        at = table.schema.get_field_index(entry.name)
+        if at < 0:
+            columns.append(pa.nulls(table.num_rows, entry.type))
+        else:
+            column = table.column(at)
+            columns.append(column if column.type == entry.type else column.cast(entry.type))
+    return pa.table(columns, schema=schema)
+
+
+def plain(array: pa.Array) -> pa.Array:
+    """The array without wrapping: extension types, runs and dictionaries unpacked, text as `string`."""
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if pa.types.is_run_end_encoded(array.type):
+        array = pc.run_end_decode(array)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_large_string(array.type) or pa.types.is_string_view(array.type):
+        array = array.cast(pa.string())
+    return array
+
+
+def to_frame(table: pa.Table) -> pd.DataFrame:
+    """The same memory as a pandas DataFrame with Arrow-backed columns."""
+    import pandas as pd  # a DAG file is parsed without it
+
+    frame: pd.DataFrame = table.to_pandas(types_mapper=pd.ArrowDtype)
+    return frame
+
+
+def to_table(frame: pd.DataFrame) -> pa.Table:
+    """The frame's memory as a table; the index is left out, columns not Arrow-backed are converted."""
+    return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
+
+
+EXAMPLES: Final = 3
+"""Examples kept for each reason."""
+
+
+@dataclass
+class Tally:
+    """How often each reason occurred, with a few examples: the currency of counts between stages."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    examples: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, reason: str, count: int = 1, examples: Iterable[Any] = ()) -> None:
+        """Count `reason` `count` times more; examples past the first few are dropped."""
+        if count <= 0:
+            return
+        self.counts[reason] = self.counts.get(reason, 0) + count
+        kept = self.examples.setdefault(reason, [])
+        for example in examples:
+            if len(kept) >= EXAMPLES:
+                break
+            kept.append(str(example)[:300])
+
+    def merge(self, other: Tally) -> None:
+        """Add all that `other` counted."""
+        for reason, count in other.counts.items():
+            self.add(reason, count, other.examples.get(reason, ()))
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """`{reason: {"count": n, "examples": [...]}}`, sorted by count, then reason."""
+        ordered = sorted(self.counts, key=lambda reason: (-self.counts[reason], reason))
+        return {reason: {"count": self.counts[reason], "examples": self.examples.get(reason, [])} for reason in ordered}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Tally:
+        return cls({r: d["count"] for r, d in data.items()}, {r: list(d["examples"]) for r, d in data.items()})

@@ -1,0 +1,123 @@
+"""The kinds of value that a fingerprint tells apart, and the id of a fingerprint's definition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
+
+import pyarrow as pa
+
+from ..errors import InvalidSource
+from ..hashes import combine, hash64
+
+HASH_VERSION: Final = 1
+"""Goes up when the definition above changes: every section then re-bases instead of dating all its pages."""
+
+Kinds = Sequence[tuple[str, str]]
+"""Column names, each with its kind."""
+
+_TESTS: Final[dict[str, Callable[[pa.DataType], bool]]] = {
+    "null": pa.types.is_null,
+    "bool": pa.types.is_boolean,
+    "int": pa.types.is_integer,
+    "float": pa.types.is_floating,
+    "decimal": pa.types.is_decimal,
+    "text": lambda t: pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t),
+    "binary": lambda t: (
+        pa.types.is_binary(t)
+        or pa.types.is_large_binary(t)
+        or pa.types.is_binary_view(t)
+        or pa.types.is_fixed_size_binary(t)
+    ),
+    "date": pa.types.is_date,
+    "local": lambda t: pa.types.is_timestamp(t) and t.tz is None,
+    "instant": lambda t: pa.types.is_timestamp(t) and t.tz is not None,
+    "time": pa.types.is_time,
+    "duration": pa.types.is_duration,
+    "list": lambda t: (
+        pa.types.is_list(t)
+        or pa.types.is_large_list(t)
+        or pa.types.is_fixed_size_list(t)
+        or pa.types.is_list_view(t)
+        or pa.types.is_large_list_view(t)
+    ),
+    "struct": pa.types.is_struct,
+    "map": pa.types.is_map,
+}
+"""The Arrow types of each kind."""
+
+
+def kinds(schema: pa.Schema, columns: Sequence[str]) -> list[tuple[str, str]]:
+    """The columns of a rule, each once and sorted by name, with the kind that `schema` gives it.
+
+    Raises `InvalidSource` as `fingerprint` does.
+    """
+    if not columns:
+        raise ValueError("a fingerprint needs at least one column")
+    found = []
+    for column in sorted(set(columns)):
+        at = schema.get_all_field_indices(column)
+        if len(at) != 1:
+            problem = "the source has no such column" if not at else f"the source has {len(at)} columns of that name"
+            raise InvalidSource(f"lastmod.fingerprint: {column}: {problem}. There are: {', '.join(schema.names)}")
+        try:
+            found.append((column, _kind(schema.field(at[0]).type)))
+        except TypeError as error:
+            raise InvalidSource(f"lastmod.fingerprint: {column}: {error}. Cast it to text in the SELECT") from error
+    return found
+
+
+def agreed(splits: Iterable[Kinds]) -> list[tuple[str, str]]:
+    """The kinds of a whole source from those of its splits, where a column of nulls alone agrees with any kind.
+
+    Raises `InvalidSource` where two splits differ: their fingerprints could not be compared from night to night.
+    """
+    merged: dict[str, str] = {}
+    for split in splits:
+        for column, kind in split:
+            known = merged.setdefault(column, kind)
+            if known == "null":
+                merged[column] = kind
+            elif kind not in ("null", known):
+                raise InvalidSource(
+                    f"lastmod.fingerprint: {column} is {known} in one part of the source and {kind} in another."
+                    " Cast it to one type in the SELECT"
+                )
+    return sorted(merged.items())
+
+
+def rule_id(columns: Kinds) -> str:
+    """The id of a fingerprint's definition: its columns, their kinds and the version of the hash.
+
+    Fingerprints may be compared only under the same id. The order of `columns` does not count.
+    """
+    parts = [part for column in sorted(columns) for part in column]
+    return f"f{HASH_VERSION}-{int(combine([hash64(pa.array([part])) for part in parts])[0]):016x}"
+
+
+def name(kind: pa.DataType) -> str:
+    """The name of a type's kind. Raises TypeError where none is defined."""
+    for known, test in _TESTS.items():
+        if test(kind):
+            return known
+    raise TypeError(f"{kind} has no defined fingerprint")
+
+
+def _kind(kind: pa.DataType) -> str:
+    """The kind of a type with what lies inside it, whatever it is wrapped in. Raises TypeError as `name` does."""
+    while True:
+        if isinstance(kind, pa.BaseExtensionType):
+            kind = kind.storage_type
+        elif pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
+            kind = kind.value_type
+        else:
+            break
+    outer = name(kind)
+    if outer == "list":
+        return f"list<{_kind(kind.value_type)}>"
+    if outer == "map":
+        return f"map<{_kind(kind.key_type)}, {_kind(kind.item_type)}>"
+    if outer == "struct":
+        fields = sorted((str(field.name), _kind(field.type)) for field in kind)
+        return f"struct<{', '.join(f'{field}: {inner}' for field, inner in fields)}>"
+    return outer

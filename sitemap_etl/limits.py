@@ -1,0 +1,75 @@
+"""The numbers of the protocols, each with its source, and the sizes this package works in."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# --- sitemaps.org 0.9 (https://www.sitemaps.org/protocol.html) -------------------------------
+SITEMAP_ROWS: Final = 50_000
+"""URLs in one sitemap file, and files in one index."""
+SITEMAP_BYTES: Final = 52_428_800
+"""Bytes of one uncompressed sitemap or index, wrapper included."""
+LOC_LENGTH: Final = 2_047
+"""Characters of a loc: "must be less than 2,048 characters"."""
+CHANGEFREQS: Final = ("always", "hourly", "daily", "weekly", "monthly", "yearly", "never")
+
+NS_SITEMAP: Final = "http://www.sitemaps.org/schemas/sitemap/0.9"
+NS_IMAGE: Final = "http://www.google.com/schemas/sitemap-image/1.1"
+NS_VIDEO: Final = "http://www.google.com/schemas/sitemap-video/1.1"
+NS_NEWS: Final = "http://www.google.com/schemas/sitemap-news/0.9"
+NS_MOBILE: Final = "http://www.google.com/schemas/sitemap-mobile/1.0"
+NS_XHTML: Final = "http://www.w3.org/1999/xhtml"
+
+# --- Google Search Central (pages of 2025-12 to 2026-07) -------------------------------------
+INDEX_FILES: Final = 1_000
+"""Files we put in one index: Search Console has refused more, whatever the protocol allows."""
+INDEXES_PER_SITE: Final = 500
+"""Index files that Search Console takes for one site."""
+IMAGES_PER_PAGE: Final = 1_000
+NEWS_ROWS: Final = 1_000
+NEWS_HOURS: Final = 48
+VIDEO_TITLE: Final = 100
+VIDEO_DESCRIPTION: Final = 2_048
+VIDEO_TAGS: Final = 32
+VIDEO_DURATION: Final = 28_800
+"""Seconds."""
+VIDEO_UPLOADER: Final = 255
+ROBOTS_BYTES: Final = 500 * 1024
+"""Google reads this much of a robots.txt (RFC 9309 asks for at least 500 KiB)."""
+
+# --- IndexNow (https://www.indexnow.org/documentation) ---------------------------------------
+INDEXNOW_URLS: Final = 10_000
+"""URLs in one POST."""
+INDEXNOW_COOLDOWN: Final = 600
+"""Seconds before the same URL is sent again (text of the 429 answer)."""
+INDEXNOW_KEY: Final = (8, 128)
+"""Characters of a key, each of a-z A-Z 0-9 and -."""
+INDEXNOW_DAILY: Final = 100_000
+"""URLs a day, unless `daily_limit` says otherwise: ours, since the protocol only says "too many" after the fact."""
+
+# --- Search Console API (https://developers.google.com/webmaster-tools/limits) ----------------
+SEARCH_CONSOLE_PACE: Final = 0.3
+"""Seconds from request to request: 200 a minute and user."""
+
+# --- S3 (https://docs.aws.amazon.com/AmazonS3/latest/userguide/, upload-objects and object-keys) ----
+PUT_BYTES: Final = 5 * 1024**3
+"""Bytes of one PutObject."""
+KEY_BYTES: Final = 1_024
+"""Bytes of a key in UTF-8."""
+
+# --- What is believed of a date --------------------------------------------------------------
+LASTMOD_FIRST_YEAR: Final = 1990
+"""No page is older than the web; an earlier lastmod is a default that leaked."""
+
+# --- Sizes we work in ------------------------------------------------------------------------
+BATCH_ROWS: Final = 500_000
+BATCH_BYTES: Final = 128 * 1024 * 1024
+SPLIT_ROWS: Final = 2_000_000
+SPLIT_BYTES: Final = 256 * 1024 * 1024
+SPLITS_PER_SECTION: Final = 256
+WINDOW_ROWS: Final = 450_000
+WINDOW_BYTES: Final = 128 * 1024 * 1024
+GROUP_ROWS: Final = 4_000_000
+GROUPS_PER_SECTION: Final = 256
+SHARE_FROM: Final = 20
+"""URLs from which on a share of them means something to a gate."""

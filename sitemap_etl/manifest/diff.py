@@ -1,0 +1,167 @@
+"""This run's rows against the published ones: what is added, changed, removed, and what they publish."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sitemap_etl import lastmod
+from sitemap_etl.frames import SNAPSHOT, conform
+from sitemap_etl.hashes import hash_column
+
+STICKY: Final = ("changefreq", "priority")
+"""They alone never rewrite a file."""
+EXTENSIONS: Final = ("images", "videos", "news", "alternates", "mobile")
+BESIDE: Final = ("fingerprint", "cluster", "title")
+"""Kept in the snapshot, not shown in the sitemap."""
+
+
+@dataclass(frozen=True)
+class Dating:
+    """How a section comes by its lastmods.
+
+    `dated`: the section has a lastmod rule; where it has not, another extension is a change.
+    `fingerprint`: dates come from fingerprints. `rebased`: their definition is not the published one.
+    `first_seen`: pages that appear later are dated. `first_publish`: the section was never published.
+    """
+
+    now: str  # YYYY-MM-DDThh:mm:ssZ
+    epoch: int  # the same, in seconds
+    dated: bool
+    fingerprint: bool = False
+    rebased: bool = False
+    first_seen: bool = False
+    first_publish: bool = False
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The outcome for `rows`, ordered by loc as they came; masks are one a row.
+
+    `at`: the place of the row's loc in the published rows, or -1. `differs`: the file's bytes would,
+    priority and changefreq aside. `beside`: only what the snapshot keeps beside them would. `gone`:
+    places of published rows that are no longer there.
+    """
+
+    rows: pa.Table  # frames.SNAPSHOT
+    at: np.ndarray
+    added: np.ndarray
+    changed: np.ndarray
+    differs: np.ndarray
+    beside: np.ndarray
+    gone: np.ndarray
+
+
+def places(locs: pa.Array, among: pa.Array) -> np.ndarray:
+    """Where each loc stands in `among` (both ordered, `among` each once), or -1: int64."""
+    count = len(among)
+    if count == 0 or len(locs) == 0:
+        return np.full(len(locs), -1, np.int64)
+    if count == len(locs) and locs.equals(among):
+        return np.arange(count)
+    at = pc.search_sorted(among, locs, side="left").to_numpy().astype(np.int64)
+    at[at == count] = count - 1
+    same = pc.equal(among.take(pa.array(at)), locs).to_numpy(zero_copy_only=False)
+    at[~same] = -1
+    return at
+
+
+def compare(rows: pa.Table, known: pa.Table, dating: Dating, elsewhere: pa.Table | None = None) -> Compared:
+    """Join this run's `rows` with the published ones by loc and decide what each publishes.
+
+    `rows`: columns of `frames.INVENTORY`, ordered by loc, each once. `known`: `frames.SNAPSHOT` rows of
+    the same stretch, ordered. `elsewhere`: rows last published in another section, or that left lately:
+    columns loc, lastmod, fingerprint (null where it can't be compared), ordered; their dates are kept.
+    """
+    locs = rows.column("loc").combine_chunks()
+    at = places(locs, known.column("loc").combine_chunks())
+    found = at >= 0
+    whole = len(at) == known.num_rows and bool(np.all(at == np.arange(len(at))))
+    old = known if whole else known.take(pa.array(at, pa.int64(), mask=~found))
+    fresh = conform(rows.drop_columns(["since"]) if "since" in rows.column_names else rows, SNAPSHOT)
+    if dating.fingerprint:
+        fresh = _put(fresh, "lastmod", _dated(fresh, old, found, dating, elsewhere))
+    lastmod_differs = _unlike(fresh, old, "lastmod") & found
+    extension_differs = np.zeros(len(at), bool)
+    for name in EXTENSIONS:
+        extension_differs |= _unlike(fresh, old, name)
+    extension_differs &= found
+    differs = lastmod_differs | extension_differs
+    if dating.dated:
+        changed = lastmod_differs
+    else:
+        changed = extension_differs | (_unlike(fresh, old, "fingerprint") & found)
+    beside = np.zeros(len(at), bool)
+    for name in BESIDE:
+        beside |= _unlike(fresh, old, name) & found
+    taken = np.zeros(known.num_rows, bool)
+    taken[at[found]] = True
+    fresh = _put(fresh, "since", _since(old, found, changed, dating))
+    return Compared(fresh, at, ~found, changed, differs, beside & ~differs, np.flatnonzero(~taken))
+
+
+def _dated(fresh: pa.Table, old: pa.Table, found: np.ndarray, dating: Dating, elsewhere: pa.Table | None) -> pa.Array:
+    """The lastmods of a section that dates by fingerprint."""
+    prints = fresh.column("fingerprint").combine_chunks()
+    old_prints, old_dates = old.column("fingerprint"), old.column("lastmod")
+    if dating.rebased:
+        old_prints = pa.chunked_array([prints])
+    if elsewhere is not None and elsewhere.num_rows and not found.all():
+        there = places(fresh.column("loc").combine_chunks(), elsewhere.column("loc").combine_chunks())
+        there[found] = -1
+        moved = there >= 0
+        take = pa.array(there, pa.int64(), mask=~moved)
+        mask = pa.array(moved)
+        old_prints = pc.if_else(mask, elsewhere.column("fingerprint").take(take), old_prints)
+        old_dates = pc.if_else(mask, elsewhere.column("lastmod").take(take), old_dates)
+        found = found | moved
+    dates, _ = lastmod.resolve(
+        prints,
+        fresh.column("lastmod"),
+        old_prints,
+        old_dates,
+        pa.array(found),
+        now_text=dating.now,
+        rebased=dating.rebased,
+        first_seen=dating.first_seen,
+        first_publish=dating.first_publish,
+    )
+    return dates
+
+
+def _since(old: pa.Table, found: np.ndarray, changed: np.ndarray, dating: Dating) -> pa.Array:
+    """When each row was added or last changed; null for what a section's first publish brought."""
+    kept = old.column("since").combine_chunks()
+    if dating.first_publish:
+        return kept
+    return pc.if_else(pa.array(found & ~changed), kept, pa.scalar(dating.epoch, pa.int64()))
+
+
+def _unlike(one: pa.Table, other: pa.Table, name: str) -> np.ndarray:
+    """Where a column's values differ; null equals null."""
+    left, right = one.column(name), other.column(name)
+    if left.null_count == len(left) and right.null_count == len(right):
+        return np.zeros(len(left), bool)
+    if pa.types.is_nested(left.type):
+        unlike: np.ndarray = hash_column(left) != hash_column(right)
+        return unlike
+    same = pc.fill_null(pc.equal(left, right), False)
+    both_null = pc.and_(pc.is_null(left), pc.is_null(right))
+    return ~pc.or_(same, both_null).to_numpy().astype(bool)
+
+
+def _put(table: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:
+    at = table.schema.get_field_index(name)
+    return table.set_column(at, table.schema.field(at), column)
+
+
+def with_columns(table: pa.Table, other: pa.Table, names: Sequence[str]) -> pa.Table:
+    """`table` with the named columns taken from `other`, row by row."""
+    for name in names:
+        table = _put(table, name, other.column(name))
+    return table

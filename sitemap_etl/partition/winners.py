@@ -1,0 +1,90 @@
+"""One row a loc: a total order over the rows that claim it, whatever the splitting or their order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sitemap_etl.hashes import combine, hash_column
+
+
+@dataclass(frozen=True)
+class Winners:
+    """`rows`: one a loc, ordered by loc. `losers`: the duplicates, ordered by loc."""
+
+    rows: pa.Table
+    losers: pa.Table
+
+
+def winners(table: pa.Table, known: pa.Table | None = None) -> Winners:
+    """The row of each loc that is listed.
+
+    Of the rows that share a loc wins: the newest lastmod (null last); then the row whose fingerprint
+    is the published one; then the smallest hash of all columns but `row`. `table`: columns of
+    `frames.INVENTORY` in any order of rows; `known`: the snapshot rows of the same locs, ordered by
+    loc (columns loc, fingerprint), or None.
+    """
+    table = table.combine_chunks()
+    locs = table.column("loc").combine_chunks()
+    if not _ascending(locs):
+        table = table.take(pc.sort_indices(locs)).combine_chunks()
+        locs = table.column("loc").combine_chunks()
+    if table.num_rows < 2:
+        return Winners(table, table.slice(0, 0))
+    same = pc.equal(locs.slice(1), locs.slice(0, len(locs) - 1)).to_numpy(zero_copy_only=False)
+    if not same.any():
+        return Winners(table, table.slice(0, 0))
+    contested = np.zeros(len(locs), bool)
+    contested[1:] |= same
+    contested[:-1] |= same
+    rivals = table.filter(pa.array(contested)).combine_chunks()
+    place = np.flatnonzero(contested)
+    group = np.cumsum(np.concatenate(([True], ~same)))[contested]
+    order = np.lexsort((_identity(rivals), _unlike_published(rivals, known), _age(rivals), group))
+    first = np.concatenate(([True], group[order][1:] != group[order][:-1]))
+    keep = ~contested
+    keep[place[order[first]]] = True
+    return Winners(table.filter(pa.array(keep)), table.filter(pa.array(~keep)))
+
+
+def _ascending(locs: pa.Array) -> bool:
+    if len(locs) < 2:
+        return True
+    return bool(pc.all(pc.less_equal(locs.slice(0, len(locs) - 1), locs.slice(1))).as_py())
+
+
+def _age(rows: pa.Table) -> np.ndarray:
+    """Rank by lastmod, newest 0, nulls last. The text of a lastmod sorts like its time."""
+    if "lastmod" not in rows.column_names:
+        return np.zeros(rows.num_rows, np.int64)
+    lastmod = rows.column("lastmod").combine_chunks()
+    ranks: np.ndarray = pc.rank(lastmod, sort_keys="descending", null_placement="at_end", tiebreaker="dense").to_numpy()
+    return ranks
+
+
+def _unlike_published(rows: pa.Table, known: pa.Table | None) -> np.ndarray:
+    """1 where the row's fingerprint is not the published one of its loc."""
+    if known is None or known.num_rows == 0 or "fingerprint" not in rows.column_names:
+        return np.zeros(rows.num_rows, np.int8)
+    published = known.column("fingerprint").take(pc.index_in(rows.column("loc"), known.column("loc")))
+    like = pc.fill_null(pc.equal(rows.column("fingerprint"), published), False)
+    unlike: np.ndarray = 1 - like.to_numpy().astype(np.int8)
+    return unlike
+
+
+def _identity(rows: pa.Table) -> np.ndarray:
+    """A hash of everything about a row but where it came from."""
+    return combine([hash_column(rows.column(name)) for name in sorted(rows.column_names) if name != "row"])
+
+
+def stretch(table: pa.Table, low: str, high: str | None) -> pa.Table:
+    """The rows with low <= loc < high (None: the end) of a table ordered by loc, without a copy."""
+    if table.num_rows == 0:
+        return table
+    locs = table.column("loc").combine_chunks()
+    start = pc.search_sorted(locs, pa.scalar(low, locs.type), side="left").as_py() if low else 0
+    stop = len(locs) if high is None else pc.search_sorted(locs, pa.scalar(high, locs.type), side="left").as_py()
+    return table.slice(start, stop - start)

@@ -1,0 +1,155 @@
+"""Which URLs are still to be sent, in which order: pure, over the changes of a few runs.
+
+Every run's changes have one order: removed, added, changed; in each the newest lastmod first, none last; then by loc.
+What was sent of a run is a prefix of that order, so one number remembers it, except for the rows that were held back
+because the same URL was sent minutes before: their positions are kept. State stays bounded however much waits.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Self
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sitemap_etl.hashes import hash64
+
+KINDS: Final = pa.array(["removed", "added", "changed"])
+RUNS_WAITING: Final = 7
+"""Runs whose changes may wait; an older one is given up."""
+
+Numbers = npt.NDArray[np.uint32]
+Hashes = npt.NDArray[np.uint64]
+
+
+def _pack(numbers: Numbers | Hashes) -> str:
+    """Little-endian integers as text, in the width they have."""
+    return base64.b64encode(numbers.astype(numbers.dtype.newbyteorder("<")).tobytes()).decode()
+
+
+def _unpack(text: str, width: str) -> npt.NDArray[Any]:
+    return np.frombuffer(base64.b64decode(text), width).astype(width[1:])
+
+
+@dataclass
+class Waiting:
+    """What is left of a run: the rows from `position` on, and those `held` back before it."""
+
+    run: str
+    position: int = 0
+    held: Numbers = field(default_factory=lambda: np.empty(0, np.uint32))
+    rows: int | None = None
+
+    @property
+    def left(self) -> int:
+        """Rows left, those that a newer run replaces included."""
+        return (self.rows or 0) - self.position + len(self.held)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"run": self.run, "position": self.position, "held": _pack(self.held), "rows": self.rows}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Self:
+        return cls(data["run"], data["position"], _unpack(data["held"], "<u4"), data["rows"])
+
+
+def ordered(changes: pa.Table) -> pa.Table:
+    """loc, kind and lastmod of the changes in their order, every loc once."""
+    rank = pc.fill_null(pc.index_in(changes["kind"], KINDS), len(KINDS))
+    table = changes.select(["loc", "kind", "lastmod"]).append_column("rank", rank)
+    # Offsets of 64 bits: the locs of many changes together are more than 2 GiB.
+    table = table.set_column(0, "loc", table["loc"].cast(pa.large_string()))
+    keys = [("rank", "ascending", "at_end"), ("lastmod", "descending", "at_end"), ("loc", "ascending", "at_end")]
+    table = table.take(pc.sort_indices(table, sort_keys=keys)).drop_columns("rank")
+    if len(np.unique(hash64(table["loc"]))) == table.num_rows:  # equal locs have equal hashes: there are none
+        return table
+    codes = table["loc"].combine_chunks().dictionary_encode().indices.to_numpy()
+    return table.take(pa.array(np.sort(np.unique(codes, return_index=True)[1])))
+
+
+def left_of(waiting: Sequence[Waiting], tables: Sequence[pa.Table], scope: str) -> pa.Table:
+    """The rows still to be sent: loc, kind, lastmod, `run` (index into `waiting`), `position` (in that run's order).
+
+    `waiting` from the oldest run to the newest, `tables` each run's `ordered` changes. Of a loc in several runs only
+    the newest row counts, also where that one was sent already. Rows that don't begin with `scope` are left out.
+    """
+    parts = []
+    newer = pa.chunked_array([], pa.large_string())
+    for number in range(len(waiting) - 1, -1, -1):
+        entry, table = waiting[number], tables[number]
+        position = np.arange(table.num_rows, dtype=np.uint32)
+        keep = (position >= entry.position) | np.isin(position, entry.held)
+        keep &= pc.starts_with(table["loc"], scope).to_numpy()
+        if len(newer):
+            keep &= ~pc.is_in(table["loc"], value_set=newer).to_numpy()
+        rows = table.append_column("run", pa.array(np.full(table.num_rows, number, np.int8)))
+        rows = rows.append_column("position", pa.array(position))
+        parts.append(rows if keep.all() else rows.filter(pa.array(keep)))
+        newer = pa.chunked_array([*newer.chunks, *table["loc"].chunks], pa.large_string())
+    parts = [part for part in parts if part.num_rows] or parts[:1]
+    if len(parts) == 1:
+        return parts[0]
+    rows = pa.concat_tables(parts)
+    rank = pc.fill_null(pc.index_in(rows["kind"], KINDS), len(KINDS))
+    keys = [("rank", "ascending", "at_end"), ("lastmod", "descending", "at_end"), ("loc", "ascending", "at_end")]
+    return rows.take(pc.sort_indices(rows.append_column("rank", rank), sort_keys=keys))
+
+
+def advance(waiting: Sequence[Waiting], sent: pa.Table, held: pa.Table) -> list[Waiting]:
+    """What is left once `sent` is: each run goes on behind its last sent row; `held` rows before it are kept."""
+    result = []
+    for number, entry in enumerate(waiting):
+        gone = sent["position"].filter(pc.equal(sent["run"], number)).to_numpy()
+        kept = held["position"].filter(pc.equal(held["run"], number)).to_numpy()
+        position = max(entry.position, int(gone.max()) + 1 if len(gone) else 0)
+        both = np.union1d(np.setdiff1d(entry.held, gone), kept[kept < position]).astype(np.uint32)
+        result.append(Waiting(entry.run, position, both, entry.rows))
+    return result
+
+
+def finish(waiting: Sequence[Waiting], held: pa.Table) -> list[Waiting]:
+    """What is left once everything but the `held` rows was sent, replaced by a newer run, or out of scope."""
+    result = []
+    for number, entry in enumerate(waiting):
+        kept = np.sort(held["position"].filter(pc.equal(held["run"], number)).to_numpy()).astype(np.uint32)
+        result.append(Waiting(entry.run, entry.rows or 0, kept, entry.rows))
+    return result
+
+
+class Recent:
+    """The URLs of the last minutes, as `hash64` with the time they were sent: eight bytes a URL.
+
+    `answered` is False from before a request until its answer: if that never comes, the URLs may have been taken.
+    """
+
+    def __init__(self, data: Sequence[dict[str, Any]], *, now: float, cooldown: float) -> None:
+        self._sent = [(float(e["at"]), bool(e["answered"]), _unpack(e["hashes"], "<u8")) for e in data]
+        self._sent = [entry for entry in self._sent if entry[0] + cooldown > now]
+
+    def has(self, locs: pa.ChunkedArray, *, unanswered: bool = False) -> npt.NDArray[np.bool_]:
+        """For each loc whether it was sent; with `unanswered`, whether that is all that is known."""
+        known = [hashes for _, answered, hashes in self._sent if not (unanswered and answered)]
+        return np.isin(hash64(locs), np.concatenate([np.empty(0, np.uint64), *known]))
+
+    def unanswered_at(self) -> float:
+        """Epoch seconds of the last sending without an answer, 0 if there is none."""
+        return max((moment for moment, answered, _ in self._sent if not answered), default=0.0)
+
+    def sending(self, locs: pa.ChunkedArray, moment: float) -> None:
+        self._sent.append((moment, False, hash64(locs)))
+
+    def taken(self, moment: float) -> None:
+        """The last sending was answered at `moment`: taken."""
+        self._sent[-1] = (moment, True, self._sent[-1][2])
+
+    def refused(self) -> None:
+        """The last sending was answered: not taken."""
+        self._sent.pop()
+
+    def to_json(self) -> list[dict[str, Any]]:
+        return [{"at": m, "answered": answered, "hashes": _pack(hashes)} for m, answered, hashes in self._sent]

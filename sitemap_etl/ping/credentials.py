@@ -1,0 +1,92 @@
+"""Secrets of engines: where they come from, and how they are kept out of every text."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
+
+from sitemap_etl.errors import ConfigError
+
+MASK: Final = "•••"
+SHORTEST: Final = 6
+"""Characters from which on a value is masked: a shorter one is no secret, and masking it would garble messages."""
+
+VARIABLE: Final = re.compile(r"\$\{[^}]*\}")
+
+
+class Redactor:
+    """Replaces every secret it knows, in each form it may take on the wire, by a mask."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._forms: set[str] = set()
+        self.learn(*secrets)
+
+    def __repr__(self) -> str:
+        return f"Redactor({len(self._forms)} forms)"
+
+    def learn(self, *secrets: str) -> None:
+        """Know more secrets: as they are, percent-encoded, inside JSON, in base64, and line by line."""
+        for secret in secrets:
+            for text in {secret, *secret.splitlines()}:
+                forms = (
+                    text,
+                    quote(text, safe=""),
+                    quote(text),
+                    quote_plus(text),
+                    json.dumps(text)[1:-1],
+                    base64.b64encode(text.encode()).decode().rstrip("="),
+                )
+                self._forms.update(form for form in forms if len(text.strip()) >= SHORTEST)
+
+    def __call__(self, text: str) -> str:
+        for form in sorted(self._forms, key=len, reverse=True):
+            text = text.replace(form, MASK)
+        return text
+
+
+def variables(value: object) -> set[str]:
+    """Every `${…}` in the strings of a setting."""
+    if isinstance(value, str):
+        return set(VARIABLE.findall(value))
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    return {found for item in value for found in variables(item)} if isinstance(value, (list, tuple)) else set()
+
+
+def secrets_of_url(url: str) -> set[str]:
+    """What may be secret in an address written out in full: its password and the values of its query."""
+    try:
+        parts = urlsplit(url)
+        return {unquote(parts.password or "")} | {value for _, value in parse_qsl(parts.query) if "{" not in value}
+    except ValueError:
+        return set()
+
+
+def connection_fields(text: str, connection: str) -> dict[str, Any]:
+    """Login, password, host and extra of an Airflow connection, written as a URI or as Airflow's JSON.
+
+    `extra` is a mapping. Raises `ConfigError`, which names the connection and shows nothing of it.
+    """
+    try:
+        if text.lstrip().startswith("{"):
+            data = json.loads(text)
+            extra = data.get("extra") or {}
+            extra = json.loads(extra) if isinstance(extra, str) else extra
+            fields = {"login": data.get("login"), "password": data.get("password"), "host": data.get("host")}
+        else:
+            parts = urlsplit(text)
+            extra = dict(parse_qsl(parts.query, keep_blank_values=True))
+            extra |= json.loads(extra.pop("__extra__", "{}"))
+            fields = {
+                key: unquote(value) if value else None
+                for key, value in (("login", parts.username), ("password", parts.password), ("host", parts.hostname))
+            }
+        return fields | {"extra": dict(extra)}
+    except (ValueError, TypeError, AttributeError):
+        # The parser's own words may quote the connection, so they are not kept as the cause.
+        problem = f"connection {connection!r} is neither a URI nor the JSON of an Airflow connection"
+    raise ConfigError(problem)

@@ -1,0 +1,1 @@
+"""The stages, wired to the world."""

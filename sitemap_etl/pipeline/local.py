@@ -1,0 +1,114 @@
+"""A whole run in this process: the stages in their order, units side by side."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from sitemap_etl.errors import Refused
+from sitemap_etl.pipeline.borders import partition
+from sitemap_etl.pipeline.inventory import transform_split
+from sitemap_etl.pipeline.raw import extract_split
+from sitemap_etl.pipeline.run import Options, Outside, Run
+from sitemap_etl.pipeline.shards import render_group
+from sitemap_etl.pipeline.stages import Published, publish
+from sitemap_etl.pipeline.start import release_lease, start_run, take_lease
+from sitemap_etl.site import Site
+from sitemap_etl.storage import Storage
+
+
+@dataclass
+class Finished:
+    """A run that came to its end, published or not. `seconds` per stage."""
+
+    run: Run
+    published: Published
+    seconds: dict[str, float] = field(default_factory=dict)
+
+
+def run_locally(
+    site: Site, options: Options, outside: Outside, *, jobs: int = 2, now: datetime | None = None
+) -> Finished:
+    """Run all stages here. What was staged is removed when it was published, and kept when it was not."""
+    seconds: dict[str, float] = {}
+    scratch = None if not site.work.startswith("s3://") else Path(tempfile.mkdtemp(prefix="sitemap_etl-"))
+    try:
+        staging = None if scratch is None else outside.open_storage(scratch, durable=False)
+        started = time.monotonic()
+        run = start_run(site, options, outside, now=now, staging=staging)
+        try:
+            _each(run, "extract", len(run.plan.units), extract_split, jobs, seconds)
+            take_lease(run.work, run.run_id)
+            _each(run, "transform", len(run.plan.units), transform_split, jobs, seconds)
+            before = time.monotonic()
+            planned = partition(run)
+            seconds["partition"] = time.monotonic() - before
+            take_lease(run.work, run.run_id)
+            _each(run, "render", len(planned["units"]), render_group, jobs, seconds)
+            take_lease(run.work, run.run_id)
+            before = time.monotonic()
+            published = publish(run)
+            seconds["publish"] = time.monotonic() - before
+            seconds["total"] = time.monotonic() - started
+        finally:
+            release_lease(run.work, run.run_id)
+        if scratch is not None and published.outcome is None:
+            _keep_staging(run)
+        return Finished(run, published, seconds)
+    finally:
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _each(
+    run: Run, stage: str, count: int, work: Callable[[Run, int], dict[str, Any]], jobs: int, seconds: dict[str, float]
+) -> None:
+    """Do a stage's units, `jobs` at a time. The first error stops the rest."""
+    before = time.monotonic()
+    done = 0
+    if jobs < 2 or count < 2:
+        for n in range(count):
+            work(run, n)
+            run.outside.advance(stage, n + 1, count)
+    else:
+        with ThreadPoolExecutor(jobs) as pool:
+            futures = [pool.submit(work, run, n) for n in range(count)]
+            try:
+                waiting = set(futures)
+                while waiting:
+                    finished, waiting = wait(waiting, return_when=FIRST_EXCEPTION, timeout=0.2)
+                    for future in finished:
+                        future.result()
+                        done += 1
+                        run.outside.advance(stage, done, count)
+            except BaseException:
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+    seconds[stage] = time.monotonic() - before
+
+
+KEPT = ("plan.json", "partition.json", "extract/", "transform/", "render/", "align")
+
+
+def _keep_staging(run: Run) -> None:
+    """Move what a dry or refused run staged to the state, so that it can be published as it was shown."""
+    target = run.work.sub(f"runs/{run.run_id}")
+    copy_staging(run.staging, target)
+
+
+def copy_staging(staging: Storage, target: Storage) -> None:
+    for prefix in KEPT:
+        for stat in staging.list(prefix):
+            if stat.key.startswith(("extract/", "transform/")) and not stat.key.endswith(".json"):
+                continue
+            stored = staging.get(stat.key)
+            if stored is None:
+                raise Refused(f"{staging.url_of(stat.key)} vanished while it was copied")
+            target.put(stat.key, stored.data)

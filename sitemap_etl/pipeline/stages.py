@@ -1,0 +1,115 @@
+"""publish and ping as stages: what a task or the command calls once everything is rendered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from sitemap_etl.errors import Refused
+from sitemap_etl.manifest import Manifest
+from sitemap_etl.pipeline.departed import with_departed
+from sitemap_etl.pipeline.proposal import Proposal, propose
+from sitemap_etl.pipeline.publication import Outcome, Target, publish_target
+from sitemap_etl.pipeline.run import Run
+
+
+@dataclass
+class Published:
+    """What became of a run: the proposal, and what publishing it did (None: it was not published)."""
+
+    status: str  # published, unchanged, dry_run, refused
+    proposal: Proposal
+    outcome: Outcome | None = None
+    error: Refused | None = None
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def manifest(self) -> Manifest | None:
+        return self.outcome.manifest if self.outcome is not None else None
+
+
+def publish(
+    run: Run,
+    *,
+    dry_run: bool | None = None,
+    force: frozenset[str] | None = None,
+    reason: str | None = None,
+    adopt: bool | None = None,
+) -> Published:
+    """Publish what a run rendered, or say why not. What is None is as the run was started with.
+
+    Raises Refused where the accounting does not hold, an object is foreign, or another run was first.
+    A gate's refusal is in the answer.
+    """
+    proposal = propose(run, force)
+    dry_run = run.options.dry_run if dry_run is None else dry_run
+    warnings = list(proposal.warnings)
+    if run.base is None and run.state.current().manifest is None:
+        warnings.append("first publish of this state: no engine is told of single URLs")
+    if not run.site.publish.conditional_writes:
+        warnings.append(
+            "publish.conditional_writes is false: two runs at the same moment can overwrite each other's files unseen"
+        )
+    if proposal.refused:
+        return Published("dry_run" if dry_run else "refused", proposal, None, refusal(run, proposal), warnings)
+    if dry_run:
+        return Published("dry_run", proposal, None, None, warnings)
+    target = _target(run, proposal, reason)
+    outcome = publish_target(run, target, adopt=run.options.adopt if adopt is None else adopt)
+    return Published(outcome.status, proposal, outcome, None, warnings + outcome.warnings)
+
+
+def _target(run: Run, proposal: Proposal, reason: str | None) -> Target:
+    sections = with_departed(run, proposal)
+    old_keys = {(e.section, e.number): e.file.key for e in run.base.entries} if run.base is not None else {}
+    return Target(
+        drafts=proposal.drafts,
+        sections=sections,
+        counts=proposal.counts,
+        gates=[gate.to_json() for gate in proposal.gates],
+        gives=proposal.moves.gives(old_keys),
+        forced=tuple(gate.name for gate in proposal.gates if gate.status == "forced"),
+        reason=reason or run.options.reason,
+    )
+
+
+def refusal(run: Run, proposal: Proposal) -> Refused:
+    """The words of a refusal: what, how much, where most of it is, how to look and how to publish anyway."""
+    lines: list[str] = []
+    for gate in proposal.refused:
+        lines.append(f"Refused: {gate.message}. Nothing public was touched.")
+        lines += where_most(run, proposal, gate.name)
+    names = " ".join(f"--force {gate.name}" for gate in proposal.refused)
+    lines.append(f'  publish: sitemap-etl publish SITE.yaml {run.run_id} {names} --reason "…"')
+    return Refused("\n".join(lines))
+
+
+def where_most(run: Run, proposal: Proposal, gate: str) -> list[str]:
+    """Where most of what a gate objects to lies: a prefix of paths, and an example."""
+    from sitemap_etl.pipeline.examples import most_of
+
+    section, _, name = gate.rpartition(".")
+    kind = {"max_drop": "removed", "max_growth": "added"}.get(name)
+    if kind is not None:
+        found = most_of(run, kind, section or None)
+        if found is None:
+            return []
+        prefix, count, example = found
+        return [
+            f"  most of them: {prefix}… ({count:,})    e.g. {example}",
+            f"  look:    sitemap-etl explain SITE.yaml {example}",
+        ]
+    if name == "max_rejected":
+        tally = proposal.reasons.get(section, {}).get("rejected")
+        if tally is None:
+            return []
+        return [
+            f"  {reason}: {entry['count']:,}    e.g. {entry['examples'][0] if entry['examples'] else ''}"
+            for reason, entry in list(tally.to_json().items())[:3]
+        ]
+    return []
+
+
+def as_counts(proposal: Proposal) -> dict[str, dict[str, Any]]:
+    """The counts of each section, for the JSON."""
+    return {name: dict(counts) for name, counts in proposal.counts.items()}

@@ -1,0 +1,185 @@
+"""The start of a run: what it will read, from which manifest, and that nobody else is at it."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from sitemap_etl.errors import ConfigError, InvalidSource, Refused, SitemapEtlError
+from sitemap_etl.manifest import Manifest
+from sitemap_etl.pipeline.raw import plan_splits
+from sitemap_etl.pipeline.robots_file import public_robots
+from sitemap_etl.pipeline.run import (
+    PLAN,
+    Options,
+    Outside,
+    Plan,
+    Run,
+    check_options,
+    instant,
+    new_run_id,
+    open_work,
+    plan_json,
+)
+from sitemap_etl.pipeline.state import State, dumps
+from sitemap_etl.site import Site
+from sitemap_etl.storage import ABSENT, PreconditionFailed, Storage
+
+LEASE: Final = "state/lease.json"
+LEASE_TIME: Final = timedelta(minutes=20)
+"""How long a run that gives no sign of life keeps others from starting."""
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def start_run(
+    site: Site,
+    options: Options,
+    outside: Outside,
+    *,
+    now: datetime | None = None,
+    staging: Storage | None = None,
+    final: bool = True,
+) -> Run:
+    """Fix what a run does and give it. `staging`: where it stages, the state's `runs/<run_id>` by default.
+
+    A section whose source can't be planned is kept as published where the site file says so; `final`:
+    also where the source only did not answer. Raises ConfigError, InvalidSource, Refused, Unavailable.
+    """
+    check_options(site, options)
+    now = now or outside.clock()
+    work = open_work(site, outside)
+    state = State(work, site.name, site.site)
+    current = state.current()
+    run_id = new_run_id(now)
+    take_lease(work, run_id)
+    base = state.manifest(current.manifest)
+    chosen = [name for name in site.sections if not options.sections or name in options.sections]
+    units: list[dict[str, Any]] = []
+    kept: dict[str, str] = {}
+    read_since: dict[str, str] = {}
+    problems: list[SitemapEtlError] = []
+    for name in chosen:
+        section = site.sections[name]
+        since = _since(base, name, full=options.full)
+        read_since[name] = since.isoformat()
+        try:
+            splits = plan_splits(section, site, outside, now=now, since=since)
+        except SitemapEtlError as error:
+            if section.on_error == "keep" and (final or isinstance(error, (InvalidSource, Refused))):
+                kept[name] = str(error)
+                continue
+            problems.append(_in_section(name, error))
+            continue
+        units += [{"section": name, "split": split.to_json(), "label": split.label} for split in splits]
+    if problems:
+        release_lease(work, run_id)
+        raise problems[0] if len(problems) == 1 else type(problems[0])("\n".join(str(problem) for problem in problems))
+    robots = None
+    if site.urls.respect_robots:
+        found = _own_robots(site, outside)
+        robots = None if found is None else found.decode("latin-1")
+    plan = Plan(
+        run_id, instant(now), current.manifest, site.to_json(), asdict(options), units, kept, robots, read_since
+    )
+    staging = staging or work.sub(f"runs/{run_id}")
+    staging.put(PLAN, plan_json(plan), content_type="application/json")
+    return Run(work, staging, plan, outside)
+
+
+def _in_section(name: str, error: SitemapEtlError) -> SitemapEtlError:
+    if isinstance(error, ConfigError):
+        return ConfigError([f"section {name}: {problem}" for problem in error.problems])
+    told = type(error)(f"section {name}: {error}") if type(error).__init__ is Exception.__init__ else error
+    told.__cause__ = error
+    return told
+
+
+def _since(base: Manifest | None, section: str, *, full: bool) -> datetime:
+    """What `:since` is: when the published rows of the section were read, or the epoch."""
+    state = base.sections.get(section) if base is not None else None
+    if full or state is None or state.read_at is None:
+        return EPOCH
+    return datetime.fromisoformat(state.read_at)
+
+
+def _own_robots(site: Site, outside: Outside) -> bytes | None:
+    """The site's robots.txt: as it lies under `publish.root`, else as the site answers."""
+    publish = site.publish
+    if publish.root is not None:
+        stored = outside.open_storage(publish.root, checksums=publish.checksums).get("robots.txt")
+        if stored is not None:
+            return stored.data
+    return public_robots(site.site)
+
+
+@dataclass(frozen=True)
+class Lease:
+    """Who is at this site, since when, until when (by the store's clock)."""
+
+    run_id: str
+    since: str
+    until: str
+    host: str
+    pid: int
+
+    def describe(self) -> str:
+        return f"run {self.run_id}, since {self.since} (process {self.pid} on {self.host})"
+
+
+def take_lease(work: Storage, run_id: str, *, pid: int | None = None) -> None:
+    """Take the lease, or renew it. Raises Refused where another live run holds it.
+
+    It only spares two runs the same work: what is published rests on the claim. A holder whose time is
+    over, or whose process on this host is gone, has lost it.
+    """
+    now = work.now()
+    stored = work.get(LEASE)
+    held = None if stored is None else Lease(**json.loads(stored.data))
+    if held is not None and held.run_id != run_id and datetime.fromisoformat(held.until) > now and not _is_gone(held):
+        raise Refused(
+            f"Another run is under way: {held.describe()}. Its lease ends {held.until}. Nothing was done; "
+            "start again when it is through"
+        )
+    since = held.since if held is not None and held.run_id == run_id else instant(now)
+    lease = Lease(run_id, since, instant(now + LEASE_TIME), socket.gethostname(), os.getpid() if pid is None else pid)
+    body = dumps({**asdict(lease)})
+    try:
+        work.put(LEASE, body, content_type="application/json", expect=ABSENT if stored is None else stored.stat.etag)
+    except PreconditionFailed:
+        other = work.get(LEASE)
+        who = "another run" if other is None else Lease(**json.loads(other.data)).describe()
+        raise Refused(f"Another run is under way: {who}. Nothing was done; start again when it is through") from None
+
+
+def release_lease(work: Storage, run_id: str) -> None:
+    """Give the lease back, if it is still this run's."""
+    stored = work.get(LEASE)
+    if stored is not None and json.loads(stored.data)["run_id"] == run_id:
+        try:
+            work.delete(LEASE, expect=stored.stat.etag)
+        except PreconditionFailed:
+            return
+
+
+def _is_gone(lease: Lease) -> bool:
+    """Whether the holder was a process of this host that is no longer there."""
+    if lease.host != socket.gethostname() or lease.pid == 0:
+        return False
+    if lease.pid == os.getpid():
+        return True
+    return not Path(f"/proc/{lease.pid}").exists() if Path("/proc").is_dir() else not _answers(lease.pid)
+
+
+def _answers(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,206 @@
+"""How much a page matters on its site, and how often it changes: hints that Yandex still reads.
+
+A priority is counted in *tenths* (int8, 0 to 10), rounded half up from the shortest decimal that means
+the number: 0.25 is 3 and 0.35 is 4, although the float next to 0.35 lies below it. Null is no priority,
+which readers take as 0.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .errors import InvalidSource
+from .frames import EXAMPLES, Tally, plain
+from .limits import CHANGEFREQS
+
+NO_NUMBER: Final = "priority not a number"
+OUT_OF_RANGE: Final = "priority not between 0 and 1"
+NO_WORD: Final = "changefreq not a word of the protocol"
+NO_SIGNAL: Final = "signal not a number"
+REASONS: Final = {
+    NO_NUMBER: "The text is not a decimal number: a comma, a unit or a word is in it.",
+    OUT_OF_RANGE: "The protocol's priorities run from 0.0 to 1.0; a rank or a percentage has to be divided first.",
+    NO_WORD: f"The protocol knows {', '.join(CHANGEFREQS)}.",
+    NO_SIGNAL: "The text is not a decimal number, so the row has no place among the others and no priority.",
+}
+"""Why a row loses its priority or changefreq, each with a sentence. The row itself stays listed."""
+
+BINS: Final = 1 << 16
+"""Bins of a signal: the top 16 bits of the order-preserving float64."""
+
+_TIES: Final = np.array([0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95])
+"""The smallest numbers that round up to each tenth. Shortest decimals keep the order of their floats,
+so a float rounds up exactly when it is not below the float nearest to the tie."""
+_DEPTHS: Final = np.array([10, 8, 6, 4, 2], np.int8)
+"""Tenths by depth of the path; deeper ones are as the last."""
+_DECIMAL: Final = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?$"
+_SIGN: Final = np.uint64(1 << 63)
+
+
+def constant(value: float | str | Decimal) -> int:
+    """The tenths of a number from the site file. Raises ValueError where it is not between 0 and 1."""
+    try:
+        number = Decimal(str(value).strip())
+    except InvalidOperation as error:
+        raise ValueError(f"{value!r} is not a number") from error
+    if not (number.is_finite() and 0 <= number <= 1):
+        raise ValueError(f"{value!r} is not between 0.0 and 1.0")
+    return int((number * 10).to_integral_value(ROUND_HALF_UP))
+
+
+def from_column(column: pa.Array | pa.ChunkedArray, tally: Tally, *, name: str = "priority") -> pa.Array:
+    """The priority of each row in tenths: int8, null where the column has none that is valid.
+
+    `column`: numbers, decimals or text of them. What is no number or not between 0 and 1 becomes null
+    and is counted with examples. Raises `InvalidSource` for another type, naming `name`.
+    """
+    return _by_chunk(column, lambda part: _tenths(part, tally, name), pa.int8())
+
+
+def depth(locs: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """The priority in tenths by the depth of each canonical `loc`'s path: int8, null for a null.
+
+    1.0 for the home page, then 0.8, 0.6, 0.4, and 0.2 from the fourth level on. A level is a slash that
+    something follows: `/a` and `/a/` are one deep, `/a/b` two. The query does not count.
+    """
+    return _by_chunk(locs, _depths, pa.int8())
+
+
+def signal_bins(
+    column: pa.Array | pa.ChunkedArray, tally: Tally | None = None, *, name: str = "percentile_of"
+) -> pa.Array:
+    """The bin of each row's signal: uint16, null where the signal is null, NaN or no number.
+
+    The bin is the top 16 bits of the float64 in an order-preserving form: sign, exponent and four bits
+    of fraction, so neighbouring bins are 3 to 6 % apart. Texts that are no numbers are counted in `tally`.
+    Raises `InvalidSource` for a type that has no numbers, naming `name`.
+    """
+    return _by_chunk(column, lambda part: _bins(part, Tally() if tally is None else tally, name), pa.uint16())
+
+
+def histogram(bins: pa.Array) -> np.ndarray:
+    """Rows in each bin: int64, 65,536 of them. Those of all splits add up to the section's; nulls do not count."""
+    return np.bincount(pc.drop_null(bins).to_numpy(), minlength=BINS).astype(np.int64)
+
+
+def percentile_table(histogram: np.ndarray) -> np.ndarray:
+    """The priority in tenths of each bin: int8, 65,536 of them.
+
+    `histogram`: rows of the whole section in each bin. A row's percentile is (rows below + half of the
+    equal ones) / all, rounded half up to tenths in whole numbers, so it is the same for any splitting.
+    """
+    equal = np.asarray(histogram, np.int64)
+    rows = int(equal.sum())
+    if rows == 0:
+        return np.zeros(len(equal), np.int8)
+    below = np.cumsum(equal) - equal
+    return ((20 * below + 10 * equal + rows) // (2 * rows)).astype(np.int8)
+
+
+def apply_table(bins: pa.Array, table: np.ndarray) -> pa.Array:
+    """The priority of each row in tenths from its bin: int8. A row without a signal has none."""
+    tenths = table[pc.fill_null(bins, 0).to_numpy()]
+    return pa.array(tenths, pa.int8(), mask=_nulls(bins))
+
+
+def changefreq(column: pa.Array | pa.ChunkedArray, tally: Tally, *, name: str = "changefreq") -> pa.Array:
+    """The changefreq of each row: string, a word of the protocol or null.
+
+    Case and white space around it do not count; a blank is null; another word becomes null and is
+    counted with examples. Raises `InvalidSource` for a column that is no text, naming `name`.
+    """
+    return _by_chunk(column, lambda part: _words(part, tally, name), pa.string())
+
+
+def _by_chunk(column: pa.Array | pa.ChunkedArray, rule: Callable[[pa.Array], pa.Array], kind: pa.DataType) -> pa.Array:
+    """The rule's answer for every chunk, as one array without wrappings on the way in."""
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    parts = []
+    for chunk in chunks:
+        part = plain(chunk)
+        parts.append(pa.nulls(len(part), kind) if pa.types.is_null(part.type) else rule(part))
+    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts) if parts else pa.array([], kind)
+
+
+def _tenths(array: pa.Array, tally: Tally, name: str) -> pa.Array:
+    numbers = _numbers(array, tally, NO_NUMBER, name)
+    outside = (numbers < 0) | (numbers > 1)  # false for NaN
+    _count(tally, OUT_OF_RANGE, outside, array)
+    missing = outside | np.isnan(numbers)
+    ties = _TIES.astype(numbers.dtype)
+    return pa.array(np.searchsorted(ties, numbers, side="right").astype(np.int8), mask=missing)
+
+
+def _bins(array: pa.Array, tally: Tally, name: str) -> pa.Array:
+    numbers = _numbers(array, tally, NO_SIGNAL, name).astype(np.float64)
+    bits = (numbers + 0.0).view(np.uint64)  # -0.0 is 0.0
+    ordered = np.where(bits & _SIGN, ~bits, bits | _SIGN) >> np.uint64(48)
+    return pa.array(ordered.astype(np.uint16), mask=np.isnan(numbers))
+
+
+def _numbers(array: pa.Array, tally: Tally, reason: str, name: str) -> np.ndarray:
+    """The values as floats, NaN where there is none; text that is no number is counted under `reason`."""
+    kind = array.type
+    if pa.types.is_string(kind):
+        coded = array.dictionary_encode()  # texts are few: the costly check runs once for each
+        words = pc.ascii_trim_whitespace(coded.dictionary)
+        good = pc.match_substring_regex(words, _DECIMAL)
+        floats = pc.if_else(good, pc.replace_substring_regex(words, r"^\+", ""), None).cast(pa.float64())
+        values = np.append(_floats(floats), np.nan)
+        bad = np.append(pc.invert(pc.or_(good, pc.equal(words, ""))).to_numpy(zero_copy_only=False), False)
+        at = pc.fill_null(coded.indices, len(words)).to_numpy()
+        _count(tally, reason, bad[at], array)
+        numbers: np.ndarray = values[at]
+        return numbers
+    if pa.types.is_floating(kind):
+        return _floats(array)
+    if pa.types.is_integer(kind):
+        return _floats(pc.cast(array, pa.float64(), safe=False))
+    if pa.types.is_decimal(kind):
+        return _floats(array.cast(pa.string()).cast(pa.float64()))  # by way of text the nearest float is exact
+    raise InvalidSource(f"{name} is {kind}, expected numbers, decimals or text of numbers")
+
+
+def _floats(array: pa.Array) -> np.ndarray:
+    """A floating array as numpy of its own width, NaN where it is null."""
+    floats: np.ndarray = array.to_numpy(zero_copy_only=False)
+    return floats
+
+
+def _depths(locs: pa.Array) -> pa.Array:
+    path = locs
+    queries = pc.find_substring(locs, "?")
+    if pc.max(queries).as_py() not in (None, -1):
+        path = pc.replace_substring_regex(locs, r"\?.*$", "")
+    levels = pc.subtract(pc.count_substring(path, "/"), pc.cast(pc.ends_with(path, "/"), pa.int32()))
+    # The two slashes of "https://" and the levels past the last of the table.
+    place = np.clip(pc.fill_null(levels, 0).to_numpy() - 2, 0, len(_DEPTHS) - 1)
+    return pa.array(_DEPTHS[place], mask=_nulls(locs))
+
+
+def _words(array: pa.Array, tally: Tally, name: str) -> pa.Array:
+    if not pa.types.is_string(array.type):
+        raise InvalidSource(f"{name} is {array.type}, expected text: {', '.join(CHANGEFREQS)}")
+    coded = array.dictionary_encode()
+    words = pc.ascii_lower(pc.ascii_trim_whitespace(coded.dictionary))
+    known = pc.is_in(words, pa.array(CHANGEFREQS))
+    bad = np.append(pc.invert(pc.or_(known, pc.equal(words, ""))).to_numpy(zero_copy_only=False), False)
+    _count(tally, NO_WORD, bad[pc.fill_null(coded.indices, len(words)).to_numpy()], array)
+    return pc.if_else(known, words, None).take(coded.indices)
+
+
+def _nulls(array: pa.Array) -> np.ndarray | None:
+    return pc.is_null(array).to_numpy(zero_copy_only=False) if array.null_count else None
+
+
+def _count(tally: Tally, reason: str, mask: np.ndarray, array: pa.Array) -> None:
+    count = int(np.count_nonzero(mask))
+    if count:
+        shown = array.take(pa.array(np.flatnonzero(mask)[:EXAMPLES])).cast(pa.string())
+        tally.add(reason, count, shown.to_pylist())

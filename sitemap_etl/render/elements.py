@@ -1,0 +1,128 @@
+"""The extension elements of an entry: a nested column → one string a row, empty where there is nothing.
+
+A list is rendered as the one long column of its elements; those of a row lie next to each other, so the
+row's text is the same bytes under fewer offsets, without a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sitemap_etl.extensions.buffers import offsets_of
+from sitemap_etl.render.escape import escaped_texts, escaped_urls
+
+_URL_FIELDS: Final = frozenset({"thumbnail_loc", "content_loc", "player_loc", "uploader_info"})
+
+
+def joined(parts: Sequence[pa.Array | str]) -> pa.Array:
+    """The parts of each row, one after the other; a null is nothing. At least one part is an array."""
+    fewer: list[pa.Array | str] = []
+    for part in parts:  # neighbouring constants become one: the kernel pays by the part
+        if isinstance(part, str) and fewer and isinstance(fewer[-1], str):
+            fewer[-1] += part
+        else:
+            fewer.append(part)
+    return pc.binary_join_element_wise(*fewer, "", null_handling="replace", null_replacement="")
+
+
+def wrapped(before: str, values: pa.Array, after: str) -> pa.Array:
+    """Each value between two texts; null stays null."""
+    return _whole([before, values, after])
+
+
+def _whole(parts: Sequence[pa.Array | str]) -> pa.Array:
+    """The parts of each row, one after the other; null, of no bytes, where one of them is."""
+    return pc.binary_join_element_wise(*parts, "", null_handling="emit_null")
+
+
+def is_used(column: pa.Array) -> bool:
+    """Whether any row has something to render: a list with an element, a struct, a true."""
+    if pa.types.is_boolean(column.type):
+        return bool(pc.any(column).as_py())
+    if pa.types.is_struct(column.type):
+        return bool(column.null_count < len(column))
+    return bool(pc.sum(pc.list_value_length(column)).as_py())
+
+
+def _rows_of(column: pa.Array, rendered: pa.Array) -> pa.Array:
+    """Rendered elements of a list column → the text of each row, over the same bytes."""
+    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+    ends = np.zeros(len(column) + 1, np.int64)
+    np.cumsum(lengths, out=ends[1:])
+    offsets = np.ascontiguousarray(offsets_of(rendered)[ends])
+    return pa.Array.from_buffers(rendered.type, len(column), [None, pa.py_buffer(offsets), rendered.buffers()[2]])
+
+
+def images(column: pa.Array) -> pa.Array:
+    """`frames.IMAGES` → `image:image` elements."""
+    urls = escaped_urls(column.flatten())
+    return _rows_of(column, wrapped("<image:image><image:loc>", urls, "</image:loc></image:image>"))
+
+
+def alternates(column: pa.Array) -> pa.Array:
+    """`frames.ALTERNATES` → `xhtml:link` elements."""
+    links = column.flatten()
+    inside = [
+        '<xhtml:link rel="alternate" hreflang="',
+        _field(links, "hreflang"),
+        '" href="',
+        escaped_urls(_field(links, "href")),
+        '"/>',
+    ]
+    return _rows_of(column, _whole(inside))
+
+
+def mobile(column: pa.Array) -> pa.Array:
+    """A bool → the empty `mobile:mobile` element where it is true."""
+    return pc.if_else(column, "<mobile:mobile/>", "")
+
+
+def news(column: pa.Array) -> pa.Array:
+    """`frames.NEWS` → a `news:news` element where it is not null."""
+    inside = [
+        "<news:news><news:publication><news:name>",
+        escaped_texts(_field(column, "name")),
+        "</news:name><news:language>",
+        _field(column, "language"),
+        "</news:language></news:publication><news:publication_date>",
+        _field(column, "publication_date"),
+        "</news:publication_date><news:title>",
+        escaped_texts(_field(column, "title")),
+        "</news:title></news:news>",
+    ]
+    return _whole(inside)
+
+
+def videos(column: pa.Array) -> pa.Array:
+    """`frames.VIDEOS` → `video:video` elements, their children in the order of the XSD."""
+    rows = column.flatten()
+    inside: list[pa.Array | str] = [pc.if_else(pc.is_valid(rows), "<video:video>", pa.scalar(None, pa.string()))]
+    for entry in rows.type:
+        name = entry.name
+        values = _field(rows, name)
+        if name == "uploader_info" or values.null_count == len(values):
+            continue  # the former is an attribute of uploader
+        if name == "tag":
+            inside.append(_rows_of(values, wrapped("<video:tag>", escaped_texts(values.flatten()), "</video:tag>")))
+        elif name == "uploader":
+            information = wrapped(' info="', escaped_urls(_field(rows, "uploader_info")), '"')
+            opening = joined(["<video:uploader", information, ">"])
+            inside.append(_whole([opening, escaped_texts(values), "</video:uploader>"]))
+        elif pa.types.is_struct(entry.type):
+            opening = wrapped(f'<video:{name} relationship="', _field(values, "relationship"), '">')
+            inside.append(_whole([opening, escaped_texts(_field(values, "value")), f"</video:{name}>"]))
+        else:
+            escape = escaped_urls if name in _URL_FIELDS else escaped_texts
+            inside.append(wrapped(f"<video:{name}>", escape(values), f"</video:{name}>"))
+    inside.append(pc.if_else(pc.is_valid(rows), "</video:video>", pa.scalar(None, pa.string())))
+    return _rows_of(column, joined(inside))
+
+
+def _field(values: pa.Array, name: str) -> pa.Array:
+    """A struct array's field, null where the struct is."""
+    return pc.struct_field(values, name)

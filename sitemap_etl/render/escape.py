@@ -1,0 +1,59 @@
+"""Text made safe for XML 1.0, by whole columns and one by one.
+
+The sitemap protocol wants five characters escaped in every value, `'` and `"` included, which XML
+itself would let pass in text (https://www.sitemaps.org/protocol.html#escaping). Characters that XML
+1.0 forbids (section 2.2: C0 controls but tab, LF and CR; U+FFFE, U+FFFF; surrogates) can't be written
+in any form, so they are left out. CR would be read back as LF (section 2.11), so it is written as a
+reference; LF as well, which keeps one entry on one line.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sitemap_etl.extensions.buffers import bytes_of, occurs, occurs_below
+from sitemap_etl.extensions.texts import FORBIDDEN
+
+_REFERENCES: Final = (
+    ("&", "&amp;"),  # first: the others bring new ampersands
+    ("'", "&apos;"),
+    ('"', "&quot;"),
+    ("<", "&lt;"),
+    (">", "&gt;"),  # makes `]]>` safe too
+    ("\r", "&#13;"),
+    ("\n", "&#10;"),
+)
+_TABLE: Final = str.maketrans(
+    dict(_REFERENCES)
+    | {chr(code): None for code in (*range(0x09), 0x0B, 0x0C, *range(0x0E, 0x20), 0xFFFE, 0xFFFF)}
+    | {chr(code): None for code in range(0xD800, 0xE000)}
+)
+
+
+def escaped(text: str) -> str:
+    """One string, ready for an element's text or a quoted attribute; forbidden characters are left out."""
+    return text.translate(_TABLE)
+
+
+def escaped_urls(values: pa.Array) -> pa.Array:
+    """A column of canonical URLs, ready for XML: of the five characters only `&` and `'` can be in one."""
+    data = bytes_of(values)
+    for character, reference in _REFERENCES[:2]:
+        if occurs(data, ord(character)):
+            values = pc.replace_substring(values, character, reference)
+    return values
+
+
+def escaped_texts(values: pa.Array) -> pa.Array:
+    """A column of any text, ready for XML, equal to `escaped` of each row; nulls stay null."""
+    data = bytes_of(values)
+    controls = occurs_below(data, 0x20)
+    if controls or occurs(data, 0xEF):  # 0xEF begins the UTF-8 of U+FFFE and U+FFFF
+        values = pc.replace_substring_regex(values, FORBIDDEN, "")
+    for character, reference in _REFERENCES:
+        if (controls or ord(character) >= 0x20) and occurs(data, ord(character)):
+            values = pc.replace_substring(values, character, reference)
+    return values

@@ -1,0 +1,35 @@
+"""The sitemap index (https://www.sitemaps.org/protocol.html#index)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from sitemap_etl import limits
+from sitemap_etl.render.escape import escaped
+
+_HEADER: Final = f'<?xml version="1.0" encoding="UTF-8"?>\n<sitemapindex xmlns="{limits.NS_SITEMAP}">\n'
+_FOOTER: Final = "</sitemapindex>\n"
+
+
+def document(entries: Sequence[tuple[str, str | None]]) -> bytes:
+    """An index of `(address, lastmod)` pairs, in the order given.
+
+    Raises ValueError where it would be no valid index: none or more than 50,000 entries, more than
+    52,428,800 bytes, an address of more than 2,047 characters.
+    """
+    if not entries:
+        raise ValueError("an index lists at least one sitemap; the XSD refuses an empty one")
+    if len(entries) > limits.SITEMAP_ROWS:
+        raise ValueError(f"an index takes {limits.SITEMAP_ROWS:,} sitemaps, not {len(entries):,}")
+    lines = [_HEADER]
+    for address, lastmod in entries:
+        if len(address) > limits.LOC_LENGTH:
+            raise ValueError(f"the address of a sitemap takes {limits.LOC_LENGTH:,} characters: {address[:100]}…")
+        date = f"<lastmod>{escaped(lastmod)}</lastmod>" if lastmod else ""
+        lines.append(f"<sitemap><loc>{escaped(address)}</loc>{date}</sitemap>\n")
+    lines.append(_FOOTER)
+    data = "".join(lines).encode()
+    if len(data) > limits.SITEMAP_BYTES:
+        raise ValueError(f"an index takes {limits.SITEMAP_BYTES:,} bytes, not {len(data):,}")
+    return data

@@ -1,0 +1,194 @@
+"""A window's rows to shards: which files stay as they are, which are written, where they are cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sitemap_etl.manifest.diff import STICKY, Compared, with_columns
+from sitemap_etl.partition.cut import Limits, absorbs, cut, mergeable
+from sitemap_etl.render import urlset
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published shard whose range overlaps the window. `bytes`: of its entries, wrapper not counted."""
+
+    number: int
+    low: str
+    high: str | None  # where the next range begins; None: the end
+    last: str
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One file's rows. `parent`: the number it inherits, None for a new one.
+
+    `kept`: the published file stays. `renewed`: it stays, but what the snapshot keeps beside it changed.
+    `rows`: `frames.SNAPSHOT`, as they are published; of a kept shard, as they stay published.
+    `entries`: rendered rows of a shard that is written, else None. `place`: first row in the window.
+    """
+
+    low: str
+    parent: int | None
+    place: int
+    rows: pa.Table
+    kept: bool
+    renewed: bool = False
+    entries: pa.Array | None = None
+
+
+@dataclass
+class _Piece:
+    start: int
+    stop: int
+    low: str
+    parent: int | None
+    bytes: int
+    written: bool
+    entries: pa.Array | None = None
+
+
+def shards(
+    compared: Compared,
+    known: pa.Table,
+    ranges: Sequence[Published],
+    *,
+    low: str,
+    high: str | None,
+    bounds: Limits,
+) -> tuple[list[Shard], int]:
+    """The shards of the window from `low` to `high`, in order, and how many rows lost their extensions.
+
+    A row loses them that alone is larger than a file may be.
+
+    `compared`: the window's rows against `known`, the published rows of the same stretch. `ranges`:
+    the published shards that overlap it, in order; none on a first publish and for a view, which is
+    cut anew each time. `bounds.bytes` counts whole files.
+    """
+    bounds = replace(bounds, bytes=bounds.bytes - urlset.WRAPPER_BYTES)
+    window = _Window(compared, known, bounds)
+    pieces: list[_Piece] = []
+    if not ranges:
+        pieces = window.cut(0, compared.rows.num_rows, low, None, None)
+    for at, published in enumerate(ranges):
+        start, stop = window.stretch(published, first=at == 0, final=at == len(ranges) - 1)
+        whole = published.low >= low and (high is None or (published.high is not None and published.high <= high))
+        if whole and window.untouched(published, start, stop):
+            pieces.append(_Piece(start, stop, published.low, published.number, published.bytes, written=False))
+        else:
+            parent = published.number if published.low >= low else None
+            pieces += window.cut(start, stop, max(published.low, low), parent, published.last)
+    made = [window.shard(piece) for piece in _merged(pieces, bounds) if piece.stop > piece.start]
+    return made, window.stripped
+
+
+class _Window:
+    """The rows under work, with what is asked of them again and again."""
+
+    def __init__(self, compared: Compared, known: pa.Table, bounds: Limits) -> None:
+        self.compared = compared
+        self.known = known
+        self.bounds = bounds
+        self.locs: pa.Array = compared.rows.column("loc").combine_chunks()
+        self.known_locs: pa.Array = known.column("loc").combine_chunks()
+        self.gone = np.zeros(known.num_rows, bool)
+        self.gone[compared.gone] = True
+        self.stale = compared.differs | compared.added
+        self.stripped = 0
+
+    def stretch(self, published: Published, *, first: bool, final: bool) -> tuple[int, int]:
+        start = 0 if first else _place(self.locs, published.low)
+        stop = len(self.locs) if final or published.high is None else _place(self.locs, published.high)
+        return start, stop
+
+    def untouched(self, published: Published, start: int, stop: int) -> bool:
+        if self.stale[start:stop].any() or not self.bounds.hold(published.rows, published.bytes):
+            return False
+        begin = _place(self.known_locs, published.low)
+        end = len(self.known_locs) if published.high is None else _place(self.known_locs, published.high)
+        return not self.gone[begin:end].any()
+
+    def cut(self, start: int, stop: int, low: str, parent: int | None, last: str | None) -> list[_Piece]:
+        """A stretch that must be written, as one piece or several."""
+        if stop <= start:
+            return []
+        sizes, entries = self.rendered(start, stop)
+        upto = None if last is None else _place(self.locs.slice(start, stop - start), last, side="right")
+        starts = cut(sizes, self.bounds, upto)
+        ends = [*starts[1:], stop - start]
+        return [
+            _Piece(
+                start + begin,
+                start + end,
+                low if at == 0 else self.locs[start + begin].as_py(),
+                parent if at == 0 else None,
+                int(sizes[begin:end].sum()),
+                written=True,
+                entries=entries.slice(begin, end - begin),
+            )
+            for at, (begin, end) in enumerate(zip(starts, ends, strict=True))
+        ]
+
+    def rendered(self, start: int, stop: int) -> tuple[np.ndarray, pa.Array]:
+        """Sizes and entries of a stretch; a row that no file could hold loses its extensions."""
+        rows = self.compared.rows.slice(start, stop - start)
+        entries = urlset.entries(rows)
+        sizes = urlset.sizes(entries).to_numpy()
+        over = sizes > self.bounds.bytes
+        if over.any():
+            self.stripped += int(over.sum())
+            table = self.compared.rows
+            bare = urlset.without_extensions(rows, pa.array(over))
+            self.compared = replace(
+                self.compared,
+                rows=pa.concat_tables([table.slice(0, start), bare, table.slice(stop)]).combine_chunks(),
+            )
+            entries = urlset.entries(bare)
+            sizes = urlset.sizes(entries).to_numpy()
+        return sizes, entries
+
+    def shard(self, piece: _Piece) -> Shard:
+        rows = self.compared.rows.slice(piece.start, piece.stop - piece.start)
+        if piece.written:
+            entries = piece.entries
+            if entries is None:  # a merged one
+                _, entries = self.rendered(piece.start, piece.stop)
+            return Shard(piece.low, piece.parent, piece.start, rows, kept=False, entries=entries)
+        at = self.compared.at[piece.start : piece.stop]
+        published = self.known.slice(int(at[0]), len(at)) if len(at) else self.known.slice(0, 0)
+        renewed = bool(self.compared.beside[piece.start : piece.stop].any())
+        rows = with_columns(rows, published, STICKY)
+        return Shard(piece.low, piece.parent, piece.start, rows, kept=True, renewed=renewed)
+
+
+def _place(locs: pa.Array, loc: str, side: str = "left") -> int:
+    return int(pc.search_sorted(locs, pa.scalar(loc, locs.type), side=side).as_py()) if len(locs) else 0
+
+
+def _merged(pieces: list[_Piece], bounds: Limits) -> list[_Piece]:
+    """Pieces that are written anyway and nearly empty, joined to a neighbour, which keeps its number."""
+    result: list[_Piece] = []
+    waiting = list(pieces)
+    while waiting:
+        piece = waiting.pop(0)
+        rows = piece.stop - piece.start
+        if piece.written and rows and mergeable(rows, piece.bytes, bounds):
+            left = result[-1] if result else None
+            if left is not None and absorbs(left.stop - left.start + rows, left.bytes + piece.bytes, bounds):
+                result[-1] = _Piece(left.start, piece.stop, left.low, left.parent, left.bytes + piece.bytes, written=True)
+                continue
+            right = waiting[0] if waiting else None
+            if right is not None and absorbs(right.stop - right.start + rows, right.bytes + piece.bytes, bounds):
+                waiting[0] = _Piece(
+                    piece.start, right.stop, piece.low, right.parent, right.bytes + piece.bytes, written=True
+                )
+                continue
+        result.append(piece)
+    return result

@@ -1,0 +1,59 @@
+"""The site's origin, the address of the published files, and what the one may carry for the other."""
+
+from __future__ import annotations
+
+import re
+from typing import Final, Literal
+
+import ada_url
+
+_NO_HOST: Final = "expected an address with a host, such as https://shop.example; this one can't be read"
+_HOST: Final = re.compile(r"(?:[a-z0-9_-]{1,63}\.)*[a-z0-9_-]{1,63}\.?|\[[0-9a-f:.]+\]")
+"""What the URLs of a sitemap may have as a host, after UTS-46."""
+
+
+def canonical_origin(text: str) -> str:
+    """`https://shop.example` of `HTTPS://Shop.example:443/`: lower case, IDNA, no default port, no slash.
+
+    ValueError with a reason where it is no origin of http or https.
+    """
+    url = _parse(text)
+    if url.pathname not in ("", "/") or url.search or url.hash or "?" in text or "#" in text:
+        raise ValueError("an origin has no path: scheme, host and port only, such as https://shop.example")
+    return f"{url.protocol}//{url.host}"
+
+
+def canonical_address(text: str) -> str:
+    """The address of a folder, canonical and with a slash at its end. ValueError with a reason."""
+    url = _parse(text)
+    if url.search or url.hash or "?" in text or "#" in text:
+        raise ValueError("the address of a folder has neither ? nor #")
+    href: str = url.href
+    return href if href.endswith("/") else href + "/"
+
+
+def scope_problem(site: str, at: str) -> Literal["covered", "same_host", "other_host"]:
+    """How far sitemaps at an address cover the locs of a site by themselves (sitemaps.org: location).
+
+    `covered`: they lie at the site's top. `same_host`: in a folder, or under another scheme or port, so
+    that robots.txt or Search Console must vouch for them. `other_host`: only robots.txt of the site, or
+    Search Console for both hosts, can.
+    """
+    if at == f"{site}/":
+        return "covered"
+    return "same_host" if ada_url.URL(site).hostname == ada_url.URL(at).hostname else "other_host"
+
+
+def _parse(text: str) -> ada_url.URL:
+    scheme, colon, rest = text.strip().partition("://")
+    if not colon or scheme.lower() not in ("http", "https"):
+        raise ValueError("expected an address that begins with https:// or http://")
+    try:
+        url = ada_url.URL(text.strip())
+    except ValueError as error:
+        raise ValueError(
+            "expected an address with a host, such as https://shop.example; this one can't be read"
+        ) from error
+    if url.username or url.password or "@" in rest.partition("/")[0]:
+        raise ValueError("an address that is published has no user name and no password")
+    return url

@@ -1,0 +1,194 @@
+"""Writing in a folder that others write in and read from: temporary names, turns, syncs.
+
+A file is written under a hidden name beside its place, so that a rename can put it there whole. Writers
+take turns by a lock on the folder itself (flock on its descriptor), so that no lock file is left lying in
+a public folder. What a killed process leaves is a temporary file, which has no key and is removed when a
+day old.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import re
+import secrets
+import stat as modes
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from sitemap_etl.errors import Refused, SitemapEtlError, Unavailable
+from sitemap_etl.storage.body import Body
+
+STALE_SECONDS: Final = 86_400
+"""Age at which a temporary file belongs to no living writer."""
+
+MISSING: Final = (FileNotFoundError, NotADirectoryError)
+"""What the system raises where a path leads to nothing."""
+
+_TEMPORARY: Final = re.compile(r"\..*\.[0-9a-f]{16}\.tmp", re.DOTALL)
+_NAME_BYTES: Final = 255
+_RACES: Final = 100
+"""Tries to make a folder that others remove; a link that leads to nothing fails each."""
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a file of this name is one that is being written, or was when its writer was killed."""
+    return _TEMPORARY.fullmatch(name) is not None
+
+
+def temporary(path: Path) -> Path:
+    """A name beside `path` that nobody else has."""
+    ending = f".{secrets.token_hex(8)}.tmp"
+    begin = os.fsdecode(os.fsencode(path.name)[: _NAME_BYTES - len(ending) - 1])
+    return path.with_name(f".{begin}{ending}")
+
+
+def write_beside(path: Path, body: Body, *, durable: bool) -> tuple[Path, str]:
+    """Write the bytes under a temporary name beside `path`: that name, and the SHA-256 of the bytes.
+
+    Makes the folders. The file gets the mode that `path` has, or the one the umask gives (a web server
+    must be able to read it). durable: also on the disk, folders and all. Raises OSError.
+    """
+    beside, file = _create_beside(path, durable=durable)
+    digest = hashlib.sha256()
+    try:
+        with os.fdopen(file, "wb", buffering=0) as writer:
+            for chunk in body.chunks():
+                digest.update(chunk)
+                left = chunk
+                while left:
+                    left = left[writer.write(left) :]
+            with suppress(OSError):
+                os.fchmod(file, modes.S_IMODE(path.stat().st_mode))
+            if durable:
+                os.fsync(file)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+    return beside, digest.hexdigest()
+
+
+def _create_beside(path: Path, *, durable: bool) -> tuple[Path, int]:
+    """A new file under a temporary name, and its descriptor."""
+    for _ in range(_RACES):
+        _make(path.parent, durable=durable)
+        beside = temporary(path)
+        # A delete may have removed the empty folder in between.
+        with suppress(FileNotFoundError):
+            return beside, os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o666)
+    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fspath(path.parent))
+
+
+def link_or_rename(beside: Path, path: Path) -> None:
+    """Give the file its name, where nothing has it: also right against programs that don't take turns.
+
+    Raises FileExistsError. Where the file system has no hard links, only the caller's turn protects.
+    """
+    try:
+        os.link(beside, path)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.EMLINK, errno.ENOSYS):
+            raise
+        beside.replace(path)
+
+
+@contextmanager
+def turn(folder: Path) -> Iterator[None]:
+    """Hold the folder against other writers, threads and processes alike. Waits for as long as it takes.
+
+    Raises FileNotFoundError where there is no such folder, and `Refused` where it can't be locked.
+    """
+    while True:
+        file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX)
+            except OSError as error:
+                raise Refused(
+                    f"{folder} is on a file system that can't lock a folder ({error.strerror}): "
+                    "set conditional_writes: false, and see to it that one run publishes at a time"
+                ) from error
+            # While we waited, a delete may have removed the folder, and a put made another.
+            if os.path.samestat(os.fstat(file), folder.stat()):
+                yield
+                return
+        finally:
+            os.close(file)
+
+
+def sync(folder: Path) -> None:
+    """Put the folder's names on the disk."""
+    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def prune(folder: Path, root: Path) -> None:
+    """Remove `folder` and those above it, up to `root`, as far as they are empty: a bucket has no empty folders."""
+    with suppress(OSError):
+        while root in folder.parents:
+            folder.rmdir()
+            folder = folder.parent
+
+
+def sweep(folder: Path) -> None:
+    """Remove the folder's stale temporary files."""
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if is_temporary(entry.name):
+                remove_stale(Path(entry.path))
+
+
+def remove_stale(path: Path) -> None:
+    """Remove a temporary file whose writer must be dead."""
+    with suppress(OSError):
+        if time.time() - path.lstat().st_mtime > STALE_SECONDS:
+            path.unlink()
+
+
+def _make(folder: Path, *, durable: bool) -> None:
+    """The folder and those above it, each new one synced into the one above."""
+    try:
+        folder.mkdir()
+    except FileExistsError:
+        return  # that a file is there shows when it is written into
+    except FileNotFoundError:
+        _make(folder.parent, durable=durable)
+        _make(folder, durable=durable)
+        return
+    if durable:
+        sync(folder.parent)
+
+
+_NOT_A_FOLDER: Final = (Refused, "something above it is a file where a folder is needed. Move that file away.")
+_NO_SPACE: Final = (Unavailable, "no space is left on the disk (or in the quota). Make room, then run again.")
+_NO_RIGHT: Final = (Refused, "permission denied at {where}. Give user {user} the right to it.")
+_ERRORS: Final[dict[int, tuple[type[SitemapEtlError], str]]] = {
+    errno.EACCES: _NO_RIGHT,
+    errno.EPERM: _NO_RIGHT,
+    errno.EROFS: (Refused, "the file system is read-only. Mount it writable or name another folder."),
+    errno.ENOSPC: _NO_SPACE,
+    errno.EDQUOT: _NO_SPACE,
+    errno.ENOENT: (Refused, "{where} can't be made: it is, or leads through, a link to nothing."),
+    errno.ENOTDIR: _NOT_A_FOLDER,
+    errno.EISDIR: (Refused, "it is a folder, expected a file or nothing there."),
+    errno.ENAMETOOLONG: (Refused, "the name is too long for the file system. Choose shorter names."),
+}
+
+
+def translated(error: OSError, action: str, url: str) -> SitemapEtlError:
+    """The error of our tree for what the system raised as it was to `action` (read, write, …) `url`."""
+    kind, sentence = _ERRORS.get(
+        error.errno or 0, (Unavailable, "{text}. Try again; if it stays so, look at the disk.")
+    )
+    where = error.filename if isinstance(error.filename, str) else url
+    return kind(
+        f"can't {action} {url}: " + sentence.format(where=where, user=os.geteuid(), text=error.strerror or error)
+    )

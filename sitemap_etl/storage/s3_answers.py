@@ -1,0 +1,101 @@
+"""Reading a store's answers: whole or not at all, and asked for again where that settles it."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final, TypeVar
+
+from botocore.exceptions import (
+    ClientError,
+    FlexibleChecksumError,
+    IncompleteReadError,
+    ReadTimeoutError,
+    ResponseStreamingError,
+)
+from botocore.parsers import ResponseParserError
+
+from sitemap_etl.storage.protocol import Stat
+from sitemap_etl.storage.s3_errors import CONFLICTS, code_of
+
+_CUT_TRIES: Final = 3
+"""boto3 tries a request again, but not the reading of an answer's body."""
+_CONFLICT_TRIES: Final = 5
+_CONFLICT_SECONDS: Final = 0.05
+
+T = TypeVar("T")
+
+
+class CutOff(Exception):
+    """An answer lacks what every such answer has: it broke off on the way."""
+
+
+_BROKEN_OFF: Final = (
+    CutOff,
+    IncompleteReadError,
+    ResponseStreamingError,
+    FlexibleChecksumError,
+    ReadTimeoutError,
+    ResponseParserError,
+)
+
+
+def whole(ask: Callable[[], T]) -> T:
+    """What `ask` gives, asked again where the answer broke off. For requests that change nothing."""
+    for _ in range(_CUT_TRIES - 1):
+        try:
+            return ask()
+        except _BROKEN_OFF:
+            continue
+    return ask()
+
+
+def decided(ask: Callable[[], T]) -> T:
+    """What `ask` gives, asked again where the store says 409: two requests met and neither was decided.
+
+    S3's documentation of PutObject asks for this ("On a 409 failure, retry the upload").
+    """
+    for attempt in range(_CONFLICT_TRIES - 1):
+        try:
+            return ask()
+        except ClientError as error:
+            if code_of(error) not in CONFLICTS:
+                raise
+        time.sleep(random.uniform(0, _CONFLICT_SECONDS * 2**attempt))  # noqa: S311 (spreads writers, no secret)
+    return ask()
+
+
+def data_of(answer: dict[str, Any]) -> bytes:
+    """The body of a GET. Raises `CutOff` where it is not as long as the answer says, or the answer doesn't say."""
+    with answer["Body"] as body:
+        data: bytes = body.read()
+    if len(data) != answer.get("ContentLength"):
+        raise CutOff(f"{len(data):,} of {answer.get('ContentLength')} bytes")
+    return data
+
+
+def stat_of(key: str, answer: dict[str, Any]) -> Stat:
+    """What the headers of a GET or HEAD say. Raises `CutOff`."""
+    try:
+        modified: datetime = answer["LastModified"]
+        return Stat(key, int(answer["ContentLength"]), etag_of(answer), modified.astimezone(UTC))
+    except KeyError as error:
+        raise CutOff(f"it lacks {error}") from error
+
+
+def etag_of(answer: dict[str, Any]) -> str:
+    """The etag without its quotes. Raises `CutOff`."""
+    if "ETag" not in answer:
+        raise CutOff("it lacks an ETag")
+    return str(answer["ETag"]).strip('"')
+
+
+def date_of(answer: dict[str, Any]) -> datetime:
+    """The store's clock as it answered, in UTC, whole seconds. Raises `CutOff`."""
+    try:
+        return parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"]).astimezone(UTC)
+    except (KeyError, ValueError) as error:
+        raise CutOff("it lacks a Date") from error

@@ -1,0 +1,139 @@
+"""The columns of the inventory: each rule of a section applied to the rows that will be listed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sitemap_etl import extensions, lastmod, priority
+from sitemap_etl.frames import INVENTORY, Tally, conform
+from sitemap_etl.transform.batch import Batch, mask_of, require, single
+from sitemap_etl.transform.rules import Rules
+
+
+def inventory_of(
+    batch: Batch, loc: pa.Array, rules: Rules, read_at: datetime, notes: Tally
+) -> tuple[pa.Table, tuple[tuple[str, str], ...]]:
+    columns: dict[str, pa.Array] = {"loc": loc, "row": batch.row}
+    kinds: tuple[tuple[str, str], ...] = ()
+    if rules.news:
+        loc = _news(batch, loc, rules, columns, notes)
+    source = batch.table
+    dated = _lastmod(source, rules, read_at, notes)
+    if dated is not None:
+        columns["lastmod"] = dated
+    if rules.lastmod == "fingerprint":
+        require(source, rules.lastmod_columns, rules, "lastmod: fingerprint")
+        columns["fingerprint"] = pa.array(lastmod.fingerprint(source, rules.lastmod_columns))
+        kinds = tuple(lastmod.kinds(source.schema, rules.lastmod_columns))
+    _priority(source, loc, rules, notes, columns)
+    _changefreq(source, rules, notes, columns)
+    _extensions(source, loc, rules, notes, columns)
+    if rules.cluster and rules.hreflang:
+        require(source, (rules.cluster, rules.hreflang), rules, "alternates")
+        columns["cluster"] = single(source.column(rules.cluster)).cast(pa.string())
+        columns["hreflang"] = extensions.hreflang_lists(single(source.column(rules.hreflang)), notes)
+    if rules.titles and "title" in source.column_names:
+        columns["title"] = single(source.column("title")).cast(pa.string())
+    schema = pa.schema([entry for entry in INVENTORY if entry.name in columns])
+    return conform(pa.table(columns), schema), kinds
+
+
+def _extensions(source: pa.Table, loc: pa.Array, rules: Rules, notes: Tally, columns: dict[str, pa.Array]) -> None:
+    """The extensions that the source has columns for."""
+    site = rules.urls.site
+    for name in ("images", "videos", "alternates", "mobile"):
+        if name not in source.column_names:
+            continue
+        column = single(source.column(name))
+        match name:
+            case "images":
+                columns[name] = extensions.images(column, loc, notes, site=site)
+            case "videos":
+                columns[name] = extensions.videos(column, loc, notes, site=site, timezone=rules.timezone)
+            case "alternates" if not rules.cluster:
+                columns[name] = extensions.alternates(column, notes, loc=loc, site=site)
+            case "mobile":
+                columns[name] = extensions.mobile(column, notes)
+
+
+def _lastmod(source: pa.Table, rules: Rules, read_at: datetime, notes: Tally) -> pa.Array | None:
+    names: Sequence[str]
+    match rules.lastmod:
+        case "default" if "lastmod" in source.column_names:
+            names = ("lastmod",)
+        case "column" | "newest_of":
+            names = rules.lastmod_columns
+        case "fingerprint" if rules.until_changed:
+            names = (rules.until_changed,)
+        case _:
+            return None
+    require(source, names, rules, "lastmod")
+    dates = [
+        lastmod.from_column(
+            single(source.column(name)),
+            name=name,
+            timezone=rules.timezone,
+            unit=rules.unit,
+            read_at=read_at,
+            tally=notes,
+        )
+        for name in names
+    ]
+    return dates[0] if len(dates) == 1 else lastmod.newest_of(dates)
+
+
+def _priority(source: pa.Table, loc: pa.Array, rules: Rules, notes: Tally, columns: dict[str, pa.Array]) -> None:
+    match rules.priority:
+        case "constant":
+            columns["priority"] = pa.repeat(pa.scalar(rules.priority_value, pa.int8()), len(loc))
+        case "depth":
+            columns["priority"] = priority.depth(loc)
+        case "percentile_of":
+            assert rules.priority_column
+            require(source, (rules.priority_column,), rules, "priority: percentile_of")
+            columns["signal"] = priority.signal_bins(single(source.column(rules.priority_column)))
+        case "column":
+            assert rules.priority_column
+            require(source, (rules.priority_column,), rules, "priority")
+            columns["priority"] = priority.from_column(single(source.column(rules.priority_column)), notes)
+        case "default" if "priority" in source.column_names:
+            columns["priority"] = priority.from_column(single(source.column("priority")), notes)
+
+
+def _changefreq(source: pa.Table, rules: Rules, notes: Tally, columns: dict[str, pa.Array]) -> None:
+    match rules.changefreq:
+        case "constant":
+            columns["changefreq"] = pa.repeat(pa.scalar(rules.changefreq_value), source.num_rows)
+        case "column":
+            assert rules.changefreq_column
+            require(source, (rules.changefreq_column,), rules, "changefreq")
+            columns["changefreq"] = priority.changefreq(single(source.column(rules.changefreq_column)), notes)
+        case "default" if "changefreq" in source.column_names:
+            columns["changefreq"] = priority.changefreq(single(source.column("changefreq")), notes)
+
+
+def _news(batch: Batch, loc: pa.Array, rules: Rules, columns: dict[str, pa.Array], notes: Tally) -> pa.Array:
+    """News rows get their element; the others leave the section, which is a view."""
+    assert rules.news
+    require(batch.table, ("title", "publication_date"), rules, "news")
+    news = extensions.news(
+        single(batch.table.column("title")),
+        single(batch.table.column("publication_date")),
+        name=rules.news[0],
+        language=rules.news[1],
+        now=rules.now,
+        timezone=rules.timezone,
+        tally=notes,
+        loc=loc,
+    )
+    stay = batch.set_aside(
+        mask_of(pc.is_null(news)), "not news: older than 48 hours, or without what news needs", batch.excluded, loc
+    )
+    if stay is not None:
+        news, loc = news.filter(pa.array(stay)), loc.filter(pa.array(stay))
+    columns.update(news=news, loc=loc, row=batch.row)
+    return loc

@@ -1,0 +1,70 @@
+"""A person's own code over the rows: `where:` in SQL, `transform:` in Python, held to their contracts."""
+
+from __future__ import annotations
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from sitemap_etl.errors import InvalidSource
+from sitemap_etl.frames import to_frame, to_table
+from sitemap_etl.transform.batch import Batch, is_text, listed, mask_of
+from sitemap_etl.transform.rules import Rules
+
+
+def where_mask(table: pa.Table, rules: Rules) -> np.ndarray:
+    """The mask of the rows for which the predicate is true; null is false."""
+    with duckdb.connect(config={"autoinstall_known_extensions": False, "enable_external_access": False}) as connection:
+        connection.register("batch", table)
+        try:
+            mask = connection.sql(f"SELECT coalesce(({rules.where}), false) AS keep FROM batch").to_arrow_table()  # noqa: S608 - the person who writes the site file writes SQL
+        except duckdb.Error as error:
+            raise InvalidSource(
+                f"section {rules.section}: where: {rules.where!r} can't be evaluated: {error}. Columns: {listed(table.column_names)}"
+            ) from error
+    column = mask.column("keep")
+    if not pa.types.is_boolean(column.type):
+        raise InvalidSource(
+            f"section {rules.section}: where: {rules.where!r} gives {column.type}, true or false was expected"
+        )
+    return mask_of(column)
+
+
+def run_hook(batch: Batch, rules: Rules) -> None:
+    """The person's DataFrame → DataFrame function, held to its contract."""
+    assert rules.hook is not None
+    name = rules.hook_name
+    who = f"section {rules.section}: transform {name}"
+    frame = to_frame(batch.table)
+    numbers = np.arange(1, len(frame) + 1)
+    frame.index = frame.index.__class__(numbers, name="row") if len(frame) == 0 else frame.index + 1
+    frame.index.name = "row"
+    try:
+        result = rules.hook(frame)
+    except Exception as error:
+        raise InvalidSource(f"{who} raised {type(error).__name__}: {error}") from error
+    import pandas as pd
+
+    if not isinstance(result, pd.DataFrame):
+        raise InvalidSource(f"{who} gave {type(result).__name__}, a DataFrame was expected")
+    if not result.index.is_unique or not result.index.isin(numbers).all():
+        raise InvalidSource(
+            f"{who} gave rows that it was not given: a hook may change and drop rows, not add them, and keeps the index "
+            "('row') as it is (no reset_index, no concat with other frames)"
+        )
+    if "loc" not in result.columns:
+        raise InvalidSource(
+            f"{who} dropped the column 'loc': every row needs one. It gave: {listed(list(result.columns))}"
+        )
+    kept = result.index.to_numpy() - 1
+    dropped = np.ones(len(numbers), bool)
+    dropped[kept] = False
+    order = np.argsort(kept, kind="stable")
+    try:
+        table = to_table(result.iloc[order])
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise InvalidSource(f"{who} gave a column that holds no one type: {error}") from error
+    if not is_text(table.column("loc").type) and table.num_rows:
+        raise InvalidSource(f"{who} gave column 'loc' as {table.column('loc').type}, text was expected")
+    batch.set_aside(dropped, f"transform {name}", batch.excluded)
+    batch.table = table

@@ -1,0 +1,29 @@
+"""Canonical URLs: what a loc becomes before it may be listed, and why another can't be.
+
+`canonicalize` and `excluded` work on columns; `canonical_url` and `origin` on one URL. The rules, for
+users, are in docs/urls.md.
+"""
+
+from sitemap_etl.urls.columns import Canonical, canonical_urls, canonicalize, merge_foreign
+from sitemap_etl.urls.parameters import SESSION_FAMILIES, SESSIONS, TRACKING, TRACKING_FAMILIES
+from sitemap_etl.urls.patterns import check_pattern, excluded
+from sitemap_etl.urls.rules import REASONS, STRIP, UrlRules
+from sitemap_etl.urls.spelling import canonical_url, origin
+
+__all__ = [
+    "REASONS",
+    "SESSIONS",
+    "SESSION_FAMILIES",
+    "STRIP",
+    "TRACKING",
+    "TRACKING_FAMILIES",
+    "Canonical",
+    "UrlRules",
+    "canonical_url",
+    "canonical_urls",
+    "canonicalize",
+    "check_pattern",
+    "excluded",
+    "merge_foreign",
+    "origin",
+]

@@ -1,0 +1,310 @@
+"""Canonical URLs of a whole column: rows that are canonical already pass by checks on whole buffers.
+
+Only the rest is mended, one by one, and put back. Clean are rows that begin with a known origin, or
+with a path, and in which `scan` finds nothing odd.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sitemap_etl import limits
+from sitemap_etl.errors import InvalidSource
+from sitemap_etl.urls.rules import REASONS, UrlRules
+from sitemap_etl.urls.scan import Text, encode, scan
+from sitemap_etl.urls.spelling import CARE, Mender, Rejected
+
+_CHUNK_BYTES: Final = 1 << 29
+"""Bytes of text looked at together, so that with an origin before every path Arrow's 2 GiB are not reached."""
+_FOREIGN_KEPT: Final = 8
+"""Foreign origins that a result names."""
+_GUESSES: Final = 8
+"""Origins that are looked for in a column of URLs on any host before rows are mended one by one."""
+_REASONS: Final = pa.array(list(REASONS), pa.string())
+_CODES: Final = {reason: code for code, reason in enumerate(REASONS)}
+_BARE: Final = np.zeros(256, np.bool_)
+_BARE[list(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_~?")] = True
+"""First bytes of a relative path without its slash, or of a query alone, that need no care."""
+
+
+@dataclass(frozen=True)
+class Canonical:
+    """The canonical column. `loc` and `reason` are string, one a row, and exactly one of them is null.
+
+    They are arrays where an array came in and chunked where a chunked one did, or where the array holds
+    more than 512 MiB. `mended` counts the listed rows that stood in another spelling in the source (a
+    relative path joined to the site is none). `foreign` counts the origins that most of the rows rejected
+    as "foreign origin" have, most first.
+    """
+
+    loc: pa.Array | pa.ChunkedArray
+    reason: pa.Array | pa.ChunkedArray
+    mended: int
+    foreign: dict[str, int] = field(default_factory=dict)
+
+
+def canonicalize(locs: pa.Array | pa.ChunkedArray, rules: UrlRules) -> Canonical:
+    """The column as canonical URLs on the site, or the reason why a row can't be.
+
+    Paths and queries without an origin are joined to the site. `locs`: string, large_string,
+    string_view, any binary, a dictionary of these, or all null. Raises `InvalidSource` for other types.
+    """
+    mender = Mender(rules.site, rules.same_as, rules.strip)
+    return _column(locs, _Pass(mender, rules.site, rules.same_as, rules.strip))
+
+
+def canonical_urls(urls: pa.Array | pa.ChunkedArray) -> Canonical:
+    """The column of absolute http(s) URLs, on any host, in canonical form, or the reason why a row can't be.
+
+    Types as for `canonicalize`.
+    """
+    return _column(urls, _Pass(Mender(), None, (), frozenset()))
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """What is known while a column goes through."""
+
+    mender: Mender
+    site: str | None
+    same_as: tuple[str, ...]
+    strip: frozenset[str]
+
+
+@dataclass(frozen=True)
+class _Part:
+    loc: pa.Array
+    codes: np.ndarray
+    """int8: the reason's place in REASONS, -1 for none."""
+    mended: int
+
+
+def _column(column: pa.Array | pa.ChunkedArray, known: _Pass) -> Canonical:
+    chunked = isinstance(column, pa.ChunkedArray)
+    parts = [
+        _part(piece, known)
+        for chunk in (column.chunks if chunked else [column])
+        for text in _texts(chunk)
+        for piece in _pieces(text)
+    ]
+    locs = [part.loc for part in parts]
+    reasons = [_named(part.codes) for part in parts]
+    foreign = dict(known.mender.foreign.most_common(_FOREIGN_KEPT))
+    mended = sum(part.mended for part in parts)
+    if chunked or len(parts) != 1:
+        loc, reason = pa.chunked_array(locs, pa.string()), pa.chunked_array(reasons, pa.string())
+        return Canonical(loc, reason, mended, foreign)
+    return Canonical(locs[0], reasons[0], mended, foreign)
+
+
+def _named(codes: np.ndarray) -> pa.Array:
+    if (codes < 0).all():
+        return pa.nulls(len(codes), pa.string())
+    return _REASONS.take(pa.array(codes, mask=codes < 0))
+
+
+def _texts(chunk: pa.Array) -> Iterable[pa.Array]:
+    """The chunk as string or large_string; bytes stay bytes where they are not UTF-8."""
+    kind = chunk.type
+    if pa.types.is_dictionary(kind):
+        yield from _texts(chunk.dictionary_decode())
+    elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        yield chunk
+    elif pa.types.is_null(kind) or kind == pa.string_view():
+        yield chunk.cast(pa.string())
+    elif pa.types.is_fixed_size_binary(kind):
+        yield from _texts(chunk.cast(pa.binary()))
+    elif pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or kind == pa.binary_view():
+        wide = pa.types.is_large_binary(kind)
+        try:
+            yield chunk.cast(pa.large_string() if wide else pa.string())
+        except pa.ArrowInvalid:
+            yield chunk.cast(pa.large_binary() if wide else pa.binary())
+    else:
+        raise InvalidSource(f"A column of URLs is {kind}; expected text. Cast it in the SELECT or take another column.")
+
+
+def _pieces(text: pa.Array) -> Iterable[pa.Array]:
+    pieces = max(1, -(-text.nbytes // _CHUNK_BYTES))
+    size = max(1, -(-len(text) // pieces))
+    for begin in range(0, max(1, len(text)), size):
+        yield text.slice(begin, size)
+
+
+def _part(array: pa.Array, known: _Pass) -> _Part:
+    rows = len(array)
+    if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
+        blank = pa.nulls(rows, pa.string())
+        return _mend(array, np.asarray(array.is_valid()), blank, np.zeros(rows, np.bool_), known)
+    text = Text.of(array)
+    valid = np.ones(rows, np.bool_) if array.null_count == 0 else np.asarray(array.is_valid())
+    found = scan(text, known.strip)
+    changed = np.zeros(rows, np.bool_)
+    spelled = array
+    if len(found.lower):
+        changed |= text.rows_at(found.lower)
+        spelled, text = _upper_escapes(array, text, found.lower)
+    fine = valid & ~found.odd & ~found.soft
+    soft = valid & ~found.odd & found.soft
+    if soft.any():
+        soft[soft] = _encodable(spelled.filter(pa.array(soft)))
+        spelled = _encoded(spelled, soft)
+        text = Text.of(spelled)
+        changed |= soft
+        fine |= soft
+    base, clean = _joined(spelled, text, fine, changed, known)
+    if clean.all():
+        return _Part(base, np.full(rows, -1, np.int8), int(changed.sum()))
+    return _mend(array, valid & ~clean, base, changed, known)
+
+
+def _encodable(array: pa.Array) -> np.ndarray:
+    """A mask of the rows in which encoding the bytes is all there is to do: real text, nothing to trim or reject."""
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        return np.zeros(len(array), np.bool_)
+    return ~np.asarray(pc.match_substring_regex(array, CARE))
+
+
+def _encoded(array: pa.Array, soft: np.ndarray) -> pa.Array:
+    encoded = encode(array if soft.all() else array.filter(pa.array(soft)))
+    if soft.all():
+        return encoded
+    return pc.replace_with_mask(array, pa.array(soft), encoded.cast(array.type))
+
+
+def _upper_escapes(array: pa.Array, text: Text, lower: np.ndarray) -> tuple[pa.Array, Text]:
+    """The same rows with the two bytes behind these "%" in upper case."""
+    data = text.data.copy()
+    for step in (1, 2):
+        digits = data[lower + step]
+        data[lower + step] = np.where(digits >= ord("a"), digits & 0xDF, digits)
+    width = np.int64 if pa.types.is_large_string(array.type) else np.int32
+    validity = pc.is_valid(array).buffers()[1] if array.null_count else None
+    buffers = [validity, pa.py_buffer(text.starts.astype(width)), pa.py_buffer(data)]
+    return pa.Array.from_buffers(array.type, len(array), buffers), Text(data, text.starts)
+
+
+def _joined(
+    array: pa.Array, text: Text, fine: np.ndarray, changed: np.ndarray, known: _Pass
+) -> tuple[pa.Array, np.ndarray]:
+    """The rows on their origin, and a mask of those that are canonical so. `changed` is added to.
+
+    `fine` are the rows with nothing odd; what the others become here does not matter.
+    """
+    clean = np.zeros(len(array), np.bool_)
+    lengths = text.lengths
+    for prefix, origin in _prefixes(array, known):
+        ours = fine & ~clean & np.asarray(pc.starts_with(array, pattern=prefix).fill_null(False))
+        if prefix != f"{origin}/" and ours.any():
+            swapped = pc.binary_replace_slice(array, 0, len(prefix), f"{origin}/")
+            array = pc.if_else(pa.array(ours), swapped, array)
+            changed |= ours
+            lengths = np.where(ours, lengths + len(f"{origin}/") - len(prefix), lengths)
+        clean |= ours
+        if clean.all():
+            break
+    base = array.cast(pa.string())
+    site = known.site
+    if site is not None and not clean.all():
+        rooted = fine & ~clean & (text.byte(0) == ord("/")) & (text.byte(1) != ord("/"))
+        bare = fine & ~clean & _BARE[text.byte(0)]
+        if bare.any():
+            bare &= ~text.rows_at(np.flatnonzero(text.data == ord(":")))
+            for host in known.mender.hosts:
+                bare &= ~np.asarray(pc.starts_with(array, pattern=host, ignore_case=True).fill_null(False))
+        if rooted.any() or bare.any():
+            joined = rooted | bare
+            before: pa.Array | str = site
+            if not rooted.all():
+                before = pc.if_else(pa.array(bare), f"{site}/", pc.if_else(pa.array(rooted), site, ""))
+            base = pc.binary_join_element_wise(before, base, "")
+            lengths = lengths + np.where(bare, len(site) + 1, np.where(rooted, len(site), 0))
+            clean |= joined
+    return base, clean & (lengths <= limits.LOC_LENGTH)
+
+
+def _prefixes(array: pa.Array, known: _Pass) -> Iterable[tuple[str, str]]:
+    """Beginnings that rows may have, each with the canonical origin that it stands for."""
+    if known.site is None:
+        yield from _guessed(array)
+        return
+    for origin in (known.site, *known.same_as):
+        yield f"{origin}/", known.site
+    for origin in (known.site, *known.same_as):
+        if origin.rpartition(":")[0] in {"http", "https"}:  # no port of its own
+            yield f"{origin}:{443 if origin.startswith('https') else 80}/", known.site
+
+
+def _guessed(array: pa.Array) -> Iterable[tuple[str, str]]:
+    """The origins of the first rows that begin with none of those already given out."""
+    mender = Mender()
+    left = pc.fill_null(pc.starts_with(array, pattern="http"), False)
+    for _ in range(_GUESSES):
+        at = pc.index(left, True).as_py()
+        if at < 0:
+            return
+        try:
+            origin = mender.parse(array[at].as_py())[0]
+        except (Rejected, UnicodeDecodeError):
+            origin = ""
+        if not origin or not array[at].as_py().startswith(f"{origin}/"):
+            return  # its neighbours are likely as odd: they are mended one by one
+        yield f"{origin}/", origin
+        left = pc.and_not(left, pc.starts_with(array, pattern=f"{origin}/").fill_null(False))
+
+
+def _mend(array: pa.Array, care: np.ndarray, base: pa.Array, changed: np.ndarray, known: _Pass) -> _Part:
+    """The rows of `base`, with those of `care` mended one by one and nulls as missing."""
+    codes = np.full(len(array), -1, np.int8)
+    if array.null_count:
+        codes[np.asarray(array.is_null())] = _CODES["missing loc"]
+    at = np.flatnonzero(care)
+    locs: list[str | None] = []
+    mend = known.mender.mend
+    site_length = 0 if known.site is None else len(known.site)
+    for row, text in zip(at.tolist(), _read(array.take(pa.array(at))), strict=True):
+        try:
+            loc = mend(text if isinstance(text, str) else _decoded(text))
+        except Rejected as rejected:
+            codes[row] = _CODES[rejected.args[0]]
+            locs.append(None)
+            continue
+        locs.append(loc)
+        if loc != text and loc[site_length:] != text and loc[site_length + 1 :] != text:
+            changed[row] = True
+    mended = pa.array(locs, pa.string())
+    base = mended if len(at) == len(array) else pc.replace_with_mask(base, pa.array(care), mended)
+    return _Part(base, codes, int((changed & (codes < 0)).sum()))
+
+
+def _read(array: pa.Array) -> Sequence[str | bytes]:
+    """The rows as Python text, or as bytes where one of them is not what its type says."""
+    try:
+        values: list[str | bytes] = array.to_pylist()
+    except UnicodeDecodeError:
+        values = array.view(pa.large_binary() if pa.types.is_large_string(array.type) else pa.binary()).to_pylist()
+    return values
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        raise Rejected("not UTF-8") from None
+
+
+def merge_foreign(counts: Iterable[dict[str, int]]) -> dict[str, int]:
+    """The counts of several results as one, most first."""
+    total: Counter[str] = Counter()
+    for each in counts:
+        total.update(each)
+    return dict(total.most_common(_FOREIGN_KEPT))

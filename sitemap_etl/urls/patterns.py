@@ -1,0 +1,108 @@
+"""Patterns as robots.txt has them, matched against whole columns of canonical URLs.
+
+A pattern is matched from the beginning of the path and goes on into the query. "*" stands for any
+characters, also none; a "$" at the end anchors it there; without it, a pattern matches all that begins
+with it (RFC 9309 section 2.2.3). Everything else stands for itself, in canonical spelling.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sitemap_etl.errors import ConfigError
+from sitemap_etl.urls.spelling import spell
+
+_ANY_ORIGIN: Final = "^https?://[^/]*"
+
+
+@dataclass(frozen=True)
+class Expression:
+    """All paths that begin with `prefix` and where `rest`, an RE2 expression, matches what follows."""
+
+    prefix: str
+    rest: str = ""
+
+
+def check_pattern(pattern: str) -> str:
+    """The pattern in canonical spelling. Raises `ValueError` saying what was expected."""
+    if not pattern.startswith(("/", "*")):
+        raise ValueError(
+            f'{pattern!r} begins with neither "/" nor "*": a pattern is matched from the path\'s beginning'
+        )
+    if any(ord(c) < 0x20 for c in pattern):
+        raise ValueError(f"{pattern!r} has a control character")
+    body, end = (pattern[:-1], "$") if pattern.endswith("$") else (pattern, "")
+    return spell(body) + end
+
+
+def excluded(locs: pa.Array | pa.ChunkedArray, patterns: Sequence[str]) -> pa.BooleanArray:
+    """For each canonical URL: does one of the patterns of `urls.exclude` match it? A null is not matched.
+
+    Raises `ConfigError` naming the patterns that are none.
+    """
+    problems, expressions = [], []
+    for pattern in patterns:
+        try:
+            expressions.append(_expression(check_pattern(pattern)))
+        except ValueError as error:
+            problems.append(f"urls.exclude: {error}")
+    if problems:
+        raise ConfigError(problems)
+    return matched(locs, expressions)
+
+
+def _expression(pattern: str) -> Expression:
+    body, end = (pattern[:-1], "$") if pattern.endswith("$") else (pattern, "")
+    first, *others = re.sub(r"\*+", "*", body).split("*")
+    rest = "".join(".*" + re.escape(other) for other in others)
+    return Expression(first, rest.removesuffix(".*") + end if not end else rest + end)
+
+
+def matched(locs: pa.Array | pa.ChunkedArray, expressions: Iterable[Expression]) -> pa.BooleanArray:
+    """For each canonical URL: does one of the expressions match its path and query? Nulls don't."""
+    if isinstance(locs, pa.ChunkedArray):
+        parts = [matched(chunk, expressions) for chunk in locs.chunks]
+        return pa.concat_arrays([pa.array([], pa.bool_()), *parts])
+    expressions = tuple(dict.fromkeys(expressions))
+    hits = pa.array([False]).take(pa.nulls(len(locs), pa.int32()).fill_null(0))
+    origin = _origin_of_all(locs)
+    if origin is None:  # hosts differ
+        for expression in expressions:
+            regex = _ANY_ORIGIN + re.escape(expression.prefix) + expression.rest
+            hits = pc.or_(hits, pc.match_substring_regex(locs, regex).fill_null(False))
+        return hits
+    everywhere = [e.rest for e in expressions if e.rest and e.prefix in {"", "/"}]
+    for expression in expressions:
+        if expression.rest and expression.prefix in {"", "/"}:
+            continue
+        begins = pc.starts_with(locs, pattern=origin + expression.prefix).fill_null(False)
+        if expression.rest and begins.true_count:
+            rest = _at_path(origin, [re.escape(expression.prefix) + expression.rest])
+            exact = pc.match_substring_regex(locs.filter(begins), rest)
+            begins = pc.replace_with_mask(begins, begins, exact)
+        hits = pc.or_(hits, begins)
+    if everywhere:
+        rests = [re.escape(e.prefix) + e.rest for e in expressions if e.rest and e.prefix in {"", "/"}]
+        hits = pc.or_(hits, pc.match_substring_regex(locs, _at_path(origin, rests)).fill_null(False))
+    return hits
+
+
+def _at_path(origin: str, rests: Sequence[str]) -> str:
+    return f"^{re.escape(origin)}(?:{'|'.join(rests)})"
+
+
+def _origin_of_all(locs: pa.Array) -> str | None:
+    """The origin that all rows have, or None."""
+    first = pc.index(locs.is_valid(), True).as_py()
+    if first < 0:
+        return ""
+    loc = locs[first].as_py()
+    origin = loc[: loc.index("/", loc.index("//") + 2)]
+    alike = pc.all(pc.starts_with(locs, pattern=origin + "/"), min_count=0).as_py()
+    return origin if alike else None

@@ -1,0 +1,239 @@
+"""Which rows of a string array may not be canonical: looked for in the whole buffer, not row by row.
+
+The bytes go through in blocks that stay in cache. A block in which nothing odd stands costs about
+1 ns a byte; where something does, only those positions are looked at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from sitemap_etl.urls import parameters
+
+_BLOCK: Final = 1 << 18
+"""Bytes looked at together: with the temporaries about the size of a level 2 cache."""
+
+_SOFT: Final = np.zeros(256, np.bool_)
+_SOFT[list(b' "<>[\\]^`{|}' + bytes(range(0x80, 0x100)))] = True
+"""Bytes that path and query must have percent-encoded (not in RFC 3986 pchar, "/" or "?")."""
+_HARD: Final = np.zeros(256, np.bool_)
+_HARD[list(bytes(range(0x20)) + b"#\x7f")] = True
+"""Bytes that are no matter of encoding: controls, the beginning of a fragment."""
+
+_FINE, _LOWER, _ODD = 0, 1, 2
+_WORD: Final = 4
+_NOWHERE: Final = np.empty(0, np.int64)
+
+
+def _escapes() -> np.ndarray:
+    """For the two bytes after a "%": fine, only to be made upper case, or odd."""
+    states = np.full(1 << 16, _ODD, np.uint8)
+    unreserved = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~"
+    for hi in "0123456789abcdefABCDEF":
+        for lo in "0123456789abcdefABCDEF":
+            if int(hi + lo, 16) not in unreserved:
+                states[ord(lo) << 8 | ord(hi)] = _FINE if (hi + lo).isupper() or (hi + lo).isdigit() else _LOWER
+    return states
+
+
+_ESCAPES: Final = _escapes()
+
+
+@dataclass(frozen=True)
+class Text:
+    """The buffers of a string array without nulls' meaning: `data` holds its rows' bytes only."""
+
+    data: np.ndarray
+    """uint8."""
+    starts: np.ndarray
+    """int64, one more than rows: where each row begins in `data`."""
+
+    @classmethod
+    def of(cls, array: pa.Array) -> Text:
+        """The memory of a string or large_string array, not a copy."""
+        _, offset_buffer, data_buffer = array.buffers()
+        width = np.int64 if pa.types.is_large_string(array.type) else np.int32
+        offsets = np.frombuffer(offset_buffer, width)[array.offset : array.offset + len(array) + 1].astype(np.int64)
+        data = np.empty(0, np.uint8) if data_buffer is None else np.frombuffer(data_buffer, np.uint8)
+        return cls(data[offsets[0] : offsets[-1]], offsets - offsets[0])
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.diff(self.starts)
+
+    def byte(self, at: int) -> np.ndarray:
+        """The byte at this place of each row, 0 where the row is shorter."""
+        if len(self.data) == 0:
+            return np.zeros(len(self.starts) - 1, np.uint8)
+        found = self.data[np.minimum(self.starts[:-1] + at, len(self.data) - 1)]
+        return np.where(self.lengths > at, found, np.uint8(0))
+
+    def rows_at(self, positions: np.ndarray) -> np.ndarray:
+        """A mask of the rows that hold one of these positions, which ascend."""
+        rows = len(self.starts) - 1
+        if len(positions) < rows:
+            mask = np.zeros(rows, np.bool_)
+            mask[np.searchsorted(self.starts, positions, "right") - 1] = True
+            return mask
+        before = np.searchsorted(positions, self.starts)
+        result: np.ndarray = before[1:] > before[:-1]
+        return result
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What `scan` found."""
+
+    odd: np.ndarray
+    """Mask of the rows that need care."""
+    soft: np.ndarray
+    """Mask of the rows, odd or not, with bytes that must be percent-encoded."""
+    lower: np.ndarray
+    """Positions in the data: the "%" of triples that are only to be made upper case."""
+
+
+def scan(text: Text, strip: frozenset[str]) -> Findings:
+    """The rows whose path or query may not be canonical, wherever they live.
+
+    Odd is: a control character, a fragment, a "%" that is stray or of an unreserved character, a "/.", the
+    beginning of a parameter that `strip` takes out. All that is not canonical is odd, soft or lower; some of what
+    is odd is canonical.
+    """
+    data = text.data
+    if len(data) < _WORD:
+        return Findings(np.ones(len(text.starts) - 1, np.bool_), np.zeros(len(text.starts) - 1, np.bool_), _NOWHERE)
+    words = np.ndarray((len(data) - _WORD + 1,), np.dtype("<u4"), data, strides=(1,))
+    singles = b"`%" + (b"?&" if strip else b"") + (b";(" if "sessions" in strip else b"")
+    begins = _begins(strip)
+    room = _Room(np.empty(_BLOCK, np.uint8), *(np.empty(_BLOCK, np.bool_) for _ in range(3)))
+    odd, soft, lower = [_NOWHERE], [_NOWHERE], [_NOWHERE]
+    percents = False
+    for begin in range(0, len(data), _BLOCK):
+        block = data[begin : begin + _BLOCK]
+        marks = _mark(block, singles, room)
+        if not marks.any():
+            continue
+        at = np.flatnonzero(marks)
+        found = block[at]
+        at += begin
+        soft.append(at[_SOFT[found]])
+        flags = _HARD[found] | ((found == ord(".")) & (data[at - 1] == ord("/")))
+        escapes = np.flatnonzero(found == ord("%"))
+        if len(escapes):
+            percents = True
+            triples = at[escapes]
+            states = _ESCAPES[_after(words, triples) & np.uint32(0xFFFF)]
+            states[np.searchsorted(triples, len(words) - 1) :] = _ODD
+            flags[escapes] = states == _ODD
+            lower.append(triples[states == _LOWER])
+        if strip:
+            flags |= _may_be_stripped(data, at, found, begins[_fold(_after(words, at))])
+        flags[np.searchsorted(at, len(words) - 1) :] = True  # what follows is not known: the last row may need care
+        odd.append(at[flags])
+    rows = text.rows_at(np.concatenate(odd))
+    lowered = np.concatenate(lower)
+    if percents:
+        # A triple that its row's end cuts short was read on into the next row.
+        stops = np.sort(np.concatenate([text.starts[1:][text.lengths >= k] - k for k in (1, 2)]))
+        cut = stops[data[stops] == ord("%")]
+        rows |= text.rows_at(cut)
+        lowered = lowered[~np.isin(lowered, cut)]
+    return Findings(rows, text.rows_at(np.concatenate(soft)), lowered)
+
+
+_DIGITS: Final = np.frombuffer(b"0123456789ABCDEF", np.uint8)
+_ENCODED_ROWS: Final = 4_096
+"""Rows encoded together, so that what is computed for each byte stays in cache."""
+
+
+def encode(array: pa.Array) -> pa.Array:
+    """The rows with every byte percent-encoded that must be, as string."""
+    parts = [_encode(Text.of(array.slice(at, _ENCODED_ROWS))) for at in range(0, len(array), _ENCODED_ROWS)]
+    return pa.concat_arrays([pa.array([], pa.string()), *parts])
+
+
+def _encode(text: Text) -> pa.Array:
+    data = text.data
+    soft = _SOFT[data]
+    begins = np.zeros(len(data) + 1, np.int32)
+    np.cumsum(np.where(soft, np.int32(3), np.int32(1)), out=begins[1:])
+    encoded = np.empty(begins[-1], np.uint8)
+    encoded[begins[:-1]] = data
+    at, codes = begins[:-1][soft], data[soft]
+    encoded[at] = ord("%")
+    encoded[at + 1] = _DIGITS[codes >> 4]
+    encoded[at + 2] = _DIGITS[codes & 15]
+    rows = len(text.starts) - 1
+    return pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(begins[text.starts]), pa.py_buffer(encoded)])
+
+
+@dataclass(frozen=True)
+class _Room:
+    """Memory that every block uses again: fresh pages cost more than the comparisons."""
+
+    values: np.ndarray
+    marks: np.ndarray
+    some: np.ndarray
+    slashes: np.ndarray
+
+
+def _mark(block: np.ndarray, singles: bytes, room: _Room) -> np.ndarray:
+    """A mask of the bytes to look at. It covers all that matter, and a few that are fine.
+
+    Comparisons of whole blocks run several times as fast as look-ups in a table of 256.
+    """
+    size = len(block)
+    values, marks, some, slashes = (part[:size] for part in (room.values, room.marks, room.some, room.slashes))
+    np.subtract(block, 0x21, out=values)
+    np.greater(values, 0x59, out=marks)  # controls, space, { | } ~ DEL and all that is not ASCII
+    for first, more in ((0x5B, 3), (0x22, 1)):  # [ \\ ] ^ and " #
+        np.subtract(block, first, out=values)
+        np.less_equal(values, more, out=some)
+        np.logical_or(marks, some, out=marks)
+    np.bitwise_and(block, 0xFD, out=values)
+    np.equal(values, 0x3C, out=some)  # < >
+    np.logical_or(marks, some, out=marks)
+    for byte in singles:
+        np.equal(block, byte, out=some)
+        np.logical_or(marks, some, out=marks)
+    slashes[0] = True
+    np.equal(block[:-1], ord("/"), out=slashes[1:])
+    np.equal(block, ord("."), out=some)
+    np.logical_and(some, slashes, out=some)
+    np.logical_or(marks, some, out=marks)
+    return marks
+
+
+def _after(words: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """The four bytes that follow each of these positions, the first one lowest; near the data's end other bytes."""
+    result: np.ndarray = words[np.minimum(at + 1, len(words) - 1)]
+    return result
+
+
+def _fold(words: np.ndarray) -> np.ndarray:
+    """15 bits of the first three letters that upper and lower case share."""
+    five = np.uint32(31)
+    first, second, third = words & five, (words >> np.uint32(8)) & five, (words >> np.uint32(16)) & five
+    result: np.ndarray = first << np.uint32(10) | second << np.uint32(5) | third
+    return result
+
+
+def _begins(strip: frozenset[str]) -> np.ndarray:
+    """Whether a name may be one that is taken out, by its folded first three letters."""
+    table = np.zeros(1 << 15, np.bool_)
+    exact, families = parameters.names(strip)
+    for name in (*exact, *families):
+        table[_fold(np.frombuffer(name[:3].encode() + b"\0", "<u4"))] = True
+    return table
+
+
+def _may_be_stripped(data: np.ndarray, at: np.ndarray, found: np.ndarray, named: np.ndarray) -> np.ndarray:
+    """A mask of the positions behind which something may be taken out; `named`: the letters there fit a name."""
+    result: np.ndarray = (((found == ord("?")) | (found == ord("&")) | (found == ord(";"))) & named) | (
+        (found == ord("(")) & (data[at - 1] == ord("/"))
+    )
+    return result

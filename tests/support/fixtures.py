@@ -1,0 +1,42 @@
+"""Fixtures over the test servers: imported by a conftest, or by a test file that needs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.proxy import FaultProxy, fault_proxy
+from tests.support.s3 import S3Server, s3_server
+
+
+@pytest.fixture(scope="session")
+def moto() -> Iterator[S3Server]:
+    """moto's S3 server, one for the session."""
+    with s3_server() as server:
+        yield server
+
+
+@pytest.fixture
+def s3(moto: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
+    """The S3 server, with this process's environment set to reach it."""
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_MAX_ATTEMPTS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in moto.env.items():
+        monkeypatch.setenv(name, value)
+    return moto
+
+
+@pytest.fixture
+def bucket(s3: S3Server) -> str:
+    """The name of a new, empty bucket, reachable through the environment."""
+    return s3.bucket()
+
+
+@pytest.fixture
+def proxy(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultProxy]:
+    """A proxy in front of the S3 server that AWS_ENDPOINT_URL leads to; give up after a second without an answer."""
+    with fault_proxy(s3.endpoint) as running:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", running.endpoint)
+        monkeypatch.setenv("SITEMAP_ETL_S3_TIMEOUT", "1")
+        yield running

@@ -1,0 +1,210 @@
+"""Entries and sitemaps of whole columns."""
+
+from __future__ import annotations
+
+import gzip as stdlib_gzip
+import zlib
+
+import pyarrow as pa
+import pytest
+
+from sitemap_etl import frames, limits
+from sitemap_etl.render import compress, urlset
+from tests.support.rendered import by_expat, by_lxml, document, everything, rows, values
+
+
+def test_an_entry_holds_its_elements_in_the_order_of_the_xsd():
+    table = rows({"loc": "https://shop.example/a", "lastmod": "2026-01-02", "changefreq": "daily", "priority": 8})
+    assert urlset.entries(table).to_pylist() == [
+        (
+            "<url><loc>https://shop.example/a</loc><lastmod>2026-01-02</lastmod>"
+            "<changefreq>daily</changefreq><priority>0.8</priority></url>\n"
+        )
+    ]
+
+
+def test_a_value_that_is_null_leaves_no_element_behind():
+    table = rows({"lastmod": "2026-01-02"}, {"changefreq": "never"}, {"priority": 10}, {})
+    assert urlset.entries(table).to_pylist() == [
+        "<url><loc>https://shop.example/0</loc><lastmod>2026-01-02</lastmod></url>\n",
+        "<url><loc>https://shop.example/1</loc><changefreq>never</changefreq></url>\n",
+        "<url><loc>https://shop.example/2</loc><priority>1.0</priority></url>\n",
+        "<url><loc>https://shop.example/3</loc></url>\n",
+    ]
+
+
+def test_every_priority_has_one_decimal():
+    table = rows(*({"priority": tenths} for tenths in range(11)))
+    assert values(by_lxml(document(table)), "s:url/s:priority") == [
+        "0.0", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9", "1.0",
+    ]  # fmt: skip
+
+
+def test_columns_that_are_missing_are_taken_for_null():
+    assert urlset.entries(pa.table({"loc": ["https://shop.example/"]})).to_pylist() == [
+        "<url><loc>https://shop.example/</loc></url>\n"
+    ]
+
+
+def test_ampersand_and_apostrophe_of_a_url_are_escaped():
+    table = rows({"loc": "https://shop.example/?a=1&b=it's&amp;c"})
+    assert urlset.entries(table).to_pylist() == [
+        "<url><loc>https://shop.example/?a=1&amp;b=it&apos;s&amp;amp;c</loc></url>\n"
+    ]
+    assert values(by_expat(document(table)), "s:url/s:loc") == ["https://shop.example/?a=1&b=it's&amp;c"]
+
+
+def test_each_extension_is_rendered_and_only_where_it_is():
+    table = everything()
+    entries = urlset.entries(table).to_pylist()
+    marks = ("<image:image>", "<video:video>", "<news:news>", "<xhtml:link ", "<mobile:mobile/>")
+    assert [[entry.count(mark) for mark in marks] for entry in entries] == [
+        [0, 0, 0, 0, 0], [0, 0, 0, 0, 0], [0, 0, 0, 0, 0], [0, 0, 0, 0, 0],
+        [2, 0, 0, 0, 0], [0, 2, 0, 0, 0], [0, 0, 1, 0, 0], [0, 0, 0, 2, 0], [0, 0, 0, 0, 1],
+        [2, 2, 1, 2, 1], [0, 0, 0, 0, 0],
+    ]  # fmt: skip
+
+
+def test_a_video_holds_every_element_in_the_order_of_the_xsd():
+    video = by_lxml(document(everything())).find(
+        "s:url[6]/video:video", {"s": limits.NS_SITEMAP, "video": limits.NS_VIDEO}
+    )
+    assert [child.tag.split("}")[1] for child in video] == [
+        "thumbnail_loc", "title", "description", "content_loc", "player_loc", "duration", "expiration_date", "rating",
+        "view_count", "publication_date", "tag", "tag", "family_friendly", "restriction", "requires_subscription",
+        "uploader", "platform", "live",
+    ]  # fmt: skip
+
+
+def test_a_namespace_is_declared_only_where_it_is_used():
+    table = everything()
+    assert urlset.namespaces(table) == ("image", "video", "news", "xhtml", "mobile")
+    assert [urlset.namespaces(table.slice(n, 1)) for n in (0, 4, 5, 6, 7, 8)] == [
+        (), ("image",), ("video",), ("news",), ("xhtml",), ("mobile",),
+    ]  # fmt: skip
+    header, footer = urlset.wrapper(("xhtml",))
+    assert header == (
+        b'<?xml version="1.0" encoding="UTF-8"?>\n'
+        b'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:xhtml="http://www.w3.org/1999/xhtml">\n'
+    )
+    assert footer == b"</urlset>\n"
+    assert urlset.namespaces(table.slice(10)) == (), "empty lists and false use nothing"
+
+
+def test_the_longest_wrapper_is_known():
+    assert sum(map(len, urlset.wrapper(urlset.namespaces(everything())))) == urlset.WRAPPER_BYTES
+
+
+def test_the_size_of_every_entry_is_known_before_the_file_is():
+    table = everything()
+    rendered = urlset.entries(table)
+    sizes = urlset.sizes(rendered).to_pylist()
+    assert sizes == [len(entry.encode()) for entry in rendered.to_pylist()]
+    for start, stop in ((0, table.num_rows), (3, 7), (10, 11)):
+        parts = urlset.document(rendered, start, stop, ("image",))
+        assert sum(map(len, parts)) == sum(sizes[start:stop]) + sum(map(len, urlset.wrapper(("image",))))
+
+
+def test_a_document_is_a_view_of_the_entries_not_a_copy():
+    rendered = urlset.entries(everything())
+    body = urlset.document(rendered, 2, 5, ())[1]
+    assert isinstance(body, memoryview)
+    whole = pa.py_buffer(body)
+    buffer = rendered.buffers()[2]
+    assert buffer.address <= whole.address < buffer.address + buffer.size
+    assert bytes(body).decode() == "".join(rendered.to_pylist()[2:5])
+
+
+def test_slices_and_chunks_of_a_table_give_the_entries_of_the_whole():
+    table = everything()
+    expected = urlset.entries(table).to_pylist()
+    for start in range(table.num_rows):
+        assert urlset.entries(table.slice(start)).to_pylist() == expected[start:]
+    chunked = pa.concat_tables([table.slice(n, 1) for n in range(table.num_rows)])
+    assert urlset.entries(chunked).to_pylist() == expected
+    sliced = urlset.entries(table).slice(4)
+    assert bytes(urlset.document(sliced, 0, 2, ())[1]).decode() == "".join(expected[4:6])
+
+
+def test_what_lies_under_a_null_list_is_not_rendered():
+    hidden = pa.ListArray.from_arrays(
+        pa.array([0, 2, 4, 5], pa.int32()), pa.array(list("abcde")), mask=pa.array([False, True, False])
+    )
+    table = pa.table({"loc": ["https://shop.example/"] * 3, "images": hidden})
+    assert [entry.count("<image:image>") for entry in urlset.entries(table).to_pylist()] == [2, 0, 1]
+
+
+def test_elements_that_are_null_in_a_list_are_left_out():
+    table = rows(
+        {
+            "images": [None, "https://i.example/1"],
+            "alternates": [None, {"hreflang": "en", "href": None}],
+            "videos": [None],
+        }
+    )
+    entry = urlset.entries(table)[0].as_py()
+    assert "xhtml:link" not in entry
+    assert "video:video" not in entry
+    assert entry.count("<image:image>") == 1
+
+
+def test_a_row_over_the_limit_can_lose_its_extensions_alone():
+    table = everything()
+    mask = pa.array([n == 9 for n in range(table.num_rows)])
+    entries, lighter = (urlset.entries(t).to_pylist() for t in (table, urlset.without_extensions(table, mask)))
+    assert lighter[9] == (
+        "<url><loc>https://shop.example/9</loc><lastmod>2026-01-02T03:04:05Z</lastmod>"
+        "<changefreq>daily</changefreq><priority>1.0</priority></url>\n"
+    )
+    assert lighter[:9] + lighter[10:] == entries[:9] + entries[10:]
+    assert urlset.without_extensions(table, mask).schema == frames.PUBLISHED
+
+
+def test_entries_that_might_pass_what_a_string_array_takes_are_rendered_in_halves():
+    table = everything()
+    rendered = urlset.entries(table, largest=20_000)
+    assert rendered.type == pa.large_string()
+    assert rendered.to_pylist() == urlset.entries(table).to_pylist()
+    assert urlset.sizes(rendered).to_pylist() == urlset.sizes(urlset.entries(table)).to_pylist()
+    for start, stop in ((0, 3), (4, 9)):
+        cut = [b"".join(urlset.document(e, start, stop, ())) for e in (rendered, urlset.entries(table))]
+        assert cut[0] == cut[1]
+
+
+def test_a_table_without_rows_has_no_entries():
+    assert len(urlset.entries(frames.PUBLISHED.empty_table())) == 0
+
+
+@pytest.mark.parametrize(
+    ("table", "said"),
+    [
+        (pa.table({"loc": pa.array([None], pa.string())}), "without a loc"),
+        (pa.table({"loc": ["https://a.example/", None]}), "without a loc"),
+        (pa.table({"loc": ["https://a.example/"], "priority": pa.array([11], pa.int8())}), "tenths from 0 to 10"),
+        (pa.table({"loc": ["https://a.example/"], "priority": pa.array([-1], pa.int8())}), "tenths from 0 to 10"),
+    ],
+)
+def test_rows_that_can_not_be_published_are_refused(table, said):
+    with pytest.raises(ValueError, match=said):
+        urlset.entries(table)
+
+
+def test_a_file_past_the_protocols_limits_is_refused():
+    rendered = urlset.entries(pa.table({"loc": [f"https://shop.example/{n}" for n in range(50_001)]}))
+    assert len(b"".join(urlset.document(rendered, 0, 50_000, ())).splitlines()) == 50_003
+    with pytest.raises(ValueError, match="50,000 entries, not 50,001"):
+        urlset.document(rendered, 0, 50_001, ())
+    with pytest.raises(ValueError, match="not 0"):
+        urlset.document(rendered, 5, 5, ())
+    heavy = urlset.entries(rows(*({"images": ["https://i.example/" + "x" * 2_000] * 1_000} for _ in range(26))))
+    with pytest.raises(ValueError, match="52,428,800 bytes"):
+        urlset.document(heavy, 0, 26, ("image",))
+
+
+def test_gzip_gives_the_same_bytes_for_the_same_input_and_no_time_or_name():
+    parts = urlset.document(urlset.entries(everything()), 0, 5, ("image",))
+    packed = compress.gzip(parts)
+    assert packed == compress.gzip([bytes(part) for part in parts])
+    assert packed[:4] == b"\x1f\x8b\x08\x00", "no flags: no name, no comment"
+    assert packed[4:8] == bytes(4), "the time is 0"
+    assert stdlib_gzip.decompress(packed) == zlib.decompress(packed, 31) == b"".join(parts)
