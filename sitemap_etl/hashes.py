@@ -127,7 +127,11 @@ def hash_column(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         h = _hash_lists(column)
     elif pa.types.is_struct(kind):
-        h = combine([hash_column(field) for field in column.flatten()]) if kind.num_fields else np.zeros(len(column), np.uint64)
+        h = (
+            combine([hash_column(field) for field in column.flatten()])
+            if kind.num_fields
+            else np.zeros(len(column), np.uint64)
+        )
     else:
         h = _mix(_bits(column))
     if column.null_count:

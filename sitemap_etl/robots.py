@@ -184,12 +184,12 @@ def with_block(existing: bytes | None, name: str, sitemaps: Sequence[str]) -> by
     lines = [f"# sitemap_etl {name} begin", *(f"Sitemap: {loc}" for loc in sitemaps), f"# sitemap_etl {name} end"]
     block = line_break.join(line.encode() for line in lines)
     placed, end = _placed(existing, rest, spans, block, line_break)
-    if end <= limits.ROBOTS_BYTES:
-        return placed
-    bom = codecs.BOM_UTF8 if rest.startswith(codecs.BOM_UTF8) else b""
-    placed = bom + block + line_break + rest[len(bom) :]
-    lost = len(unread_rules(placed)) - len(unread_rules(existing))
-    if len(bom + block) > limits.ROBOTS_BYTES or lost > 0:
+    lost = _lost(existing, placed)
+    if end > limits.ROBOTS_BYTES or lost:
+        bom = codecs.BOM_UTF8 if rest.startswith(codecs.BOM_UTF8) else b""
+        placed, end = bom + block + line_break + rest[len(bom) :], len(bom + block)
+        lost = _lost(existing, placed)
+    if end > limits.ROBOTS_BYTES or lost:
         raise Refused(
             f"robots.txt is {len(rest):,} bytes, and crawlers read {limits.ROBOTS_BYTES:,}. The sitemap lines of "
             f"{name} would not be read at its end, and at its top they would push {lost:,} rules out of what is read. "
@@ -212,6 +212,13 @@ def unread_rules(robots_txt: bytes) -> list[str]:
         if rule and at - (len(line) - len(line.rstrip())) > limits.ROBOTS_BYTES:
             unread.append(rule.decode("utf-8", "replace"))
     return unread
+
+
+def _lost(before: bytes, after: bytes) -> int:
+    """How many more rules are not read any more."""
+    if len(after) <= limits.ROBOTS_BYTES:
+        return 0
+    return max(0, len(unread_rules(after)) - len(unread_rules(before)))
 
 
 def _placed(

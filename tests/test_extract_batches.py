@@ -16,7 +16,9 @@ from sitemap_etl.extract.batches import fit
 def test_any_batches_come_out_in_order_within_both_bounds(given_rows: list[list[str]], rows: int, size: int) -> None:
     source = [pa.record_batch({"loc": pa.array(texts, pa.string())}) for texts in given_rows]
     found = list(fit(source, label="x", batch_rows=rows, batch_bytes=size))
-    assert [text for batch in found for text in batch.column(0).to_pylist()] == [t for texts in given_rows for t in texts]
+    assert [text for batch in found for text in batch.column(0).to_pylist()] == [
+        t for texts in given_rows for t in texts
+    ]
     assert all(0 < batch.num_rows <= rows for batch in found)
     assert all(batch.num_rows == 1 or batch.nbytes <= size for batch in found)
 
@@ -51,13 +53,17 @@ def test_nested_forms_become_plain_lists_of_plain_text() -> None:
 @given(st.lists(st.uuids() | st.none(), max_size=20), st.integers(0, 5))
 def test_a_uuid_becomes_the_text_that_people_know(ids: list[uuid.UUID | None], skip: int) -> None:
     column = pa.array([None if i is None else i.bytes for i in ids], pa.uuid()).slice(skip)
-    found = [value for batch in fit([pa.record_batch({"a": column})], label="x") for value in batch.column(0).to_pylist()]
+    found = [
+        value for batch in fit([pa.record_batch({"a": column})], label="x") for value in batch.column(0).to_pylist()
+    ]
     assert found == [None if i is None else str(i) for i in ids[skip:]]
 
 
 def test_text_that_is_not_utf8_is_told_with_its_column() -> None:
-    broken = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\x02\0\0\0"), pa.py_buffer(b"\xff\xfe")])
-    with pytest.raises(InvalidSource, match="a.parquet: column 'title' can't be read as string"):
+    broken = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\x02\0\0\0"), pa.py_buffer(b"\xff\xfe")]
+    )
+    with pytest.raises(InvalidSource, match=r"a\.parquet: column 'title' can't be read as string"):
         list(fit([pa.record_batch({"loc": ["x"], "title": broken})], label="a.parquet"))
 
 

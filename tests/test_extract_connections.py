@@ -43,7 +43,9 @@ def test_a_uri_gets_the_form_that_its_driver_wants(given_uri: str, expected: str
 
 
 def test_a_connection_is_read_from_the_variable_that_airflow_reads() -> None:
-    connections = environment_connections({"AIRFLOW_CONN_CATALOG": "postgres://u:p@h/db", "AIRFLOW_CONN_B": "sqlite:///b"})
+    connections = environment_connections(
+        {"AIRFLOW_CONN_CATALOG": "postgres://u:p@h/db", "AIRFLOW_CONN_B": "sqlite:///b"}
+    )
     assert connections("catalog") == "postgresql://u:p@h/db"
     assert connections("b") == "sqlite:///b"
 
@@ -92,7 +94,9 @@ def test_a_parameter_that_the_client_does_not_know_is_a_mistake_not_a_silence() 
         normal("postgres://h/d?sslmod=require")
 
 
-@given(st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF), min_size=4, max_size=30).map(lambda text: f"#{text}#"))
+@given(
+    st.text(st.characters(min_codepoint=33, max_codepoint=0x2FF), min_size=4, max_size=30).map(lambda text: f"#{text}#")
+)
 def test_no_message_shows_a_password(password: str) -> None:
     value = json.dumps({"conn_type": "postgres", "login": "u", "password": password, "host": "h", "schema": "d"})
     uri = environment_connections({"AIRFLOW_CONN_C": value})("c")

@@ -18,24 +18,29 @@ NOW = datetime(2026, 1, 2, tzinfo=UTC)
 def shop(mariadb: MariaDB) -> MariaDB:  # noqa: F811 - the imported fixture
     mariadb.execute(
         "DROP TABLE IF EXISTS products",
-        "CREATE TABLE products (id INT PRIMARY KEY AUTO_INCREMENT, loc TEXT, price DECIMAL(12,2), seen TIMESTAMP, naive DATETIME)",
+        "CREATE TABLE products (id INT PRIMARY KEY AUTO_INCREMENT, loc TEXT, price DECIMAL(12,2), "
+        "seen TIMESTAMP, naive DATETIME)",
         "INSERT INTO products SELECT seq, CONCAT('/p/', seq, '-größe'), seq * 1.25, "
         "'2026-01-01 00:00' + INTERVAL seq MINUTE, '2026-01-01 00:00' + INTERVAL seq MINUTE FROM seq_1_to_5000",
     )
     return mariadb
 
 
-def rows(uri: str, query: str, *, split: tuple[str, int] | None = None, params: dict | None = None, **options) -> pa.Table:
+def rows(
+    uri: str, query: str, *, split: tuple[str, int] | None = None, params: dict | None = None, **options
+) -> pa.Table:
     plan = extract.plan_database(uri, query, params=params, split=split, label="catalog (sql/a.sql)")
-    return pa.Table.from_batches([b for s in plan for b in extract.read(s, uri=uri, query=query, params=params, **options)])
+    return pa.Table.from_batches(
+        [b for s in plan for b in extract.read(s, uri=uri, query=query, params=params, **options)]
+    )
 
 
 def test_types_arrive_as_they_are_meant(shop: MariaDB) -> None:
     found = rows(
         shop.uri,
         """SELECT 1 AS i, true AS b, 1.5e0 AS f, CAST(12.5 AS DECIMAL(10,2)) AS n, DATE '2026-01-02' AS d,
-        TIMESTAMP '2026-01-02 03:04:05' AS t, 'größe 😀' AS x, NULL AS e, TIME '10:00:00' AS h, CAST('ab' AS BINARY) AS z,
-        JSON_OBJECT('a', 1) AS j UNION ALL SELECT 2, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL""",
+        TIMESTAMP '2026-01-02 03:04:05' AS t, 'größe 😀' AS x, NULL AS e, TIME '10:00:00' AS h,
+        CAST('ab' AS BINARY) AS z,        JSON_OBJECT('a', 1) AS j UNION ALL SELECT 2, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL""",
     )
     (row,) = found.slice(0, 1).to_pylist()
     assert row == {
@@ -49,7 +54,10 @@ def test_types_arrive_as_they_are_meant(shop: MariaDB) -> None:
 
 
 def test_types_hold_where_the_first_rows_are_null(shop: MariaDB) -> None:
-    found = rows(shop.uri, "SELECT IF(id > 4000, price, NULL) AS price, IF(id > 4000, naive, NULL) AS t FROM products ORDER BY id")
+    found = rows(
+        shop.uri,
+        "SELECT IF(id > 4000, price, NULL) AS price, IF(id > 4000, naive, NULL) AS t FROM products ORDER BY id",
+    )
     assert [str(kind) for kind in found.schema.types] == ["decimal128(38, 2)", "timestamp[us]"]
     assert found["price"].null_count == 4000
 
@@ -58,7 +66,8 @@ def test_a_zero_date_is_null(shop: MariaDB) -> None:
     shop.execute(
         "DROP TABLE IF EXISTS old",
         "CREATE TABLE old (d DATE, t DATETIME)",
-        "INSERT INTO old VALUES ('0000-00-00', '0000-00-00'), ('2026-01-00', '2026-00-00 10:00'), ('2026-01-02', '2026-01-02')",
+        "INSERT INTO old VALUES ('0000-00-00', '0000-00-00'), "
+        "('2026-01-00', '2026-00-00 10:00'), ('2026-01-02', '2026-01-02')",
     )
     found = rows(shop.uri, "SELECT * FROM old")
     assert found.schema.types == [pa.date32(), pa.timestamp("us")]
@@ -124,7 +133,7 @@ def test_refusals_and_absence_are_told_apart(shop: MariaDB) -> None:
     with pytest.raises(Refused, match="Access denied for user 'reader'") as caught:
         rows(shop.uri.replace("w%40rd", "hush%40rd"), "SELECT 1")
     assert "hush@rd" not in "".join(traceback.format_exception(caught.value))
-    with pytest.raises(Refused, match="SELECT command denied|Access denied"):
+    with pytest.raises(Refused, match=r"SELECT command denied|Access denied"):
         rows(shop.uri, "SELECT * FROM mysql.global_priv")
     with pytest.raises(Unavailable, match="Can't connect"):
         rows(shop.uri.replace(f":{shop.port}/", ":1/"), "SELECT 1")

@@ -19,7 +19,7 @@ SQL = st.text(st.sampled_from("ab :'\"`$-/*#;[]\\\n1x\u00e9") | st.sampled_from(
         ("postgresql", "-- :now\n/* :now /* :now */ :now */", None),
         ("postgresql", "a[1:n], a[x:y], (a)[1:now]", None),
         ("postgresql", "'it''s' || :site", "'it''s' || <site>"),
-        ("sqlite", "[a :now], `:now`, \":now\"", None),
+        ("sqlite", '[a :now], `:now`, ":now"', None),
         ("mysql", "'it\\'s :now', `a :now`, \"b :now\" # :now", None),
         ("mysql", "`a`.`b` = :site", "`a`.`b` = <site>"),
         ("oracle", "x = :site -- :now", "x = <site> -- :now"),
@@ -45,7 +45,9 @@ def test_an_unknown_parameter_is_named_with_its_nearest() -> None:
 
 
 def test_a_closing_semicolon_goes_and_lines_stay() -> None:
-    assert one_statement("select 1\nfrom t;\n-- the end;\n", "postgresql", label="a") == "select 1\nfrom t\n-- the end;\n"
+    assert (
+        one_statement("select 1\nfrom t;\n-- the end;\n", "postgresql", label="a") == "select 1\nfrom t\n-- the end;\n"
+    )
 
 
 @pytest.mark.parametrize("sql", ["select 1; select 2", "select 1;;x", "select 1; 'x'", "select 1; :a"])

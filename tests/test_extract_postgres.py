@@ -1,3 +1,4 @@
+# ruff: noqa: F811 - fixtures are imported and asked for by name
 from __future__ import annotations
 
 import traceback
@@ -28,7 +29,9 @@ def rows(uri: str, query: str, *, split: tuple[str, int] | None = None, **option
     batches = [
         batch
         for one in plan
-        for batch in extract.read(extract.Split.from_json(one.to_json()), uri=uri, query=query, params=params, **options)
+        for batch in extract.read(
+            extract.Split.from_json(one.to_json()), uri=uri, query=query, params=params, **options
+        )
     ]
     return pa.Table.from_batches(batches)
 
@@ -54,7 +57,8 @@ def test_types_arrive_as_they_are_meant(postgres: Postgres) -> None:
     assert types == {
         "s": "int16", "b": "int64", "f": "double", "n": "decimal128(10, 2)", "u": "double", "nan": "double",
         "dnan": "decimal128(5, 2)", "d": "date32[day]", "t": "timestamp[us, tz=UTC]", "p": "timestamp[us]", "o": "bool",
-        "x": "string", "c": "string", "j": "string", "l": "list<item: string>", "z": "binary", "e": "string", "id": "string",
+        "x": "string", "c": "string", "j": "string", "l": "list<item: string>", "z": "binary", "e": "string",
+        "id": "string",
     }  # fmt: skip
     (row,) = found.to_pylist()
     assert row["n"] == Decimal("12.50")
@@ -74,13 +78,17 @@ def test_dates_that_no_sitemap_can_say_are_null(postgres: Postgres) -> None:
 
 
 def test_a_large_number_without_a_scale_is_an_error_rather_than_rounded(postgres: Postgres) -> None:
-    with pytest.raises(InvalidSource, match=r"'id' is numeric without a declared scale and holds 9007199254740993.*bigint"):
+    with pytest.raises(
+        InvalidSource, match=r"'id' is numeric without a declared scale and holds 9007199254740993.*bigint"
+    ):
         rows(postgres.uri, "SELECT 9007199254740993::numeric AS id")
 
 
 @pytest.mark.parametrize("column", ["seen", "naive"])
 def test_since_is_compared_with_timestamps_of_both_kinds(postgres: Postgres, column: str) -> None:
-    postgres.execute(PRODUCTS, "ALTER DATABASE " + postgres.uri.split("/")[3].split("?")[0] + " SET timezone = 'Asia/Tokyo'")
+    postgres.execute(
+        PRODUCTS, "ALTER DATABASE " + postgres.uri.split("/")[3].split("?")[0] + " SET timezone = 'Asia/Tokyo'"
+    )
     found = rows(postgres.uri, f"SELECT id FROM products WHERE {column} > :since", params={"since": NOW})
     assert found.num_rows == 5000 - 1440
 
@@ -122,7 +130,12 @@ def test_rows_that_came_after_the_plan_are_in_a_split_too(postgres: Postgres) ->
     postgres.execute(PRODUCTS)
     plan = extract.plan_database(postgres.uri, "SELECT id FROM products", split=("id", 3))
     postgres.execute("INSERT INTO products (id) VALUES (-5), (99999)")
-    found = [i for s in plan for b in extract.read(s, uri=postgres.uri, query="SELECT id FROM products") for i in b[0].to_pylist()]
+    found = [
+        i
+        for s in plan
+        for b in extract.read(s, uri=postgres.uri, query="SELECT id FROM products")
+        for i in b[0].to_pylist()
+    ]
     assert sorted(found) == [-5, *range(1, 5001), 99999]
 
 
@@ -132,7 +145,9 @@ def test_a_select_that_names_the_bounds_gets_them_bound(postgres: Postgres, colu
     query = f"SELECT loc, {column} FROM products WHERE {column} >= :split_from AND {column} < :split_to"
     plan = extract.plan_database(postgres.uri, query, split=(column, 3))
     assert len(plan) == 3
-    assert sorted(rows(postgres.uri, query, split=(column, 3))["loc"].to_pylist()) == sorted(f"/p/{i}" for i in range(1, 5001))
+    assert sorted(rows(postgres.uri, query, split=(column, 3))["loc"].to_pylist()) == sorted(
+        f"/p/{i}" for i in range(1, 5001)
+    )
 
 
 def test_an_empty_table_is_one_split_without_rows(postgres: Postgres) -> None:
@@ -156,7 +171,9 @@ def test_a_split_needs_its_column_and_a_sensible_type(postgres: Postgres) -> Non
 
 def test_a_probe_tells_columns_and_types_and_reads_nothing(postgres: Postgres) -> None:
     postgres.execute(PRODUCTS)
-    found = extract.probe_database(postgres.uri, "SELECT id, seen, 1 / (id - id) AS broken FROM products WHERE seen > :now", {"now": NOW})
+    found = extract.probe_database(
+        postgres.uri, "SELECT id, seen, 1 / (id - id) AS broken FROM products WHERE seen > :now", {"now": NOW}
+    )
     assert [str(entry.type) for entry in found] == ["int32", "timestamp[us, tz=UTC]", "int32"]
 
 
@@ -179,7 +196,7 @@ def test_a_select_that_is_wrong_is_told_with_the_servers_words(postgres: Postgre
 
 
 def test_an_unknown_parameter_and_a_second_statement_are_mistakes_of_the_site_file(postgres: Postgres) -> None:
-    with pytest.raises(ConfigError, match=":sinc, which has no value .did you mean :since"):
+    with pytest.raises(ConfigError, match=r":sinc, which has no value .did you mean :since"):
         rows(postgres.uri, "SELECT :sinc", params={"since": NOW})
     with pytest.raises(ConfigError, match="more than one statement"):
         rows(postgres.uri, "SELECT 1; DROP TABLE products")
@@ -208,7 +225,10 @@ def test_a_wrong_password_a_missing_role_and_a_missing_database_are_refusals(pos
     with pytest.raises(Refused, match='role "nobody_here" does not exist'):
         rows(postgres.as_user("nobody_here:"), "SELECT 1")
     with pytest.raises(Refused, match='database "nowhere" does not exist'):
-        rows(postgres.uri.replace("/test_", "/nowhere?x=").partition("?x=")[0] + "?" + postgres.uri.partition("?")[2], "SELECT 1")
+        rows(
+            postgres.uri.replace("/test_", "/nowhere?x=").partition("?x=")[0] + "?" + postgres.uri.partition("?")[2],
+            "SELECT 1",
+        )
     postgres.execute(PRODUCTS)
     with pytest.raises(Refused, match="permission denied for table products"):
         rows(postgres.as_user("warden:right"), "SELECT * FROM products")
@@ -220,5 +240,8 @@ def test_a_reader_that_stops_early_leaves_no_session_behind(postgres: Postgres) 
     reader = extract.read(split, uri=postgres.uri, query=query, batch_rows=1000)
     next(reader)
     reader.close()
-    left = "SELECT count(*) AS n FROM pg_stat_activity WHERE application_name = 'sitemap_etl' AND pid <> pg_backend_pid() AND state = 'active' AND datname = current_database()"
+    left = (
+        "SELECT count(*) AS n FROM pg_stat_activity WHERE application_name = 'sitemap_etl' "
+        "AND pid <> pg_backend_pid() AND state = 'active' AND datname = current_database()"
+    )
     assert rows(postgres.uri, left)["n"].to_pylist() == [0]

@@ -30,7 +30,9 @@ def make(path: Path, *statements: str) -> None:
     database.close()
 
 
-def rows(path: Path, query: str, *, split: tuple[str, int] | None = None, params: dict | None = None, **options) -> pa.Table:
+def rows(
+    path: Path, query: str, *, split: tuple[str, int] | None = None, params: dict | None = None, **options
+) -> pa.Table:
     plan = extract.plan_database(uri(path), query, params=params, split=split, label="catalog (sql/a.sql)")
     read = [b for one in plan for b in extract.read(one, uri=uri(path), query=query, params=params, **options)]
     return pa.Table.from_batches(read)
@@ -64,7 +66,9 @@ def test_all_splits_have_the_same_types(path: Path) -> None:
 def test_dates_kept_as_text_can_be_split_and_compared_with_now(path: Path) -> None:
     make(
         path,
-        "CREATE TABLE t AS " + COUNT.format(400) + "SELECT i AS id, datetime('2026-01-01', '+' || i || ' hours') AS seen FROM n",
+        "CREATE TABLE t AS "
+        + COUNT.format(400)
+        + "SELECT i AS id, datetime('2026-01-01', '+' || i || ' hours') AS seen FROM n",
     )
     assert len(extract.plan_database(uri(path), "SELECT * FROM t", split=("seen", 4))) == 4
     assert sorted(rows(path, "SELECT * FROM t", split=("seen", 4))["id"].to_pylist()) == list(range(1, 401))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import quote
@@ -275,3 +276,35 @@ def test_an_answer_without_end_is_cut(world: World, pieces: int) -> None:
     with pytest.raises(Refused) as caught:
         world.submit("bing", {"key": "a-bing-key", "endpoint": world.side.url})
     assert len(str(caught.value)) < 1_000
+
+
+class Talkative(httpx.BaseTransport):
+    """Fails with the whole request in the error and in what it came from, as some libraries do."""
+
+    def __init__(self, kind: type[httpx.HTTPError]) -> None:
+        self.kind = kind
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        quoted = OSError(f"{request.url} {request.headers.raw} {request.read()!r}")
+        raise self.kind(f"failed: {request.url}") from quoted
+
+
+@pytest.mark.parametrize(
+    "kind", [httpx.ConnectError, httpx.ReadTimeout, httpx.RemoteProtocolError, httpx.DecodingError]
+)
+def test_an_error_that_quotes_the_request_is_told_without_the_secret_all_the_way_down(
+    world: World, kind: type[httpx.HTTPError]
+) -> None:
+    world.client = httpx.Client(transport=Talkative(kind))
+    for name, settings in (
+        ("bing", {"key": "secret+8812/bing"}),
+        ("http_ping", {"url": "https://x.example/?k=secret+8812&s={sitemap}"}),
+        ("websub", {"hub": "https://hub.example/", "login": "shop", "password": "secret+8812/hub"}),
+    ):
+        with pytest.raises(Unavailable) as caught:
+            world.submit(name, settings)
+        told = "".join(traceback.format_exception(caught.value))
+        assert kind.__name__ in told
+        assert "8812" not in told
+        assert base64.b64encode(b"shop:secret+8812/hub").decode() not in told
+        world.ledger = Memory()

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from sitemap_etl.errors import ConfigError, Refused
 from sitemap_etl.storage import ABSENT, PreconditionFailed, Storage, open_storage
-from tests.support.fixtures import bucket, moto, s3  # noqa: F401 (fixtures)
+
+pytest_plugins = ["tests.support.fixtures"]
 
 
 @pytest.fixture(params=["folder", "folder without locks", "bucket", "bucket without conditions"])

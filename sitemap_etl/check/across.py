@@ -19,7 +19,7 @@ import numpy as np
 
 from sitemap_etl.check.alternates import Links
 from sitemap_etl.check.report import Finding, shown
-from sitemap_etl.check.spill import Spill
+from sitemap_etl.check.spill import HELD, Spill
 
 _URL: Final = np.dtype([("hash", "<u8"), ("file", "<u4"), ("at", "<u4")])
 _LINK: Final = np.dtype([("source", "<u8"), ("target", "<u8"), ("file", "<u4"), ("at", "<u4")])
@@ -32,16 +32,17 @@ Text = Callable[[int, int], "tuple[int, str] | None"]
 
 @dataclass
 class Across:
-    """All URLs and alternates of the files read so far. `folder` takes what doesn't fit into memory."""
+    """All URLs and alternates of the files read so far. `folder` takes what is more than `held` rows."""
 
     folder: Path
+    held: int = HELD
     files: list[str] = field(default_factory=list)
     views: set[int] = field(default_factory=set)
     _distinct: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self._urls = Spill(_URL, self.folder, "urls")
-        self._links = Spill(_LINK, self.folder, "links")
+        self._urls = Spill(_URL, self.folder, "urls", held=self.held)
+        self._links = Spill(_LINK, self.folder, "links", held=self.held)
 
     def add(self, file: str, hashes: np.ndarray, at: np.ndarray, links: Links | None, *, view: bool) -> int:
         """Take a file's URLs (`hashes`, one a row, and their byte offsets); its number."""
@@ -128,7 +129,7 @@ class Across:
 
     def _returns(self, text: Text) -> list[Finding]:
         """One finding for each file that has links which aren't returned, or lead to unlisted pages."""
-        lacking = Spill(_LINK, self.folder, "lacking")
+        lacking = Spill(_LINK, self.folder, "lacking", held=self.held)
         for rows in self._links.buckets():
             if not len(rows):
                 continue

@@ -99,6 +99,7 @@ _GROUPS: Final[dict[str, tuple[Code, ...]]] = {
             "entities are declared; they were not expanded and the rest was not read",
             "Write the characters themselves; declare no entities.",
         ),
+        Code("xml-deep", "error", "the elements are nested too deeply; nothing was read", "See what wrote this file."),
         Code(
             "namespace-missing",
             "error",

@@ -13,8 +13,8 @@ from typing import Final, Literal
 
 from lxml import etree
 
+from sitemap_etl.check.namespaces import flat
 from sitemap_etl.check.report import Faults, Lines
-from sitemap_etl.check.scan import flat
 from sitemap_etl.limits import NS_IMAGE, NS_NEWS, NS_VIDEO, NS_XHTML
 
 Kind = Literal["urlset", "index", "rss", "atom", "rdf", "html", "text", "robots", "xml", "binary", "empty"]
@@ -104,7 +104,8 @@ def opened(data: bytes, name: str, faults: Faults, *, whole: bool) -> Document |
         faults.add("not-a-sitemap", line=1, example=_head(data))
         return None
     if kind == "empty":
-        faults.add("sitemap-empty", detail="the file is empty")
+        if whole:
+            faults.add("sitemap-empty", detail="the file is empty")
         return None
     data = _utf8(data, faults, xml=kind not in {"text", "robots"})
     faults.lines = Lines(data)
@@ -157,7 +158,11 @@ class _Nothing:
 def _parse(data: bytes) -> tuple[str, int, int] | None:
     """What is wrong with the XML: message, line, column; None where it is well-formed."""
     parser = etree.XMLParser(
-        target=_Nothing(), resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False
+        target=_Nothing(),  # type: ignore[arg-type]  # lxml takes a target without the optional methods
+        resolve_entities=False,
+        no_network=True,
+        load_dtd=False,
+        huge_tree=False,
     )
     try:
         for begin in range(0, len(data), _FEED_BYTES):

@@ -49,7 +49,7 @@ class Place:
 
 
 def check_locs(locs: Any, offsets: np.ndarray, faults: Faults, place: Place, *, scope: bool = True) -> None:
-    """Report what is wrong with the URLs; `locs` as they stand (a string array), `offsets` their places.
+    """Report what is wrong with the URLs; `locs` as they stand (a string array, none blank), `offsets` their places.
 
     `place` is filled in. `scope`: whether they must be below the file's folder (feeds need not).
     """
@@ -57,10 +57,8 @@ def check_locs(locs: Any, offsets: np.ndarray, faults: Faults, place: Place, *, 
         return
     trimmed = pc.utf8_trim_whitespace(locs)
     faults.rows("loc-space", pc.not_equal(trimmed, locs), locs, offsets)
-    missing = pc.equal(trimmed, "")
-    faults.rows("loc-missing", missing, locs, offsets, detail="an empty loc")
     _length(trimmed, offsets, faults)
-    well = _origins(trimmed, missing, offsets, faults, place)
+    well = _origins(trimmed, offsets, faults, place)
     if scope and place.address is not None:
         _scope(trimmed, offsets, place)
     well = _characters(trimmed, _bytes(trimmed), well, offsets, faults)
@@ -74,14 +72,14 @@ def _length(locs: Any, offsets: np.ndarray, faults: Faults) -> None:
         faults.rows("loc-length", pc.greater(pc.utf8_length(locs), LOC_LENGTH), locs, offsets)
 
 
-def _origins(locs: Any, missing: Any, offsets: np.ndarray, faults: Faults, place: Place) -> np.ndarray:
+def _origins(locs: Any, offsets: np.ndarray, faults: Faults, place: Place) -> np.ndarray:
     """Report URLs by their origin; the rows whose origin is fine (boolean)."""
     home = _home(locs, place)
     at_home: np.ndarray = pc.starts_with(locs, home + "/").to_numpy(zero_copy_only=False)
     well = at_home.copy()
     if n := int(at_home.sum()):
         place.origins[home] = n
-    rest = np.flatnonzero(~at_home & ~missing.to_numpy(zero_copy_only=False))
+    rest = np.flatnonzero(~at_home)
     if not len(rest):
         return well
     others = locs.take(pa.array(rest))

@@ -1,6 +1,7 @@
 """The marks that stand in a document for what would disturb its columns, and the texts read back from it.
 
-Comments, CDATA and ">" inside a value are overwritten by marks of equal length, so that every offset and line stays true:
+Comments, CDATA and ">" inside a value are overwritten by marks of equal length, so that every offset
+and line stays true:
 
     0x01 stands for ">"   0x02 for nothing   0x03 for "<"   0x04 for "&"
 

@@ -50,7 +50,7 @@ def flat(data: bytes, prefixes: dict[str, str]) -> bytes:
         moved |= late_default or meanings.setdefault(prefix, uri) != uri
     if not moved:
         return data
-    parser = etree.XMLParser(resolveunescaped=False, no_network=True, load_dtd=False, huge_tree=False)
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
     tree = etree.fromstring(data, parser)
     etree.cleanup_namespaces(tree, top_nsmap=prefixes)
     return etree.tostring(tree, encoding="UTF-8", xml_declaration=False)

@@ -22,7 +22,7 @@ from sitemap_etl.check.locs import Place, check_locs
 from sitemap_etl.check.news import check_news
 from sitemap_etl.check.report import Faults, FileStats, Finding
 from sitemap_etl.check.robots_file import check_robots
-from sitemap_etl.check.scan import Scan, scan
+from sitemap_etl.check.scan import Scan, TooDeep, scan
 from sitemap_etl.check.sources import Source
 from sitemap_etl.check.textfile import check_text
 from sitemap_etl.check.urlset import Entries, check_hints, check_names, check_namespace, entries
@@ -154,7 +154,11 @@ def _document(document: Document, reading: Reading, faults: Faults, now: datetim
 
 
 def _xml(document: Document, reading: Reading, faults: Faults, now: datetime, rules_of: RulesOf) -> None:
-    document_scan = scan(document.data)
+    try:
+        document_scan = scan(document.data)
+    except TooDeep as error:
+        faults.add("xml-deep", detail=str(error))
+        return
     ours = check_namespace(document_scan, faults)
     check_names(document_scan, faults, ours)
     kind = "url" if document.kind == "urlset" else "sitemap"
@@ -169,7 +173,7 @@ def _xml(document: Document, reading: Reading, faults: Faults, now: datetime, ru
     if reading.lastmods is not None:
         reading.stats.lastmod_min = reading.lastmods.oldest_text
         reading.stats.lastmod_max = reading.lastmods.newest_text
-    present = pc.not_equal(found.loc, "").to_numpy(zero_copy_only=False)
+    present = pc.not_equal(pc.utf8_trim_whitespace(found.loc), "").to_numpy(zero_copy_only=False)
     kept = np.flatnonzero(present)
     check_locs(found.loc.take(pa.array(kept)), found.at[kept], faults, reading.place, scope=kind == "url")
     if kind == "sitemap":

@@ -196,8 +196,10 @@ class Faults:
 
     def findings(self) -> Iterable[Finding]:
         for (code, detail), (count, at, line, example) in self._found.items():
-            place = self.lines.place(at) if at is not None and self.lines is not None else (line, None)
-            yield Finding(code, self.file, *place, shown(example), count, detail)
+            place: tuple[int | None, int | None] = (line, None)
+            if at is not None and self.lines is not None:
+                place = self.lines.place(at)
+            yield Finding(code, self.file, place[0], place[1], shown(example), count, detail)
 
 
 def shown(text: str) -> str:

@@ -4,37 +4,31 @@ from __future__ import annotations
 
 import tempfile
 import time
-import zlib
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from threading import Lock
 from typing import Final
 from urllib.parse import urlsplit
 
 import numpy as np
-from isal import isal_zlib
 
 from sitemap_etl.check.across import Across
 from sitemap_etl.check.again import Again
-from sitemap_etl.check.document import Kind, kind_of
 from sitemap_etl.check.fetch import Fetcher
-from sitemap_etl.check.inflate import MAGIC
 from sitemap_etl.check.options import Options
 from sitemap_etl.check.read import Listed, Reading, read
-from sitemap_etl.check.report import Faults, Finding, Report, shown
-from sitemap_etl.check.settle import Child, Robots, Settled, settled
+from sitemap_etl.check.report import Finding, Report, shown
+from sitemap_etl.check.rules import Rules
+from sitemap_etl.check.settle import Child, Settled, settled
+from sitemap_etl.check.sniff import is_meant, sniffed
 from sitemap_etl.check.sources import Given, Shelf, Source, WebFile, given, keys_of
-from sitemap_etl.robots import RobotsRules
 from sitemap_etl.urls import origin
 
 Progress = Callable[[int, int, str], None]
 """(files read, files known, the file read last)."""
-_SNIFF: Final = 65_536
-"""Bytes of a file that tell what it is."""
 _TEXT: Final = np.uint64(0x7465787474657874)
 """Keeps URLs of text sitemaps apart: they repeat those of the XML beside them by design."""
 _ROBOTS_ORIGINS: Final = 20
@@ -96,16 +90,14 @@ class _Run:
         self.number: dict[str, int] = {}
         self.extra: list[Finding] = []
         self.missing: dict[tuple[str, int], list[Listed]] = {}
-        self.rules: dict[str, RobotsRules | None] = {}
-        self.asked: set[str] = set()
+        self.rules = Rules(self._fetch_robots if options.robots else None)
         self.guarded = False
-        self.lock = Lock()
 
     def run(self, found: list[Given]) -> Report:
         first: list[Work] = []
         for target in found:
             first += self._works(target, found)
-        kinds = {id(work): self._kind(work) for work in first}
+        kinds = {id(work): sniffed(work.source) for work in first}
         order = {"robots": 0, "index": 1}
         for work in sorted(first, key=lambda w: order.get(kinds[id(w)] or "", 2)):
             self._add(work)
@@ -119,7 +111,7 @@ class _Run:
         if target.url:
             public = not self.options.allow_private and self.fetcher.is_public(target.url)
             self.guarded |= public
-            self.asked.add(origin(target.url))
+            self.rules.asked.add(origin(target.url))
             return [Work(WebFile(target.url, self.fetcher, public))]
         shelf = target.shelf
         assert shelf is not None
@@ -128,38 +120,10 @@ class _Run:
             assert source is not None
             return [Work(source, shelf, target.key)]
         works = [Work(source, shelf, key, walked=True) for key, source in shelf.walk()]
-        works = [work for work in works if self._meant(work)]
+        works = [work for work in works if is_meant(work.source, work.key)]
         if not works and len(found) == 1:
             self.extra.append(Finding("sitemap-empty", getattr(shelf, "name", ""), detail="no sitemap in this folder"))
         return works
-
-    def _kind(self, work: Work) -> Kind | None:
-        """What a file that costs nothing to look at is; None for one on the net."""
-        if isinstance(work.source, WebFile):
-            return None
-        taken = work.source.take(_SNIFF, Faults(work.source.name))
-        if taken is None:
-            return None
-        data = taken.data
-        if data.startswith(MAGIC):
-            try:
-                data = isal_zlib.decompressobj(31).decompress(data, _SNIFF)
-            except zlib.error:  # isal raises the standard library's
-                return None
-        return kind_of(data, work.source.name)
-
-    def _meant(self, work: Work) -> bool:
-        """Whether a file that was come across in a folder is a sitemap, or wants to be."""
-        base = work.key.rpartition("/")[2].lower()
-        if "sitemap" in base or base == "robots.txt":
-            return True
-        kind = self._kind(work)
-        if kind == "text":
-            taken = work.source.take(_SNIFF, Faults(work.key))
-            return taken is not None and (
-                base.endswith(".gz") or taken.data.lstrip(b"\xef\xbb\xbf\r\n ").startswith(b"http")
-            )
-        return kind in {"urlset", "index", "rss", "atom"}
 
     def _add(self, work: Work) -> None:
         if work.source.name not in self.known:
@@ -167,7 +131,7 @@ class _Run:
             self.queue.append(work)
 
     def _read(self, work: Work) -> Reading:
-        return read(work.source, max_bytes=self.options.max_bytes, now=self.now, rules_of=self._rules_of)
+        return read(work.source, max_bytes=self.options.max_bytes, now=self.now, rules_of=self.rules.of)
 
     def _read_all(self) -> None:
         """Read the queue, a few files at a time; what they list is put at its end."""
@@ -199,7 +163,7 @@ class _Run:
             self.all.walked.add(number)
         self._compare(work, reading)
         if reading.robots is not None:
-            self._keep_robots(work, reading)
+            self.rules.keep(work.source, reading)
         nested = work.parent is not None and self.all.readings[work.parent].stats.kind == "index"
         if self.options.follow and reading.listed and not nested:
             self._follow(work, number, reading)
@@ -257,7 +221,7 @@ class _Run:
             if urlsplit(listed.url).scheme not in {"http", "https"}:
                 return None
             try:
-                self.asked.add(origin(listed.url))
+                self.rules.asked.add(origin(listed.url))
             except ValueError:
                 return None
             return Work(WebFile(listed.url, self.fetcher, getattr(work.source, "guarded", False)))
@@ -271,55 +235,17 @@ class _Run:
                     return Work(source, shelf, key)
         return None
 
-    def _keep_robots(self, work: Work, reading: Reading) -> None:
-        address = work.source.address
-        site = origin(address) if address is not None else None
-        assert reading.robots is not None
-        named = frozenset(listed.url for listed in reading.listed)
-        self.all.robots.append(Robots(work.source.name, reading.robots, site, named))
-        with self.lock:
-            self.rules[site or ""] = RobotsRules(reading.robots)
-        reading.robots = None
-
-    def _rules_of(self, where: str) -> RobotsRules | None:
-        """The rules for a host: of a robots.txt that was given, else of its own if the host is one we ask."""
-        with self.lock:
-            if where in self.rules:
-                return self.rules[where]
-            if "" in self.rules:
-                return self.rules[""]
-        if not self.options.robots or where not in self.asked:
-            return None
-        return self._fetch_robots(where)
-
-    def _fetch_robots(self, where: str) -> RobotsRules | None:
-        """Ask a host for its robots.txt, once."""
-        with self.lock:
-            if where in self.rules:
-                return self.rules[where]
-            source = WebFile(f"{where}/robots.txt", self.fetcher, self.guarded)
-            reading = read(source, max_bytes=self.options.max_bytes, now=self.now, rules_of=lambda _: None)
-            self.rules[where] = None
-            if reading.status:
-                if not _is_refused(reading):
-                    detail = reading.findings[-1].detail
-                    self.extra.append(Finding("robots-unavailable", source.name, detail=detail))
-                return None
-            if reading.robots is None:
-                self.all.readings.append(reading)
-                return None
-            self.rules[where] = RobotsRules(reading.robots)
-            named = frozenset(listed.url for listed in reading.listed)
-            self.all.robots.append(Robots(source.name, reading.robots, where, named))
-            reading.robots = None
-            self.all.readings.append(reading)
-            return self.rules[where]
+    def _fetch_robots(self, where: str) -> tuple[Source, Reading]:
+        source = WebFile(f"{where}/robots.txt", self.fetcher, self.guarded)
+        return source, read(source, max_bytes=self.options.max_bytes, now=self.now, rules_of=lambda _: None)
 
     def _report(self) -> Report:
-        if self.options.robots:
-            away = {a.origin for r in self.all.readings for a in r.place.away if self.asked}
+        if self.rules.asked:
+            away = {a.origin for r in self.all.readings for a in r.place.away}
             for where in sorted(away)[:_ROBOTS_ORIGINS]:
-                self._fetch_robots(where)
+                self.rules.ask(where)
+        self.all.robots = self.rules.robots
+        self.all.readings += sorted(self.rules.fetched, key=lambda r: r.stats.file)
         again = Again(self.options.max_bytes)
         across = self.across.findings(lambda file, at: again.look(self.compared[file], at))
         views = {self.across.files[n] for n in self.across.views}
@@ -328,7 +254,7 @@ class _Run:
             reading.stats.view = reading.stats.file in views
             report.files.append(reading.stats)
             report.findings += reading.findings
-        report.findings += [*self.extra, *self._missing(), *across, *settled(self.all, views)]
+        report.findings += [*self.extra, *self.rules.findings, *self._missing(), *across, *settled(self.all, views)]
         report.sort()
         return report
 
@@ -344,11 +270,3 @@ class _Run:
 
 def _is_gone(reading: Reading) -> bool:
     return any(f.code == "http-status" and f.detail in {"status 404", "status 410"} for f in reading.findings)
-
-
-def _is_refused(reading: Reading) -> bool:
-    """Whether the answer was 4xx: to a crawler that means there are no rules (RFC 9309 section 2.3.1.3)."""
-    return any(
-        f.code == "http-status" and f.detail.startswith("status 4") and f.detail != "status 429"
-        for f in reading.findings
-    )

@@ -21,8 +21,14 @@ from sitemap_etl.check.namespaces import TAG, prefixes_of
 
 _NAME: Final = re.compile(r"</?([^\s/>]+)")
 _BLANK: Final = re.compile("[ \t\r\n\x02]*")
+DEPTH: Final = 64
+"""Levels of elements that are looked at; a sitemap has five, and the work grows with them."""
 _SHORT: Final = 40
 """Bytes of a tag up to which it is told apart whole; longer ones have attributes and are cut at the first blank."""
+
+
+class TooDeep(Exception):
+    """Elements are nested so deeply that this can be no sitemap."""
 
 
 class Name(NamedTuple):
@@ -86,12 +92,10 @@ class Scan:
 
 
 def scan(data: bytes) -> Scan:
-    """The elements of `data`: UTF-8, well-formed, one root. Raises ValueError where it has no element."""
+    """The elements of `data`: UTF-8, well-formed, one root. Raises `TooDeep`."""
     data = marked(data)
     bytes_ = np.frombuffer(data, np.uint8)
     starts = np.flatnonzero(bytes_ == ord("<"))
-    if not len(starts):
-        raise ValueError("no element")
     ends = np.flatnonzero(bytes_ == ord(">"))
     if len(ends) != len(starts) or not ((starts < ends).all() and (ends[:-1] < starts[1:]).all()):
         data, ends = _ends(data, starts, ends)
@@ -101,6 +105,8 @@ def scan(data: bytes) -> Scan:
     closing = bytes_[starts + 1] == ord("/")
     empty = bytes_[ends - 1] == ord("/")
     level = np.cumsum(np.where(closing, -1, np.where(empty, 0, 1)))
+    if int(level.max()) > DEPTH:
+        raise TooDeep(f"{int(level.max()):,} levels")
     opening = ~closing
     leaf = opening & (empty | np.append(closing[1:], False))
     strays = _strays(pieces, ends, np.flatnonzero(~leaf | empty))

@@ -120,19 +120,24 @@ def _unlisted(all_: Settled) -> Iterable[Finding]:
 
 
 def _robots(all_: Settled) -> Iterable[Finding]:
-    nested = {child.reading for child in all_.children}
+    """Sitemaps that a robots.txt forbids, and indexes that it does not name."""
+    listed = {child.reading for child in all_.children}
     for robots in all_.robots:
         rules = RobotsRules(robots.data)
         for number, reading in enumerate(all_.readings):
-            address = reading.place.address
-            if address is None or reading.stats.kind in {"robots", "unread"} or not robots.speaks_for(origin(address)):
+            address, kind = reading.place.address, reading.stats.kind
+            if kind in {"robots", "unread"} or not _is_near(robots, address):
                 continue
-            if bool(rules.disallowed(pa.array([address]))[0].as_py()):
+            if address is not None and bool(rules.disallowed(pa.array([address]))[0].as_py()):
                 yield Finding("robots-sitemap-disallowed", robots.file, None, None, shown(address))
-            if reading.stats.kind == "index" and number not in nested and address not in robots.named:
-                yield Finding(
-                    "index-not-in-robots", reading.stats.file, None, None, shown(address), 1, f"{robots.file}"
-                )
+            if kind == "index" and number not in listed and address not in robots.named:
+                example = shown(address or reading.stats.file)
+                yield Finding("index-not-in-robots", reading.stats.file, None, None, example, 1, robots.file)
+
+
+def _is_near(robots: Robots, address: str | None) -> bool:
+    """Whether a robots.txt is the one of a file's host; two files given without addresses are of one host."""
+    return robots.site is None or (address is not None and origin(address) == robots.site)
 
 
 def _away(all_: Settled) -> Iterable[Finding]:

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 _BUCKETS: Final = 256
-_HELD: Final = 2_000_000
+HELD: Final = 2_000_000
 """Rows held in memory before they go to disk."""
 _SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)
 _TOP: Final = np.uint64(56)
@@ -18,16 +18,18 @@ _TOP: Final = np.uint64(56)
 class Spill:
     """Rows of one dtype in 256 buckets; rows of equal key share a bucket.
 
-    A bucket of 100 million rows is 400 thousand rows. Buckets go into files below `folder`, which the caller removes.
+    A bucket of 100 million rows is 400 thousand rows. `held` rows stay in memory; the rest goes into files below
+    `folder`, which the caller removes.
     """
 
-    def __init__(self, dtype: np.dtype, folder: Path, name: str) -> None:
+    def __init__(self, dtype: np.dtype, folder: Path, name: str, *, held: int = HELD) -> None:
         self.rows = 0
         self._dtype = dtype
         self._folder = folder
         self._name = name
         self._held: list[tuple[np.ndarray, np.ndarray]] = []
         self._waiting = 0
+        self._most = held
 
     def add(self, rows: np.ndarray, key: np.ndarray) -> None:
         """Keep `rows`; `key` (uint64, one a row) decides the bucket."""
@@ -36,7 +38,7 @@ class Spill:
         self._held.append((rows, (key * _SPREAD >> _TOP).astype(np.uint8)))
         self._waiting += len(rows)
         self.rows += len(rows)
-        if self._waiting >= _HELD:
+        if self._waiting >= self._most:
             self._write()
 
     def buckets(self) -> Iterator[np.ndarray]:

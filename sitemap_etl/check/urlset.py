@@ -102,9 +102,9 @@ def entries(scan: Scan, faults: Faults, ours: str, kind: str) -> Entries:
     _unknown(scan, below, ranks == len(known), faults, ours)
     columns = {local: column(scan, elements, below, owner, ranks == place) for place, local in enumerate(known)}
     loc, at = columns.pop("loc")
-    lacking = loc.is_null().to_numpy(zero_copy_only=False)
-    faults.rows("loc-missing", lacking, None, scan.start[elements])
-    return Entries(elements, pc.fill_null(loc, ""), at, columns)
+    loc = pc.fill_null(loc, "")
+    faults.rows("loc-missing", pc.equal(pc.utf8_trim_whitespace(loc), ""), None, at)
+    return Entries(elements, loc, at, columns)
 
 
 def check_order(

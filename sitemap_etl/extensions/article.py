@@ -74,7 +74,7 @@ def news(
         example = texts.readable(raw)[int(np.flatnonzero(published.naive)[0])].as_py()
         raise InvalidSource(
             f"publication_date has times without a time zone, such as {example!r}. "
-            "Say which one they are in: news: {…, timezone: Europe/Berlin}"
+            "Say which one they are in: lastmod: {column: publication_date, timezone: Europe/Berlin}"
         )
     rows = np.arange(len(raw))
     valid = pc.is_valid(published.text).to_numpy(zero_copy_only=False)

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 
 from sitemap_etl.extensions import nested, texts
 from sitemap_etl.extensions.codes import COUNTRIES, LANGUAGES, SCRIPTS
+from sitemap_etl.extensions.nested import Elements
 from sitemap_etl.frames import EXAMPLES, Tally
 
 X_DEFAULT: Final = "x-default"
@@ -62,16 +63,25 @@ def hreflang_tags(values: pa.Array | pa.ChunkedArray, tally: Tally) -> pa.Array:
 def hreflang_lists(column: pa.Array | pa.ChunkedArray, tally: Tally) -> pa.Array:
     """The tags of each row, as `hreflang_tags` gives them: list<string>, null where a row has none.
 
-    `column`: text of one tag, or a list of texts. A tag that is none leaves the list and is counted.
+    `column`: text of one tag, or a list of texts, native or JSON. A tag that is none leaves the list and is counted.
     """
     values = nested.single(column)
-    if not nested.is_list(values.type):
-        tags = hreflang_tags(values, tally)
-        ends = np.concatenate(([0], np.cumsum(pc.is_valid(tags).to_numpy(zero_copy_only=False))))
-        return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), tags.drop_null(), mask=pc.is_null(tags))
-    owner = pc.list_parent_indices(values).to_numpy().astype(np.int64)
-    tags = hreflang_tags(pc.list_flatten(values), tally)
-    valid = pc.is_valid(tags).to_numpy(zero_copy_only=False)
-    counts = np.bincount(owner[valid], minlength=len(values))
-    ends = np.concatenate(([0], np.cumsum(counts)))
-    return pa.ListArray.from_arrays(pa.array(ends, pa.int32()), tags.drop_null(), mask=pa.array(counts == 0))
+    found = nested.elements(values) if nested.is_list(values.type) else _one_each(texts.cleaned(values), tally)
+    tags = hreflang_tags(found.values, tally)
+    found = Elements(found.owner, tags, found.rows)
+    return found.where(pc.is_valid(tags).to_numpy(zero_copy_only=False)).to_lists(pa.list_(pa.string()))
+
+
+def _one_each(values: pa.Array, tally: Tally) -> Elements:
+    """Rows of text: each one tag, or several as a JSON list."""
+    as_json = pc.fill_null(pc.starts_with(values, "["), fill_value=False)
+    if not pc.any(as_json).as_py():
+        return Elements(np.arange(len(values)), values, len(values))
+    lists = nested.parsed(pc.if_else(as_json, values, pa.scalar(None, pa.string())), tally, REASON)
+    rows = [
+        [tag for tag in found if isinstance(tag, str)] if isinstance(found, list) else [text] if text else []
+        for found, text in zip(
+            lists, pc.if_else(as_json, pa.scalar(None, pa.string()), values).to_pylist(), strict=True
+        )
+    ]
+    return nested.flattened(rows, texts.spelled)

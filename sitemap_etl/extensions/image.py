@@ -67,7 +67,7 @@ def _elements(column: pa.Array, pages: Pages) -> Elements:
         pages.tally.add(_UNREADABLE, len(column) - column.null_count, [str(kind)])
         return Elements(np.empty(0, np.int64), pa.array([], pa.string()), len(column))
     raw = texts.readable(column)
-    as_json = pc.match_substring_regex(raw, r'^\s*[\[{"]')
+    as_json = pc.match_substring_regex(raw, r'^\s*(?:[\[{"]|null\s*$)')
     if not pc.any(as_json).as_py():
         filled = pc.is_valid(texts.cleaned(raw))
         owner = np.flatnonzero(filled.to_numpy(zero_copy_only=False))

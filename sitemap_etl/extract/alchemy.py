@@ -22,7 +22,7 @@ from sitemap_etl.extract.connections import dialect, redact, without_secrets
 from sitemap_etl.extract.parameters import Value, bind
 
 if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection
+    from sqlalchemy.engine import Connection, CursorResult
 
 _FETCH_ROWS: Final = 10_000
 _PACKAGES: Final = {
@@ -52,25 +52,40 @@ def rows(uri: str, sql: str, values: Mapping[str, Value], *, label: str) -> Iter
     try:
         with _connected(uri, kind, label) as connection:
             result = connection.execution_options(stream_results=True, max_row_buffer=_FETCH_ROWS).execute(text, bound)
-            description = result.cursor.description if result.cursor is not None else ()
-            types = [_declared(column, kind) for column in description]
-            names = list(result.keys())
-            schema: pa.Schema | None = None
-            while True:
-                fetched = result.fetchmany(_FETCH_ROWS)
-                columns = list(zip(*fetched, strict=True)) or [()] * len(names)
-                if schema is None:
-                    guessed = [given or _guessed(column) for given, column in zip(types, columns, strict=True)]
-                    schema = pa.schema(list(zip(names, guessed, strict=True)))
-                    yield pa.RecordBatch.from_pylist([], schema=schema)
-                if not fetched:
-                    return
-                arrays = [_array(column, entry, label) for column, entry in zip(columns, schema, strict=True)]
-                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+            try:
+                yield from _batches(result, kind, label)
+            finally:
+                _abandon(result.cursor)
     except SitemapEtlError:
         raise
     except sqlalchemy.exc.SQLAlchemyError as error:
         raise _told(error, uri, label) from without_secrets(error, uri)
+
+
+def _batches(result: CursorResult[Any], kind: str, label: str) -> Iterator[pa.RecordBatch]:
+    description = result.cursor.description if result.cursor is not None else ()
+    types = [_declared(column, kind) for column in description]
+    names = list(result.keys())
+    schema: pa.Schema | None = None
+    while True:
+        fetched = result.fetchmany(_FETCH_ROWS)
+        columns = list(zip(*fetched, strict=True)) or [()] * len(names)
+        if schema is None:
+            guessed = [given or _guessed(column) for given, column in zip(types, columns, strict=True)]
+            schema = pa.schema(list(zip(names, guessed, strict=True)))
+            yield pa.RecordBatch.from_pylist([], schema=schema)
+        if not fetched:
+            return
+        arrays = [_array(column, entry, label) for column, entry in zip(columns, schema, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _abandon(cursor: Any) -> None:
+    """Keep PyMySQL from reading the rest of a result that nobody wants; its connection is closed next."""
+    pending: Any = getattr(cursor, "_result", None)
+    if pending is not None and getattr(pending, "unbuffered_active", False):
+        pending.unbuffered_active = False
+        pending.connection = None
 
 
 @contextmanager

@@ -122,7 +122,7 @@ def _text(file: File) -> Iterator[io.TextIOWrapper]:
 
 @contextmanager
 def _unpacked(file: File) -> Iterator[pa.NativeFile]:
-    with reading(file, compressed=True) as raw:
+    with reading(file, stream=True) as raw:
         kind = _COMPRESSIONS.get(Path(file.path).suffix)
         if kind is None:
             yield raw

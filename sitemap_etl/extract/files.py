@@ -69,14 +69,14 @@ def check_unchanged(files: Sequence[File]) -> None:
 
 
 @contextmanager
-def reading(file: File, *, compressed: bool = False) -> Iterator[pa.NativeFile]:
-    """The file open for reading: at random places, or as a stream that is unpacked by its suffix.
+def reading(file: File, *, stream: bool = False) -> Iterator[pa.NativeFile]:
+    """The file open for reading: at random places, or as a stream of its bytes as they are.
 
     Errors of the file itself are told as `Refused`, `Unavailable` or `InvalidSource`.
     """
     system, name = system_of(file.path)
     try:
-        opened = system.open_input_stream(name) if compressed else system.open_input_file(name)
+        opened = system.open_input_stream(name, compression=None) if stream else system.open_input_file(name)
     except OSError as error:
         raise told(error, file.path) from error
     with opened:

@@ -53,12 +53,7 @@ def plan_parquet(
     """
     exports = look(locate(paths, SUFFIXES))
     schema = pack_schema(one_schema(exports))
-    rows = sum(rows for export in exports for rows, _ in export.groups)
-    size = sum(size for export in exports for _, size in export.groups)
-    # Equal parts rather than full ones and a rest.
-    aim = min(max(math.ceil(rows / split_rows), math.ceil(size / split_bytes), 1), limits.SPLITS_PER_SECTION)
-    while len(bundles := _bundles(exports, rows / aim, max(size / aim, 1))) > limits.SPLITS_PER_SECTION:
-        aim = max(1, aim * 4 // 5)
+    bundles = _bundles(exports, split_rows, split_bytes)
     splits = []
     for bundle in bundles:
         used = [exports[piece.file].file for piece in bundle]
@@ -191,24 +186,24 @@ def _row_bytes(metadata: Any, first: int, last: int, names: Sequence[str]) -> fl
     return size / rows if rows else 0.0
 
 
-def _bundles(exports: Sequence[Export], rows: float, size: float) -> list[list[_Piece]]:
-    """Row groups in order, joined until the next would make a bundle larger than either bound."""
-    bundles: list[list[_Piece]] = []
-    bundle: list[_Piece] = []
-    held_rows = held_size = 0
-    for at, export in enumerate(exports):
-        for group, (group_rows, group_size) in enumerate(export.groups):
-            # The middle of a row group decides on which side of the border it falls.
-            if bundle and (held_rows + group_rows / 2 > rows or held_size + group_size / 2 > size):
-                bundles.append(bundle)
-                bundle, held_rows, held_size = [], 0, 0
+def _bundles(exports: Sequence[Export], rows: int, size: int) -> list[list[_Piece]]:
+    """Row groups in order, in bundles of about equal weight: no full ones and a rest."""
+    weights = [[max(held / rows, taken / size) for held, taken in export.groups] for export in exports]
+    total = sum(map(sum, weights))
+    count = min(max(math.ceil(total), 1), limits.SPLITS_PER_SECTION)
+    bundles: list[list[_Piece]] = [[] for _ in range(count)]
+    before = 0.0
+    for at, groups in enumerate(weights):
+        for group, weight in enumerate(groups):
+            # The middle of a row group decides on which side of a border it falls.
+            middle = (before + weight / 2) / total if total else 0.0
+            bundle = bundles[min(int(middle * count), count - 1)]
+            before += weight
             if bundle and bundle[-1].file == at:
                 bundle[-1] = _Piece(at, bundle[-1].first, group + 1)
             else:
                 bundle.append(_Piece(at, group, group + 1))
-            held_rows += group_rows
-            held_size += group_size
-    return [*bundles, bundle] if bundle or not bundles else bundles
+    return [bundle for bundle in bundles if bundle] or [[]]
 
 
 def _label(bundle: Sequence[_Piece], exports: Sequence[Export]) -> str:

@@ -224,7 +224,7 @@ class Exchange:
                 self._sleep(early)
         self._last = self.clock()
         try:
-            with self._client.stream(method, url, follow_redirects=False, **options) as response:
+            with _hidden(self.redact), self._client.stream(method, url, follow_redirects=False, **options) as response:
                 body = self._read(response)
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
             return _Fault("is no address that can be asked", Refused, _cause(error, self.redact)), None

@@ -103,6 +103,7 @@ class HttpPing(HttpEngine):
         options: dict[str, Any] = {}
         if (login or password) and LOGIN not in template and PASSWORD not in template:
             options["auth"] = (login, password)
+            exchange.redact.learn(f"{login}:{password}")  # as HTTP Basic writes it
         url = template
         for place, value in ((LOGIN, login), (PASSWORD, password), (SITEMAP, address)):
             url = url.replace(place, quote(value, safe=""))

@@ -67,6 +67,7 @@ class WebSub(HttpEngine):
         options: dict[str, Any] = {"data": {"hub.mode": "publish", "hub.url": list(feeds)}}
         if self.login or self.password:
             options["auth"] = (self.login or "", self.password.get_secret_value() if self.password else "")
+            exchange.redact.learn(":".join(options["auth"]))  # as HTTP Basic writes it
         what = f"publishing {feeds[0]}" + (f" and {len(feeds) - 1} more" if len(feeds) > 1 else "")
         reply = exchange.request("POST", hub, what, **options)
         if not reply.ok:

@@ -53,7 +53,7 @@ def _section(
 ) -> dict[str, Any]:
     section = run.site.sections[name]
     extra = 0
-    if section.alternates:
+    if section.alternates is not None:
         cluster = section.alternates.cluster
         tags = {
             tag
@@ -85,6 +85,7 @@ def _section(
         "ends": [min(low for low, _ in ends), max(high for _, high in ends)] if ends else None,
         "table": table,
         "rule": lastmod.rule_id(lastmod.agreed(kinds)) if kinds else None,
+        "tags": extra,
         "columns": sorted({column for part in parts for column in part["columns"]}),
     }
 

@@ -7,13 +7,15 @@ import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from sitemap_etl.errors import Refused
+from sitemap_etl.pipeline.align import align, cluster_units, collect_members
 from sitemap_etl.pipeline.borders import partition
+from sitemap_etl.pipeline.finish import finish_run
 from sitemap_etl.pipeline.inventory import transform_split
 from sitemap_etl.pipeline.raw import extract_split
 from sitemap_etl.pipeline.run import Options, Outside, Run
@@ -26,11 +28,11 @@ from sitemap_etl.storage import Storage
 
 @dataclass
 class Finished:
-    """A run that came to its end, published or not. `seconds` per stage."""
+    """A run that came to its end, published or not, and what there is to tell of it."""
 
     run: Run
     published: Published
-    seconds: dict[str, float] = field(default_factory=dict)
+    summary: dict[str, Any]
 
 
 def run_locally(
@@ -51,17 +53,24 @@ def run_locally(
             planned = partition(run)
             seconds["partition"] = time.monotonic() - before
             take_lease(run.work, run.run_id)
+            members = cluster_units(run)
+            if members:
+                _each(run, "collect", len(members), lambda run, at: collect_members(run, members[at]), jobs, seconds)
+                before = time.monotonic()
+                align(run)
+                seconds["align"] = time.monotonic() - before
             _each(run, "render", len(planned["units"]), render_group, jobs, seconds)
             take_lease(run.work, run.run_id)
             before = time.monotonic()
             published = publish(run)
             seconds["publish"] = time.monotonic() - before
             seconds["total"] = time.monotonic() - started
+            summary = finish_run(run, published, seconds)
         finally:
             release_lease(run.work, run.run_id)
         if scratch is not None and published.outcome is None:
             _keep_staging(run)
-        return Finished(run, published, seconds)
+        return Finished(run, published, summary)
     finally:
         if scratch is not None:
             shutil.rmtree(scratch, ignore_errors=True)

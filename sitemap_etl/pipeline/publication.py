@@ -13,9 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final
 
+import pyarrow as pa
+
 from sitemap_etl import limits
 from sitemap_etl.errors import Refused
 from sitemap_etl.manifest import Entry, File, Index, Manifest, Retired, SectionState, manifest_key, receivers_first
+from sitemap_etl.pipeline.acknowledged import Told, put_changes
 from sitemap_etl.pipeline.objects import Object, content_type, in_threads, look, survey
 from sitemap_etl.pipeline.proposal import WEEK, Draft, file_of
 from sitemap_etl.pipeline.rerender import rerender
@@ -35,6 +38,8 @@ class Target:
     counts: Mapping[str, Mapping[str, int]]
     gates: Sequence[Mapping[str, Any]]
     gives: Mapping[str, frozenset[str]]
+    changes: pa.Table  # frames.CHANGES
+    quiet_because: str | None = None
     extras: Sequence[Object] = ()
     forced: tuple[str, ...] = ()
     reason: str | None = None
@@ -464,12 +469,25 @@ class _Publication:
             extras=tuple(fresh(extra) for extra in manifest.extras),
         )
         self._hold()
+        self._keep_changes(manifest)
         key = self.run.state.put_manifest(manifest)
         try:
             self.run.state.swap(self.current, manifest=key, pending=None, last_run=self._last_run("published"))
         except PreconditionFailed as error:
             raise Refused(self._overtaken()) from error
         self.outcome.manifest = manifest
+
+    def _keep_changes(self, manifest: Manifest) -> None:
+        """What the engines are to hear; kept before the commit, so that it can't be lost after."""
+        told = Told(
+            indexes=tuple(self._address(index.file.key) for index in manifest.indexes),
+            changed_indexes=tuple(self.outcome.changed_indexes),
+            retired_indexes=tuple(self.outcome.retired_indexes),
+            feeds=tuple(self.outcome.changed_feeds),
+            listed=manifest.listed,
+            quiet_because=self.target.quiet_because,
+        )
+        put_changes(self.run.state, self.run.run_id, self.target.changes, told)
 
     def _last_run(self, status: str) -> dict[str, Any]:
         return {"run_id": self.run.run_id, "at": self.run.plan.now, "status": status}

@@ -7,6 +7,8 @@ from typing import Any
 
 from sitemap_etl.errors import Refused
 from sitemap_etl.manifest import Manifest
+from sitemap_etl.pipeline.acknowledged import net_changes
+from sitemap_etl.pipeline.borders import NAME as PARTITION
 from sitemap_etl.pipeline.departed import with_departed
 from sitemap_etl.pipeline.proposal import Proposal, propose
 from sitemap_etl.pipeline.publication import Outcome, Target, publish_target
@@ -44,8 +46,6 @@ def publish(
     proposal = propose(run, force)
     dry_run = run.options.dry_run if dry_run is None else dry_run
     warnings = list(proposal.warnings)
-    if run.base is None and run.state.current().manifest is None:
-        warnings.append("first publish of this state: no engine is told of single URLs")
     if not run.site.publish.conditional_writes:
         warnings.append(
             "publish.conditional_writes is false: two runs at the same moment can overwrite each other's files unseen"
@@ -62,7 +62,12 @@ def publish(
 def _target(run: Run, proposal: Proposal, reason: str | None) -> Target:
     sections = with_departed(run, proposal)
     old_keys = {(e.section, e.number): e.file.key for e in run.base.entries} if run.base is not None else {}
+    quiet = quiet_because(run, proposal)
+    planned = run.need(PARTITION)
+    rendered = [run.need(f"render/{n}") for n in range(len(planned["units"]))] if run.base is not None else []
     return Target(
+        changes=net_changes(run, rendered, proposal.moves),
+        quiet_because=quiet,
         drafts=proposal.drafts,
         sections=sections,
         counts=proposal.counts,
@@ -71,6 +76,20 @@ def _target(run: Run, proposal: Proposal, reason: str | None) -> Target:
         forced=tuple(gate.name for gate in proposal.gates if gate.status == "forced"),
         reason=reason or run.options.reason,
     )
+
+
+def quiet_because(run: Run, proposal: Proposal) -> str | None:
+    """Why engines should not be told of single URLs this time; None where they should."""
+    if run.base is None:
+        return "it is the first publish of this state: every URL would count as new"
+    rebased = [
+        name
+        for name, state in proposal.sections.items()
+        if name in run.base.sections and run.base.sections[name].rule != state.rule
+    ]
+    if rebased:
+        return f"the fingerprint of {', '.join(rebased)} has another definition: what changed this time can't be told"
+    return None
 
 
 def refusal(run: Run, proposal: Proposal) -> Refused:

@@ -44,11 +44,12 @@ def start_run(
     now: datetime | None = None,
     staging: Storage | None = None,
     final: bool = True,
+    pid: int | None = None,
 ) -> Run:
     """Fix what a run does and give it. `staging`: where it stages, the state's `runs/<run_id>` by default.
 
     A section whose source can't be planned is kept as published where the site file says so; `final`:
-    also where the source only did not answer. Raises ConfigError, InvalidSource, Refused, Unavailable.
+    also where the source only did not answer. `pid`: the process the lease belongs to, this one by default. Raises ConfigError, InvalidSource, Refused, Unavailable.
     """
     check_options(site, options)
     now = now or outside.clock()
@@ -56,7 +57,7 @@ def start_run(
     state = State(work, site.name, site.site)
     current = state.current()
     run_id = new_run_id(now)
-    take_lease(work, run_id)
+    take_lease(work, run_id, pid=pid)
     base = state.manifest(current.manifest)
     chosen = [name for name in site.sections if not options.sections or name in options.sections]
     units: list[dict[str, Any]] = []

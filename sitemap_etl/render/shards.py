@@ -182,7 +182,9 @@ def _merged(pieces: list[_Piece], bounds: Limits) -> list[_Piece]:
         if piece.written and rows and mergeable(rows, piece.bytes, bounds):
             left = result[-1] if result else None
             if left is not None and absorbs(left.stop - left.start + rows, left.bytes + piece.bytes, bounds):
-                result[-1] = _Piece(left.start, piece.stop, left.low, left.parent, left.bytes + piece.bytes, written=True)
+                result[-1] = _Piece(
+                    left.start, piece.stop, left.low, left.parent, left.bytes + piece.bytes, written=True
+                )
                 continue
             right = waiting[0] if waiting else None
             if right is not None and absorbs(right.stop - right.start + rows, right.bytes + piece.bytes, bounds):

@@ -5,17 +5,12 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, TypeVar
 
-from botocore.exceptions import (
-    ClientError,
-    FlexibleChecksumError,
-    IncompleteReadError,
-    ReadTimeoutError,
-    ResponseStreamingError,
-)
+from botocore.exceptions import BotoCoreError, ClientError, ResponseStreamingError
 from botocore.parsers import ResponseParserError
 
 from sitemap_etl.storage.protocol import Stat
@@ -33,14 +28,7 @@ class CutOff(Exception):
     """An answer lacks what every such answer has: it broke off on the way."""
 
 
-_BROKEN_OFF: Final = (
-    CutOff,
-    IncompleteReadError,
-    ResponseStreamingError,
-    FlexibleChecksumError,
-    ReadTimeoutError,
-    ResponseParserError,
-)
+_BROKEN_OFF: Final = (CutOff, ResponseStreamingError, ResponseParserError)
 
 
 def whole(ask: Callable[[], T]) -> T:
@@ -70,8 +58,12 @@ def decided(ask: Callable[[], T]) -> T:
 
 def data_of(answer: dict[str, Any]) -> bytes:
     """The body of a GET. Raises `CutOff` where it is not as long as the answer says, or the answer doesn't say."""
-    with answer["Body"] as body:
-        data: bytes = body.read()
+    # Not `with answer["Body"]`: that gives the stream below, whose errors are not boto3's.
+    with closing(answer["Body"]) as body:
+        try:
+            data: bytes = body.read()
+        except BotoCoreError as error:
+            raise CutOff(f"of {answer.get('ContentLength')} bytes") from error
     if len(data) != answer.get("ContentLength"):
         raise CutOff(f"{len(data):,} of {answer.get('ContentLength')} bytes")
     return data

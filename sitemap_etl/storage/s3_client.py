@@ -47,7 +47,14 @@ class S3Client:
 
     def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
         """The answer to one request, tried again by boto3 where that may help. Raises what boto3 raises."""
-        answer: dict[str, Any] = getattr(self._client(), operation)(**arguments)
+        from botocore.exceptions import ResponseStreamingError
+        from urllib3.exceptions import HTTPError
+
+        try:
+            answer: dict[str, Any] = getattr(self._client(), operation)(**arguments)
+        except HTTPError as error:
+            # The text of an error broke off: the one place where boto3 lets its transport's own exception through.
+            raise ResponseStreamingError(error=error) from error
         return answer
 
     def _client(self) -> Any:

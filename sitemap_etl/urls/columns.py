@@ -268,6 +268,7 @@ def _mend(array: pa.Array, care: np.ndarray, base: pa.Array, changed: np.ndarray
     if array.null_count:
         codes[np.asarray(array.is_null())] = _CODES["missing loc"]
     at = np.flatnonzero(care)
+    changed[at] = False
     locs: list[str | None] = []
     mend = known.mender.mend
     site_length = 0 if known.site is None else len(known.site)

@@ -10,15 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl.errors import ConfigError
 from sitemap_etl.urls.spelling import spell
-
-_ANY_ORIGIN: Final = "^https?://[^/]*"
 
 
 @dataclass(frozen=True)
@@ -61,40 +59,34 @@ def _expression(pattern: str) -> Expression:
     body, end = (pattern[:-1], "$") if pattern.endswith("$") else (pattern, "")
     first, *others = re.sub(r"\*+", "*", body).split("*")
     rest = "".join(".*" + re.escape(other) for other in others)
-    return Expression(first, rest.removesuffix(".*") + end if not end else rest + end)
+    return Expression(first, rest + end if end else rest.removesuffix(".*"))
 
 
 def matched(locs: pa.Array | pa.ChunkedArray, expressions: Iterable[Expression]) -> pa.BooleanArray:
     """For each canonical URL: does one of the expressions match its path and query? Nulls don't."""
     if isinstance(locs, pa.ChunkedArray):
+        expressions = tuple(expressions)
         parts = [matched(chunk, expressions) for chunk in locs.chunks]
         return pa.concat_arrays([pa.array([], pa.bool_()), *parts])
-    expressions = tuple(dict.fromkeys(expressions))
-    hits = pa.array([False]).take(pa.nulls(len(locs), pa.int32()).fill_null(0))
+    hits = pa.array(np.zeros(len(locs), np.bool_))
     origin = _origin_of_all(locs)
     if origin is None:  # hosts differ
-        for expression in expressions:
-            regex = _ANY_ORIGIN + re.escape(expression.prefix) + expression.rest
-            hits = pc.or_(hits, pc.match_substring_regex(locs, regex).fill_null(False))
-        return hits
-    everywhere = [e.rest for e in expressions if e.rest and e.prefix in {"", "/"}]
-    for expression in expressions:
+        locs, origin = pc.replace_substring_regex(locs, "^https?://[^/]*", "", max_replacements=1), ""
+    everywhere = []
+    for expression in dict.fromkeys(expressions):
+        regex = re.escape(expression.prefix) + expression.rest
         if expression.rest and expression.prefix in {"", "/"}:
+            everywhere.append(regex)
             continue
         begins = pc.starts_with(locs, pattern=origin + expression.prefix).fill_null(False)
         if expression.rest and begins.true_count:
-            rest = _at_path(origin, [re.escape(expression.prefix) + expression.rest])
-            exact = pc.match_substring_regex(locs.filter(begins), rest)
+            exact = pc.match_substring_regex(locs.filter(begins), f"^{re.escape(origin)}{regex}")
             begins = pc.replace_with_mask(begins, begins, exact)
         hits = pc.or_(hits, begins)
     if everywhere:
-        rests = [re.escape(e.prefix) + e.rest for e in expressions if e.rest and e.prefix in {"", "/"}]
-        hits = pc.or_(hits, pc.match_substring_regex(locs, _at_path(origin, rests)).fill_null(False))
+        regex = f"^{re.escape(origin)}(?:{'|'.join(everywhere)})"
+        hits = pc.or_(hits, pc.match_substring_regex(locs, regex).fill_null(False))
     return hits
-
-
-def _at_path(origin: str, rests: Sequence[str]) -> str:
-    return f"^{re.escape(origin)}(?:{'|'.join(rests)})"
 
 
 def _origin_of_all(locs: pa.Array) -> str | None:

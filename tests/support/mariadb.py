@@ -64,10 +64,13 @@ def mariadb_server(program: str) -> Iterator[MariaDB]:
         port = free.getsockname()[1]
     begin = folder / "begin.sql"
     server = MariaDB(port)
+    # An init file takes one statement a line.
     begin.write_text(
         "CREATE DATABASE shop CHARACTER SET utf8mb4;\n"
-        "CREATE USER 'admin'@'%' IDENTIFIED BY 'admin'; GRANT ALL ON *.* TO 'admin'@'%';\n"
-        f"CREATE USER 'reader'@'%' IDENTIFIED BY '{server.password}'; GRANT SELECT ON shop.* TO 'reader'@'%';\n"
+        "CREATE USER 'admin'@'%' IDENTIFIED BY 'admin';\n"
+        "GRANT ALL ON *.* TO 'admin'@'%';\n"
+        f"CREATE USER 'reader'@'%' IDENTIFIED BY '{server.password}';\n"
+        "GRANT SELECT ON shop.* TO 'reader'@'%';\n"
     )
     network = ["--bind-address=127.0.0.1", f"--port={port}", f"--socket={folder / 's'}", "--skip-name-resolve"]
     small = ["--innodb-buffer-pool-size=64M", "--sql-mode="]

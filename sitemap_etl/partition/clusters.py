@@ -1,0 +1,145 @@
+"""hreflang clusters closed: every page of a group gets the links to all of its pages, itself included."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sitemap_etl.frames import ALTERNATES, Tally
+
+MEMBERS: Final = pa.schema(
+    [
+        ("group", pa.string()),  # cluster name and group, so that equal groups of two clusters stay apart
+        ("loc", pa.string()),
+        ("hreflang", pa.string()),
+        ("section", pa.int16()),
+        ("x_default", pa.string()),
+    ]
+)
+"""One row a page and language."""
+
+TWO_PAGES: Final = "cluster: two pages for one language, the first by loc is linked"
+ALONE: Final = "cluster: a single page, which needs no links"
+NO_DEFAULT: Final = "cluster: no page for the language that x_default names"
+
+
+@dataclass(frozen=True)
+class Closed:
+    """`rows`: loc, section, alternates: one a page that has links. `notes`: what was decided, counted."""
+
+    rows: pa.Table
+    notes: Tally
+
+
+def close(members: pa.Table) -> Closed:
+    """The links of every page of `members` (`MEMBERS`, in any order; whole groups).
+
+    Of two pages of a group for one language the first by loc is linked. A page that is then linked for
+    no language leaves the group. A group of one page has no links. Where no page is x-default itself,
+    the page for the language `x_default` is. Links are ordered by hreflang.
+    """
+    notes = Tally()
+    table = members.sort_by([("group", "ascending"), ("hreflang", "ascending"), ("loc", "ascending")]).combine_chunks()
+    group = _numbers(table.column("group"))
+    tag = _numbers(table.column("hreflang"))
+    loc = table.column("loc").combine_chunks()
+    count = table.num_rows
+    if not count:
+        return Closed(_empty(), notes)
+    again = np.zeros(count, bool)
+    again[1:] = (group[1:] == group[:-1]) & (tag[1:] == tag[:-1])
+    twice = again.copy()
+    twice[1:] &= _numbers(loc)[1:] != _numbers(loc)[:-1]
+    _note(notes, TWO_PAGES, loc, twice)
+    table, group, loc = table.filter(pa.array(~again)), group[~again], loc.filter(pa.array(~again))
+    table, group, loc = _with_default(table, group, loc, notes)
+    page = _numbers(loc)
+    # Pages of a group: distinct (group, page) pairs.
+    order = np.lexsort((page, group))
+    first = np.ones(len(order), bool)
+    first[1:] = (group[order][1:] != group[order][:-1]) | (page[order][1:] != page[order][:-1])
+    of_page = np.sort(order[first])
+    pages = np.bincount(group[of_page])
+    alone = pages[group[of_page]] < 2
+    _note(notes, ALONE, loc.take(pa.array(of_page)), alone)
+    of_page = of_page[~alone]
+    sizes = np.bincount(group)
+    begins = np.concatenate(([0], np.cumsum(sizes)))[:-1]
+    lengths = sizes[group[of_page]]
+    ends = np.cumsum(lengths)
+    links = np.arange(int(ends[-1]) if len(ends) else 0) - np.repeat(ends - lengths, lengths)
+    links += np.repeat(begins[group[of_page]], lengths)
+    take = pa.array(links)
+    values = pa.StructArray.from_arrays(
+        [table.column("hreflang").combine_chunks().take(take), loc.take(take)], fields=list(ALTERNATES.value_type)
+    )
+    alternates = pa.ListArray.from_arrays(pa.array(np.concatenate(([0], ends)), pa.int32()), values)
+    at = pa.array(of_page)
+    rows = pa.table(
+        {
+            "loc": loc.take(at),
+            "section": table.column("section").take(at),
+            "alternates": alternates.cast(ALTERNATES),
+        }
+    )
+    return Closed(rows, notes)
+
+
+def _with_default(
+    table: pa.Table, group: np.ndarray, loc: pa.Array, notes: Tally
+) -> tuple[pa.Table, np.ndarray, pa.Array]:
+    """The pages with one more row for each group's x-default, still ordered by group and hreflang."""
+    tags = table.column("hreflang")
+    has = np.zeros(int(group.max()) + 1, bool)
+    has[group[pc.equal(tags, "x-default").to_numpy()]] = True
+    wants = np.zeros(len(has), bool)
+    wants[group[pc.is_valid(table.column("x_default")).to_numpy()]] = True
+    named = pc.fill_null(pc.equal(tags, table.column("x_default")), False).to_numpy().astype(bool)
+    chosen = np.flatnonzero(named & ~has[group])
+    chosen = chosen[np.unique(group[chosen], return_index=True)[1]]
+    filled = has.copy()
+    filled[group[chosen]] = True
+    lacking = np.flatnonzero(wants & ~filled)
+    _note(notes, NO_DEFAULT, loc, np.isin(group, lacking) & _firsts(group))
+    if len(chosen):
+        extra = table.take(pa.array(chosen))
+        at = extra.schema.get_field_index("hreflang")
+        extra = extra.set_column(at, extra.schema.field(at), pa.repeat(pa.scalar("x-default"), len(chosen)))
+        table = pa.concat_tables([table, extra]).combine_chunks()
+        group = np.concatenate((group, group[chosen]))
+        order = pa.array(np.lexsort((_ranks(table.column("hreflang")), group)))
+        table, group = table.take(order).combine_chunks(), group[order.to_numpy()]
+        loc = table.column("loc").combine_chunks()
+    return table, group, loc
+
+
+def _numbers(column: pa.ChunkedArray | pa.Array) -> np.ndarray:
+    """A number for each distinct value, in the order of their first appearance."""
+    single = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    indices: np.ndarray = single.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return indices
+
+
+def _ranks(column: pa.ChunkedArray) -> np.ndarray:
+    ranks: np.ndarray = pc.rank(column, tiebreaker="dense").to_numpy()
+    return ranks
+
+
+def _firsts(group: np.ndarray) -> np.ndarray:
+    first = np.ones(len(group), bool)
+    first[1:] = group[1:] != group[:-1]
+    return first
+
+
+def _note(notes: Tally, reason: str, loc: pa.Array, mask: np.ndarray) -> None:
+    count = int(mask.sum())
+    if count:
+        notes.add(reason, count, loc.filter(pa.array(mask)).slice(0, 3).to_pylist())
+
+
+def _empty() -> pa.Table:
+    return pa.schema([("loc", pa.string()), ("section", pa.int16()), ("alternates", ALTERNATES)]).empty_table()

@@ -1,0 +1,116 @@
+"""What changed in each run, until every engine has heard of it: `state/changes/<run>/`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sitemap_etl.frames import CHANGES, conform
+from sitemap_etl.pipeline.moves import Moves, read_changes
+from sitemap_etl.pipeline.run import Run
+from sitemap_etl.pipeline.state import State, dumps
+
+FOLDER = "state/changes"
+_BATCH = 200_000
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a run has to say besides its changes. Addresses are public ones."""
+
+    indexes: tuple[str, ...]
+    changed_indexes: tuple[str, ...]
+    retired_indexes: tuple[str, ...]
+    feeds: tuple[str, ...]
+    listed: int
+    quiet_because: str | None
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Told:
+        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in data.items()})
+
+
+def net_changes(run: Run, rendered: Sequence[dict[str, Any]], moves: Moves) -> pa.Table:
+    """The run's changes with moves netted out: a moved row is changed where its lastmod is, else nothing."""
+    moved = moves.moved.column("loc").combine_chunks()
+    parts = [CHANGES.empty_table()]
+    for receipt in rendered:
+        if run.site.sections[receipt["section"]].view:
+            continue
+        table = read_changes(run, receipt)
+        if table is None:
+            continue
+        if len(moved):
+            known = pc.is_in(table.column("loc"), moved)
+            crossing = pc.and_(known, pc.not_equal(table.column("kind"), "changed"))
+            table = table.filter(pc.invert(crossing))
+        parts.append(conform(table, CHANGES))
+    dated = pc.not_equal(
+        pc.fill_null(moves.moved.column("lastmod"), ""), pc.fill_null(moves.moved.column("new_lastmod"), "")
+    )
+    arrived = moves.moved.filter(dated)
+    if arrived.num_rows:
+        kind = pa.repeat(pa.scalar("changed"), arrived.num_rows)
+        table = pa.table(
+            [arrived.column("loc"), kind, arrived.column("new_lastmod"), arrived.column("section")], schema=CHANGES
+        )
+        parts.append(table)
+    return pa.concat_tables(parts)
+
+
+def put_changes(state: State, run_id: str, changes: pa.Table, told: Told) -> None:
+    """Keep what a run has to say. Written before the run is committed, so that it can't be lost after."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(changes, sink, compression="zstd", row_group_size=_BATCH)
+    state.storage.put(f"{FOLDER}/{run_id}/changes.parquet", memoryview(sink.getvalue()))
+    state.storage.put(f"{FOLDER}/{run_id}/told.json", dumps(told.__dict__), content_type="application/json")
+
+
+def changes_of_run(state: State, run_id: str) -> pa.Table | None:
+    """The changes of a run; None where they are gone."""
+    stored = state.storage.get(f"{FOLDER}/{run_id}/changes.parquet")
+    return None if stored is None else pq.read_table(pa.BufferReader(stored.data), schema=CHANGES)
+
+
+def told_by(state: State, run_id: str) -> Told | None:
+    """What a run had to say besides its changes; None where it is gone."""
+    stored = state.storage.get(f"{FOLDER}/{run_id}/told.json")
+    return None if stored is None else Told.from_json(json.loads(stored.data))
+
+
+def runs_with_changes(state: State) -> list[str]:
+    """The runs whose changes are kept, oldest first."""
+    ending = "/told.json"
+    return sorted(
+        stat.key.removeprefix(f"{FOLDER}/").removesuffix(ending)
+        for stat in state.storage.list(f"{FOLDER}/")
+        if stat.key.endswith(ending)
+    )
+
+
+def answer_of(state: State, run_id: str, engine: str) -> dict[str, Any] | None:
+    """What an engine answered to a run, or None."""
+    stored = state.storage.get(f"{FOLDER}/{run_id}/answers/{engine}.json")
+    return None if stored is None else json.loads(stored.data)
+
+
+def put_answer(state: State, run_id: str, engine: str, answer: dict[str, Any]) -> None:
+    """Keep an engine's answer; a later one replaces it."""
+    state.storage.put(f"{FOLDER}/{run_id}/answers/{engine}.json", dumps(answer), content_type="application/json")
+
+
+def together(tables: Sequence[pa.Table]) -> pa.Table:
+    """The changes of several runs, oldest first, as one: of a loc that changed twice the last kind stands."""
+    if len(tables) == 1:
+        return tables[0]
+    table = pa.concat_tables(tables)
+    table = table.append_column("at", pa.array(np.arange(table.num_rows)))
+    latest = table.group_by("loc").aggregate([("at", "max")]).column("at_max")
+    return table.take(latest).sort_by("at").drop_columns(["at"])

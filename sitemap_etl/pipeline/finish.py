@@ -1,0 +1,155 @@
+"""The end of a run: its reports, its summary, what the engines said; then its staging goes."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sitemap_etl.frames import ASIDE
+from sitemap_etl.pipeline.acknowledged import answer_of
+from sitemap_etl.pipeline.borders import NAME as PARTITION
+from sitemap_etl.pipeline.examples import changes_of
+from sitemap_etl.pipeline.retention import forget
+from sitemap_etl.pipeline.run import PLAN, Run
+from sitemap_etl.pipeline.stages import Published
+from sitemap_etl.pipeline.state import dumps
+from sitemap_etl.pipeline.submission import engines_of
+
+ASIDE_KINDS: Final = ("rejected", "excluded", "duplicates")
+_EXAMPLES: Final = 3
+
+
+def write_reports(run: Run, published: Published) -> dict[str, Any]:
+    """Put the rows that are not listed and the summary under `reports/<run>/`; gives the summary."""
+    planned = run.need(PARTITION)
+    for kind in ASIDE_KINDS:
+        _gather_aside(run, planned, kind)
+    summary = summarize(run, published)
+    put_summary(run, summary)
+    return summary
+
+
+def finish_run(run: Run, published: Published, seconds: Mapping[str, float] | None = None) -> dict[str, Any]:
+    """Write the reports, forget what is old, and clear the staging of what was published; gives the summary."""
+    summary = {**write_reports(run, published), "seconds": dict(seconds or {})}
+    put_summary(run, summary)
+    if published.outcome is not None:
+        remove_staging(run)
+        forget(run)
+    return summary
+
+
+def put_summary(run: Run, summary: dict[str, Any]) -> None:
+    """Put the summary as JSON."""
+    folder = f"reports/{run.run_id}"
+    run.work.put(f"{folder}/summary.json", dumps(summary), content_type="application/json")
+
+
+def _gather_aside(run: Run, planned: dict[str, Any], kind: str) -> None:
+    """One Parquet file of what all splits and groups set aside."""
+    keys = []
+    if kind == "duplicates":
+        keys = [run.need(f"render/{n}")["staged"].get(kind) for n in range(len(planned["units"]))]
+    else:
+        for n, unit in enumerate(run.plan.units):
+            if unit["section"] in planned["sections"]:
+                keys.append(run.need(f"transform/{n}")["aside"].get(kind))
+    with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
+        path = Path(scratch) / "rows.parquet"
+        with pq.ParquetWriter(path, ASIDE, compression="zstd") as writer:
+            for key in keys:
+                stored = None if key is None else run.staging.get(key)
+                if stored is None:
+                    continue
+                for batch in pq.ParquetFile(pa.BufferReader(stored.data)).iter_batches():
+                    writer.write_batch(batch)
+        run.work.put(f"reports/{run.run_id}/{kind}.parquet", path)
+
+
+def summarize(run: Run, published: Published) -> dict[str, Any]:
+    """What `--json` prints and the report shows: every case has every key."""
+    proposal, outcome = published.proposal, published.outcome
+    manifest = published.manifest
+    publish = run.site.publish
+    planned_writes = sum(draft.staged is not None for draft in proposal.drafts)
+    status = published.status
+    if status in ("published", "unchanged") and proposal.kept:
+        status = "partial"
+    return {
+        "run_id": run.run_id,
+        "name": run.site.name,
+        "site": run.site.site,
+        "now": run.plan.now,
+        "status": status,
+        "published": published.status == "published",
+        "sections": {name: dict(counts) for name, counts in proposal.counts.items()},
+        "kept": dict(proposal.kept),
+        "reasons": {
+            name: {kind: tally.to_json() for kind, tally in kinds.items()} for name, kinds in proposal.reasons.items()
+        },
+        "examples": _examples(run),
+        "files": {
+            "written": outcome.written if outcome else 0,
+            "unchanged": outcome.unchanged if outcome else len(proposal.drafts) - planned_writes,
+            "deleted": outcome.deleted if outcome else 0,
+            "to_write": planned_writes,
+        },
+        "bytes": outcome.bytes if outcome else 0,
+        "index": [publish.at + index.file.key for index in manifest.indexes] if manifest else [],
+        "gates": [gate.to_json() for gate in proposal.gates],
+        "engines": {},
+        "warnings": list(published.warnings),
+        "error": str(published.error) if published.error is not None else None,
+        "report": run.work.url_of(f"reports/{run.run_id}/report.html"),
+        "seconds": {},
+    }
+
+
+def _examples(run: Run) -> dict[str, dict[str, list[str]]]:
+    """A few locs of each kind of change, by section."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for kind in ("added", "changed", "removed"):
+        for table in changes_of(run, kind, None):
+            if table.num_rows:
+                section = table.column("section")[0].as_py()
+                kept = found.setdefault(section, {}).setdefault(kind, [])
+                kept += table.column("loc").slice(0, _EXAMPLES - len(kept)).to_pylist()
+    return found
+
+
+def add_answers(run: Run, summary: dict[str, Any]) -> dict[str, Any]:
+    """The summary with what the engines answered, which goes into the manifest too."""
+    answers = {}
+    for engine in engines_of(run.site):
+        answer = answer_of(run.state, run.run_id, engine)
+        if answer is not None:
+            answers[engine] = answer
+    failed = [a for a in answers.values() if a["status"] in ("partial", "refused", "unavailable")]
+    status = "partial" if failed and summary["status"] in ("published", "unchanged") else summary["status"]
+    summary = {**summary, "engines": answers, "status": status}
+    current = run.state.current().manifest
+    if answers and current is not None and current == f"state/manifest-{run.run_id}.json":
+        manifest = run.state.manifest(current)
+        if manifest is not None:
+            run.work.put(current, dumps(replace(manifest, indexing=answers).to_json()), content_type="application/json")
+    return summary
+
+
+def remove_staging(run: Run) -> None:
+    """Remove what a published run staged; its plan, its reports and its changes stay."""
+    for stat in list(run.staging.list()):
+        if stat.key != PLAN:
+            run.staging.delete(stat.key)
+
+
+def read_summary(run: Run) -> dict[str, Any] | None:
+    """The summary that was put, or None."""
+    stored = run.work.get(f"reports/{run.run_id}/summary.json")
+    return None if stored is None else json.loads(stored.data)

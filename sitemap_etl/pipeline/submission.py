@@ -1,0 +1,169 @@
+"""The ping stage: one engine at a time is told what it has not heard yet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from sitemap_etl import ping
+from sitemap_etl.errors import ConfigError, Refused, Unavailable
+from sitemap_etl.extract import environment_connections
+from sitemap_etl.frames import CHANGES
+from sitemap_etl.pipeline.acknowledged import (
+    answer_of,
+    changes_of_run,
+    put_answer,
+    runs_with_changes,
+    together,
+    told_by,
+)
+from sitemap_etl.pipeline.run import Outside, open_work
+from sitemap_etl.pipeline.state import State, dumps
+from sitemap_etl.site import Secret, Site
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+def engines_of(site: Site) -> list[str]:
+    """The engines that the site file names, in a fixed order."""
+    return [name for name in ping.ENGINES if getattr(site.ping, name) is not None]
+
+
+@dataclass(frozen=True)
+class StoredLedger:
+    """An engine's ledger, one JSON object in the state."""
+
+    state: State
+    engine: str
+
+    def load(self) -> dict[str, Any]:
+        import json
+
+        stored = self.state.storage.get(f"state/ledger/{self.engine}.json")
+        return {} if stored is None else json.loads(stored.data)
+
+    def save(self, data: dict[str, Any]) -> None:
+        self.state.storage.put(f"state/ledger/{self.engine}.json", dumps(data), content_type="application/json")
+
+
+def ping_engine(
+    site: Site,
+    run_id: str,
+    engine: str,
+    outside: Outside,
+    *,
+    everything: bool = False,
+    since: str | None = None,
+    open_client: Callable[[], Any] | None = None,
+) -> dict[str, Any]:
+    """Tell one engine what a published run, and the runs before it that it has not heard of, changed.
+
+    `since`: all that came after that run, heard or not. `everything`: the whole site. Gives the answer
+    as JSON, which is in the state by then. Raises Unavailable where trying again may help.
+    """
+    state = State(open_work(site, outside), site.name, site.site)
+    done = answer_of(state, run_id, engine)
+    if done is not None and done["status"] in ("accepted", "nothing", "skipped") and not everything and since is None:
+        return done
+    runs = [run for run in runs_with_changes(state) if run <= run_id]
+    if since is not None:
+        if since not in runs:
+            raise ConfigError(
+                f"--since {since}: the changes of that run are not kept. Kept are: {', '.join(runs) or 'none'}"
+            )
+        heard = [run for run in runs if run > since]
+    else:
+        heard = [run for run in runs if run == run_id or not _heard(state, run, engine)]
+    submission = _submission(site, state, run_id, heard, everything=everything)
+    made = _engine(site, engine, outside)
+    ledger = StoredLedger(state, engine)
+    try:
+        with (open_client or ping.open_client)() as client:
+            answer = made.submit(submission, ledger, client).to_json()
+    except Unavailable as error:
+        put_answer(state, run_id, engine, ping.Answer(engine, "unavailable", 0, str(error)).to_json())
+        raise
+    except Refused as error:
+        answer = ping.Answer(engine, "refused", 0, str(error)).to_json()
+    for run in heard or [run_id]:
+        put_answer(state, run, engine, answer)
+    return answer
+
+
+def _heard(state: State, run_id: str, engine: str) -> bool:
+    answer = answer_of(state, run_id, engine)
+    return answer is not None and answer["status"] != "unavailable"
+
+
+def _submission(site: Site, state: State, run_id: str, runs: list[str], *, everything: bool) -> ping.Submission:
+    told = told_by(state, run_id)
+    current = state.manifest(state.current().manifest)
+    if told is None or current is None:
+        raise Refused(f"Nothing is known of run {run_id}: it published nothing, or its changes are no longer kept")
+    tables = [table for run in runs if (table := changes_of_run(state, run)) is not None]
+    changes = _whole_site(state, site) if everything else together(tables) if tables else CHANGES.empty_table()
+    stories = [story for run in runs if (story := told_by(state, run)) is not None]
+    changed = {address for story in stories for address in story.changed_indexes}
+    return ping.Submission(
+        name=site.name,
+        site=site.site,
+        run_id=run_id,
+        indexes=tuple(ping.Index(address, address in changed) for address in told.indexes),
+        changes=changes,
+        listed=told.listed,
+        retired=tuple(sorted({address for story in stories for address in story.retired_indexes} - set(told.indexes))),
+        feeds=tuple(sorted({address for story in stories for address in story.feeds})),
+        quiet_because=next((story.quiet_because for story in stories if story.quiet_because), None),
+        all=everything,
+        earlier=lambda run: changes_of_run(state, run),
+    )
+
+
+def _whole_site(state: State, site: Site) -> pa.Table:
+    """Every URL that is listed, as added."""
+    manifest = state.manifest(state.current().manifest)
+    assert manifest is not None
+    tables = [CHANGES.empty_table()]
+    for entry in manifest.entries:
+        section = site.sections.get(entry.section)
+        if not entry.snapshot or (section is not None and section.view):
+            continue
+        rows = state.snapshot(entry.snapshot, ["loc", "lastmod"])
+        count = rows.num_rows
+        columns = [
+            rows.column("loc"),
+            pa.repeat(pa.scalar("added"), count),
+            rows.column("lastmod"),
+            pa.repeat(pa.scalar(entry.section), count),
+        ]
+        tables.append(pa.table(columns, schema=CHANGES))
+    return pa.concat_tables(tables)
+
+
+def _engine(site: Site, name: str, outside: Outside) -> ping.HttpEngine:
+    settings = getattr(site.ping, name)
+    if settings is None:
+        raise ConfigError(
+            f"{site.name}: the site file names no engine {name}. It names: {', '.join(engines_of(site)) or 'none'}"
+        )
+    plain: dict[str, Any] = {}
+    for key in type(settings).model_fields:
+        value = getattr(settings, key)
+        if value is not None:
+            plain[key] = value.reveal(outside.environ) if isinstance(value, Secret) else value
+    connections = outside.connections or environment_connections(outside.environ)
+    return ping.engine(name, plain, lambda text: _expanded(text, outside), connections)
+
+
+def _expanded(text: str, outside: Outside) -> str:
+    def value(match: re.Match[str]) -> str:
+        found = outside.environ.get(match[1], match[2])
+        if found is None:
+            raise ConfigError(f"the variable {match[1]} is not set: the site file reads a secret from it")
+        return found
+
+    return _VARIABLE.sub(value, text)

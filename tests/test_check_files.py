@@ -1,0 +1,205 @@
+"""One broken file at a time: exactly the codes of its faults, at the right line; and fine files without any."""
+
+from __future__ import annotations
+
+import gzip
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from broken_sitemaps import (
+    ENTRY,
+    FILES,
+    FINE,
+    IMAGE,
+    ITEM,
+    NEWS,
+    NS,
+    PAGE,
+    VIDEO,
+    XHTML,
+    Broken,
+    atom,
+    news,
+    rss,
+    url,
+    urls,
+    urlset,
+    video,
+)
+
+from sitemap_etl.check import CODES, Options, Report, check
+from sitemap_etl.errors import ConfigError
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def checked(folder: Path, name: str, data: bytes, **options: object) -> Report:
+    path = folder / name
+    path.write_bytes(data)
+    return check([str(path)], options=Options(now=NOW, **options))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("broken", FILES, ids=lambda b: b.what)
+def test_a_broken_file_gives_the_codes_of_its_faults_and_no_others(broken: Broken, tmp_path: Path) -> None:
+    report = checked(tmp_path, broken.name, broken.data, **broken.options)
+    assert {f.code for f in report.findings} == broken.codes
+    if broken.line is not None:
+        assert broken.line in {f.line for f in report.findings}
+    assert all(f.file == str(tmp_path / broken.name) and f.mend for f in report.findings)
+    assert report.exit_code("warning") == int(any(CODES[c].severity != "info" for c in broken.codes))
+
+
+def test_the_table_holds_at_least_sixty_broken_files() -> None:
+    assert len(FILES) >= 60
+    assert len({b.what for b in FILES}) == len(FILES)
+
+
+CDATA = "<url><loc><![CDATA[https://shop.example/a?b=1&c=2]]></loc><!-- <loc> > & --></url>"
+RICH = url(
+    "https://shop.example/b?x=1&amp;y=%C3%A4",
+    "<lastmod>2026-11-20T10:00:00.5+01:00</lastmod><changefreq>daily</changefreq><priority>0.5</priority>"
+    "<image:image><image:loc>https://cdn.example/1.jpg?a&gt;b</image:loc></image:image>"
+    + video(
+        duration="28800",
+        expiration_date="2027-01-01",
+        rating="4.5",
+        view_count="7",
+        publication_date="2026-01-02T10:20:30+02:00",
+        tag="<video:tag>a</video:tag><video:tag>b</video:tag>",
+        family_friendly="yes",
+        restriction='<video:restriction relationship="allow">DE AT</video:restriction>',
+        uploader='<video:uploader info="https://shop.example/u">Me &amp; you</video:uploader>',
+        platform="<video:platform relationship='deny'>tv mobile</video:platform>",
+        live="no",
+    )
+    + news(language="zh-tw"),
+)
+CLUSTER = "".join(
+    url(
+        f"https://shop.example/{own}",
+        "".join(
+            f'<xhtml:link rel="alternate" hreflang="{tag}" href="https://shop.example/{other}"/>'
+            for tag, other in (("en", "en"), ("de-AT", "de"), ("zh-Hant", "zh"), ("x-default", "en"))
+        ),
+    )
+    for own in ("en", "de", "zh")
+)
+MOBILE = 'xmlns:mobile="http://www.google.com/schemas/sitemap-mobile/1.0"'
+PREFIXED = FINE.replace(b"urlset", b"s:urlset").replace(b"<url>", b"<s:url>").replace(b"</url>", b"</s:url>")
+PREFIXED = PREFIXED.replace(b"loc>", b"s:loc>").replace(b"</s:", b"</s:").replace(b"xmlns=", b"xmlns:s=")
+FINE_FILES = {
+    "plain": ("sitemap.xml", FINE),
+    "gzip": ("sitemap.xml.gz", gzip.compress(FINE)),
+    "gzip of two members and padding": ("sitemap.xml.gz", gzip.compress(FINE[:99]) + gzip.compress(FINE[99:]) + b"\0" * 512),
+    "Windows line ends": ("sitemap.xml", FINE.replace(b"\n", b"\r\n")),
+    "no declaration": ("sitemap.xml", urlset(url(), head="")),
+    "all on one line": ("sitemap.xml", FINE.replace(b"\n", b"")),
+    "CDATA and comments": ("sitemap.xml", urlset(CDATA)),
+    "every extension": ("sitemap.xml", urlset(RICH + url(more="<mobile:mobile/>"), IMAGE, VIDEO, NEWS, MOBILE)),
+    "hreflang": ("sitemap.xml", urlset(CLUSTER, XHTML)),
+    "attributes in another order and quote": (
+        "sitemap.xml",
+        urlset(url(more=f"<xhtml:link\n  href='{PAGE}'\n  hreflang='en' rel='alternate' />"), XHTML),
+    ),
+    "a greater-than in an attribute": (
+        "sitemap.xml",
+        urlset(url(more=video(restriction='<video:restriction relationship="allow" x=">">DE</video:restriction>')), VIDEO),
+    ),
+    "a prefix for the protocol": ("sitemap.xml", PREFIXED),
+    "namespaces declared where they are used": (
+        "sitemap.xml",
+        urlset(
+            url(more=f"<image:image {IMAGE}><image:loc>https://c.example/1</image:loc></image:image>")
+            + url("https://shop.example/b", f'<link xmlns="http://www.w3.org/1999/xhtml" rel="alternate" hreflang="en" href="https://shop.example/b"/>')
+        ),
+    ),
+    "a schema location": (
+        "sitemap.xml",
+        urlset(url(), f'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="{NS} {NS}/sitemap.xsd"'),
+    ),
+    "a stylesheet": ("sitemap.xml", FINE.replace(b"<urlset", b'<?xml-stylesheet type="text/css" href="s.css"?>\n<urlset')),
+    "50,000 URLs": ("sitemap.xml", urlset(urls(50_000))),
+    "text": ("sitemap.txt", b"https://shop.example/a\r\nhttps://shop.example/b"),
+    "text, packed": ("sitemap.txt.gz", gzip.compress(b"https://shop.example/a\nhttps://shop.example/b\n")),
+    "RSS": ("feed.rss", rss(ITEM)),
+    "Atom": ("feed.atom", atom(ENTRY)),
+    "robots.txt": ("robots.txt", b"\xef\xbb\xbfUser-agent: *\nDisallow:\n# nothing\n\nCrawl-delay: 1\n"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "data"), FINE_FILES.values(), ids=FINE_FILES)
+def test_a_fine_file_gives_no_findings(name: str, data: bytes, tmp_path: Path) -> None:
+    allowed = {"bom"} if data.startswith(b"\xef") else set()
+    report = checked(tmp_path, name, data)
+    assert {f.code for f in report.findings} <= allowed
+    assert report.exit_code("error") == 0
+
+
+def test_the_rows_and_dates_of_a_file_are_told(tmp_path: Path) -> None:
+    body = url(more="<lastmod>2026-01-02</lastmod>") + url(
+        "https://shop.example/b", "<lastmod>2025-12-31T23:00:00Z</lastmod>"
+    )
+    data = gzip.compress(urlset(body))
+    stats = checked(tmp_path, "sitemap.xml.gz", data).files[0]
+    assert (stats.kind, stats.rows, stats.bytes, stats.stored) == ("urlset", 2, len(urlset(body)), len(data))
+    assert (stats.lastmod_min, stats.lastmod_max) == ("2025-12-31T23:00:00Z", "2026-01-02")
+
+
+def test_what_stands_before_a_break_is_still_checked(tmp_path: Path) -> None:
+    """A file that breaks off shows its other faults too."""
+    data = urlset(url("https://shop.example/#x") + "\n" + url()).replace(b"</url>\n</urlset>", b"")
+    report = checked(tmp_path, "sitemap.xml", data)
+    assert {f.code for f in report.findings} == {"xml-malformed", "loc-fragment"}
+    assert report.files[0].rows == 1
+
+
+def test_entities_are_never_expanded_and_nothing_outside_is_read(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("hidden-words")
+    data = f'<!DOCTYPE urlset [<!ENTITY x SYSTEM "{secret.as_uri()}">]>{urlset(url("&x;"), head="").decode()}'.encode()
+    report = checked(tmp_path, "sitemap.xml", data)
+    assert [f.code for f in report.findings] == ["xml-entities"]
+    assert "hidden-words" not in str(report.to_json())
+
+
+def test_no_more_than_the_limit_is_unpacked(tmp_path: Path) -> None:
+    """A limit below the protocol's cuts the file off and says so only where the protocol's is broken."""
+    report = checked(tmp_path, "sitemap.xml.gz", gzip.compress(urlset(urls(1000))), max_bytes=20_000)
+    assert 0 < report.files[0].rows < 1000
+    assert report.files[0].bytes <= 20_000
+
+
+def test_counts_say_how_often_and_lines_say_where_first(tmp_path: Path) -> None:
+    body = "\n".join([url(), *[url(f"https://shop.example/a b{n}") for n in range(7)]])
+    (finding,) = checked(tmp_path, "sitemap.xml", urlset(body)).findings
+    assert (finding.code, finding.count, finding.line) == ("loc-characters", 7, 4)
+    assert finding.example == "https://shop.example/a b0"
+
+
+def test_columns_tell_places_apart_where_all_is_one_line(tmp_path: Path) -> None:
+    data = urlset(url() + url("/b")).replace(b"\n", b"")
+    (finding,) = checked(tmp_path, "sitemap.xml", data).findings
+    assert finding.line == 1
+    assert finding.column is not None
+    assert data[finding.column - 1 :].startswith(b"<loc>/b")
+
+
+def test_a_site_file_is_pointed_to_validate(tmp_path: Path) -> None:
+    for name in ("shop.yaml", "shop.YML"):
+        with pytest.raises(ConfigError, match=rf"validate .*{name}"):
+            check([str(tmp_path / name)])
+
+
+def test_all_wrong_targets_are_named_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as raised:
+        check([str(tmp_path / "no.xml"), "gopher://x/", "s3://bucket/x.xml", "https://"])
+    assert len(raised.value.problems) == 4
+    with pytest.raises(ConfigError, match="nothing to check"):
+        check([])
+
+
+def test_wrong_options_are_refused() -> None:
+    with pytest.raises(ConfigError) as raised:
+        Options(at="shop.example", jobs=0, max_bytes=0, now=datetime(2026, 1, 1))  # noqa: DTZ001 - the naive time is the fault
+    assert len(raised.value.problems) == 4

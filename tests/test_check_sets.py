@@ -1,0 +1,240 @@
+"""Folders and buckets: what index, files and robots.txt say of each other, and what stands in several files."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import pytest
+from broken_sitemaps import A, B, FINE, MAP, NEWS, SETS, XHTML, BrokenSet, index, link, news, url, urls, urlset
+
+from sitemap_etl.check import Options, Report, check
+from sitemap_etl.check.across import Across
+from sitemap_etl.check.alternates import Links
+from sitemap_etl.check.spill import Spill
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def checked(folder: Path, files: dict[str, bytes], *targets: str, **options: object) -> Report:
+    for name, data in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    chosen = [str(folder / t) for t in targets] or [str(folder)]
+    return check(chosen, options=Options(now=NOW, **options))  # type: ignore[arg-type]
+
+
+def found(report: Report, folder: Path) -> set[tuple[str, str]]:
+    return {(f.code, str(Path(f.file).relative_to(folder)) if f.file else ".") for f in report.findings}
+
+
+@pytest.mark.parametrize("broken", SETS, ids=lambda b: b.what)
+def test_a_broken_set_gives_the_codes_of_its_faults_and_no_others(broken: BrokenSet, tmp_path: Path) -> None:
+    assert found(checked(tmp_path, broken.files), tmp_path) == broken.found
+
+
+WHOLE = {
+    "robots.txt": b"User-agent: *\nDisallow: /cart\nSitemap: https://shop.example/maps/sitemap.xml\n",
+    "maps/sitemap.xml": index(
+        "https://shop.example/maps/a.xml.gz", "https://shop.example/maps/b.xml", lastmod="2026-11-20T00:00:00Z"
+    ),
+    "maps/a.xml.gz": gzip.compress(urlset(urls(30, "<lastmod>2026-11-10</lastmod>").replace("11-10", "11-09", 1))),
+    "maps/b.xml": urlset(urls(30, begin=30)),
+    "maps/a.txt.gz": gzip.compress("".join(f"https://shop.example/p/{n}\n" for n in range(60)).encode()),
+    "0123456789abcdef.txt": b"0123456789abcdef",
+    "humans.txt": b"We made this.\n",
+    "browserconfig.xml": b"<browserconfig/>",
+}
+
+
+def test_a_whole_set_has_no_findings(tmp_path: Path) -> None:
+    """URLs above the sitemap's folder are fine where robots.txt names its index; key files are no sitemaps."""
+    report = checked(tmp_path, WHOLE)
+    assert report.findings == []
+    assert [(s.kind, s.rows) for s in report.files] == [
+        ("robots", 1),
+        ("index", 2),
+        ("text", 60),
+        ("urlset", 30),
+        ("urlset", 30),
+    ]
+
+
+def test_an_index_given_alone_is_followed_to_the_files_beside_it(tmp_path: Path) -> None:
+    report = checked(tmp_path, WHOLE, "maps/sitemap.xml")
+    assert len(report.files) == 3
+    assert {f.code for f in report.findings} == {"out-of-scope"}  # nothing here says that robots.txt names it
+
+
+def test_several_targets_are_one_set(tmp_path: Path) -> None:
+    assert checked(tmp_path, WHOLE, "maps", "robots.txt").findings == []
+
+
+def test_an_index_whose_files_are_elsewhere_is_said_to_be_alone(tmp_path: Path) -> None:
+    report = checked(tmp_path, {"sitemap.xml": index(A, B)}, "sitemap.xml")
+    assert [(f.code, f.severity, f.line) for f in report.findings] == [("not-followed", "info", 3)]
+
+
+def test_nothing_is_followed_where_it_is_not_wanted(tmp_path: Path) -> None:
+    report = checked(tmp_path, {"sitemap.xml": index(A), "a.xml": b"<"}, "sitemap.xml", follow=False)
+    assert (report.findings, len(report.files)) == ([], 1)
+
+
+def test_the_number_of_files_is_bounded(tmp_path: Path) -> None:
+    files = {"sitemap.xml": index(A, B)} | {f"{n}.xml": urlset(url(f"https://shop.example/{n}")) for n in "ab"}
+    report = checked(tmp_path, files, "sitemap.xml", max_files=2)
+    assert [(f.code, f.count) for f in report.findings] == [("files-not-read", 1)]
+
+
+def test_an_index_cannot_lead_out_of_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "secret.xml").write_bytes(FINE)
+    paths = ("/../secret.xml", "/..%2Fsecret.xml", "/%2e%2e/secret.xml", "//secret.xml")
+    report = checked(tmp_path / "public", {"sitemap.xml": index(*[f"https://shop.example{p}" for p in paths])})
+    assert [s.kind for s in report.files] == ["index"]
+    assert {f.code for f in report.findings} == {"index-file-missing"} | {
+        f.code for f in report.findings if f.code.startswith("loc-")
+    }
+
+
+def test_views_show_again_what_others_list(tmp_path: Path) -> None:
+    """News, and a file all of whose URLs stand in others, are no duplicates."""
+    files = {
+        "sitemap.xml": index(*[f"https://shop.example/{n}.xml" for n in ("products", "articles", "recent", "news")]),
+        "products.xml": urlset(urls(40)),
+        "articles.xml": urlset(urls(40, begin=40)),
+        "recent.xml": urlset(urls(25, "<lastmod>2026-11-21T02:00:00Z</lastmod>", begin=30)),
+        "news.xml": urlset(urls(5, news(), begin=70) + url("https://shop.example/n", news()), NEWS),
+    }
+    report = checked(tmp_path, files)
+    assert found(report, tmp_path) == set()
+    assert {Path(s.file).name for s in report.files if s.view} == {"recent.xml", "news.xml"}
+
+
+def test_a_small_site_whose_pages_are_all_recent_has_no_duplicates(tmp_path: Path) -> None:
+    files = {
+        "sitemap.xml": index(A, "https://shop.example/recent.xml"),
+        "a.xml": urlset(urls(3)),
+        "recent.xml": urlset(urls(3)),
+    }
+    assert found(checked(tmp_path, files), tmp_path) == set()
+
+
+def test_a_duplicate_across_files_shows_its_url_line_and_the_other_file(tmp_path: Path) -> None:
+    files = {
+        "a.xml": urlset(urls(3)),
+        "b.xml": urlset(urls(3, begin=1) + "\n" + url("https://shop.example/?a=1&amp;b")),
+    }
+    (finding,) = checked(tmp_path, files).findings
+    assert (finding.line, finding.count, finding.example) == (3, 2, "https://shop.example/p/1")
+    assert finding.detail == f"also in {tmp_path / 'a.xml'}"
+
+
+def test_return_links_are_found_in_other_files(tmp_path: Path) -> None:
+    pages = [f"https://shop.example/{tag}/?a=1&amp;b=2" for tag in ("en", "de")]
+    both = "".join(link(tag, page) for tag, page in zip(("en", "de"), pages, strict=True))
+    files = {f"{n}.xml": urlset(url(page, both), XHTML) for n, page in enumerate(pages)}
+    assert found(checked(tmp_path, files), tmp_path) == set()
+
+
+def test_an_index_given_with_its_address_is_held_to_it(tmp_path: Path) -> None:
+    """The public address of a folder decides which hosts and folders are the set's own."""
+    report = checked(tmp_path, {"sitemap.xml": index(A), "a.xml": urlset(url())}, at="https://www.shop.example/")
+    assert ("foreign-host", "a.xml") in found(report, tmp_path)
+
+
+def test_a_robots_txt_vouches_for_another_host_only_if_the_file_is_that_host_s(tmp_path: Path) -> None:
+    robots = f"Sitemap: {MAP}\n".encode()
+    files = {"robots.txt": robots, "sitemap.xml": urlset(url("https://pages.example/a"))}
+    assert found(checked(tmp_path / "one", files), tmp_path / "one") == set()
+    files["sitemap.xml"] = urlset(url("https://pages.example/a") + url())
+    assert found(checked(tmp_path / "two", files), tmp_path / "two") == {("foreign-host", "sitemap.xml")}
+
+
+def test_progress_tells_each_file(tmp_path: Path) -> None:
+    told: list[tuple[int, int, str]] = []
+    for name, data in {"sitemap.xml": index(A), "a.xml": FINE}.items():
+        (tmp_path / name).write_bytes(data)
+    check([str(tmp_path / "sitemap.xml")], options=Options(now=NOW), progress=lambda *step: told.append(step))
+    assert [(done, Path(name).name) for done, _, name in told] == [(1, "sitemap.xml"), (2, "a.xml")]
+    assert told[-1][:2] == (2, 2)
+
+
+@dataclass(frozen=True)
+class Stat:
+    key: str
+    size: int
+
+
+@dataclass
+class Bucket:
+    """A bucket in memory: what `open_s3` must give."""
+
+    objects: dict[str, bytes]
+
+    def stat(self, key: str) -> Stat | None:
+        return Stat(key, len(self.objects[key])) if key in self.objects else None
+
+    def read(self, key: str, start: int, length: int) -> bytes:
+        return self.objects[key][start : start + length]
+
+    def list(self, prefix: str = "") -> Iterator[Stat]:
+        return (Stat(key, len(data)) for key, data in sorted(self.objects.items()) if key.startswith(prefix))
+
+
+def opener(objects: dict[str, bytes]) -> Callable[[str], Bucket]:
+    def open_s3(url: str) -> Bucket:
+        prefix = url.removeprefix("s3://bucket").strip("/") + "/"
+        prefix = "" if prefix == "/" else prefix
+        return Bucket({k.removeprefix(prefix): v for k, v in objects.items() if k.startswith(prefix)})
+
+    return open_s3
+
+
+def test_a_bucket_is_read_like_a_folder() -> None:
+    open_s3 = opener({f"site/{key}": data for key, data in WHOLE.items()})
+    report = check(["s3://bucket/site"], options=Options(now=NOW, open_s3=open_s3))
+    assert report.findings == []
+    assert report.files[1].file == "s3://bucket/site/maps/sitemap.xml"
+    one = check(["s3://bucket/site/maps/sitemap.xml"], options=Options(now=NOW, open_s3=open_s3))
+    assert [s.rows for s in one.files] == [2, 30, 30]
+
+
+def test_the_package_s_own_storage_can_be_plugged_in(tmp_path: Path) -> None:
+    from sitemap_etl.storage import open_storage
+
+    for key, data in WHOLE.items():
+        (tmp_path / key).parent.mkdir(exist_ok=True)
+        (tmp_path / key).write_bytes(data)
+    options = Options(now=NOW, open_s3=lambda url: open_storage(tmp_path / url.removeprefix("s3://bucket/")))
+    assert check(["s3://bucket/"], options=options).findings == []
+    assert len(check(["s3://bucket/maps/sitemap.xml"], options=options).files) == 3
+
+
+def test_rows_go_to_disk_and_come_back_in_the_same_buckets(tmp_path: Path) -> None:
+    """What is compared bucket by bucket is the same in memory and on disk."""
+    keys = np.random.default_rng(7).integers(0, 2**63, 5000).astype(np.uint64)
+    few, many = (Spill(np.dtype("<u8"), tmp_path, name, held=held) for name, held in (("few", 10**6), ("many", 100)))
+    for part in np.array_split(keys, 50):
+        few.add(part, part)
+        many.add(part, part)
+    assert len(list(tmp_path.iterdir())) > 0
+    for one, other in zip(few.buckets(), many.buckets(), strict=True):
+        assert one.tolist() == other.tolist()
+
+
+def test_sets_too_large_for_memory_are_compared_on_disk(tmp_path: Path) -> None:
+    for held in (10, 10**6):
+        across = Across(tmp_path / str(held), held=held)
+        hashes = np.arange(1000, dtype=np.uint64) * np.uint64(2**50 + 1)
+        at = np.arange(1000)
+        across.add("a", hashes, at, Links(hashes[:500], hashes[500:], at[:500]), view=False)
+        across.add("b", hashes[:100], at[:100], Links(hashes[500:900], hashes[:400], at[:400]), view=False)
+        across.add("c", hashes[50:60] + np.uint64(1), at[:10], None, view=False)
+        findings = across.findings(lambda _file, at: (at, "x"))
+        assert across.views == {1}
+        assert [(f.code, f.file, f.count, f.line) for f in findings] == [("hreflang-no-return", "a", 100, 400)]

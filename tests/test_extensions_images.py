@@ -1,0 +1,140 @@
+"""Images: whatever form the column has, what comes out can be published."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sitemap_etl.extensions import images
+from sitemap_etl.frames import IMAGES, Tally
+
+SITE = "https://shop.example"
+LOC = pa.array([f"{SITE}/{n}" for n in range(3)])
+A, B = "https://img.example/a.jpg", "https://img.example/b.jpg"
+
+
+def read(column, loc=LOC, site=SITE) -> tuple[list, dict[str, int]]:
+    tally = Tally()
+    result = images(column, loc, tally, site=site)
+    assert result.type == IMAGES
+    result.validate(full=True)
+    return result.to_pylist(), tally.counts
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([[A, B], None, [B]]),
+        pa.array([[A, B], None, [B]], pa.large_list(pa.large_string())),
+        pa.array([[A, B], None, [B, None]], pa.list_(pa.string(), 2)),
+        pa.array([[A, B], None, [B]], pa.list_view(pa.string_view())),
+        pa.array([[A, B], None, [B]], pa.list_(pa.binary())),
+        pa.array([[A, B], None, [B]], pa.list_(pa.dictionary(pa.int32(), pa.string()))),
+        pa.array([[{"loc": A}, {"loc": B}], None, [{"loc": B}]]),
+        pa.array([json.dumps([A, B]), None, json.dumps([B])]),
+        pa.array([json.dumps([A, {"loc": B}]), " ", B]),
+        pa.array([json.dumps([A, B]), "null", json.dumps(B)]).dictionary_encode(),
+        pa.chunked_array([[[A, B]], [None, [B]]]),
+        pa.array([["x"], [A, B], None, [B]]).slice(1),
+    ],
+)
+def test_every_form_of_the_column_means_the_same(column):
+    assert read(column) == ([[A, B], None, [B]], {})
+
+
+def test_what_lies_under_a_null_row_is_not_read():
+    hidden = pa.ListArray.from_arrays(
+        pa.array([0, 1, 3, 4], pa.int32()), pa.array([A, "x", "y", B]), mask=pa.array([False, True, False])
+    )
+    assert read(hidden) == ([[A], None, [B]], {})
+
+
+def test_urls_are_made_canonical_on_any_host_and_relative_ones_joined_to_the_site():
+    column = pa.array([["HTTPS://IMG.Example:443/ä b.jpg"], ["/c.jpg", "d.jpg"], ["//cdn.example/e.jpg"]])
+    assert read(column)[0] == [
+        ["https://img.example/%C3%A4%20b.jpg"],
+        [f"{SITE}/c.jpg", f"{SITE}/d.jpg"],
+        ["https://cdn.example/e.jpg"],
+    ]
+
+
+def test_an_image_that_breaks_a_rule_leaves_alone_and_is_counted_with_its_page():
+    tally = Tally()
+    result = images(pa.array([[A, "ftp://x/y.jpg"], ["mailto:a@b"], ["", None]]), LOC, tally, site=SITE)
+    assert result.to_pylist() == [[A], None, None]
+    assert tally.to_json() == {
+        "image: not http or https": {
+            "count": 2,
+            "examples": [f"{SITE}/0: ftp://x/y.jpg", f"{SITE}/1: mailto:a@b"],
+        }
+    }
+
+
+def test_without_a_site_a_relative_url_is_no_image():
+    assert read(pa.array([["/c.jpg"], None, None]), site=None) == ([None, None, None], {"image: not absolute": 1})
+
+
+def test_an_image_counts_once_a_page_but_on_every_page():
+    column = pa.array([[A, B, A, "https://IMG.example/a.jpg"], [A], [B, B]])
+    assert read(column) == ([[A, B], [A], [B]], {"image: twice on a page": 3})
+
+
+def test_the_first_thousand_images_of_a_page_stay():
+    urls = [f"https://img.example/{n}.jpg" for n in range(1_002)]
+    result, counts = read(pa.array([urls, [urls[0], *urls[:1_000]], None]))
+    assert result == [urls[:1_000], urls[:1_000], None]
+    assert counts == {"image: more than 1,000 on a page": 2, "image: twice on a page": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "count"),
+    [
+        ('["https://img.example/a.jpg"', None, 1),
+        ('["https://img.example/a.jpg"],["https://img.example/b.jpg"]', None, 1),
+        ('["https://img.example/a.jpg", 3, null, {"loc": null}]', [A], 2),
+        ('{"loc": "https://img.example/a.jpg"}', [A], 0),
+        ('["https://img.example/\\ud83da.jpg"]', [A], 0),
+        ("[" * 100_000, None, 1),
+        ("[NaN]", None, 1),
+        ("[]", None, 0),
+    ],
+)
+def test_json_that_is_odd_costs_its_own_row_only(text, expected, count):
+    """Rows are parsed together; none may swallow or split its neighbours."""
+    result, counts = read(pa.array([json.dumps([A]), text, json.dumps([B])]))
+    assert result == [[A], expected, [B]]
+    assert sum(counts.values()) == count
+
+
+def test_halves_of_json_values_in_neighbouring_rows_are_not_put_together():
+    assert read(pa.array(['["https://img.example/a.jpg"', '"https://img.example/b.jpg"]', '["x.jpg"],["y.jpg"]'])) == (
+        [None, None, None],
+        {"images: neither a list of URLs nor JSON of one": 3},
+    )
+
+
+@pytest.mark.parametrize("column", [pa.array([1, 2, None]), pa.array([True, None, False])])
+def test_a_column_of_another_type_is_counted_not_fatal(column):
+    assert read(column) == ([None, None, None], {"images: neither a list of URLs nor JSON of one": 2})
+
+
+def test_columns_without_rows_or_values_give_none():
+    assert read(pa.nulls(3)) == ([None] * 3, {})
+    assert read(pa.array([], IMAGES), loc=LOC.slice(3)) == ([], {})
+    assert read(pa.array([], pa.string()), loc=LOC.slice(3)) == ([], {})
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.none() | st.lists(st.none() | st.text(max_size=12) | st.just(A), max_size=4), min_size=1, max_size=5)
+)
+def test_json_and_native_lists_of_any_text_mean_the_same(rows):
+    loc = pa.array([f"{SITE}/{n}" for n in range(len(rows))])
+    column = pa.array([None if row is None else [t and t.encode() for t in row] for row in rows], pa.list_(pa.binary()))
+    native = read(column, loc=loc)
+    as_json = read(pa.array([None if row is None else json.dumps(row) for row in rows], pa.string()), loc=loc)
+    assert native == as_json
