@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sitemap_etl import ping
@@ -248,6 +248,7 @@ def test_an_empty_variable_is_a_missing_secret() -> None:
         ping.engine("bing", {"key": "${BING_KEY}"}, lambda _text: "", lambda _id: "")
 
 
+@settings(deadline=None)
 @given(secret=st.text(min_size=6, max_size=40).filter(lambda text: len(text.strip()) >= 6))
 def test_a_secret_is_masked_in_every_form_it_takes_on_the_wire(secret: str) -> None:
     redact = Redactor([secret])

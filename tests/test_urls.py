@@ -189,7 +189,9 @@ def test_the_origins_that_most_foreign_rows_have_are_named():
     assert merge_foreign([result.foreign, {"https://a.example": 9}]) == {"https://a.example": 11, "http://b.example": 5}
 
 
-@pytest.mark.parametrize("odd", ["/.", "%zz", "%4", "%4a", "%", "é", " ", "#", "?utm_x=1", "?b&gclid=2", ";jsessionid=3"])
+@pytest.mark.parametrize(
+    "odd", ["/.", "%zz", "%4", "%4a", "%", "é", " ", "#", "?utm_x=1", "?b&gclid=2", ";jsessionid=3"]
+)
 def test_what_is_odd_is_seen_wherever_it_lies_between_blocks(odd):
     """The buffer is looked at in blocks of 256 KiB; a marker may lie across two of them."""
     block = 1 << 18

@@ -332,7 +332,7 @@ def test_ada_agrees(url):
 )
 def test_url_normalize_agrees(url):
     url = url.replace("?&", "?")
-    if "//" not in canonical_url(url).partition("?")[0][8:]:
+    if "//" not in url.partition("?")[0][8:]:
         assert canonical_url(url) == url_normalize.url_normalize(url)
 
 

@@ -35,7 +35,7 @@ WORDS: Final = {
 class Bing(HttpEngine):
     """`ping.bing`. The password of a `connection` is the API key.
 
-    `submit_for`, written `site:`, is the site as it is called in Bing Webmaster Tools (default: the site of the file).
+    `site` is the site as it is called in Bing Webmaster Tools (default: the site of the file).
     """
 
     name: ClassVar[str] = "bing"

@@ -163,7 +163,7 @@ class _Work:
             raise
         self.key_pending |= reply.status == 202
         recent.taken(self.exchange.clock().timestamp())
-        pass
+        self.waiting = advance(self.waiting, batch, held)
         self._save(recent)
 
     def _post(self, batch: pa.Table) -> Reply:

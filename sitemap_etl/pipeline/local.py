@@ -12,16 +12,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sitemap_etl.errors import Refused
+from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError
 from sitemap_etl.pipeline.align import align, cluster_units, collect_members
 from sitemap_etl.pipeline.borders import partition
-from sitemap_etl.pipeline.finish import finish_run
+from sitemap_etl.pipeline.finish import add_answers, finish_run, put_summary
 from sitemap_etl.pipeline.inventory import transform_split
 from sitemap_etl.pipeline.raw import extract_split
-from sitemap_etl.pipeline.run import Options, Outside, Run
+from sitemap_etl.pipeline.run import PLAN, Options, Outside, Run, check_options, open_run, open_work
 from sitemap_etl.pipeline.shards import render_group
 from sitemap_etl.pipeline.stages import Published, publish
 from sitemap_etl.pipeline.start import release_lease, start_run, take_lease
+from sitemap_etl.pipeline.submission import engines_of, ping_engine
 from sitemap_etl.site import Site
 from sitemap_etl.storage import Storage
 
@@ -121,3 +122,43 @@ def copy_staging(staging: Storage, target: Storage) -> None:
             if stored is None:
                 raise Refused(f"{staging.url_of(stat.key)} vanished while it was copied")
             target.put(stat.key, stored.data)
+
+
+def publish_locally(
+    site: Site, run_id: str, outside: Outside, *, force: tuple[str, ...], reason: str | None, adopt: bool
+) -> Finished:
+    """Publish a dry or refused run as it was shown. Raises ConfigError where the state has no such run."""
+    check_options(site, Options(force=force, reason=reason))
+    work = open_work(site, outside)
+    staging = work.sub(f"runs/{run_id}")
+    if staging.stat(PLAN) is None:
+        raise ConfigError(
+            f"{run_id}: there is no such run in {work.url}/runs. A run's staging is kept where it was dry or refused, "
+            "until it is published or for two weeks"
+        )
+    run = open_run(staging.url, outside, staging=staging)
+    take_lease(work, run_id)
+    try:
+        before = time.monotonic()
+        published = publish(run, dry_run=False, force=frozenset(force), reason=reason, adopt=adopt)
+        summary = finish_run(run, published, {"publish": time.monotonic() - before})
+    finally:
+        release_lease(work, run_id)
+    return Finished(run, published, summary)
+
+
+def ping_locally(finished: Finished, outside: Outside) -> dict[str, Any]:
+    """Tell the engines of what was published; the failure of one touches nothing else. Gives the summary."""
+    run, summary = finished.run, finished.summary
+    engines = engines_of(run.site)
+    if not engines or not summary["published"]:
+        return summary
+    for n, engine in enumerate(engines):
+        try:
+            ping_engine(run.site, run.run_id, engine, outside)
+        except SitemapEtlError as error:
+            outside.log(f"{engine}: {error}")
+        outside.advance("ping", n + 1, len(engines))
+    summary = add_answers(run, summary)
+    put_summary(run, summary)
+    return summary

@@ -32,7 +32,7 @@ from sitemap_etl.storage.protocol import (
     join,
     precondition_failed,
 )
-from sitemap_etl.storage.s3_answers import CutOff, data_of, date_of, decided, etag_of, stat_of, whole
+from sitemap_etl.storage.s3_answers import CutOff, data_of, date_of, decided, etag_of, says_missing, stat_of, whole
 from sitemap_etl.storage.s3_client import S3Client
 from sitemap_etl.storage.s3_errors import code_of, condition_failed, status_of, translated
 
@@ -81,7 +81,7 @@ class S3Storage:
             try:
                 answer = self._client.call("get_object", Bucket=self.bucket, Key=name)
             except ClientError as error:
-                if code_of(error) == "NoSuchKey":
+                if says_missing(error):
                     return None
                 raise
             return Stored(stat_of(key, answer), data_of(answer))
@@ -267,7 +267,7 @@ class S3Storage:
         try:
             answer = self._client.call("get_object", Bucket=self.bucket, Key=name, Range="bytes=0-0")
         except ClientError as error:
-            if code_of(error) != "NoSuchKey":
+            if not says_missing(error):
                 raise
             self._client.buckets_seen.add(self.bucket)
             return None

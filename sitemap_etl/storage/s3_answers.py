@@ -56,6 +56,16 @@ def decided(ask: Callable[[], T]) -> T:
     return ask()
 
 
+def says_missing(error: ClientError) -> bool:
+    """Whether the error answer to a GET says that nothing is under the key.
+
+    Raises `CutOff` where it is a 404 whose text is lost: it may be about the bucket.
+    """
+    if code_of(error) == "404":
+        raise CutOff("a 404 without its text") from error
+    return code_of(error) == "NoSuchKey"
+
+
 def data_of(answer: dict[str, Any]) -> bytes:
     """The body of a GET. Raises `CutOff` where it is not as long as the answer says, or the answer doesn't say."""
     # Not `with answer["Body"]`: that gives the stream below, whose errors are not boto3's.

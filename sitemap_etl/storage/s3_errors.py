@@ -120,7 +120,7 @@ def status_of(error: boto.ClientError) -> int:
 
 def condition_failed(error: boto.ClientError) -> bool:
     """Whether a conditional request was answered with 412, with the 404 of If-Match on nothing, or an undecided 409."""
-    return status_of(error) == 412 or code_of(error) == "NoSuchKey" or code_of(error) in CONFLICTS
+    return status_of(error) == 412 or code_of(error) in ("NoSuchKey", "404", *CONFLICTS)
 
 
 def translated(error: Exception, action: str, url: str, *, bucket: str, endpoint: str) -> SitemapEtlError:
