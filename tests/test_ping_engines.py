@@ -297,13 +297,13 @@ def test_an_error_that_quotes_the_request_is_told_without_the_secret_all_the_way
     world: World, kind: type[httpx.HTTPError]
 ) -> None:
     world.client = httpx.Client(transport=Talkative(kind))
-    for name, settings in (
+    for name, given_settings in (
         ("bing", {"key": "secret+8812/bing"}),
         ("http_ping", {"url": "https://x.example/?k=secret+8812&s={sitemap}"}),
         ("websub", {"hub": "https://hub.example/", "login": "shop", "password": "secret+8812/hub"}),
     ):
         with pytest.raises(Unavailable) as caught:
-            world.submit(name, settings)
+            world.submit(name, given_settings)
         told = "".join(traceback.format_exception(caught.value))
         assert kind.__name__ in told
         assert "8812" not in told

@@ -122,7 +122,7 @@ class _Run:
         works = [Work(source, shelf, key, walked=True) for key, source in shelf.walk()]
         works = [work for work in works if is_meant(work.source, work.key)]
         if not works and len(found) == 1:
-            self.extra.append(Finding("sitemap-empty", getattr(shelf, "name", ""), detail="no sitemap in this folder"))
+            self.extra.append(Finding("sitemap-empty", target.name, detail="no sitemap in this folder"))
         return works
 
     def _add(self, work: Work) -> None:
@@ -165,7 +165,7 @@ class _Run:
         if reading.robots is not None:
             self.rules.keep(work.source, reading)
         nested = work.parent is not None and self.all.readings[work.parent].stats.kind == "index"
-        if self.options.follow and reading.listed and not nested:
+        if self.options.follow and reading.listed and (work.walked or not nested):
             self._follow(work, number, reading)
         self.progress(len(self.all.readings), len(self.all.readings) + len(self.queue), work.source.name)
 

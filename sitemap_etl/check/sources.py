@@ -145,8 +145,9 @@ class BucketShelf:
 
 @dataclass
 class Given:
-    """One target: a shelf with the key of the one file asked for ("" for all of it), or an address."""
+    """One target, named as it was given: a shelf with the key of the one file ("" for all of it), or an address."""
 
+    name: str
     shelf: Shelf | None = None
     key: str = ""
     url: str = ""
@@ -173,7 +174,7 @@ def _given(target: str, options: Options) -> Given:
     if mark and scheme.lower() in {"http", "https"}:
         if not urlsplit(target).hostname:
             raise ConfigError(f"{target}: there is no host in this address")
-        return Given(url=target)
+        return Given(target, url=target)
     if mark and scheme.lower() == "s3":
         return _bucket(target, options)
     if mark and scheme.lower() == "file":
@@ -184,13 +185,13 @@ def _given(target: str, options: Options) -> Given:
         raise ConfigError(f"{target} is a site file, not a sitemap. Did you mean: sitemap-etl validate {target}?")
     path = Path(target)
     if path.is_dir():
-        return Given(shelf=LocalShelf(path, whole=True, at=_folder(options.at)))
+        return Given(target, shelf=LocalShelf(path, whole=True, at=_folder(options.at)))
     if not path.exists():
         raise ConfigError(f"{target}: there is no such file or folder")
     at = options.at
     if at is not None and not at.endswith("/"):
         at = at.rpartition("/")[0] + "/"
-    return Given(shelf=LocalShelf(path.parent, whole=False, at=at), key=path.name)
+    return Given(target, shelf=LocalShelf(path.parent, whole=False, at=at), key=path.name)
 
 
 def _bucket(target: str, options: Options) -> Given:
@@ -201,9 +202,9 @@ def _bucket(target: str, options: Options) -> Given:
         objects = options.open_s3(prefix)
         if objects.stat(name) is not None:
             at = options.at.rpartition("/")[0] + "/" if options.at else None
-            return Given(shelf=BucketShelf(objects, prefix, whole=False, at=at), key=name)
+            return Given(target, shelf=BucketShelf(objects, prefix, whole=False, at=at), key=name)
     url = target.rstrip("/")
-    return Given(shelf=BucketShelf(options.open_s3(url), url, whole=True, at=_folder(options.at)))
+    return Given(target, shelf=BucketShelf(options.open_s3(url), url, whole=True, at=_folder(options.at)))
 
 
 def _folder(at: str | None) -> str | None:

@@ -75,12 +75,18 @@ def _exit_code(summary: dict[str, Any]) -> int:
     return Refused.exit_code if summary["error"] else 0
 
 
+def _console() -> Console:
+    """A terminal is as wide as it is; a file or pipe takes whole lines."""
+    console = Console()
+    return console if console.is_terminal else Console(width=200)
+
+
 def _tell(summary: dict[str, Any], site_file: Path, *, as_json: bool) -> None:
     if as_json:
         error = summary["error"]
         _put_json({**summary, "error": error.replace("SITE.yaml", str(site_file)) if error else None})
     else:
-        show_summary(Console(), summary, str(site_file))
+        show_summary(_console(), summary, str(site_file))
     code = _exit_code(summary)
     if code:
         raise typer.Exit(code)
@@ -188,3 +194,63 @@ def schema() -> None:
     from sitemap_etl.site import schema as json_schema
 
     _put_json(json_schema())
+
+
+@app.command()
+def history(site_file: SiteFile, as_json: Json = False) -> None:  # noqa: FBT002 - a flag
+    """List the published sets that are kept, newest first."""
+    from sitemap_etl.cli.show import show_history
+    from sitemap_etl.pipeline.history import published_sets
+    from sitemap_etl.pipeline.run import Outside
+
+    sets = published_sets(_load(site_file), Outside())
+    if as_json:
+        _put_json({"sets": sets})
+    else:
+        show_history(_console(), sets)
+
+
+@app.command()
+def rollback(
+    site_file: SiteFile,
+    run_id: Annotated[
+        str | None, typer.Argument(metavar="[RUN_ID]", help="The set to publish again; the one before by default.")
+    ] = None,
+    reason: Reason = None,
+    no_ping: Annotated[bool, typer.Option("--no-ping", help="Tell no engine.")] = False,  # noqa: FBT002 - a flag
+    now: Annotated[str | None, typer.Option(metavar="TIME", help="The time of the run, ISO 8601.")] = None,
+    as_json: Json = False,  # noqa: FBT002 - a flag
+) -> None:
+    """Publish an older set again, from its snapshots, as a new run."""
+    from sitemap_etl.pipeline.history import roll_back
+    from sitemap_etl.pipeline.local import ping_locally
+    from sitemap_etl.pipeline.run import Outside
+
+    with Bars() as bars:
+        outside = Outside(advance=bars.advance)
+        finished = roll_back(_load(site_file), run_id, outside, reason=reason, now=_moment(now))
+        summary = finished.summary if no_ping else ping_locally(finished, outside)
+    _tell(summary, site_file, as_json=as_json)
+
+
+@app.command()
+def ping(
+    site_file: SiteFile,
+    engine: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this engine.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="RUN_ID", help="All that changed after this run.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every URL of the site.")] = False,  # noqa: FBT002 - a flag
+    as_json: Json = False,  # noqa: FBT002 - a flag
+) -> None:
+    """Tell the engines by hand of what is published."""
+    from sitemap_etl.pipeline.history import ping_by_hand
+    from sitemap_etl.pipeline.run import Outside
+
+    answers = ping_by_hand(_load(site_file), Outside(), engines=tuple(engine or ()), since=since, everything=everything)
+    if as_json:
+        _put_json({"engines": answers})
+    else:
+        for name, answer in answers.items():
+            print(f"{name}: {answer['status']}: {answer['message']}")  # noqa: T201 - the answer
+    failed = [answer for answer in answers.values() if answer["status"] in ("partial", "refused", "unavailable")]
+    if failed:
+        raise typer.Exit(Unavailable.exit_code)

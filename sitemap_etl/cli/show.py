@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from rich.console import Console
@@ -104,3 +104,26 @@ def _plan(summary: Mapping[str, Any]) -> Iterator[str]:
         value = f"{gate['value']:,.0f}" if gate["name"].endswith("min_urls") else f"{gate['value'] * 100:.2f} %"
         limit = f"{gate['limit']:,.0f}" if gate["name"].endswith("min_urls") else f"{gate['limit'] * 100:g} %"
         yield f"gate {gate['name']}: {value} (limit {limit}): {gate['status']}"
+
+
+def show_history(console: Console, sets: Sequence[Mapping[str, Any]]) -> None:
+    """The published sets, newest first."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name, justify in (
+        ("run", "left"),
+        ("published", "left"),
+        ("URLs", "right"),
+        ("files", "right"),
+        ("note", "left"),
+    ):
+        table.add_column(name, justify=justify)  # type: ignore[arg-type]  # the literals of the line above
+    for entry in sets:
+        notes = ["current"] if entry["current"] else []
+        if entry["rolled_back_to"]:
+            notes.append(f"rollback to {entry['rolled_back_to']}")
+        if entry["forced"]:
+            notes.append(f"forced {', '.join(entry['forced'])}")
+        if entry["reason"]:
+            notes.append(f"“{entry['reason']}”")
+        table.add_row(entry["run_id"], entry["now"], f"{entry['listed']:,}", f"{entry['files']:,}", "; ".join(notes))
+    console.print(table if sets else "Nothing was published yet.")

@@ -111,15 +111,16 @@ def _dated(fresh: pa.Table, old: pa.Table, found: np.ndarray, dating: Dating, el
     old_prints, old_dates = old.column("fingerprint"), old.column("lastmod")
     if dating.rebased:
         old_prints = pa.chunked_array([prints])
-    if elsewhere is not None and elsewhere.num_rows and not found.all():
+    if elsewhere is not None and elsewhere.num_rows:
         there = places(fresh.column("loc").combine_chunks(), elsewhere.column("loc").combine_chunks())
-        there[found] = -1
-        moved = there >= 0
-        take = pa.array(there, pa.int64(), mask=~moved)
-        mask = pa.array(moved)
-        old_prints = pc.if_else(mask, elsewhere.column("fingerprint").take(take), old_prints)
+        take = pa.array(there, pa.int64(), mask=there < 0)
+        theirs = elsewhere.column("fingerprint").take(take)
+        # A page that is as it was there has the date it had there: it moved, came back, or was rolled back over.
+        again = (there >= 0) & (~found | pc.fill_null(pc.equal(theirs, prints), False).to_numpy())
+        mask = pa.array(again)
+        old_prints = pc.if_else(mask, theirs, old_prints)
         old_dates = pc.if_else(mask, elsewhere.column("lastmod").take(take), old_dates)
-        found = found | moved
+        found = found | again
     dates, _ = lastmod.resolve(
         prints,
         fresh.column("lastmod"),

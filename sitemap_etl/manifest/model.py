@@ -71,6 +71,7 @@ class SectionState:
     listed: int = 0
     view: bool = False
     departed: str | None = None  # snapshot of rows that left lately
+    top: str | None = None  # snapshot of the rows its feeds show
     read_at: str | None = None  # `now` of the last run that read it
 
 

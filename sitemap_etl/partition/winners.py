@@ -60,8 +60,8 @@ def _age(rows: pa.Table) -> np.ndarray:
     """Rank by lastmod, newest 0, nulls last. The text of a lastmod sorts like its time."""
     if "lastmod" not in rows.column_names:
         return np.zeros(rows.num_rows, np.int64)
-    lastmod = rows.column("lastmod").combine_chunks()
-    ranks: np.ndarray = pc.rank(lastmod, sort_keys="descending", null_placement="at_end", tiebreaker="dense").to_numpy()
+    texts = pc.fill_null(rows.column("lastmod").combine_chunks(), "")  # sorts before every date
+    ranks: np.ndarray = pc.rank(texts, sort_keys="descending", tiebreaker="dense").to_numpy()
     return ranks
 
 

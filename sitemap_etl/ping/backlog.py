@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl.hashes import hash64
+from sitemap_etl.hashes import combine, hash64
 
 KINDS: Final = pa.array(["removed", "added", "changed"])
 RUNS_WAITING: Final = 7
@@ -43,19 +43,21 @@ class Waiting:
     run: str
     position: int = 0
     held: Numbers = field(default_factory=lambda: np.empty(0, np.uint32))
-    rows: int | None = None
+    rows: int = 0
+    mark: int | None = None  # of the changes that the positions are in
 
     @property
     def left(self) -> int:
         """Rows left, those that a newer run replaces included."""
-        return (self.rows or 0) - self.position + len(self.held)
+        return self.rows - self.position + len(self.held)
 
     def to_json(self) -> dict[str, Any]:
-        return {"run": self.run, "position": self.position, "held": _pack(self.held), "rows": self.rows}
+        held = _pack(self.held)
+        return {"run": self.run, "position": self.position, "held": held, "rows": self.rows, "mark": self.mark}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Self:
-        return cls(data["run"], data["position"], _unpack(data["held"], "<u4"), data["rows"])
+        return cls(data["run"], data["position"], _unpack(data["held"], "<u4"), data["rows"], data["mark"])
 
 
 def ordered(changes: pa.Table) -> pa.Table:
@@ -70,6 +72,11 @@ def ordered(changes: pa.Table) -> pa.Table:
         return table
     codes = table["loc"].combine_chunks().dictionary_encode().indices.to_numpy()
     return table.take(pa.array(np.sort(np.unique(codes, return_index=True)[1])))
+
+
+def mark_of(table: pa.Table) -> int:
+    """A number that tells `ordered` changes from others: positions in one mean nothing in another."""
+    return int(combine([hash64(table[name]) for name in ("loc", "kind", "lastmod")]).sum(dtype=np.uint64))
 
 
 def left_of(waiting: Sequence[Waiting], tables: Sequence[pa.Table], scope: str) -> pa.Table:
@@ -108,7 +115,7 @@ def advance(waiting: Sequence[Waiting], sent: pa.Table, held: pa.Table) -> list[
         kept = held["position"].filter(pc.equal(held["run"], number)).to_numpy()
         position = max(entry.position, int(gone.max()) + 1 if len(gone) else 0)
         both = np.union1d(np.setdiff1d(entry.held, gone), kept[kept < position]).astype(np.uint32)
-        result.append(Waiting(entry.run, position, both, entry.rows))
+        result.append(replace(entry, position=position, held=both))
     return result
 
 
@@ -117,7 +124,7 @@ def finish(waiting: Sequence[Waiting], held: pa.Table) -> list[Waiting]:
     result = []
     for number, entry in enumerate(waiting):
         kept = np.sort(held["position"].filter(pc.equal(held["run"], number)).to_numpy()).astype(np.uint32)
-        result.append(Waiting(entry.run, entry.rows or 0, kept, entry.rows))
+        result.append(replace(entry, position=entry.rows, held=kept))
     return result
 
 

@@ -58,12 +58,16 @@ def variables(value: object) -> set[str]:
 
 
 def secrets_of_url(url: str) -> set[str]:
-    """What may be secret in an address written out in full: its password and the values of its query."""
+    """What may be secret in an address: its password, the values of its query, and where it has any of them or a
+    place to fill in, all that stands before the first place.
+    """
     try:
         parts = urlsplit(url)
-        return {unquote(parts.password or "")} | {value for _, value in parse_qsl(parts.query) if "{" not in value}
+        values = {value for _, value in parse_qsl(parts.query) if "{" not in value} | {unquote(parts.password or "")}
     except ValueError:
         return set()
+    head = url.partition("{")[0]
+    return values | ({head} if len(head) > len(f"{parts.scheme}://{parts.netloc}/") else set())
 
 
 def connection_fields(text: str, connection: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Annotated, Any, ClassVar, Final
 from urllib.parse import urlsplit
@@ -19,7 +19,7 @@ from pydantic import AfterValidator, Field, SecretStr
 
 from sitemap_etl.errors import Refused, Unavailable
 from sitemap_etl.limits import INDEXNOW_COOLDOWN, INDEXNOW_DAILY, INDEXNOW_KEY, INDEXNOW_URLS
-from sitemap_etl.ping.backlog import RUNS_WAITING, Recent, Waiting, advance, finish, left_of, ordered
+from sitemap_etl.ping.backlog import RUNS_WAITING, Recent, Waiting, advance, finish, left_of, mark_of, ordered
 from sitemap_etl.ping.engine import HttpAddress, HttpEngine, SecureAddress
 from sitemap_etl.ping.exchange import Exchange, Reply, Unanswered, at
 from sitemap_etl.ping.ledger import Book, Ledger
@@ -75,23 +75,24 @@ class IndexNow(HttpEngine):
 
     def tell(self, submission: Submission, book: Book, exchange: Exchange) -> Answer:
         waiting = [Waiting.from_json(entry) for entry in book.data.get("waiting", [])]
-        entered = submission.run_id in [entry.run for entry in waiting]
-        if not entered and (reason := self._quiet(submission)):
+        known = [entry.run for entry in waiting]
+        new = [run for run in submission.unheard if run not in known and not book.knows(run)]
+        if submission.run_id not in known and (submission.all or not book.knows(submission.run_id)):
+            new.append(submission.run_id)
+        tables = {run: table for run in new if (table := submission.changes_of(run)) is not None}
+        if new and (reason := self._quiet(submission, sum(table.num_rows for table in tables.values()))):
             left = sum(entry.left for entry in waiting)
             return Answer(self.name, "skipped", 0, f"sent nothing: {reason}", {"requests": 0, "left": left})
-        if not entered and (submission.all or not book.knows(submission.run_id)) and submission.changes.num_rows:
-            waiting.append(Waiting(submission.run_id))
+        waiting += [Waiting(run) for run, table in tables.items() if table.num_rows]
         if not waiting:
             return Answer(self.name, "nothing", 0, "no URL waits to be sent", {"requests": 0, "left": 0})
-        work = _Work(self, book, exchange, submission, *_load(waiting, submission))
-        return work.carry_out()
+        return _Work(self, book, exchange, submission, *_load(waiting, tables, submission)).carry_out()
 
-    def _quiet(self, submission: Submission) -> str | None:
+    def _quiet(self, submission: Submission, changes: int) -> str | None:
         """Why these changes are not sent at all."""
         if submission.all:
             return None
-        by_hand = submission.by_hand(self.name, "--all")
-        changes, listed = submission.changes.num_rows, submission.listed
+        by_hand, listed = submission.by_hand(self.name, "--all"), submission.listed
         if submission.quiet_because:
             return f"{submission.quiet_because}. To send the {changes:,} URLs all the same: {by_hand}"
         if changes > self.max_share * listed:
@@ -252,17 +253,25 @@ class _Work:
         return Answer("indexnow", "accepted", sent.num_rows, "; ".join([message, *waits]), details)
 
 
-def _load(waiting: list[Waiting], submission: Submission) -> tuple[list[Waiting], list[pa.Table], int]:
-    """The runs that can still be sent, each run's changes in order, and the rows of those that can't."""
+def _load(
+    waiting: list[Waiting], tables: dict[str, pa.Table], submission: Submission
+) -> tuple[list[Waiting], list[pa.Table], int]:
+    """The runs that can still be sent, each run's changes in order, and the rows of those that can't.
+
+    `tables`: the changes that were read already.
+    """
     kept: list[Waiting] = []
-    tables: list[pa.Table] = []
+    changes: list[pa.Table] = []
     given_up = sum(entry.left for entry in waiting[:-RUNS_WAITING])
     for entry in waiting[-RUNS_WAITING:]:
-        changes = submission.changes if entry.run == submission.run_id else submission.earlier(entry.run)
-        if changes is None:
+        found = tables[entry.run] if entry.run in tables else submission.changes_of(entry.run)
+        table = None if found is None else ordered(found)
+        mark = None if table is None else mark_of(table)
+        if table is None or (entry.mark not in (None, mark) and entry.run != submission.run_id):
             given_up += entry.left
             continue
-        table = ordered(changes)
-        kept.append(Waiting(entry.run, entry.position, entry.held, table.num_rows))
-        tables.append(table)
-    return kept, tables, given_up
+        # Of this very run other changes mean another submission, of the whole site for one: from its beginning.
+        same = entry if entry.mark == mark else Waiting(entry.run)
+        kept.append(replace(same, rows=table.num_rows, mark=mark))
+        changes.append(table)
+    return kept, changes, given_up

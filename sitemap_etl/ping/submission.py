@@ -26,9 +26,12 @@ class Index:
 class Submission:
     """What a run tells the engines.
 
-    `changes`: `frames.CHANGES`, in any order. `listed`: URLs of the site now.
+    `changes`: `frames.CHANGES` of this run alone, in any order. `listed`: URLs of the site now.
+    `unheard`: earlier runs, oldest first, that no engine was asked to hear; `earlier` gives their changes.
     `quiet_because`: why engines that send URLs send nothing (first publish, re-base, lost state); `all` overrules it.
-    `earlier`: gives the changes of an earlier run whose id stands in `Engine.pending`, None where they are gone.
+    `earlier`: gives the changes of an earlier run, None where they are gone. Those of a run in `Engine.pending` are
+    asked for again, this run's too in later runs, and must then be what they were: a submission made up by hand
+    (`ping --since`) takes a `run_id` of its own under which its changes are kept.
     """
 
     name: str
@@ -39,9 +42,14 @@ class Submission:
     listed: int
     retired: tuple[str, ...] = ()
     feeds: tuple[str, ...] = ()
+    unheard: tuple[str, ...] = ()
     quiet_because: str | None = None
     all: bool = False
     earlier: Callable[[str], pa.Table | None] = field(default=_forgotten, repr=False)
+
+    def changes_of(self, run_id: str) -> pa.Table | None:
+        """The changes of this run or an earlier one, None where they are gone."""
+        return self.changes if run_id == self.run_id else self.earlier(run_id)
 
     def told(self) -> list[str]:
         """The addresses of the indexes to speak of: the changed ones, or every one with `all`."""

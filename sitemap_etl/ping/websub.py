@@ -39,8 +39,8 @@ class WebSub(HttpEngine):
 
     def tell(self, submission: Submission, book: Book, exchange: Exchange) -> Answer:
         dues = Dues(book)
-        # Ledgers hold no secret, and an address may: the hub stands there as it may be shown.
-        hubs = {exchange.redact(hub): hub for hub in self.hub}
+        # A whole address may be a secret: the ledger knows it by its host and its place in the list.
+        hubs = {f"{number} {exchange.redact(origin_of(hub))}": hub for number, hub in enumerate(self.hub, 1)}
         dues.enter(submission.run_id, {hub: list(submission.feeds) for hub in hubs}, again=submission.all)
         told: list[str] = []
         refusals: list[Refused] = []

@@ -62,6 +62,8 @@ class Outcome:
     changed_feeds: list[str] = field(default_factory=list)
 
 
+RESERVED: Final = 10
+"""Places of each index that shards leave free, for the files of recent changes."""
 FEEDS: Final = (".rss.xml", ".atom.xml")
 
 
@@ -151,7 +153,7 @@ class _Publication:
         for draft in self.target.drafts:
             entry = draft.entry
             if not entry.index:
-                while slots.get(open_slot, 0) >= limits.INDEX_FILES:
+                while slots.get(open_slot, 0) >= limits.INDEX_FILES - RESERVED:
                     open_slot += 1
                 slots[open_slot] = slots.get(open_slot, 0) + 1
                 entry = replace(entry, index=open_slot)

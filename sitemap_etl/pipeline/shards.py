@@ -14,14 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sitemap_etl.frames import ASIDE, SNAPSHOT, Tally
+from sitemap_etl.frames import ASIDE, SNAPSHOT, Tally, conform
 from sitemap_etl.pipeline.borders import NAME as PARTITION
 from sitemap_etl.pipeline.inventory import count_reasons
 from sitemap_etl.pipeline.ranges import as_published, overlapping
 from sitemap_etl.pipeline.rules import limits_of
 from sitemap_etl.pipeline.run import Run
 from sitemap_etl.pipeline.window import Reader, Window, read_window
-from sitemap_etl.render import compress, text, urlset
+from sitemap_etl.render import compress, feeds, text, urlset
 from sitemap_etl.render.shards import Shard, shards
 
 STAGED_CHANGES: Final = pa.schema(
@@ -189,9 +189,7 @@ class _Group:
     def _keep_newest(self, rows: pa.Table) -> None:
         """The rows a feed could show: the newest by lastmod; ties in the order of loc."""
         assert self.section.feed
-        dated = pa.concat_tables([self.top, rows.filter(pc.is_valid(rows.column("lastmod")))])
-        order = pc.sort_indices(dated, sort_keys=[("lastmod", "descending"), ("loc", "ascending")])
-        self.top = dated.take(order.slice(0, self.section.feed.items)).combine_chunks()
+        self.top = conform(feeds.newest(pa.concat_tables([self.top, rows]), self.section.feed.items), SNAPSHOT)
 
     def _put_top(self) -> str | None:
         if not self.section.feed or not self.top.num_rows:

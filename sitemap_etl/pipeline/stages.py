@@ -13,6 +13,7 @@ from sitemap_etl.pipeline.departed import with_departed
 from sitemap_etl.pipeline.proposal import Proposal, propose
 from sitemap_etl.pipeline.publication import Outcome, Target, publish_target
 from sitemap_etl.pipeline.run import Run
+from sitemap_etl.pipeline.views import feed_objects, recent_drafts, with_tops
 
 
 @dataclass
@@ -60,7 +61,7 @@ def publish(
 
 
 def _target(run: Run, proposal: Proposal, reason: str | None) -> Target:
-    sections = with_departed(run, proposal)
+    sections = with_tops(run, with_departed(run, proposal))
     old_keys = {(e.section, e.number): e.file.key for e in run.base.entries} if run.base is not None else {}
     quiet = quiet_because(run, proposal)
     planned = run.need(PARTITION)
@@ -68,11 +69,12 @@ def _target(run: Run, proposal: Proposal, reason: str | None) -> Target:
     return Target(
         changes=net_changes(run, rendered, proposal.moves),
         quiet_because=quiet,
-        drafts=proposal.drafts,
+        drafts=[*recent_drafts(run, proposal.drafts), *proposal.drafts],
         sections=sections,
         counts=proposal.counts,
         gates=[gate.to_json() for gate in proposal.gates],
         gives=proposal.moves.gives(old_keys),
+        extras=feed_objects(run, sections),
         forced=tuple(gate.name for gate in proposal.gates if gate.status == "forced"),
         reason=reason or run.options.reason,
     )

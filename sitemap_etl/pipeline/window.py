@@ -107,20 +107,20 @@ class Reader:
         return published_rows(self.run, entries, low, high, columns)
 
     def elsewhere(self, section: str, locs: pa.Array, rule: str | None) -> pa.Table | None:
-        """How these locs, new in the section, were last published in other sections, or here before they left.
+        """How these locs, new in the section, are published in other sections, and what this one published lately.
 
         Columns loc, lastmod, fingerprint (null where another rule made it), ordered by loc, each once.
         """
         base = self.run.base
-        if base is None or not len(locs):
+        if base is None:
             return None
-        lowest, highest = locs[0].as_py(), locs[-1].as_py()
         columns = ["loc", "lastmod", "fingerprint"]
         tables = []
         for name, state in base.sections.items():
             if state.view:
                 continue
-            if name != section:
+            if name != section and len(locs):
+                lowest, highest = locs[0].as_py(), locs[-1].as_py()
                 entries = [e for e in base.of(name) if e.last >= lowest and e.first <= highest]
                 found = published_rows(self.run, entries, lowest, None, columns)
                 tables.append(_comparable(found, comparable=state.rule == rule))

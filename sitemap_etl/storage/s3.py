@@ -96,7 +96,16 @@ class S3Storage:
 
         def read() -> bytes:
             asked = f"bytes={start}-{start + length - 1}"
-            answer = self._client.call("get_object", Bucket=self.bucket, Key=name, Range=asked)
+            try:
+                answer = self._client.call("get_object", Bucket=self.bucket, Key=name, Range=asked)
+            except ClientError as error:
+                if says_missing(error):
+                    say = f"{self.url_of(key)} is not there: expected to read {length:,} bytes of it"
+                    raise Refused(say) from error
+                if status_of(error) == 416:
+                    size = error.response.get("Error", {}).get("ActualObjectSize", "")
+                    raise self._too_short(key, start, length, size) from error
+                raise
             data = data_of(answer)
             if len(data) > length:
                 # A store that ignores Range sends the whole.
@@ -106,16 +115,7 @@ class S3Storage:
             return data
 
         with self._errors("read", key):
-            try:
-                return whole(read)
-            except ClientError as error:
-                if code_of(error) == "NoSuchKey":
-                    say = f"{self.url_of(key)} is not there: expected to read {length:,} bytes of it"
-                    raise Refused(say) from error
-                if code_of(error) == "InvalidRange":
-                    size = error.response.get("Error", {}).get("ActualObjectSize", "")
-                    raise self._too_short(key, start, length, size) from error
-                raise
+            return whole(read)
 
     def stat(self, key: str) -> Stat | None:
         name = self._name(key)

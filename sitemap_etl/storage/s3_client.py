@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import threading
 from typing import Any, Final, Literal
@@ -68,10 +69,9 @@ class S3Client:
         import boto3  # a third of a second, only where a bucket is used
         from botocore.config import Config
 
-        session = boto3.session.Session()
-        # boto3 has no public way to ask what the environment and the configuration say.
-        said = session._session.get_config_variable("max_attempts")
-        retries = {"total_max_attempts": ATTEMPTS} if said is None else None
+        below = _session()
+        session = boto3.session.Session(botocore_session=below)
+        retries = {"total_max_attempts": ATTEMPTS} if below.get_config_variable("max_attempts") is None else None
         timeout = _timeout()
         try:
             client = session.client(
@@ -99,6 +99,23 @@ class S3Client:
                 "put credentials where boto3 looks for them"
             )
         return client
+
+
+@functools.cache
+def _loader() -> Any:
+    """boto3's descriptions of the services: read once, which makes every client after the first ten times cheaper."""
+    import botocore.session
+
+    return botocore.session.Session().get_component("data_loader")
+
+
+def _session() -> Any:
+    """What the environment and the AWS configuration say now."""
+    import botocore.session
+
+    session = botocore.session.Session()
+    session.register_component("data_loader", _loader())
+    return session
 
 
 def _timeout() -> float:

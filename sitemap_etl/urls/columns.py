@@ -23,6 +23,8 @@ from sitemap_etl.urls.spelling import CARE, Mender, Rejected
 
 _CHUNK_BYTES: Final = 1 << 29
 """Bytes of text looked at together, so that with an origin before every path Arrow's 2 GiB are not reached."""
+_MENDED_ROWS: Final = 8_192
+"""Rows that are Python text at a time: their memory is used again and stays in cache."""
 _FOREIGN_KEPT: Final = 8
 """Foreign origins that a result names."""
 _GUESSES: Final = 8
@@ -269,10 +271,21 @@ def _mend(array: pa.Array, care: np.ndarray, base: pa.Array, changed: np.ndarray
         codes[np.asarray(array.is_null())] = _CODES["missing loc"]
     at = np.flatnonzero(care)
     changed[at] = False
-    locs: list[str | None] = []
+    parts = [pa.array([], pa.string())]
+    for begin in range(0, len(at), _MENDED_ROWS):
+        rows = at[begin : begin + _MENDED_ROWS]
+        parts.append(_mend_rows(array.take(pa.array(rows)), rows, codes, changed, known))
+    mended = pa.concat_arrays(parts)
+    base = mended if len(at) == len(array) else pc.replace_with_mask(base, pa.array(care), mended)
+    return _Part(base, codes, int((changed & (codes < 0)).sum()))
+
+
+def _mend_rows(array: pa.Array, rows: np.ndarray, codes: np.ndarray, changed: np.ndarray, known: _Pass) -> pa.Array:
+    """These rows mended; `codes` and `changed` are told at the places `rows`."""
     mend = known.mender.mend
     site_length = 0 if known.site is None else len(known.site)
-    for row, text in zip(at.tolist(), _read(array.take(pa.array(at))), strict=True):
+    locs: list[str | None] = []
+    for row, text in zip(rows.tolist(), _read(array), strict=True):
         try:
             loc = mend(text if isinstance(text, str) else _decoded(text))
         except Rejected as rejected:
@@ -282,9 +295,7 @@ def _mend(array: pa.Array, care: np.ndarray, base: pa.Array, changed: np.ndarray
         locs.append(loc)
         if loc != text and loc[site_length:] != text and loc[site_length + 1 :] != text:
             changed[row] = True
-    mended = pa.array(locs, pa.string())
-    base = mended if len(at) == len(array) else pc.replace_with_mask(base, pa.array(care), mended)
-    return _Part(base, codes, int((changed & (codes < 0)).sum()))
+    return pa.array(locs, pa.string())
 
 
 def _read(array: pa.Array) -> Sequence[str | bytes]:
