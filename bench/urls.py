@@ -2,7 +2,7 @@
 
     python bench/urls.py [--rows 500000]
 
-Prints the best of five for each kind of column, beside the promise where there is one: 3 million a
+Prints the best of five by processor time for each kind of column, beside the promise where there is one: 3 million a
 second for clean rows, 200 thousand where every row is mended. Exits 1 where a promise is not kept.
 """
 
@@ -94,9 +94,9 @@ def _rate(name: str, urls: list[str], function: Callable[[pa.Array], object], pr
     column = pa.array(urls)
     best = float("inf")
     for _ in range(5):
-        begin = time.perf_counter()
+        begin = time.process_time()
         function(column)
-        best = min(best, time.perf_counter() - begin)
+        best = min(best, time.process_time() - begin)
     rate = len(urls) / best / 1e6
     print(f"  {name:30s} {rate:7.2f}" + (f"   promised {promise:.1f}" if promise else ""))
     return promise is None or rate >= promise

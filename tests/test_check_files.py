@@ -91,7 +91,10 @@ PREFIXED = PREFIXED.replace(b"loc>", b"s:loc>").replace(b"</s:", b"</s:").replac
 FINE_FILES = {
     "plain": ("sitemap.xml", FINE),
     "gzip": ("sitemap.xml.gz", gzip.compress(FINE)),
-    "gzip of two members and padding": ("sitemap.xml.gz", gzip.compress(FINE[:99]) + gzip.compress(FINE[99:]) + b"\0" * 512),
+    "gzip of two members and padding": (
+        "sitemap.xml.gz",
+        gzip.compress(FINE[:99]) + gzip.compress(FINE[99:]) + b"\0" * 512,
+    ),
     "Windows line ends": ("sitemap.xml", FINE.replace(b"\n", b"\r\n")),
     "no declaration": ("sitemap.xml", urlset(url(), head="")),
     "all on one line": ("sitemap.xml", FINE.replace(b"\n", b"")),
@@ -104,28 +107,38 @@ FINE_FILES = {
     ),
     "a greater-than in an attribute": (
         "sitemap.xml",
-        urlset(url(more=video(restriction='<video:restriction relationship="allow" x=">">DE</video:restriction>')), VIDEO),
+        urlset(
+            url(more=video(restriction='<video:restriction relationship="allow" x=">">DE</video:restriction>')), VIDEO
+        ),
     ),
     "a prefix for the protocol": ("sitemap.xml", PREFIXED),
     "namespaces declared where they are used": (
         "sitemap.xml",
         urlset(
             url(more=f"<image:image {IMAGE}><image:loc>https://c.example/1</image:loc></image:image>")
-            + url("https://shop.example/b", f'<link xmlns="http://www.w3.org/1999/xhtml" rel="alternate" hreflang="en" href="https://shop.example/b"/>')
+            + url(
+                "https://shop.example/b",
+                '<link xmlns="http://www.w3.org/1999/xhtml" rel="alternate" hreflang="en" href="https://shop.example/b"/>',
+            )
         ),
     ),
     "a schema location": (
         "sitemap.xml",
-        urlset(url(), f'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="{NS} {NS}/sitemap.xsd"'),
+        urlset(
+            url(), f'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="{NS} {NS}/sitemap.xsd"'
+        ),
     ),
-    "a stylesheet": ("sitemap.xml", FINE.replace(b"<urlset", b'<?xml-stylesheet type="text/css" href="s.css"?>\n<urlset')),
+    "a stylesheet": (
+        "sitemap.xml",
+        FINE.replace(b"<urlset", b'<?xml-stylesheet type="text/css" href="s.css"?>\n<urlset'),
+    ),
     "50,000 URLs": ("sitemap.xml", urlset(urls(50_000))),
     "text": ("sitemap.txt", b"https://shop.example/a\r\nhttps://shop.example/b"),
     "text, packed": ("sitemap.txt.gz", gzip.compress(b"https://shop.example/a\nhttps://shop.example/b\n")),
     "RSS": ("feed.rss", rss(ITEM)),
     "Atom": ("feed.atom", atom(ENTRY)),
     "robots.txt": ("robots.txt", b"\xef\xbb\xbfUser-agent: *\nDisallow:\n# nothing\n\nCrawl-delay: 1\n"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("name", "data"), FINE_FILES.values(), ids=FINE_FILES)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from broken_sitemaps import A, B, FINE, MAP, NEWS, SETS, XHTML, BrokenSet, index, link, news, url, urls, urlset
+from broken_sitemaps import FINE, MAP, NEWS, SETS, XHTML, A, B, BrokenSet, index, link, news, url, urls, urlset
 
 from sitemap_etl.check import Options, Report, check
 from sitemap_etl.check.across import Across

@@ -309,3 +309,19 @@ def test_an_error_that_quotes_the_request_is_told_without_the_secret_all_the_way
         assert "8812" not in told
         assert base64.b64encode(b"shop:secret+8812/hub").decode() not in told
         world.ledger = Memory()
+
+
+@pytest.mark.parametrize("name", ["websub", "http_ping"])
+def test_a_secret_in_the_path_of_an_address_is_not_shown_either(
+    world: World, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    address = f"{world.side.url}/hooks/secret-token-8812"
+    given_settings = {"hub": f"{address}/"} if name == "websub" else {"url": f"{address}/{{sitemap}}"}
+    assert world.submit(name, given_settings).status == "accepted"
+    assert "/hooks/secret-token-8812/" in world.side.requests[0].path
+    world.side.faults = [Reply(404, f"no {address}", {"Content-Type": "text/plain"})]
+    with pytest.raises(Refused, match="no http") as caught:
+        world.submit(name, given_settings, "r2")
+    engine = ping.engine(name, given_settings, lambda text: text, lambda _id: "")
+    assert "8812" not in f"{caught.value} {caplog.text} {world.ledger.versions} {engine!r}"

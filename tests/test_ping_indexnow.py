@@ -286,6 +286,51 @@ def test_all_sends_again_what_was_sent_once_the_ten_minutes_are_over(world: Worl
     assert world.submit("r1", [("/a", "added", None)], all=True).sent == 1
 
 
+def test_runs_that_no_engine_was_asked_to_hear_are_heard_with_the_next_one(world: World) -> None:
+    world.kept["r1"] = changes([(f"{world.side.url}/{letter}", "added", None) for letter in "ab"])
+    assert world.submit("r2", [("/b", "removed", None), ("/c", "added", None)], unheard=("r0", "r1")).sent == 3
+    assert world.posts() == [["/b", "/a", "/c"]]
+    assert world.submit("r3", [], unheard=("r1", "r2")).status == "nothing"
+
+
+def test_runs_that_were_not_heard_count_towards_the_share(world: World) -> None:
+    world.settings = {"max_share": 0.2}
+    world.kept["r1"] = changes([(f"{world.side.url}/{letter}", "added", None) for letter in "ab"])
+    result = world.submit("r2", [("/c", "added", None)], unheard=("r1",), listed=10)
+    assert "3 of 10 URLs changed" in result.message
+    assert world.side.requests == []
+
+
+def test_a_run_whose_broken_off_submission_is_followed_by_another_run_is_not_sent_twice(world: World) -> None:
+    table = many(world, 15_000)
+    world.side.faulty = lambda request: request.method == "POST" and len(world.side.asked("POST")) == 2
+    world.side.faults = [Reply(403)]
+    with pytest.raises(Refused):
+        world.submit("r1", table)
+    world.side.requests.pop()
+    world.time.pass_minutes(24 * 60)
+    assert world.submit("r2", [("/new", "added", None)], unheard=("r1",)).sent == 5_001
+    assert len(world.sent()) == len(set(world.sent())) == 15_001
+
+
+def test_changes_that_are_not_what_they_were_are_given_up_rather_than_mixed_up(world: World) -> None:
+    world.settings = {"daily_limit": 2}
+    world.submit("r1", [(f"/{letter}", "added", None) for letter in "abcd"])
+    world.kept["r1"] = changes([(f"{world.side.url}/{letter}", "added", None) for letter in "xyz"])
+    world.time.pass_minutes(24 * 60)
+    run2 = world.submit("r2", [("/e", "added", None)])
+    assert (run2.sent, run2.details["given_up"]) == (1, 2)
+    assert world.sent() == ["/a", "/b", "/e"]
+
+
+def test_the_whole_site_by_hand_begins_at_its_beginning_whatever_waits_of_the_run(world: World) -> None:
+    world.settings = {"daily_limit": 2}
+    world.submit("r1", [(f"/{letter}", "added", None) for letter in "abcd"])
+    world.time.pass_minutes(24 * 60)
+    world.submit("r1", [(f"/{number}", "added", None) for number in range(9)], all=True)
+    assert world.sent() == ["/a", "/b", "/0", "/1"]
+
+
 @pytest.mark.parametrize("key", ["short", "x" * 129, "no spaces!", "späße-sind-keine"])
 def test_a_key_that_does_not_fit_the_protocol_is_a_mistake_that_does_not_show_it(key: str) -> None:
     with pytest.raises(ConfigError, match=r"ping\.indexnow\.key: expected 8 to 128") as caught:

@@ -374,3 +374,20 @@ def _cell(text: str) -> str:
     """Text that Markdown shows as it is, with a capital."""
     escaped = text.replace("<", "\\<").replace(">", "\\>").replace("|", "\\|").replace("&", "&amp;")
     return escaped[:1].upper() + escaped[1:]
+
+
+def written_into(document: str) -> str:
+    """The document with the tables between its two marks renewed."""
+    before, begin, rest = document.partition("<!-- codes begin -->\n")
+    _, end, after = rest.partition("<!-- codes end -->")
+    if not end:
+        raise ValueError("the document lacks the marks <!-- codes begin --> and <!-- codes end -->")
+    return f"{before}{begin}\n{as_markdown()}{end}{after}"
+
+
+if __name__ == "__main__":
+    import sys
+    from pathlib import Path
+
+    page = Path(sys.argv[1])
+    page.write_text(written_into(page.read_text("utf-8")), "utf-8")

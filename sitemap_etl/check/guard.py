@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+import ssl
 import urllib.request
 from collections.abc import Callable
 from threading import Lock
@@ -48,10 +49,13 @@ class GuardedTransport(httpx.BaseTransport):
 
     A request with the extension `guarded` set goes to public addresses only, else `PrivateAddress` is raised.
     Where a proxy is set for the scheme (`HTTPS_PROXY` …), it makes the connection: the name is judged all
-    the same, but the proxy resolves it again.
+    the same, but the proxy resolves it again. `verify` as httpx has it.
     """
 
-    def __init__(self, resolve: Resolve = resolved, public: IsPublic = is_public) -> None:
+    def __init__(
+        self, resolve: Resolve = resolved, public: IsPublic = is_public, verify: ssl.SSLContext | bool = True
+    ) -> None:
+        self._verify = verify
         self._resolve = resolve
         self._public = public
         self._pools: dict[tuple[str, str, int | None], httpx.HTTPTransport] = {}
@@ -94,7 +98,7 @@ class GuardedTransport(httpx.BaseTransport):
         key = (url.scheme, url.host, url.port)
         with self._lock:
             if key not in self._pools:
-                self._pools[key] = httpx.HTTPTransport(proxy=proxy)
+                self._pools[key] = httpx.HTTPTransport(verify=self._verify, proxy=proxy)
             return self._pools[key]
 
     def close(self) -> None:

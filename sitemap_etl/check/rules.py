@@ -53,18 +53,18 @@ class Rules:
             return self._known.get(where)
 
     def ask(self, where: str) -> None:
-        """Fetch the robots.txt of an origin, once."""
+        """Fetch the robots.txt of an origin that others list pages of, once. How it answers is not told."""
         with self._lock:
             if where not in self._known:
-                self._ask(where)
+                self._ask(where, ours=False)
 
-    def _ask(self, where: str) -> None:
+    def _ask(self, where: str, *, ours: bool = True) -> None:
         if self._fetch is None:
             return
         source, reading = self._fetch(where)
         self._known[where] = None
         if reading.status:
-            if not _is_refused(reading):
+            if ours and not _is_refused(reading):
                 self.findings.append(Finding("robots-unavailable", source.name, detail=reading.findings[-1].detail))
             return
         self.fetched.append(reading)

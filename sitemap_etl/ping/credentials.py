@@ -15,6 +15,9 @@ MASK: Final = "•••"
 SHORTEST: Final = 6
 """Characters from which on a value is masked: a shorter one is no secret, and masking it would garble messages."""
 
+LONG: Final = 12
+"""Characters from which on a part of a path may be a secret rather than a word."""
+
 VARIABLE: Final = re.compile(r"\$\{[^}]*\}")
 
 
@@ -58,16 +61,17 @@ def variables(value: object) -> set[str]:
 
 
 def secrets_of_url(url: str) -> set[str]:
-    """What may be secret in an address: its password, the values of its query, and where it has any of them or a
-    place to fill in, all that stands before the first place.
-    """
+    """What may be secret in an address written out in full: its password and the values of its query."""
     try:
         parts = urlsplit(url)
-        values = {value for _, value in parse_qsl(parts.query) if "{" not in value} | {unquote(parts.password or "")}
+        return {unquote(parts.password or "")} | {value for _, value in parse_qsl(parts.query) if "{" not in value}
     except ValueError:
         return set()
-    head = url.partition("{")[0]
-    return values | ({head} if len(head) > len(f"{parts.scheme}://{parts.netloc}/") else set())
+
+
+def path_of(url: str) -> set[str]:
+    """The path of an address up to the first place to fill in: with some engines it is the secret."""
+    return {part for part in urlsplit(url).path.partition("{")[0].split("/") if len(part) >= LONG}
 
 
 def connection_fields(text: str, connection: str) -> dict[str, Any]:

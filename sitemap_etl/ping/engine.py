@@ -13,7 +13,7 @@ import httpx
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError
 
 from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError, Unavailable
-from sitemap_etl.ping.credentials import VARIABLE, Redactor, connection_fields, secrets_of_url, variables
+from sitemap_etl.ping.credentials import VARIABLE, Redactor, connection_fields, path_of, secrets_of_url, variables
 from sitemap_etl.ping.exchange import Clock, Exchange, Later, Sleep, utc_now
 from sitemap_etl.ping.ledger import Book, Ledger
 from sitemap_etl.ping.submission import Answer, Submission
@@ -73,13 +73,15 @@ SecureAddress = Annotated[str, AfterValidator(secure_address)]
 class HttpEngine(BaseModel):
     """An engine asked over HTTP: its fields are the keys of its mapping in the site file.
 
-    A subclass names `needs` (fields that the site file or the connection must fill) and writes `tell`.
+    A subclass names `needs` (fields that the site file or the connection must fill) and `secret_paths` (addresses
+    whose path may be a secret), and writes `tell`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
     name: ClassVar[str] = ""
     needs: ClassVar[tuple[str, ...]] = ()
+    secret_paths: ClassVar[tuple[str, ...]] = ()
     pace: ClassVar[float] = 0.0
 
     connection: str | None = None
@@ -105,11 +107,12 @@ class HttpEngine(BaseModel):
             problems = [cls._lacks(missing, values.get("connection")), *problems]
         if problems or engine is None:
             raise ConfigError([f"ping.{cls.name}{problem}" for problem in problems])
-        for value in engine.__dict__.values():
+        for field, value in engine.__dict__.items():
             for item in value if isinstance(value, tuple) else (value,):
                 text = item.get_secret_value() if isinstance(item, SecretStr) else item
                 if isinstance(text, str):
                     redact.learn(*secrets_of_url(text), *([text] if isinstance(item, SecretStr) else []))
+                    redact.learn(*(path_of(text) if field in cls.secret_paths else ()))
         engine._redact = redact
         return engine
 

@@ -62,6 +62,7 @@ class HttpPing(HttpEngine):
     """
 
     name: ClassVar[str] = "http_ping"
+    secret_paths: ClassVar[tuple[str, ...]] = ("url",)
 
     url: Annotated[tuple[Annotated[SecretStr, AfterValidator(_template)], ...], BeforeValidator(_several)]
     login: str | None = None

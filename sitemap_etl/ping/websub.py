@@ -28,6 +28,7 @@ class WebSub(HttpEngine):
     """
 
     name: ClassVar[str] = "websub"
+    secret_paths: ClassVar[tuple[str, ...]] = ("hub",)
 
     hub: Annotated[tuple[HttpAddress, ...], BeforeValidator(_several)]
     login: str | None = None

@@ -45,6 +45,7 @@ class Outside:
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     log: Callable[[str], None] = lambda _line: None
     advance: Callable[[str, int, int], None] = lambda _stage, _done, _total: None
+    label: Callable[[str], None] = lambda _text: None  # what the unit at hand is, in words
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ class Plan:
     kept: dict[str, str]  # sections that stay as published, and why
     robots: str | None = None  # the site's robots.txt as it was, Latin-1
     read_since: dict[str, str] = field(default_factory=dict)  # section → what `:since` is
+    owner: str = ""  # what a scheduler calls this run
 
 
 class Run:

@@ -45,11 +45,14 @@ def start_run(
     staging: Storage | None = None,
     final: bool = True,
     pid: int | None = None,
+    owner: str = "",
 ) -> Run:
     """Fix what a run does and give it. `staging`: where it stages, the state's `runs/<run_id>` by default.
 
     A section whose source can't be planned is kept as published where the site file says so; `final`:
-    also where the source only did not answer. `pid`: the process the lease belongs to, this one by default. Raises ConfigError, InvalidSource, Refused, Unavailable.
+    also where the source only did not answer. `pid`: the process the lease belongs to, this one by default.
+    `owner`: what a scheduler calls its run; another try of it takes the lease over. Raises ConfigError,
+    InvalidSource, Refused, Unavailable.
     """
     check_options(site, options)
     now = now or outside.clock()
@@ -57,7 +60,7 @@ def start_run(
     state = State(work, site.name, site.site)
     current = state.current()
     run_id = new_run_id(now)
-    take_lease(work, run_id, pid=pid)
+    take_lease(work, run_id, pid=pid, owner=owner)
     base = state.manifest(current.manifest)
     chosen = [name for name in site.sections if not options.sections or name in options.sections]
     units: list[dict[str, Any]] = []
@@ -85,7 +88,7 @@ def start_run(
         found = _own_robots(site, outside)
         robots = None if found is None else found.decode("latin-1")
     plan = Plan(
-        run_id, instant(now), current.manifest, site.to_json(), asdict(options), units, kept, robots, read_since
+        run_id, instant(now), current.manifest, site.to_json(), asdict(options), units, kept, robots, read_since, owner
     )
     staging = staging or work.sub(f"runs/{run_id}")
     staging.put(PLAN, plan_json(plan), content_type="application/json")
@@ -127,12 +130,18 @@ class Lease:
     until: str
     host: str
     pid: int
+    owner: str = ""
 
     def describe(self) -> str:
-        return f"run {self.run_id}, since {self.since} (process {self.pid} on {self.host})"
+        who = self.owner or f"process {self.pid} on {self.host}"
+        return f"run {self.run_id}, since {self.since} ({who})"
+
+    def is_of(self, run_id: str, owner: str) -> bool:
+        """Whether this is the run's own lease, or that of an earlier try of it."""
+        return self.run_id == run_id or (owner != "" and self.owner == owner)
 
 
-def take_lease(work: Storage, run_id: str, *, pid: int | None = None) -> None:
+def take_lease(work: Storage, run_id: str, *, pid: int | None = None, owner: str = "") -> None:
     """Take the lease, or renew it. Raises Refused where another live run holds it.
 
     It only spares two runs the same work: what is published rests on the claim. A holder whose time is
@@ -141,26 +150,31 @@ def take_lease(work: Storage, run_id: str, *, pid: int | None = None) -> None:
     now = work.now()
     stored = work.get(LEASE)
     held = None if stored is None else Lease(**json.loads(stored.data))
-    if held is not None and held.run_id != run_id and datetime.fromisoformat(held.until) > now and not _is_gone(held):
+    mine = held is not None and held.is_of(run_id, owner)
+    if held is not None and not mine and datetime.fromisoformat(held.until) > now and not _is_gone(held):
         raise Refused(
             f"Another run is under way: {held.describe()}. Its lease ends {held.until}. Nothing was done; "
             "start again when it is through"
         )
-    since = held.since if held is not None and held.run_id == run_id else instant(now)
-    lease = Lease(run_id, since, instant(now + LEASE_TIME), socket.gethostname(), os.getpid() if pid is None else pid)
+    since = held.since if held is not None and mine else instant(now)
+    pid = os.getpid() if pid is None else pid
+    lease = Lease(run_id, since, instant(now + LEASE_TIME), socket.gethostname(), pid, owner)
     body = dumps({**asdict(lease)})
     try:
         work.put(LEASE, body, content_type="application/json", expect=ABSENT if stored is None else stored.stat.etag)
     except PreconditionFailed:
-        other = work.get(LEASE)
-        who = "another run" if other is None else Lease(**json.loads(other.data)).describe()
+        stored = work.get(LEASE)
+        other = None if stored is None else Lease(**json.loads(stored.data))
+        if other is not None and other.is_of(run_id, owner):
+            return  # another task of this run renewed it at the same moment
+        who = "another run" if other is None else other.describe()
         raise Refused(f"Another run is under way: {who}. Nothing was done; start again when it is through") from None
 
 
-def release_lease(work: Storage, run_id: str) -> None:
+def release_lease(work: Storage, run_id: str, *, owner: str = "") -> None:
     """Give the lease back, if it is still this run's."""
     stored = work.get(LEASE)
-    if stored is not None and json.loads(stored.data)["run_id"] == run_id:
+    if stored is not None and Lease(**json.loads(stored.data)).is_of(run_id, owner):
         try:
             work.delete(LEASE, expect=stored.stat.etag)
         except PreconditionFailed:

@@ -7,18 +7,19 @@ do it again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Final
 
 from sitemap_etl.errors import Refused
 from sitemap_etl.pipeline.align import align as align_run
 from sitemap_etl.pipeline.align import cluster_units, collect_members
+from sitemap_etl.pipeline.borders import NAME as PARTITION
 from sitemap_etl.pipeline.borders import partition as partition_run
-from sitemap_etl.pipeline.finish import add_answers, finish_run, put_summary, read_summary
+from sitemap_etl.pipeline.finish import add_answers, finish_run, put_summary, read_summary, remove_staging
 from sitemap_etl.pipeline.inventory import transform_split
 from sitemap_etl.pipeline.raw import extract_split
-from sitemap_etl.pipeline.run import Options, Outside, Run, open_run
+from sitemap_etl.pipeline.run import Options, Outside, Run, open_run, open_work
 from sitemap_etl.pipeline.shards import render_group
 from sitemap_etl.pipeline.stages import publish as publish_run
 from sitemap_etl.pipeline.start import release_lease, start_run, take_lease
@@ -31,10 +32,18 @@ NO_PROCESS: Final = 0
 
 
 def start(
-    site: Site, options: Options, outside: Outside, *, now: datetime | None = None, final: bool = True
+    site: Site,
+    options: Options,
+    outside: Outside,
+    *,
+    now: datetime | None = None,
+    final: bool = True,
+    owner: str = "",
 ) -> list[Unit]:
-    """Plan a run; gives the units of extract. `final`: no other attempt follows."""
-    run = start_run(site, options, outside, now=now, final=final, pid=NO_PROCESS)
+    """Plan a run; gives the units of extract. `final`: no other attempt follows. `owner`: the scheduler's run."""
+    run = start_run(site, options, outside, now=now, final=final, pid=NO_PROCESS, owner=owner)
+    for name, why in run.plan.kept.items():
+        outside.log(f"section {name} stays as published: {why}")
     return _units(run.work.url_of(f"runs/{run.run_id}"), len(run.plan.units) or 1)
 
 
@@ -44,27 +53,44 @@ def _units(key: str, count: int) -> list[Unit]:
 
 def _open(unit: Mapping[str, Any], outside: Outside) -> Run:
     run = open_run(unit["key"], outside)
-    take_lease(run.work, run.run_id, pid=NO_PROCESS)
+    take_lease(run.work, run.run_id, pid=NO_PROCESS, owner=run.plan.owner)
+    return run
+
+
+def _open_split(unit: Mapping[str, Any], outside: Outside) -> Run | None:
+    """The run, its unit named; None where there is nothing to read because every section is kept."""
+    run = _open(unit, outside)
+    if unit["n"] >= len(run.plan.units):
+        outside.label("nothing to read")
+        return None
+    planned = run.plan.units[unit["n"]]
+    outside.label(f"{planned['section']}: {planned['label']}")
     return run
 
 
 def extract(unit: Mapping[str, Any], outside: Outside, *, final: bool = True) -> dict[str, Any]:
     """Extract one split; gives its rows."""
-    run = _open(unit, outside)
-    if unit["n"] >= len(run.plan.units):  # every section is kept
+    run = _open_split(unit, outside)
+    if run is None:
         return {"rows": 0}
     receipt = extract_split(run, unit["n"], final=final)
-    return {"rows": receipt.get("rows", 0), "label": run.plan.units[unit["n"]]["label"], "kept": receipt.get("kept")}
+    _log_kept(run, unit, receipt, outside)
+    return {"rows": receipt.get("rows", 0)}
 
 
 def transform(unit: Mapping[str, Any], outside: Outside, *, final: bool = True) -> dict[str, Any]:
     """Transform one split; gives its counts."""
-    run = _open(unit, outside)
-    if unit["n"] >= len(run.plan.units):
+    run = _open_split(unit, outside)
+    if run is None:
         return {"rows": 0}
     receipt = transform_split(run, unit["n"], final=final)
-    counted = ("rows", "inventory", "excluded", "rejected", "kept")
-    return {"label": run.plan.units[unit["n"]]["label"], **{name: receipt.get(name) for name in counted}}
+    _log_kept(run, unit, receipt, outside)
+    return {name: receipt.get(name, 0) for name in ("rows", "inventory", "excluded", "rejected")}
+
+
+def _log_kept(run: Run, unit: Mapping[str, Any], receipt: Mapping[str, Any], outside: Outside) -> None:
+    if receipt.get("kept"):
+        outside.log(f"section {run.plan.units[unit['n']]['section']} stays as published: {receipt['kept']}")
 
 
 def partition(unit: Mapping[str, Any], outside: Outside) -> list[Unit]:
@@ -81,7 +107,8 @@ def clusters(unit: Mapping[str, Any], outside: Outside) -> list[Unit]:
 
 def collect(unit: Mapping[str, Any], outside: Outside) -> dict[str, Any]:
     """Find the listed members of clusters in one group."""
-    return {"members": collect_members(_open(unit, outside), unit["n"])["members"]}
+    run = _open_group(unit, outside)
+    return {"members": collect_members(run, unit["n"])["members"]}
 
 
 def align(unit: Mapping[str, Any], outside: Outside) -> dict[str, Any]:
@@ -91,27 +118,62 @@ def align(unit: Mapping[str, Any], outside: Outside) -> dict[str, Any]:
 
 def render(unit: Mapping[str, Any], outside: Outside) -> dict[str, Any]:
     """Render one group; gives its counts."""
-    receipt = render_group(_open(unit, outside), unit["n"])
-    return {"section": receipt["section"], **receipt["counts"]}
+    receipt = render_group(_open_group(unit, outside), unit["n"])
+    return dict(receipt["counts"])
+
+
+def _open_group(unit: Mapping[str, Any], outside: Outside) -> Run:
+    """The run, its unit of render named."""
+    run = _open(unit, outside)
+    units = run.need(PARTITION)["units"]
+    section, group = units[unit["n"]]
+    outside.label(f"{section} {group + 1} of {sum(other == section for other, _ in units)}")
+    return run
 
 
 def publish(unit: Mapping[str, Any], outside: Outside) -> dict[str, Any]:
     """Publish the run; gives its summary's counts. Raises Refused where a gate says no."""
     run = _open(unit, outside)
-    published = publish_run(run)
-    summary = finish_run(run, published)
+    summary = read_summary(run)
+    if summary is None or summary["status"] not in _DONE:
+        published = publish_run(run)
+        summary = finish_run(run, published)
+        for line in _story(summary):
+            outside.log(line)
+        if published.status == "refused":
+            release_lease(run.work, run.run_id)
+            assert published.error is not None
+            raise published.error
+    else:  # a try before this one came to the end, but could not say so
+        remove_staging(run)
     release_lease(run.work, run.run_id)
-    if published.status == "refused":
-        assert published.error is not None
-        raise published.error
     return {
         "key": unit["key"],
         "status": summary["status"],
         "files": summary["files"],
         "sections": summary["sections"],
-        "kept": summary["kept"],
-        "report": summary["report"],
     }
+
+
+_DONE: Final = ("published", "unchanged", "partial")
+
+
+def _story(summary: Mapping[str, Any]) -> Iterator[str]:
+    """The summary in a few lines of a log."""
+    files = summary["files"]
+    yield f"{summary['status']}: {files['written']:,} files written, {files['unchanged']:,} unchanged"
+    for name, counts in summary["sections"].items():
+        told = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+        yield f"section {name}: {told or 'no rows'}"
+    for name, why in summary["kept"].items():
+        yield f"section {name} stays as published: {why}"
+    for warning in summary["warnings"]:
+        yield f"warning: {warning}"
+    if summary["error"] and summary["status"] == "dry_run":
+        yield summary["error"]
+    for address in summary["index"]:
+        yield f"index: {address}"
+    yield f"report: {summary['report']}"
 
 
 def engines(published: Mapping[str, Any], outside: Outside) -> list[Unit]:
@@ -129,6 +191,7 @@ def ping(unit: Mapping[str, Any], outside: Outside) -> dict[str, Any]:
     """Tell one engine; gives its answer. Raises Unavailable or Refused where it was not accepted."""
     run = open_run(unit["key"], outside)
     engine = engines_of(run.site)[unit["n"]]
+    outside.label(engine)
     try:
         answer = ping_engine(run.site, run.run_id, engine, outside)
     finally:
@@ -140,7 +203,6 @@ def ping(unit: Mapping[str, Any], outside: Outside) -> dict[str, Any]:
     return answer
 
 
-def abandon(key: str, outside: Outside) -> None:
-    """Give the lease back after a task failed for good, so that a new run may start at once."""
-    run = open_run(key, outside)
-    release_lease(run.work, run.run_id)
+def abandon(site: Site, owner: str, outside: Outside) -> None:
+    """Give the lease of the scheduler's run back after it failed for good, so that a new run may start at once."""
+    release_lease(open_work(site, outside), "", owner=owner)

@@ -4,6 +4,7 @@ keys, section_keys, engine_keys    the keys as one writes them: what each takes,
 reader, layers, variables          YAML with positions; bases merged; ${NAME}
 resolve, section                   keys → models: defaults, paths, SELECTs, the rules that span keys
 models, secret                     the site as a run uses it
+folder                             all the site files of a folder
 problems, tree, yaml_errors        every mistake in words
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 from sitemap_etl.site.address import scope_problem
 from sitemap_etl.site.engine_models import Bing, Engine, HttpPing, IndexNow, Ping, SearchConsole, WebSub
+from sitemap_etl.site.folder import Folder, read_folder
 from sitemap_etl.site.load import from_json, load
 from sitemap_etl.site.models import (
     Alternates,
@@ -43,6 +45,7 @@ __all__ = [
     "DatabaseSource",
     "Engine",
     "Feed",
+    "Folder",
     "Gates",
     "HttpPing",
     "IndexNow",
@@ -64,6 +67,7 @@ __all__ = [
     "WebSub",
     "from_json",
     "load",
+    "read_folder",
     "schema",
     "scope_problem",
 ]

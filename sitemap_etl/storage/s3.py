@@ -32,7 +32,7 @@ from sitemap_etl.storage.protocol import (
     join,
     precondition_failed,
 )
-from sitemap_etl.storage.s3_answers import CutOff, data_of, date_of, decided, etag_of, says_missing, stat_of, whole
+from sitemap_etl.storage.s3_answers import Broken, data_of, date_of, decided, etag_of, says_missing, stat_of, whole
 from sitemap_etl.storage.s3_client import S3Client
 from sitemap_etl.storage.s3_errors import code_of, condition_failed, status_of, translated
 
@@ -166,7 +166,7 @@ class S3Storage:
                 return self._settled(key, body, expect, error)
             try:
                 return Stat(key, body.size, etag_of(answer), date_of(answer))
-            except CutOff:
+            except Broken:
                 return self._settled(key, body, expect, None)
 
     def delete(self, key: str, *, expect: str | None = None) -> bool:
@@ -198,7 +198,7 @@ class S3Storage:
         def page() -> dict[str, Any]:
             answer = self._client.call("list_objects_v2", **asked)
             if "IsTruncated" not in answer or (answer["IsTruncated"] and not answer.get("NextContinuationToken")):
-                raise CutOff("no end of the list")
+                raise Broken("no end of the list")
             return answer
 
         while True:
@@ -245,7 +245,7 @@ class S3Storage:
         if found is not None and (ours := self._ours(found, body)):
             return ours
         if error is None:
-            raise Unavailable(f"can't write {self.url_of(key)}: the answer was cut off and the object isn't there")
+            raise Unavailable(f"can't write {self.url_of(key)}: the answer broke and the object isn't there")
         raise precondition_failed(self.url_of(key), key, expect, found) from error
 
     def _looked_before(self, key: str, body: Body, expect: Expect) -> Stat | None:
@@ -287,8 +287,8 @@ class S3Storage:
             yield
         except SitemapEtlError:
             raise
-        except CutOff as error:
-            say = f"can't {action} {self.url_of(key)}: the answer arrived cut off ({error}). Try again."
+        except Broken as error:
+            say = f"can't {action} {self.url_of(key)}: the answer arrived broken ({error}). Try again."
             raise Unavailable(say) from error
         except (ClientError, BotoCoreError, ResponseParserError) as error:
             url = self.url_of(key)

@@ -16,7 +16,7 @@ from botocore.parsers import ResponseParserError
 from sitemap_etl.storage.protocol import Stat
 from sitemap_etl.storage.s3_errors import CONFLICTS, code_of
 
-_CUT_TRIES: Final = 3
+_BROKEN_TRIES: Final = 3
 """boto3 tries a request again, but not the reading of an answer's body."""
 _CONFLICT_TRIES: Final = 5
 _CONFLICT_SECONDS: Final = 0.05
@@ -24,19 +24,19 @@ _CONFLICT_SECONDS: Final = 0.05
 T = TypeVar("T")
 
 
-class CutOff(Exception):
-    """An answer lacks what every such answer has: it broke off on the way."""
+class Broken(Exception):
+    """An answer lacks what every such answer has: it broke on the way."""
 
 
-_BROKEN_OFF: Final = (CutOff, ResponseStreamingError, ResponseParserError)
+_BROKEN: Final = (Broken, ResponseStreamingError, ResponseParserError)
 
 
 def whole(ask: Callable[[], T]) -> T:
-    """What `ask` gives, asked again where the answer broke off. For requests that change nothing."""
-    for _ in range(_CUT_TRIES - 1):
+    """What `ask` gives, asked again where the answer broke. For requests that change nothing."""
+    for _ in range(_BROKEN_TRIES - 1):
         try:
             return ask()
-        except _BROKEN_OFF:
+        except _BROKEN:
             continue
     return ask()
 
@@ -59,45 +59,46 @@ def decided(ask: Callable[[], T]) -> T:
 def says_missing(error: ClientError) -> bool:
     """Whether the error answer to a GET says that nothing is under the key.
 
-    Raises `CutOff` where it is a 404 whose text is lost: it may be about the bucket.
+    Raises `Broken` where it is a 404 whose text is lost: it may be about the bucket.
     """
     if code_of(error) == "404":
-        raise CutOff("a 404 without its text") from error
+        raise Broken("a 404 without its text") from error
     return code_of(error) == "NoSuchKey"
 
 
 def data_of(answer: dict[str, Any]) -> bytes:
-    """The body of a GET. Raises `CutOff` where it is not as long as the answer says, or the answer doesn't say."""
+    """The body of a GET. Raises `Broken` where it is not as long as the answer says, or the answer doesn't say."""
+    etag_of(answer)  # what has none is no answer of an S3 store
     # Not `with answer["Body"]`: that gives the stream below, whose errors are not boto3's.
     with closing(answer["Body"]) as body:
         try:
             data: bytes = body.read()
         except BotoCoreError as error:
-            raise CutOff(f"of {answer.get('ContentLength')} bytes") from error
+            raise Broken(f"{type(error).__name__} in {answer.get('ContentLength')} bytes") from error
     if len(data) != answer.get("ContentLength"):
-        raise CutOff(f"{len(data):,} of {answer.get('ContentLength')} bytes")
+        raise Broken(f"{len(data):,} of {answer.get('ContentLength')} bytes")
     return data
 
 
 def stat_of(key: str, answer: dict[str, Any]) -> Stat:
-    """What the headers of a GET or HEAD say. Raises `CutOff`."""
+    """What the headers of a GET or HEAD say. Raises `Broken`."""
     try:
         modified: datetime = answer["LastModified"]
         return Stat(key, int(answer["ContentLength"]), etag_of(answer), modified.astimezone(UTC))
     except KeyError as error:
-        raise CutOff(f"it lacks {error}") from error
+        raise Broken(f"it lacks {error}") from error
 
 
 def etag_of(answer: dict[str, Any]) -> str:
-    """The etag without its quotes. Raises `CutOff`."""
+    """The etag without its quotes. Raises `Broken`."""
     if "ETag" not in answer:
-        raise CutOff("it lacks an ETag")
+        raise Broken("it lacks an ETag")
     return str(answer["ETag"]).strip('"')
 
 
 def date_of(answer: dict[str, Any]) -> datetime:
-    """The store's clock as it answered, in UTC, whole seconds. Raises `CutOff`."""
+    """The store's clock as it answered, in UTC, whole seconds. Raises `Broken`."""
     try:
         return parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"]).astimezone(UTC)
     except (KeyError, ValueError) as error:
-        raise CutOff("it lacks a Date") from error
+        raise Broken("it lacks a Date") from error

@@ -75,7 +75,7 @@ _RAISED: Final[tuple[tuple[tuple[type[Exception], ...], type[SitemapEtlError], s
     (
         (boto.IncompleteReadError, boto.ResponseStreamingError, boto.FlexibleChecksumError),
         Unavailable,
-        "the answer of {endpoint} arrived cut off or changed. Try again.",
+        "the answer of {endpoint} arrived broken. Try again.",
     ),
     ((boto.HTTPClientError, boto.ConnectionError), Unavailable, "the connection to {endpoint} broke. Try again."),
     (
@@ -137,7 +137,8 @@ def translated(error: Exception, action: str, url: str, *, bucket: str, endpoint
 
 def _answered(error: boto.ClientError, action: str, say: str, url: str, bucket: str) -> SitemapEtlError:
     """The store did answer, with an error."""
-    code, status = code_of(error), status_of(error)
+    status = status_of(error)
+    code = "NotImplemented" if status == 501 else code_of(error)  # an answer to HEAD can't say it in words
     text = str(error.response.get("Error", {}).get("Message", "")).strip()
     answer = f"{status} {code}".removesuffix(f" {status}")
     if code == "NoSuchBucket":

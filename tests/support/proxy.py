@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 class Fault:
     """What goes wrong. `applied`: the server behind gets the request first, only the answer suffers.
 
-    kind: `answer` (this status and S3 error code instead), `reset` (the connection is torn down),
+    kind: `answer` (this status and S3 error code instead, or this body), `reset` (the connection is torn down),
     `hang` (no answer until the other side gives up), `truncate` (half of the answer, then the end),
     `corrupt` (a byte of the request's body is changed on its way).
     """
@@ -35,6 +35,7 @@ class Fault:
     code: str = ""
     applied: bool = False
     headers: tuple[tuple[str, str], ...] = ()
+    body: bytes | None = None
 
     def __str__(self) -> str:
         return f"{self.status} {self.code}" if self.kind == "answer" else f"{self.kind}{' after' * self.applied}"
@@ -225,6 +226,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _error_body(fault: Fault) -> bytes:
+    if fault.body is not None:
+        return fault.body
     return (
         f'<?xml version="1.0" encoding="UTF-8"?><Error><Code>{fault.code}</Code>'
         f"<Message>{fault.code} made by the proxy</Message><RequestId>1</RequestId></Error>"
@@ -250,7 +253,7 @@ def fault_proxy(upstream: str) -> Iterator[FaultProxy]:
     server = _Server(("127.0.0.1", 0), handler)
     proxy = FaultProxy(f"http://127.0.0.1:{server.server_address[1]}", upstream)
     handler.proxy = proxy
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:
         yield proxy

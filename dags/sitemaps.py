@@ -1,0 +1,306 @@
+"""Turns a catalogue into the sitemaps of one site, publishes them, and tells the search engines.
+
+This DAG was made from one site file. A run reads the sources of its sections, lists every page once
+under its canonical URL, and replaces only those published files whose contents changed.
+
+| task | what it does |
+|---|---|
+| `plan` | fixes what the run reads, from which published set it starts, and that no other run is at it |
+| `extract` | reads a part of a source: one task a key range or file |
+| `transform` | makes its rows canonical; sets aside what is excluded or rejected, with the reason |
+| `partition` | divides the pages of each section into groups |
+| `clusters`, `collect`, `align` | only where a section has hreflang clusters: close them over the listed pages |
+| `render` | writes the sitemaps of a group and finds what was added, changed and removed |
+| `publish` | asks the gates, then writes new and changed files, the index, robots.txt |
+| `ping` | tells one engine what changed |
+
+### Starting it by hand
+
+**Trigger** asks for these; a scheduled run has the defaults.
+
+| parameter | |
+|---|---|
+| `sections` | read only these; the others stay as published. None chosen: all |
+| `full` | read everything, also where a SELECT asks for what came since the last run (`:since`) |
+| `dry_run` | stop before anything public is written; the log of `publish` says what would be |
+| `ping` | off: the engines hear of the changes with the next run |
+| `force`, `reason` | let a gate pass that refused, such as `products.max_drop`; the reason is kept in the manifest |
+
+### When it fails
+
+Only a side that did not answer is asked again, three times, with growing pauses. Everything else
+fails at once, because trying again can't help. **The log of the failed task ends with one message**: what is
+wrong, where, and what to do. Whatever it is, the published sitemaps are whole and as they were; the next run goes on from them.
+
+- **A gate refused** (`publish`): the message says how much and where, and how to look. If it is right after all, publish the
+  refused run with the command it shows, or trigger a new one with `force` and `reason`.
+- **A source is broken or late** (`plan`, `extract`, `transform`): mend it and start a run. With `on_error: keep`, its section stays as published,
+  and the others go on; the log of `publish` names it.
+- **An engine failed** (`ping`): the sitemaps are published. It hears of these changes with the next run.
+
+The log of `publish` has the counts, its XCom `counts` too. A site file that can't be read has no DAG; it is an import error.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from airflow.sdk import (
+    DAG,
+    Connection,
+    CronTriggerTimetable,
+    Param,
+    TriggerRule,
+    get_current_context,
+    get_parsing_context,
+    task,
+)
+from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
+
+from sitemap_etl.errors import ConfigError, SitemapEtlError, Unavailable
+from sitemap_etl.site import Site, read_folder
+
+if TYPE_CHECKING:
+    from sitemap_etl.pipeline.run import Outside
+
+# Parsing must stay quick: nothing above imports pandas, pyarrow or boto3. The tasks import the pipeline.
+
+Unit = dict[str, Any]
+T = TypeVar("T")
+
+SITES = Path(os.environ.get("SITEMAP_ETL_SITES") or Path(__file__).resolve().parent.parent / "sites")
+GATES = ("max_drop", "max_growth", "max_rejected", "min_urls")
+log = logging.getLogger("sitemap_etl")
+
+
+def outside() -> Outside:
+    """The world as a task reaches it: Airflow's connections, the task's log, its label in the grid."""
+    from sitemap_etl.pipeline.run import Outside
+
+    return Outside(connections=uri_of, log=log.info, label=show_label)
+
+
+def uri_of(connection_id: str) -> str:
+    """The URI of an Airflow connection: of a secrets backend, the environment or the metadata database."""
+    from sitemap_etl.extract.connections import from_json
+
+    try:
+        connection = Connection.get(connection_id)
+    except AirflowNotFoundException:
+        raise ConfigError(
+            f"connection {connection_id!r} is not known: create it in Airflow (Admin, Connections), or set "
+            f"AIRFLOW_CONN_{connection_id.upper()} to its URI"
+        ) from None
+    try:
+        return from_json(connection.as_json())
+    except ConfigError as error:
+        raise ConfigError(f"connection {connection_id!r}: {error}") from None
+
+
+def show_label(text: str) -> None:
+    """Name the mapped task at hand."""
+    get_current_context()["label"] = text  # type: ignore[typeddict-unknown-key]  # read by map_index_template
+
+
+def owner_of(context: Mapping[str, Any]) -> str:
+    """What the lease calls this run."""
+    return f"{context['dag'].dag_id}/{context['run_id']}"
+
+
+def is_last_try() -> bool:
+    """Whether the scheduler makes no other try of this task: then `on_error: keep` keeps the section."""
+    instance = get_current_context()["ti"]
+    return instance.try_number > instance.max_tries
+
+
+def attempt(stage: Callable[..., T], *arguments: Any, **options: Any) -> T:
+    """What a stage gives. Unavailable is left to the retries; anything else fails the task for good."""
+    try:
+        return stage(*arguments, outside(), **options)
+    except Unavailable as error:
+        raise Unavailable(str(error)) from None
+    except SitemapEtlError as error:
+        raise AirflowFailException(str(error)) from None
+    except Exception as error:
+        raise AirflowFailException(f"{type(error).__name__}: {error}. This is a defect of sitemap_etl") from error
+
+
+def parameters(site: Site) -> dict[str, Param]:
+    """What a person who triggers a run is asked for."""
+    names = list(site.sections)
+    gates = [*GATES, *(f"{name}.{gate}" for name in names for gate in GATES)]
+    return {
+        "sections": Param(
+            [],
+            type="array",
+            items={"type": "string", "enum": names},
+            examples=names,
+            title="Sections",
+            description="Read only these; the others stay as published. None: all of them.",
+        ),
+        "full": Param(False, type="boolean", title="Full", description="Read everything, not only what came since."),
+        "dry_run": Param(False, type="boolean", title="Dry run", description="Write nothing public."),
+        "ping": Param(True, type="boolean", title="Ping", description="Tell the engines what changed."),
+        "force": Param(
+            [],
+            type="array",
+            items={"type": "string", "enum": gates},
+            examples=gates,
+            title="Force",
+            description="Gates that may not refuse this time. Wants a reason.",
+        ),
+        "reason": Param(
+            None,
+            type=["string", "null"],
+            title="Reason",
+            description="Why a gate is forced; the manifest keeps it.",
+        ),
+    }
+
+
+def make_dag(site: Site) -> DAG:
+    """The DAG of one site."""
+
+    def abandon(context: Mapping[str, Any]) -> None:
+        from sitemap_etl.pipeline import tasks
+
+        tasks.abandon(site, owner_of(context), outside())
+
+    schedule = site.schedule
+    with DAG(
+        site.name,
+        description=f"The sitemaps of {site.site}",
+        doc_md=__doc__,
+        schedule=CronTriggerTimetable(schedule.cron, timezone=schedule.timezone) if schedule else None,
+        start_date=datetime(2020, 1, 1, tzinfo=UTC),
+        catchup=False,
+        max_active_runs=1,
+        params=parameters(site),
+        tags=["sitemap"],
+        on_failure_callback=abandon,
+        default_args={
+            "retries": 3,
+            "retry_delay": timedelta(seconds=30),
+            "retry_exponential_backoff": 2.0,
+            "max_retry_delay": timedelta(minutes=10),
+            "on_failure_callback": abandon,
+        },
+    ) as dag:
+        wire(site)
+    return dag
+
+
+def wire(site: Site) -> None:
+    """The tasks of a site and their order."""
+    mapped = {"map_index_template": "{{ label | default('') }}"}
+
+    @task(task_id="plan", multiple_outputs=False)
+    def plan() -> list[Unit]:
+        """Fix what the run does; gives the units of extract."""
+        from sitemap_etl.pipeline import tasks
+        from sitemap_etl.pipeline.run import Options
+
+        context = get_current_context()
+        asked = context["params"]
+        options = Options(
+            sections=tuple(asked["sections"]),
+            full=asked["full"],
+            dry_run=asked["dry_run"],
+            ping=asked["ping"],
+            force=tuple(asked["force"]),
+            reason=asked["reason"],
+        )
+        return attempt(tasks.start, site, options, final=is_last_try(), owner=owner_of(context))
+
+    @task(multiple_outputs=False, **mapped)
+    def extract(unit: Unit) -> dict[str, int]:
+        """Read one split of a source."""
+        from sitemap_etl.pipeline import tasks
+
+        return attempt(tasks.extract, unit, final=is_last_try())
+
+    @task(multiple_outputs=False, **mapped)
+    def transform(unit: Unit) -> dict[str, int]:
+        """Make the rows of one split canonical."""
+        from sitemap_etl.pipeline import tasks
+
+        return attempt(tasks.transform, unit, final=is_last_try())
+
+    @task(multiple_outputs=False)
+    def partition(units: list[Unit]) -> list[Unit]:
+        """Divide the pages into groups; gives the units of render."""
+        from sitemap_etl.pipeline import tasks
+
+        return attempt(tasks.partition, units[0])
+
+    @task(multiple_outputs=False)
+    def clusters(units: list[Unit]) -> list[Unit]:
+        """Find the groups with hreflang clusters; gives the units of collect."""
+        from sitemap_etl.pipeline import tasks
+
+        return attempt(tasks.clusters, units[0])
+
+    @task(multiple_outputs=False, **mapped)
+    def collect(unit: Unit) -> dict[str, int]:
+        """Find the listed members of clusters in one group."""
+        from sitemap_etl.pipeline import tasks
+
+        return attempt(tasks.collect, unit)
+
+    @task(multiple_outputs=False, trigger_rule=TriggerRule.NONE_FAILED)
+    def align(units: list[Unit]) -> dict[str, int]:
+        """Close the clusters."""
+        from sitemap_etl.pipeline import tasks
+
+        return attempt(tasks.align, units[0])
+
+    @task(multiple_outputs=False, **mapped)
+    def render(unit: Unit) -> dict[str, int]:
+        """Write the sitemaps of one group."""
+        from sitemap_etl.pipeline import tasks
+
+        return attempt(tasks.render, unit)
+
+    # Where every section is kept there is nothing to render: that is skipped, and publish says so.
+    @task(multiple_outputs=False, trigger_rule=TriggerRule.NONE_FAILED)
+    def publish(units: list[Unit]) -> list[Unit]:
+        """Ask the gates and publish; gives the units of ping, one an engine."""
+        from sitemap_etl.pipeline import tasks
+
+        published = attempt(tasks.publish, units[0])
+        get_current_context()["ti"].xcom_push("counts", published)
+        return attempt(tasks.engines, published)
+
+    @task(multiple_outputs=False, **mapped)
+    def ping(unit: Unit) -> dict[str, Any]:
+        """Tell one engine."""
+        from sitemap_etl.pipeline import tasks
+
+        answer = attempt(tasks.ping, unit)
+        return {"status": answer["status"], "urls": answer["urls"]}
+
+    planned = plan()
+    extracted = extract.expand(unit=planned)
+    transformed = transform.expand(unit=planned)
+    partitioned = partition(planned)
+    rendered = render.expand(unit=partitioned)
+    published = publish(planned)
+    extracted >> transformed >> partitioned >> rendered >> published
+    ping.expand(unit=published)
+    if any(section.alternates for section in site.sections.values()):
+        clustered = clusters(planned)
+        collected = collect.expand(unit=clustered)
+        partitioned >> clustered >> collected >> align(planned) >> rendered
+
+
+wanted = get_parsing_context().dag_id  # a worker asks for the one DAG whose task it runs
+DAGS = {
+    name: make_dag(site)
+    for name, site in read_folder(SITES, environ=os.environ).sites.items()
+    if wanted is None or name == wanted
+}

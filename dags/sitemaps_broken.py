@@ -1,0 +1,19 @@
+"""Shows every mistake in the site files as an import error. It holds no DAG: those of airflow are in sitemaps.py.
+
+Airflow takes back all DAGs of a file that has an import error. So the site files that can't be read are
+told from a file of their own, and the DAGs of the others stay.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from sitemap_etl.errors import ConfigError
+from sitemap_etl.site import read_folder
+
+SITES = Path(os.environ.get("SITEMAP_ETL_SITES") or Path(__file__).resolve().parent.parent / "sites")
+
+problems = read_folder(SITES, environ=os.environ).problems
+if problems:
+    raise ConfigError(problems)

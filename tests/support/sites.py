@@ -1,0 +1,162 @@
+"""A small site on disk: its file, its exports, its runs, and what a crawler reads of it."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sitemap_etl.manifest import Manifest
+from sitemap_etl.pipeline.local import Finished, run_locally
+from sitemap_etl.pipeline.run import Options, Outside, open_work
+from sitemap_etl.pipeline.state import State
+from sitemap_etl.site import Site, load
+from sitemap_etl.storage import Storage, open_storage
+
+NS = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
+FIRST_NIGHT = datetime(2026, 11, 1, 2, 0, tzinfo=UTC)
+
+
+@dataclass
+class Listed:
+    """One URL as a crawler reads it."""
+
+    loc: str
+    file: str
+    lastmod: str | None = None
+    priority: str | None = None
+    changefreq: str | None = None
+    alternates: dict[str, str] = field(default_factory=dict)
+    images: list[str] = field(default_factory=list)
+
+
+def parse(data: bytes, name: str) -> list[Listed]:
+    """The entries of one sitemap, by the standard library's parser."""
+    if name.endswith(".gz"):
+        data = gzip.decompress(data)
+    found = []
+    for url in ET.fromstring(data).findall(f"{NS}url"):
+        values = {child.tag.removeprefix(NS): child.text for child in url if child.tag.startswith(NS)}
+        links = {child.get("hreflang"): child.get("href") for child in url if child.tag.endswith("}link")}
+        images = [e.text or "" for e in url.iter("{http://www.google.com/schemas/sitemap-image/1.1}loc")]
+        found.append(Listed(values.pop("loc"), name, **values, alternates=links, images=images))  # type: ignore[arg-type]
+    return found
+
+
+class Crawler:
+    """Follows robots.txt → indexes → sitemaps of a published set, as a stranger would."""
+
+    def __init__(self, public: Storage, at: str) -> None:
+        self.public = public
+        self.at = at
+
+    def read(self, address: str) -> bytes:
+        assert address.startswith(self.at), address
+        stored = self.public.get(address.removeprefix(self.at))
+        assert stored is not None, f"{address} is listed but does not exist"
+        return stored.data
+
+    def files(self, index: str = "sitemap.xml") -> list[str]:
+        """Addresses of the sitemaps in an index."""
+        root = ET.fromstring(self.read(self.at + index))
+        return [e.text or "" for e in root.iter(f"{NS}loc")]
+
+    def indexes(self) -> list[str]:
+        return sorted(s.key for s in self.public.list("sitemap") if s.key.endswith(".xml") and s.key.count("-") <= 1)
+
+    def entries(self, *, views: bool = False) -> list[Listed]:
+        """Every listed URL, file by file."""
+        found: list[Listed] = []
+        for index in self.indexes():
+            for address in self.files(index):
+                name = address.removeprefix(self.at)
+                if views or not name.startswith("sitemap-recent-"):
+                    found += parse(self.read(address), name)
+        return found
+
+    def locs(self) -> list[str]:
+        return [entry.loc for entry in self.entries()]
+
+    def by_loc(self) -> dict[str, Listed]:
+        return {entry.loc: entry for entry in self.entries()}
+
+    def objects(self) -> dict[str, bytes]:
+        """Every public object by key."""
+        return {stat.key: self.public.get(stat.key).data for stat in self.public.list()}  # type: ignore[union-attr]
+
+
+class TestSite:
+    """A site file with CSV exports in `folder`. `night(n)` runs it at 2 a.m. of the n-th night."""
+
+    __test__ = False
+    origin = "https://shop.example"
+
+    def __init__(self, folder: Path, *, to: str = "./public", work: str = "./work", **keys: Any) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        self.keys: dict[str, Any] = {
+            "name": "shop",
+            "site": self.origin,
+            "work": work,
+            "publish": to,
+            "sections": {},
+            **keys,
+        }
+        self.outside = Outside(environ={})
+
+    def section(self, name: str, rows: Iterable[Mapping[str, Any]] | None = None, **keys: Any) -> TestSite:
+        """Add or change a section, and write its export where rows are given."""
+        if rows is not None:
+            self.export(name, rows)
+        self.keys["sections"][name] = {"from": {"csv": f"./{name}.csv"}, **keys}
+        return self
+
+    def export(self, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        rows = list(rows)
+        names: list[str] = list(dict.fromkeys(key for row in rows for key in row)) or ["loc"]
+        with (self.folder / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, names)
+            writer.writeheader()
+            writer.writerows(rows)
+
+    @property
+    def path(self) -> Path:
+        path = self.folder / "shop.yaml"
+        path.write_text(yaml.safe_dump(self.keys, sort_keys=False, allow_unicode=True))
+        return path
+
+    def load(self) -> Site:
+        return load(self.path, environ=self.outside.environ)
+
+    def night(self, number: int, *, jobs: int = 1, sections: Sequence[str] = (), **options: Any) -> Finished:
+        now = FIRST_NIGHT + timedelta(days=number - 1)
+        outside = replace(self.outside, clock=lambda: now)
+        return run_locally(self.load(), Options(sections=tuple(sections), **options), outside, jobs=jobs, now=now)
+
+    def state(self) -> State:
+        site = self.load()
+        return State(open_work(site, self.outside), site.name, site.site)
+
+    def manifest(self) -> Manifest:
+        manifest = self.state().manifest(self.state().current().manifest)
+        assert manifest is not None
+        return manifest
+
+    def public(self) -> Crawler:
+        publish = self.load().publish
+        return Crawler(open_storage(publish.to), publish.at)
+
+
+def pages(count: int, start: int = 0, **columns: Any) -> list[dict[str, Any]]:
+    """Rows /p/000000 … with further columns, which may be functions of the number."""
+    return [
+        {"loc": f"/p/{n:06}", **{key: value(n) if callable(value) else value for key, value in columns.items()}}
+        for n in range(start, start + count)
+    ]

@@ -1,0 +1,59 @@
+"""Storages that misbehave on purpose, at our own protocol."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from sitemap_etl.pipeline.run import Outside
+from sitemap_etl.storage import Stored, Storage
+
+
+class Wrapped:
+    """A storage around another; subclasses change what they like. `sub` is wrapped too."""
+
+    def __init__(self, inner: Storage, outer: Wrapping) -> None:
+        self._inner = inner
+        self._outer = outer
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def sub(self, prefix: str) -> Any:
+        return self._outer.wrap(self._inner.sub(prefix))
+
+
+class Wrapping:
+    """Wraps every storage that a run opens."""
+
+    storage: Callable[[Storage, Any], Any] = Wrapped
+
+    def wrap(self, storage: Storage) -> Any:
+        return type(self).storage(storage, self)
+
+    def around(self, outside: Outside) -> Outside:
+        opened = outside.open_storage
+        return replace(outside, open_storage=lambda url, **options: self.wrap(opened(url, **options)))
+
+
+class _Broken(Wrapped):
+    def get(self, key: str) -> Stored | None:
+        stored = self._inner.get(key)
+        outer: Any = self._outer
+        if stored is None or not key.endswith(outer.key):
+            return stored
+        data = json.loads(stored.data)
+        (data["counts"] if "counts" in data else data)[outer.counter] += 1
+        return Stored(stored.stat, json.dumps(data).encode())
+
+
+class BrokenReceipts(Wrapping):
+    """A receipt whose counter is one too high whenever it is read."""
+
+    storage = _Broken
+
+    def __init__(self, key: str, counter: str) -> None:
+        self.key = key
+        self.counter = counter

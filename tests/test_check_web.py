@@ -1,0 +1,295 @@
+"""Sitemaps over HTTP: status, redirects, types and encodings, bounds, robots.txt, and whom we refuse to ask."""
+
+from __future__ import annotations
+
+import gzip
+import ssl
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+import trustme
+from broken_sitemaps import FINE, index, url, urls, urlset
+
+from sitemap_etl.check import Options, Report, check
+from sitemap_etl.check.fetch import Fetcher
+from sitemap_etl.check.guard import GuardedTransport, is_public
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+XML = {"Content-Type": "application/xml"}
+GZIP = {"Content-Type": "application/gzip"}
+TEXT = {"Content-Type": "text/plain"}
+Answer = tuple[int, dict[str, str], bytes]
+
+
+@dataclass
+class Site:
+    """A web server on loopback: a table of paths, and what was asked of it."""
+
+    server: ThreadingHTTPServer
+    answers: dict[str, Answer | Callable[[], Answer]] = field(default_factory=dict)
+    asked: list[str] = field(default_factory=list)
+
+    @property
+    def port(self) -> int:
+        return self.server.server_address[1]
+
+    @property
+    def root(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def page(self, body: str = "/a") -> bytes:
+        return urlset(url(self.root + body))
+
+
+@pytest.fixture
+def site() -> Iterator[Site]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            found.asked.append(f"{self.headers['Host']}{self.path}")
+            answer = found.answers.get(self.path, (404, {}, b""))
+            status, headers, body = answer() if callable(answer) else answer
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        found = Site(server)
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield found
+        server.shutdown()
+
+
+def loopback(host: str, _port: int) -> list[str]:
+    """No name is asked of a real resolver."""
+    if host != "127.0.0.1":
+        raise OSError("no such name")
+    return [host]
+
+
+def checked(*targets: str, transport: GuardedTransport | None = None, **options: object) -> Report:
+    fetcher = Fetcher(5, transport=transport or GuardedTransport(resolve=loopback), pause=lambda _seconds: None)
+    try:
+        return check(targets, options=Options(now=NOW, **options), fetcher=fetcher)  # type: ignore[arg-type]
+    finally:
+        fetcher.close()
+
+
+def codes(report: Report) -> set[str]:
+    return {f.code for f in report.findings}
+
+
+def test_a_set_on_the_web_is_followed_in_parallel_and_has_no_findings(site: Site) -> None:
+    listed = [f"{site.root}/maps/{n}.xml.gz" for n in range(12)]
+    site.answers = {f"/maps/{n}.xml.gz": (200, GZIP, gzip.compress(site.page(f"/maps/p{n}"))) for n in range(12)}
+    site.answers["/maps/sitemap.xml"] = (200, XML, index(*listed))
+    site.answers["/robots.txt"] = (200, TEXT, f"User-agent: *\nSitemap: {site.root}/maps/sitemap.xml\n".encode())
+    report = checked(f"{site.root}/maps/sitemap.xml", jobs=4)
+    assert report.findings == []
+    assert [s.kind for s in report.files] == ["index", *["urlset"] * 12, "robots"]
+    assert sorted(site.asked) == sorted(f"127.0.0.1:{site.port}{path}" for path in site.answers)
+    assert checked(f"{site.root}/robots.txt").findings == []
+
+
+ANSWERS: dict[str, tuple[str, Callable[[Site], Answer], set[str]]] = {
+    "not there": ("/s.xml", lambda _: (404, {}, b""), {"http-status"}),
+    "forbidden": ("/s.xml", lambda _: (403, {}, b""), {"http-status"}),
+    "an error that stays": ("/s.xml", lambda _: (503, {}, b""), {"http-status"}),
+    "a page instead": ("/s.xml", lambda _: (200, {"Content-Type": "text/html"}, b"<!DOCTYPE html><p>"), {"html-page"}),
+    "XML as HTML": ("/s.xml", lambda s: (200, {"Content-Type": "text/html"}, s.page()), {"content-type"}),
+    "no type": ("/s.xml", lambda s: (200, {}, s.page()), {"content-type"}),
+    "gzip as XML": ("/s.xml.gz", lambda s: (200, XML, gzip.compress(s.page())), {"content-type"}),
+    "text as XML": ("/s.txt", lambda s: (200, XML, f"{s.root}/a\n".encode()), {"content-type"}),
+    "XML with Content-Encoding": (
+        "/s.xml",
+        lambda s: (200, XML | {"Content-Encoding": "gzip"}, gzip.compress(s.page())),
+        set(),
+    ),
+    ".gz with Content-Encoding": (
+        "/s.xml.gz",
+        lambda s: (200, XML | {"Content-Encoding": "gzip"}, gzip.compress(s.page())),
+        {"gzip-encoded"},
+    ),
+    ".gz packed twice by Content-Encoding": (
+        "/s.xml.gz",
+        lambda s: (200, XML | {"Content-Encoding": "gzip"}, gzip.compress(gzip.compress(s.page()))),
+        {"gzip-encoded"},
+    ),
+    "an unknown encoding": (
+        "/s.xml",
+        lambda s: (200, XML | {"Content-Encoding": "br"}, s.page()),
+        {"content-encoding"},
+    ),
+    "a redirect to what is not http": (
+        "/s.xml",
+        lambda _: (302, {"Location": "file:///etc/passwd"}, b""),
+        {"redirect"},
+    ),
+    "a redirect to itself": ("/s.xml", lambda _: (301, {"Location": "/s.xml"}, b""), {"redirect-limit"}),
+    "another host": ("/s.xml", lambda _: (200, XML, FINE), {"foreign-host"}),
+    "above the folder": ("/maps/s.xml", lambda s: (200, XML, s.page()), {"out-of-scope"}),
+}
+
+
+@pytest.mark.parametrize(("path", "answer", "expected"), ANSWERS.values(), ids=ANSWERS)
+def test_an_answer_gives_the_codes_of_its_faults(
+    site: Site, path: str, answer: Callable[[Site], Answer], expected: set[str]
+) -> None:
+    site.answers[path] = answer(site)
+    assert codes(checked(site.root + path)) == expected
+
+
+def test_a_redirect_is_followed_and_told(site: Site) -> None:
+    site.answers = {"/s.xml": (301, {"Location": "/maps/s.xml"}, b""), "/maps/s.xml": (200, XML, site.page("/maps/a"))}
+    report = checked(f"{site.root}/s.xml")
+    assert codes(report) == {"redirect"}
+    assert report.findings[0].detail == f"to {site.root}/maps/s.xml"
+
+
+def test_a_server_that_is_not_there_is_a_finding(site: Site) -> None:
+    site.server.server_close()
+    assert codes(checked(f"{site.root}/s.xml", robots=False)) == {"unreachable"}
+
+
+def test_an_answer_that_was_late_once_is_asked_for_again(site: Site) -> None:
+    waiting: list[Answer] = [(200, XML, site.page()), (503, {}, b"")]
+    site.answers["/s.xml"] = waiting.pop
+    assert checked(f"{site.root}/s.xml").findings == []
+    assert waiting == []
+
+
+def test_a_listed_file_that_is_gone_is_told_at_its_line_of_the_index(site: Site) -> None:
+    site.answers = {
+        "/s.xml": (200, XML, index(f"{site.root}/a.xml", f"{site.root}/b.xml")),
+        "/a.xml": (200, XML, site.page()),
+    }
+    (finding,) = checked(f"{site.root}/s.xml").findings
+    assert (finding.code, finding.file, finding.line) == ("index-file-missing", f"{site.root}/s.xml", 4)
+
+
+def test_robots_txt_of_the_host_is_looked_at(site: Site) -> None:
+    """What it forbids, which index it does not name, which sitemap it names that is gone."""
+    site.answers = {
+        "/robots.txt": (200, TEXT, f"User-agent: *\nDisallow: /a\nSitemap: {site.root}/old.xml\n".encode()),
+        "/s.xml": (200, XML, index(f"{site.root}/a.xml")),
+        "/a.xml": (200, XML, site.page()),
+    }
+    found = {(f.code, f.file.removeprefix(site.root)) for f in checked(f"{site.root}/s.xml").findings}
+    assert found == {
+        ("loc-disallowed", "/a.xml"),
+        ("robots-sitemap-disallowed", "/robots.txt"),
+        ("index-not-in-robots", "/s.xml"),
+    }
+    assert codes(checked(f"{site.root}/s.xml", robots=False)) == set()
+    assert "robots-sitemap-missing" in codes(checked(f"{site.root}/robots.txt"))
+
+
+def test_a_robots_txt_that_fails_is_told(site: Site) -> None:
+    site.answers = {"/s.xml": (200, XML, site.page()), "/robots.txt": (500, {}, b"")}
+    assert codes(checked(f"{site.root}/s.xml")) == {"robots-unavailable"}
+
+
+def test_another_host_may_name_our_sitemap_in_its_robots_txt(site: Site) -> None:
+    """Cross-submission: the robots.txt of the pages' host says where their sitemap is."""
+    other = site.root.replace("127.0.0.1", "127.0.0.2")
+    site.answers["/s.xml"] = (200, XML, urlset(url(f"{other}/a")))
+    transport = GuardedTransport(resolve=lambda _host, _port: ["127.0.0.1"], public=lambda _ip: True)
+    assert codes(checked(f"{site.root}/s.xml", transport=transport)) == {"foreign-host"}
+    site.answers["/robots.txt"] = (200, TEXT, f"Sitemap: {site.root}/s.xml\n".encode())
+    assert checked(f"{site.root}/s.xml", transport=transport).findings == []
+    assert f"127.0.0.2:{site.port}/robots.txt" in site.asked
+
+
+def test_no_more_than_the_limit_is_downloaded(site: Site) -> None:
+    site.answers["/s.xml"] = (200, XML, urlset(urls(2000).replace("https://shop.example", site.root)))
+    report = checked(f"{site.root}/s.xml", max_bytes=10_000)
+    assert report.files[0].stored == 10_001
+
+
+def guard(site: Site, addresses: dict[str, str]) -> GuardedTransport:
+    """Names resolve as the table says. The test's "public" address is loopback; all others are private."""
+    return GuardedTransport(resolve=lambda host, _port: [addresses[host]], public=lambda ip: ip == "127.0.0.1")
+
+
+@pytest.mark.parametrize("how", ["listed", "redirect"])
+def test_a_public_sitemap_does_not_lead_to_private_addresses(site: Site, how: str) -> None:
+    """127.0.0.1 plays the public net here, 127.0.0.2 the private one; both reach the same server."""
+    transport = guard(site, {"shop.test": "127.0.0.1", "intranet.test": "127.0.0.2"})
+    inside = f"http://intranet.test:{site.port}/secret.xml"
+    shop = f"http://shop.test:{site.port}"
+    site.answers["/secret.xml"] = (200, XML, urlset(url(f"{shop}/a")))
+    site.answers["/s.xml"] = (200, XML, index(inside)) if how == "listed" else (302, {"Location": inside}, b"")
+    report = checked(f"{shop}/s.xml", transport=transport)
+    assert "private-address" in codes(report)
+    assert not any("secret" in asked for asked in site.asked)
+    allowed = checked(f"{shop}/s.xml", transport=guard(site, {"shop.test": "127.0.0.1", "intranet.test": "127.0.0.1"}))
+    assert "private-address" not in codes(allowed)
+    assert any("secret" in asked for asked in site.asked)
+
+
+def test_the_connection_goes_to_the_address_that_was_judged(site: Site) -> None:
+    """A name that means another address a moment later (DNS rebinding) is not asked again."""
+    answers = iter(["127.0.0.1"])
+    transport = GuardedTransport(resolve=lambda _host, _port: [next(answers)], public=lambda ip: ip == "127.0.0.1")
+    site.answers["/s.xml"] = (200, XML, FINE)
+    from sitemap_etl.check.report import Faults
+
+    fetcher = Fetcher(5, transport=transport, pause=lambda _seconds: None)
+    taken = fetcher.get(f"http://shop.test:{site.port}/s.xml", 10_000, Faults("s"), guarded=True)
+    fetcher.close()
+    assert taken is not None
+    assert taken.data == FINE
+    assert site.asked == [f"shop.test:{site.port}/s.xml"]
+
+
+@pytest.mark.parametrize(("host", "trusted"), [("shop.test", True), ("other.test", False)])
+def test_tls_checks_the_name_though_the_address_is_asked(site: Site, host: str, trusted: bool) -> None:
+    authority = trustme.CA()
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("shop.test").configure_cert(server)
+    client = ssl.create_default_context()
+    authority.configure_trust(client)
+    site.server.socket = server.wrap_socket(site.server.socket, server_side=True)
+    site.answers["/s.xml"] = (200, XML, urlset(url(f"https://{host}:{site.port}/a")))
+    transport = GuardedTransport(resolve=lambda _host, _port: ["127.0.0.1"], public=lambda _ip: True, verify=client)
+    report = checked(f"https://{host}:{site.port}/s.xml", transport=transport, robots=False)
+    assert codes(report) == (set() if trusted else {"unreachable"})
+
+
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        ("93.184.216.34", True),
+        ("2606:2800:220:1::1", True),
+        ("127.0.0.1", False),
+        ("10.1.2.3", False),
+        ("172.16.0.1", False),
+        ("192.168.0.1", False),
+        ("100.64.0.1", False),
+        ("169.254.169.254", False),
+        ("0.0.0.0", False),
+        ("224.0.0.1", False),
+        ("255.255.255.255", False),
+        ("::1", False),
+        ("fe80::1%eth0", False),
+        ("fc00::1", False),
+        ("::ffff:127.0.0.1", False),
+        ("::ffff:93.184.216.34", True),
+        ("64:ff9b::7f00:1", False),
+        ("64:ff9b::5db8:d822", True),
+        ("2002:7f00:1::", False),
+    ],
+)
+def test_an_address_is_public_or_not(address: str, public: bool) -> None:
+    assert is_public(address) is public

@@ -1,0 +1,311 @@
+"""The way through: rows of exports to a published set that a crawler reads back."""
+
+from __future__ import annotations
+
+import gzip
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from tests.support.sites import TestSite, pages
+from tests.support.storages import BrokenReceipts
+
+from sitemap_etl.errors import InvalidSource, Refused
+
+SMALL = {"rows": 100, "fill": 0.9}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> TestSite:
+    return TestSite(tmp_path)
+
+
+def test_every_row_of_a_source_is_listed_once(site: TestSite) -> None:
+    site.section("products", pages(1_000), shards=SMALL)
+    done = site.night(1)
+    assert done.summary["status"] == "published"
+    assert sorted(site.public().locs()) == [f"https://shop.example/p/{n:06}" for n in range(1_000)]
+
+
+def test_files_are_equal_parts_within_the_limit(site: TestSite) -> None:
+    site.section("products", pages(1_000), shards=SMALL)
+    site.night(1)
+    sizes = [sum(e.file == f for e in site.public().entries()) for f in {e.file for e in site.public().entries()}]
+    assert len(sizes) == 12  # ⌈1000 / 90⌉
+    assert max(sizes) - min(sizes) <= 1
+
+
+def test_the_same_source_a_night_later_writes_nothing(site: TestSite) -> None:
+    site.section("products", pages(500, lastmod="2026-10-01"), shards=SMALL)
+    site.night(1)
+    before = site.public().objects()
+    done = site.night(2)
+    assert done.summary["status"] == "unchanged"
+    assert done.summary["files"]["written"] == 0
+    assert site.public().objects() == before
+
+
+def test_an_edit_rewrites_its_own_file_only(site: TestSite) -> None:
+    site.section("products", pages(1_000, lastmod="2026-10-01"), shards=SMALL)
+    site.night(1)
+    before = site.public().objects()
+    rows = pages(1_000, lastmod=lambda n: "2026-11-01" if n == 500 else "2026-10-01")
+    site.export("products", rows)
+    done = site.night(2)
+    after = site.public().objects()
+    changed = {key for key in after if after[key] != before.get(key)}
+    assert done.summary["sections"]["products"]["changed"] == 1
+    assert len(changed - {"sitemap.xml"}) == 1
+
+
+def test_rows_appended_go_to_new_files_and_leave_full_ones_alone(site: TestSite) -> None:
+    site.section("products", pages(270), shards=SMALL, gates={"max_growth": 9})
+    site.night(1)
+    before = site.public().objects()
+    site.export("products", pages(400))
+    site.night(2)
+    after = site.public().objects()
+    assert {key for key in before if after[key] != before[key]} == {"sitemap.xml"}
+    assert len(site.public().locs()) == 400
+
+
+def test_a_number_that_was_retired_never_comes_back(site: TestSite) -> None:
+    site.keys["gates"] = {"max_drop": 1, "max_growth": 9}
+    site.section("products", pages(270), shards=SMALL)
+    site.night(1)
+    site.export("products", pages(90))
+    site.night(2)
+    site.export("products", pages(270))
+    site.night(3)
+    assert {e.file for e in site.public().entries()} == {
+        "sitemap-products-00001.xml.gz",
+        "sitemap-products-00004.xml.gz",
+        "sitemap-products-00005.xml.gz",
+    }
+
+
+@pytest.mark.parametrize("night", [1, 2])
+def test_shuffled_and_split_otherwise_the_bytes_are_the_same(tmp_path: Path, night: int) -> None:
+    """On a first publish and on a later one."""
+    rows = pages(3_000, lastmod=lambda n: f"2026-10-{n % 28 + 1:02}", sales=lambda n: str(n * 7919 % 3_000))
+    objects = []
+    for variant in range(3):
+        site = TestSite(tmp_path / str(variant))
+        site.section("products", shards=SMALL, priority={"percentile_of": "sales"})
+        site.keys["sections"]["products"]["from"] = {"parquet": "./export"}
+        export = site.folder / "export"
+        export.mkdir()
+        for at in range(1, night + 1):
+            chosen = [row for n, row in enumerate(rows) if at == night or n % 10]
+            random.Random(variant).shuffle(chosen)
+            for old in export.iterdir():
+                old.unlink()
+            parts = variant + 1
+            for part in range(parts):
+                table = pa.Table.from_pylist(chosen[part::parts])
+                pq.write_table(table, export / f"{part}.parquet", row_group_size=100 + 450 * variant)
+            site.night(at, jobs=variant + 1)
+        objects.append(site.public().objects())
+    assert objects[0] == objects[1] == objects[2]
+    assert len(objects[0]) > 30
+
+
+def test_of_two_sections_the_first_in_the_file_lists_a_url(site: TestSite) -> None:
+    site.section("a", pages(10))
+    site.section("b", pages(10, start=5))
+    done = site.night(1)
+    assert len(site.public().locs()) == len(set(site.public().locs())) == 15
+    assert done.summary["sections"]["b"]["duplicates"] == 5
+
+
+def test_of_two_rows_the_newer_is_listed(site: TestSite) -> None:
+    site.section("products", [{"loc": "/a", "lastmod": date} for date in ("2026-01-01", "2026-03-01", "")])
+    done = site.night(1)
+    assert site.public().by_loc()["https://shop.example/a"].lastmod == "2026-03-01"
+    assert done.summary["sections"]["products"]["duplicates"] == 2
+
+
+def test_every_row_is_accounted_for(site: TestSite) -> None:
+    rows = [
+        *pages(50),
+        {"loc": "/p/000001"},
+        {"loc": "https://elsewhere.example/x"},
+        {"loc": ""},
+        {"loc": "/hidden", "exclude": "sold out"},
+    ]
+    site.section("products", rows, where="loc <> '/p/000002'", gates={"max_rejected": 1})
+    counts = site.night(1).summary["sections"]["products"]
+    assert counts == {
+        "extracted": 54,
+        "carried": 0,
+        "listed": 49,
+        "duplicates": 1,
+        "excluded": 2,
+        "rejected": 2,
+        "added": 49,
+        "changed": 0,
+        "removed": 0,
+    }
+
+
+def test_rows_that_are_not_listed_are_kept_with_their_reasons(site: TestSite) -> None:
+    rows = [*pages(50), {"loc": "https://elsewhere.example/x"}, {"loc": "/hidden", "exclude": "sold out"}]
+    site.section("products", rows)
+    run_id = site.night(1).run.run_id
+    reports = site.folder / "work" / "shop" / "reports" / run_id
+    assert pq.read_table(reports / "rejected.parquet").select(["loc", "reason"]).to_pylist() == [
+        {"loc": "https://elsewhere.example/x", "reason": "foreign origin"}
+    ]
+    assert pq.read_table(reports / "excluded.parquet").select(["loc", "reason"]).to_pylist() == [
+        {"loc": "/hidden", "reason": "sold out"}
+    ]
+
+
+@pytest.mark.parametrize("counter", ["inventory", "excluded", "rejected", "rows"])
+def test_a_run_whose_accounting_does_not_hold_fails(site: TestSite, counter: str) -> None:
+    """Each counter of a split's receipt is broken on purpose."""
+    site.section("products", pages(50))
+    site.outside = BrokenReceipts("transform/0.json", counter).around(site.outside)
+    with pytest.raises(Refused, match="unaccounted for"):
+        site.night(1)
+    assert not (site.folder / "public").exists()
+
+
+@pytest.mark.parametrize("counter", ["gathered", "listed", "duplicates"])
+def test_a_run_that_loses_rows_while_rendering_fails(site: TestSite, counter: str) -> None:
+    site.section("products", pages(50))
+    site.outside = BrokenReceipts("render/0.json", counter).around(site.outside)
+    with pytest.raises(Refused, match="unaccounted for"):
+        site.night(1)
+    assert not (site.folder / "public").exists()
+
+
+def test_a_gate_refuses_and_touches_nothing_public(site: TestSite) -> None:
+    site.section("products", pages(100))
+    site.night(1)
+    before = site.public().objects()
+    site.export("products", pages(50))
+    done = site.night(2)
+    assert done.summary["status"] == "refused"
+    assert "products would drop 50 of 100 URLs (50 %, max_drop is 10 %)" in done.summary["error"]
+    assert site.public().objects() == before
+
+
+def test_a_forced_gate_lets_the_run_through_and_the_manifest_keeps_why(site: TestSite) -> None:
+    site.section("products", pages(100))
+    site.night(1)
+    site.export("products", pages(50))
+    done = site.night(2, force=("products.max_drop", "max_drop"), reason="range discontinued")
+    assert done.summary["status"] == "published"
+    assert set(site.manifest().forced) == {"products.max_drop", "max_drop"}
+    assert site.manifest().reason == "range discontinued"
+
+
+def test_a_section_that_is_kept_stays_and_still_counts(site: TestSite) -> None:
+    site.section("a", pages(30))
+    site.section("b", pages(30, start=100), on_error="keep")
+    site.night(1)
+    (site.folder / "b.csv").unlink()
+    site.export("a", pages(31))
+    done = site.night(2)
+    assert done.summary["status"] == "partial"
+    assert done.summary["sections"]["b"]["carried"] == 30
+    assert len(site.public().locs()) == 61
+    assert "b.csv" in done.summary["kept"]["b"]
+
+
+def test_with_one_section_run_the_others_stay_and_their_urls_are_not_listed_twice(site: TestSite) -> None:
+    site.section("a", pages(30))
+    site.section("b", pages(30, start=100))
+    site.night(1)
+    site.export("a", pages(110))
+    done = site.night(2, sections=["a"], force=("a.max_growth", "max_growth"), reason="test")
+    locs = site.public().locs()
+    assert len(locs) == len(set(locs)) == 130
+    assert done.summary["sections"]["a"]["duplicates"] == 10
+
+
+def test_priority_alone_never_rewrites_a_file(site: TestSite) -> None:
+    site.section("products", pages(200, lastmod="2026-10-01", sales=lambda n: n), priority={"percentile_of": "sales"})
+    site.night(1)
+    first = site.public().by_loc()["https://shop.example/p/000000"].priority
+    site.export("products", pages(200, lastmod="2026-10-01", sales=lambda n: 200 - n))
+    assert site.night(2).summary["status"] == "unchanged"
+    site.export(
+        "products", pages(200, lastmod=lambda n: "2026-11-02" if n == 9 else "2026-10-01", sales=lambda n: 200 - n)
+    )
+    assert site.night(3).summary["status"] == "published"
+    assert (first, site.public().by_loc()["https://shop.example/p/000000"].priority) == ("0.0", "1.0")
+
+
+def test_a_robots_txt_keeps_everything_that_is_not_ours(site: TestSite) -> None:
+    public = site.folder / "public"
+    public.mkdir()
+    (public / "robots.txt").write_bytes(b"\xef\xbb\xbfUser-agent: *\r\nDisallow: /cart")
+    site.section("products", pages(10))
+    site.night(1)
+    text = (public / "robots.txt").read_bytes()
+    assert text.startswith(b"\xef\xbb\xbfUser-agent: *\r\nDisallow: /cart")
+    assert b"Sitemap: https://shop.example/sitemap.xml" in text
+
+
+def test_pages_that_robots_txt_disallows_are_excluded(site: TestSite) -> None:
+    public = site.folder / "public"
+    public.mkdir()
+    (public / "robots.txt").write_text("User-agent: *\nDisallow: /p/00000\n")
+    site.keys["urls"] = {"respect_robots": True}
+    site.section("products", pages(15))
+    done = site.night(1)
+    assert len(site.public().locs()) == 5
+    assert done.summary["sections"]["products"]["excluded"] == 10
+
+
+def test_a_foreign_object_is_not_replaced(site: TestSite) -> None:
+    public = site.folder / "public"
+    public.mkdir()
+    (public / "sitemap.xml").write_text("<old/>")
+    site.section("products", pages(10))
+    with pytest.raises(Refused, match="no manifest of this state wrote"):
+        site.night(1)
+    assert {path.name for path in public.iterdir()} == {"sitemap.xml"}
+
+
+def test_adopted_objects_are_replaced_and_a_copy_is_kept(site: TestSite) -> None:
+    public = site.folder / "public"
+    public.mkdir()
+    (public / "sitemap.xml").write_text("<old/>")
+    site.section("products", pages(10))
+    done = site.night(1, adopt=True)
+    copy = site.folder / "work" / "shop" / "state" / "adopted" / done.run.run_id / "sitemap.xml"
+    assert copy.read_text() == "<old/>"
+    assert len(site.public().locs()) == 10
+
+
+def test_a_source_without_loc_is_told_with_its_columns(site: TestSite) -> None:
+    site.section("products", [{"url": "/a", "title": "A"}])
+    with pytest.raises(InvalidSource, match=r"(?s)products.*no column 'loc'.*url, title"):
+        site.night(1)
+
+
+def test_escaped_characters_read_back_as_they_were(site: TestSite) -> None:
+    site.section("products", [{"loc": "/a?x=1&y='2'"}, {"loc": '/<"quoted">'}])
+    site.night(1)
+    assert sorted(site.public().locs()) == [
+        "https://shop.example/%3C%22quoted%22%3E",
+        "https://shop.example/a?x=1&y='2'",
+    ]
+    data = b"".join(gzip.decompress(v) for k, v in site.public().objects().items() if k.endswith(".gz"))
+    assert b"x=1&amp;y=&apos;2&apos;" in data
+
+
+def test_past_a_thousand_files_a_second_index_is_written(site: TestSite) -> None:
+    site.section("products", pages(2_010), shards={"rows": 2, "fill": 1})
+    site.night(1)
+    crawler = site.public()
+    assert crawler.indexes() == ["sitemap-2.xml", "sitemap.xml"]
+    assert len(crawler.files("sitemap.xml")) <= 1_000
+    assert len(crawler.locs()) == 2_010
+    robots = (site.folder / "public" / "robots.txt").read_text()
+    assert "https://shop.example/sitemap-2.xml" in robots
