@@ -74,6 +74,7 @@ Unit = dict[str, Any]
 T = TypeVar("T")
 
 SITES = Path(os.environ.get("SITEMAP_ETL_SITES") or Path(__file__).resolve().parent.parent / "sites")
+LABEL = "{{ label | default('') }}"
 GATES = ("max_drop", "max_growth", "max_rejected", "min_urls")
 log = logging.getLogger("sitemap_etl")
 
@@ -163,6 +164,82 @@ def parameters(site: Site) -> dict[str, Param]:
     }
 
 
+@task(multiple_outputs=False, map_index_template=LABEL)
+def extract(unit: Unit) -> dict[str, int]:
+    """Read one split of a source."""
+    from sitemap_etl.pipeline import tasks
+
+    return attempt(tasks.extract, unit, final=is_last_try())
+
+
+@task(multiple_outputs=False, map_index_template=LABEL)
+def transform(unit: Unit) -> dict[str, int]:
+    """Make the rows of one split canonical."""
+    from sitemap_etl.pipeline import tasks
+
+    return attempt(tasks.transform, unit, final=is_last_try())
+
+
+@task(multiple_outputs=False)
+def partition(units: list[Unit]) -> list[Unit]:
+    """Divide the pages into groups; gives the units of render."""
+    from sitemap_etl.pipeline import tasks
+
+    return attempt(tasks.partition, units[0])
+
+
+@task(multiple_outputs=False)
+def clusters(units: list[Unit]) -> list[Unit]:
+    """Find the groups with hreflang clusters; gives the units of collect."""
+    from sitemap_etl.pipeline import tasks
+
+    return attempt(tasks.clusters, units[0])
+
+
+@task(multiple_outputs=False, map_index_template=LABEL)
+def collect(unit: Unit) -> dict[str, int]:
+    """Find the listed members of clusters in one group."""
+    from sitemap_etl.pipeline import tasks
+
+    return attempt(tasks.collect, unit)
+
+
+@task(multiple_outputs=False, trigger_rule=TriggerRule.NONE_FAILED)
+def align(units: list[Unit]) -> dict[str, int]:
+    """Close the clusters."""
+    from sitemap_etl.pipeline import tasks
+
+    return attempt(tasks.align, units[0])
+
+
+@task(multiple_outputs=False, map_index_template=LABEL)
+def render(unit: Unit) -> dict[str, int]:
+    """Write the sitemaps of one group."""
+    from sitemap_etl.pipeline import tasks
+
+    return attempt(tasks.render, unit)
+
+
+# Where every section is kept there is nothing to render: that is skipped, and publish says so.
+@task(multiple_outputs=False, trigger_rule=TriggerRule.NONE_FAILED)
+def publish(units: list[Unit]) -> list[Unit]:
+    """Ask the gates and publish; gives the units of ping, one an engine."""
+    from sitemap_etl.pipeline import tasks
+
+    published = attempt(tasks.publish, units[0])
+    get_current_context()["ti"].xcom_push("counts", published)
+    return attempt(tasks.engines, published)
+
+
+@task(multiple_outputs=False, map_index_template=LABEL)
+def ping(unit: Unit) -> dict[str, Any]:
+    """Tell one engine."""
+    from sitemap_etl.pipeline import tasks
+
+    answer = attempt(tasks.ping, unit)
+    return {"status": answer["status"], "urls": answer["urls"]}
+
+
 def make_dag(site: Site) -> DAG:
     """The DAG of one site."""
 
@@ -197,7 +274,6 @@ def make_dag(site: Site) -> DAG:
 
 def wire(site: Site) -> None:
     """The tasks of a site and their order."""
-    mapped = {"map_index_template": "{{ label | default('') }}"}
 
     @task(task_id="plan", multiple_outputs=False)
     def plan() -> list[Unit]:
@@ -216,73 +292,6 @@ def wire(site: Site) -> None:
             reason=asked["reason"],
         )
         return attempt(tasks.start, site, options, final=is_last_try(), owner=owner_of(context))
-
-    @task(multiple_outputs=False, **mapped)
-    def extract(unit: Unit) -> dict[str, int]:
-        """Read one split of a source."""
-        from sitemap_etl.pipeline import tasks
-
-        return attempt(tasks.extract, unit, final=is_last_try())
-
-    @task(multiple_outputs=False, **mapped)
-    def transform(unit: Unit) -> dict[str, int]:
-        """Make the rows of one split canonical."""
-        from sitemap_etl.pipeline import tasks
-
-        return attempt(tasks.transform, unit, final=is_last_try())
-
-    @task(multiple_outputs=False)
-    def partition(units: list[Unit]) -> list[Unit]:
-        """Divide the pages into groups; gives the units of render."""
-        from sitemap_etl.pipeline import tasks
-
-        return attempt(tasks.partition, units[0])
-
-    @task(multiple_outputs=False)
-    def clusters(units: list[Unit]) -> list[Unit]:
-        """Find the groups with hreflang clusters; gives the units of collect."""
-        from sitemap_etl.pipeline import tasks
-
-        return attempt(tasks.clusters, units[0])
-
-    @task(multiple_outputs=False, **mapped)
-    def collect(unit: Unit) -> dict[str, int]:
-        """Find the listed members of clusters in one group."""
-        from sitemap_etl.pipeline import tasks
-
-        return attempt(tasks.collect, unit)
-
-    @task(multiple_outputs=False, trigger_rule=TriggerRule.NONE_FAILED)
-    def align(units: list[Unit]) -> dict[str, int]:
-        """Close the clusters."""
-        from sitemap_etl.pipeline import tasks
-
-        return attempt(tasks.align, units[0])
-
-    @task(multiple_outputs=False, **mapped)
-    def render(unit: Unit) -> dict[str, int]:
-        """Write the sitemaps of one group."""
-        from sitemap_etl.pipeline import tasks
-
-        return attempt(tasks.render, unit)
-
-    # Where every section is kept there is nothing to render: that is skipped, and publish says so.
-    @task(multiple_outputs=False, trigger_rule=TriggerRule.NONE_FAILED)
-    def publish(units: list[Unit]) -> list[Unit]:
-        """Ask the gates and publish; gives the units of ping, one an engine."""
-        from sitemap_etl.pipeline import tasks
-
-        published = attempt(tasks.publish, units[0])
-        get_current_context()["ti"].xcom_push("counts", published)
-        return attempt(tasks.engines, published)
-
-    @task(multiple_outputs=False, **mapped)
-    def ping(unit: Unit) -> dict[str, Any]:
-        """Tell one engine."""
-        from sitemap_etl.pipeline import tasks
-
-        answer = attempt(tasks.ping, unit)
-        return {"status": answer["status"], "urls": answer["urls"]}
 
     planned = plan()
     extracted = extract.expand(unit=planned)

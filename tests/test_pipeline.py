@@ -135,7 +135,7 @@ def test_every_row_is_accounted_for(site: TestSite) -> None:
         {"loc": ""},
         {"loc": "/hidden", "exclude": "sold out"},
     ]
-    site.section("products", rows, where="loc <> '/p/000002'", gates={"max_rejected": 1})
+    site.section("products", rows, where="loc IS DISTINCT FROM '/p/000002'", gates={"max_rejected": 1})
     counts = site.night(1).summary["sections"]["products"]
     assert counts == {
         "extracted": 54,

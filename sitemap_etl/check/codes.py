@@ -383,11 +383,3 @@ def written_into(document: str) -> str:
     if not end:
         raise ValueError("the document lacks the marks <!-- codes begin --> and <!-- codes end -->")
     return f"{before}{begin}\n{as_markdown()}{end}{after}"
-
-
-if __name__ == "__main__":
-    import sys
-    from pathlib import Path
-
-    page = Path(sys.argv[1])
-    page.write_text(written_into(page.read_text("utf-8")), "utf-8")

@@ -53,7 +53,7 @@ class GuardedTransport(httpx.BaseTransport):
     """
 
     def __init__(
-        self, resolve: Resolve = resolved, public: IsPublic = is_public, verify: ssl.SSLContext | bool = True
+        self, resolve: Resolve = resolved, public: IsPublic = is_public, *, verify: ssl.SSLContext | bool = True
     ) -> None:
         self._verify = verify
         self._resolve = resolve

@@ -96,4 +96,4 @@ def resolved_text(text: str) -> str:
     text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL).strip()
     if text.startswith("<![CDATA["):
         return text[9:].partition("]]>")[0].strip()
-    return unescaped(text)
+    return unescaped(text).strip()

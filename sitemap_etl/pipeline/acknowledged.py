@@ -31,6 +31,7 @@ class Told:
     feeds: tuple[str, ...]
     listed: int
     quiet_because: str | None
+    by_hand: bool = False  # a person asked for it: no share of the site is too much
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Told:

@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError
+from sitemap_etl.errors import ConfigError, SitemapEtlError
 from sitemap_etl.frames import CHANGES, SNAPSHOT, conform
 from sitemap_etl.manifest import Entry, Manifest, SectionState, same_set
 from sitemap_etl.pipeline.finish import finish_run
@@ -27,7 +27,7 @@ from sitemap_etl.pipeline.run import PLAN, Options, Outside, Plan, Run, instant,
 from sitemap_etl.pipeline.stages import Published
 from sitemap_etl.pipeline.start import release_lease, take_lease
 from sitemap_etl.pipeline.state import State
-from sitemap_etl.pipeline.submission import engines_of, ping_engine
+from sitemap_etl.pipeline.submission import engines_of, ping_engine, put_by_hand
 from sitemap_etl.pipeline.views import RECENT, feed_objects, recent_drafts
 from sitemap_etl.site import Site
 
@@ -264,14 +264,11 @@ def ping_by_hand(
         raise ConfigError(
             f"{site.name}: the site file names no engine {', '.join(unknown)}. It names: {', '.join(known) or 'none'}"
         )
-    state = State(open_work(site, outside), site.name, site.site)
-    manifest = state.manifest(state.current().manifest)
-    if manifest is None:
-        raise Refused(f"{site.name}: nothing was published yet, so there is nothing to tell")
+    run_id = put_by_hand(site, outside, since=since, everything=everything)
     answers = {}
     for name in engines or known:
         try:
-            answers[name] = ping_engine(site, manifest.run_id, name, outside, everything=everything, since=since)
+            answers[name] = ping_engine(site, run_id, name, outside)
         except SitemapEtlError as error:
             answers[name] = {"engine": name, "status": "unavailable", "sent": 0, "message": str(error), "details": {}}
     return answers

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
@@ -83,7 +84,9 @@ def _transform(run: Run, n: int, rules: Rules, borders: list[str], scratch: Path
     limit = run.options.limit
     extract = run.need(f"extract/{n}")
     read_at = datetime.fromisoformat(extract["read_at"])
-    for batch in read_raw(run, n, rules.needs()):
+    names, batches = read_raw(run, n, rules.needs())
+    rules = replace(rules, available=tuple(names))
+    for batch in batches:
         raw = pa.Table.from_batches([batch])
         if limit is not None:
             raw = raw.slice(0, max(0, limit - rows))

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final
 
-
 from sitemap_etl.errors import Refused
 from sitemap_etl.frames import Tally
 from sitemap_etl.manifest import (
@@ -190,6 +189,8 @@ def _account(run: Run, name: str, receipts: list[dict[str, Any]], proposal: Prop
         out = transform["inventory"] + transform["excluded"] + transform["rejected"]
         read = transform["rows"] if run.options.limit is not None else extract["rows"]
         _balance(name, unit["label"], "extracted", read, "inventory + excluded + rejected", out)
+        if run.options.limit is None:
+            _balance(name, unit["label"], "extracted", read, "rows that came to transform", transform["rows"])
         counts["extracted"] += read
         counts["excluded"] += transform["excluded"]
         counts["rejected"] += transform["rejected"]

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sitemap_etl import extract
+from sitemap_etl import extract, limits
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.extract import Split
 from sitemap_etl.pipeline.run import Outside, Run
@@ -141,23 +141,26 @@ def _batches(run: Run, split: Split, section: Section) -> Iterator[pa.RecordBatc
     return extract.read(split)
 
 
-def read_raw(run: Run, n: int, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-    """The raw rows of unit `n` in batches. `columns`: those the rules need; None: all."""
+def read_raw(run: Run, n: int, columns: Sequence[str] | None) -> tuple[list[str], Iterator[pa.RecordBatch]]:
+    """The columns of unit `n`'s source, and its raw rows in batches. `columns`: those the rules need; None: all."""
     receipt = run.need(f"extract/{n}")
     split = Split.from_json(run.plan.units[n]["split"])
     if receipt["raw"] is None:
-        wanted = None if columns is None else [name for name in extract.columns(split).names if name in columns]
-        yield from extract.read(split, columns=wanted)
-        return
+        names = extract.columns(split).names
+        return names, extract.read(split, columns=_wanted(names, columns))
     stored = run.staging.get(receipt["raw"])
     if stored is None:
         raise Refused(f"{run.staging.url_of(receipt['raw'])} is missing: the staging of run {run.run_id} was removed")
     file = pq.ParquetFile(pa.BufferReader(stored.data))
     names = file.schema_arrow.names
-    wanted = None if columns is None else [name for name in names if name in columns]
-    from sitemap_etl import limits
+    return names, file.iter_batches(batch_size=limits.BATCH_ROWS, columns=_wanted(names, columns))
 
-    yield from file.iter_batches(batch_size=limits.BATCH_ROWS, columns=wanted)
+
+def _wanted(names: Sequence[str], columns: Sequence[str] | None) -> list[str] | None:
+    """Those of the source's columns that the rules need; one at least, for the number of rows."""
+    if columns is None:
+        return None
+    return [name for name in names if name in columns] or list(names[:1])
 
 
 def _guesses(locs: pa.Array, most: int) -> list[str]:

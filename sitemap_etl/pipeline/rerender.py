@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-
 from sitemap_etl.manifest import Entry, File
 from sitemap_etl.pipeline.run import Run
 from sitemap_etl.pipeline.shards import put_staged

@@ -11,6 +11,7 @@ import httpx
 from sitemap_etl import robots
 from sitemap_etl.errors import Refused
 from sitemap_etl.pipeline.run import Run
+from sitemap_etl.pipeline.submission import key_file
 from sitemap_etl.storage import ABSENT, Storage
 
 SECONDS = 5.0
@@ -50,7 +51,7 @@ def robots_write(run: Run, indexes: Sequence[str]) -> RobotsWrite:
     It is not created where something else answers for it; the lines to add are a warning then.
     """
     root = run.root()
-    result = RobotsWrite(root)
+    result = RobotsWrite(root, key_file=_key_file(run, root))
     lines = "\n".join(f"  Sitemap: {address}" for address in indexes)
     if root is None:
         text = public_robots(run.site.site)
@@ -75,6 +76,20 @@ def robots_write(run: Run, indexes: Sequence[str]) -> RobotsWrite:
         result.data = data
         result.expect = ABSENT if stored is None else stored.stat.etag
     return result
+
+
+def _key_file(run: Run, root: Storage | None) -> Write | None:
+    """The file that proves the IndexNow key, where it is not there yet. Its name is a secret: no manifest has it."""
+    if root is None or run.site.ping.indexnow is None or not run.options.ping:
+        return None
+    found = key_file(run.site, run.outside)
+    if found is None:
+        return None
+    name, data = found
+    stored = root.get(name)
+    if stored is not None and stored.data.strip() == data:
+        return None
+    return Write(root, name, data, ABSENT if stored is None else stored.stat.etag)
 
 
 def public_robots(site: str) -> bytes | None:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from sitemap_etl.errors import ConfigError
-from sitemap_etl.partition import Limits
 from sitemap_etl.manifest import Thresholds
+from sitemap_etl.partition import Limits
 from sitemap_etl.site import Section, Site
 from sitemap_etl.transform import Hook, Rules
 from sitemap_etl.urls import UrlRules

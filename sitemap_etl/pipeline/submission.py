@@ -14,14 +14,16 @@ from sitemap_etl.errors import ConfigError, Refused, Unavailable
 from sitemap_etl.extract import environment_connections
 from sitemap_etl.frames import CHANGES
 from sitemap_etl.pipeline.acknowledged import (
+    Told,
     answer_of,
     changes_of_run,
     put_answer,
+    put_changes,
     runs_with_changes,
     together,
     told_by,
 )
-from sitemap_etl.pipeline.run import Outside, open_work
+from sitemap_etl.pipeline.run import Outside, new_run_id, open_work
 from sitemap_etl.pipeline.state import State, dumps
 from sitemap_etl.site import Secret, Site
 
@@ -51,47 +53,58 @@ class StoredLedger:
 
 
 def ping_engine(
-    site: Site,
-    run_id: str,
-    engine: str,
-    outside: Outside,
-    *,
-    everything: bool = False,
-    since: str | None = None,
-    open_client: Callable[[], Any] | None = None,
+    site: Site, run_id: str, engine: str, outside: Outside, *, open_client: Callable[[], Any] | None = None
 ) -> dict[str, Any]:
-    """Tell one engine what a published run, and the runs before it that it has not heard of, changed.
+    """Tell one engine what a published run changed, and the runs before it that it has not heard of.
 
-    `since`: all that came after that run, heard or not. `everything`: the whole site. Gives the answer
-    as JSON, which is in the state by then. Raises Unavailable where trying again may help.
+    Gives the answer as JSON, which is in the state by then. Raises Unavailable where trying again may help.
     """
     state = State(open_work(site, outside), site.name, site.site)
     done = answer_of(state, run_id, engine)
-    if done is not None and done["status"] in ("accepted", "nothing", "skipped") and not everything and since is None:
+    if done is not None and done["status"] in ("accepted", "nothing", "skipped"):
         return done
-    runs = [run for run in runs_with_changes(state) if run <= run_id]
-    if since is not None:
-        if since not in runs:
-            raise ConfigError(
-                f"--since {since}: the changes of that run are not kept. Kept are: {', '.join(runs) or 'none'}"
-            )
-        heard = [run for run in runs if run > since]
-    else:
-        heard = [run for run in runs if run == run_id or not _heard(state, run, engine)]
-    submission = _submission(site, state, run_id, heard, everything=everything)
+    unheard = tuple(run for run in runs_with_changes(state) if run < run_id and not _heard(state, run, engine))
+    submission = _submission(site, state, run_id, unheard)
     made = _engine(site, engine, outside)
-    ledger = StoredLedger(state, engine)
     try:
         with (open_client or ping.open_client)() as client:
-            answer = made.submit(submission, ledger, client).to_json()
+            answer = made.submit(submission, StoredLedger(state, engine), client).to_json()
     except Unavailable as error:
         put_answer(state, run_id, engine, ping.Answer(engine, "unavailable", 0, str(error)).to_json())
         raise
     except Refused as error:
         answer = ping.Answer(engine, "refused", 0, str(error)).to_json()
-    for run in heard or [run_id]:
+    for run in (*unheard, run_id):
         put_answer(state, run, engine, answer)
     return answer
+
+
+def put_by_hand(site: Site, outside: Outside, *, since: str | None, everything: bool) -> str:
+    """Keep what a person wants told under a run of its own, and give its id.
+
+    `since`: all that changed after that run, as one. `everything`: every URL of the site.
+    Raises ConfigError where the changes are not kept.
+    """
+    state = State(open_work(site, outside), site.name, site.site)
+    manifest = state.manifest(state.current().manifest)
+    if manifest is None:
+        raise Refused(f"{site.name}: nothing was published yet, so there is nothing to tell")
+    if not everything and since is None:
+        return manifest.run_id
+    runs = runs_with_changes(state)
+    if since is not None and since not in runs:
+        raise ConfigError(
+            f"--since {since}: the changes of that run are not kept. Kept are: {', '.join(runs) or 'none'}"
+        )
+    later = [run for run in runs if since is not None and run > since]
+    tables = [table for run in later if (table := changes_of_run(state, run)) is not None]
+    changes = _whole_site(state, site) if everything else together(tables) if tables else CHANGES.empty_table()
+    addresses = tuple(site.publish.at + index.file.key for index in manifest.indexes)
+    feeds = tuple(site.publish.at + file.key for file in manifest.extras)
+    run_id = new_run_id(outside.clock())
+    told = Told(addresses, addresses, (), feeds, manifest.listed, None, by_hand=True)
+    put_changes(state, run_id, changes, told)
+    return run_id
 
 
 def _heard(state: State, run_id: str, engine: str) -> bool:
@@ -99,14 +112,12 @@ def _heard(state: State, run_id: str, engine: str) -> bool:
     return answer is not None and answer["status"] != "unavailable"
 
 
-def _submission(site: Site, state: State, run_id: str, runs: list[str], *, everything: bool) -> ping.Submission:
+def _submission(site: Site, state: State, run_id: str, unheard: tuple[str, ...]) -> ping.Submission:
     told = told_by(state, run_id)
-    current = state.manifest(state.current().manifest)
-    if told is None or current is None:
+    changes = changes_of_run(state, run_id)
+    if told is None or changes is None:
         raise Refused(f"Nothing is known of run {run_id}: it published nothing, or its changes are no longer kept")
-    tables = [table for run in runs if (table := changes_of_run(state, run)) is not None]
-    changes = _whole_site(state, site) if everything else together(tables) if tables else CHANGES.empty_table()
-    stories = [story for run in runs if (story := told_by(state, run)) is not None]
+    stories = [story for run in (*unheard, run_id) if (story := told_by(state, run)) is not None]
     changed = {address for story in stories for address in story.changed_indexes}
     return ping.Submission(
         name=site.name,
@@ -117,10 +128,20 @@ def _submission(site: Site, state: State, run_id: str, runs: list[str], *, every
         listed=told.listed,
         retired=tuple(sorted({address for story in stories for address in story.retired_indexes} - set(told.indexes))),
         feeds=tuple(sorted({address for story in stories for address in story.feeds})),
-        quiet_because=next((story.quiet_because for story in stories if story.quiet_because), None),
-        all=everything,
+        unheard=unheard,
+        quiet_because=told.quiet_because,
+        all=told.by_hand,
         earlier=lambda run: changes_of_run(state, run),
     )
+
+
+def key_file(site: Site, outside: Outside) -> tuple[str, bytes] | None:
+    """Name and content of the IndexNow key file to publish; None where there is none, or the key is not to be had."""
+    try:
+        engine = _engine(site, "indexnow", outside)
+    except ConfigError:
+        return None  # the ping stage says so
+    return engine.key_file() if isinstance(engine, ping.IndexNow) else None
 
 
 def _whole_site(state: State, site: Site) -> pa.Table:
@@ -154,9 +175,18 @@ def _engine(site: Site, name: str, outside: Outside) -> ping.HttpEngine:
     for key in type(settings).model_fields:
         value = getattr(settings, key)
         if value is not None:
-            plain[key] = value.reveal(outside.environ) if isinstance(value, Secret) else value
+            plain[key] = _revealed(value, outside)
     connections = outside.connections or environment_connections(outside.environ)
     return ping.engine(name, plain, lambda text: _expanded(text, outside), connections)
+
+
+def _revealed(value: Any, outside: Outside) -> Any:
+    """A setting with its secrets read, where it has any."""
+    if isinstance(value, Secret):
+        return value.reveal(outside.environ)
+    if isinstance(value, tuple):
+        return [_revealed(item, outside) for item in value]
+    return value
 
 
 def _expanded(text: str, outside: Outside) -> str:

@@ -84,7 +84,7 @@ def _renamed(raw: pa.Table, rules: Rules) -> pa.Table:
     for column, source in rules.columns.items():
         if source not in names:
             raise InvalidSource(
-                f"section {rules.section}: the source has no column {source!r} (columns: {column}). It has: {listed(names)}"
+                f"section {rules.section}: the source has no column {source!r} (columns: {column}). It has: {listed(rules.available or names)}"
             )
         if column in names and column != source:
             raw = raw.drop_columns([column])
@@ -93,7 +93,7 @@ def _renamed(raw: pa.Table, rules: Rules) -> pa.Table:
         names = list(raw.column_names)
     if "loc" not in names:
         raise InvalidSource(
-            f"section {rules.section}: the source yields no column 'loc'. It has: {listed(names)}. "
+            f"section {rules.section}: the source yields no column 'loc'. It has: {listed(rules.available or names)}. "
             "Name one `AS loc` in the SELECT, or write `columns: {loc: …}`"
         )
     loc = raw.column("loc")

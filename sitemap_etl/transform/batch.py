@@ -59,7 +59,7 @@ def require(table: pa.Table, names: Sequence[str], rules: Rules, rule: str) -> N
     if missing:
         raise InvalidSource(
             f"section {rules.section}: the rule `{rule}` names column {missing[0]!r}, which the source does not yield. "
-            f"It has: {listed(table.column_names)}"
+            f"It has: {listed(rules.available or table.column_names)}"
         )
 
 

@@ -60,6 +60,7 @@ class Rules:
     hreflang: str | None = None
     news: tuple[str, str] | None = None  # publication, language
     titles: bool = False  # a feed wants them
+    available: tuple[str, ...] = ()  # columns of the source, for messages: not all of them are read
 
     def needs(self) -> list[str] | None:
         """Source columns that the rules read; None where a hook or a predicate may read any."""

@@ -1,0 +1,12 @@
+"""Renews the tables of codes in a document: `python -m sitemap_etl.check docs/checks.md`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from sitemap_etl.check.codes import written_into
+
+if __name__ == "__main__":
+    page = Path(sys.argv[1])
+    page.write_text(written_into(page.read_text("utf-8")), "utf-8")
