@@ -17,6 +17,12 @@ $(READY): constraints.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
+demo: $(READY) ## a catalogue, an embedded bucket and one run of the DAG through Airflow (DAY=2: a day later)
+	@$(BIN)/python -m demo.run $(if $(DAY),--day $(DAY))
+
+airflow: $(READY) ## Airflow with its UI over the demo; Ctrl-C stops it
+	@$(BIN)/python -m demo.serve
+
 test: $(READY) ## the tests
 	$(BIN)/python -m pytest
 

@@ -46,7 +46,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -254,7 +254,6 @@ def make_dag(site: Site) -> DAG:
         description=f"The sitemaps of {site.site}",
         doc_md=__doc__,
         schedule=CronTriggerTimetable(schedule.cron, timezone=schedule.timezone) if schedule else None,
-        start_date=datetime(2020, 1, 1, tzinfo=UTC),
         catchup=False,
         max_active_runs=1,
         params=parameters(site),

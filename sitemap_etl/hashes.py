@@ -153,11 +153,13 @@ def _bits(column: pa.Array) -> np.ndarray:
     """The 64 bits of each plain value."""
     if pa.types.is_floating(column.type):
         floats = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
-        return (floats + 0.0).view(np.uint64).copy()  # -0.0 is 0.0
+        bits: np.ndarray = (floats + 0.0).view(np.uint64).copy()  # -0.0 is 0.0
+        return bits
     if pa.types.is_boolean(column.type) or pa.types.is_integer(column.type):
         wide = column.cast(pa.uint64() if column.type == pa.uint64() else pa.int64())
     elif pa.types.is_temporal(column.type):
         wide = column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64()).cast(pa.int64())
     else:
         return hash64(column.cast(pa.string()))
-    return pc.fill_null(wide, 0).to_numpy(zero_copy_only=False).view(np.uint64).copy()
+    whole: np.ndarray = pc.fill_null(wide, 0).to_numpy(zero_copy_only=False).view(np.uint64).copy()
+    return whole

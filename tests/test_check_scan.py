@@ -55,7 +55,7 @@ def test_elements_names_texts_and_lines_are_those_of_a_parser(inner: list[str], 
     data = f'{before}<urlset xmlns="{NS}" xmlns:x="urn:x">\n{chr(10).join(inner)}</urlset>'.encode()
     tree = etree.fromstring(data, etree.XMLParser(remove_comments=True, remove_pis=True))
     expected = list(tree.iter())
-    found = scan(data)
+    found = scan(flat(data))
     names = [found.names[n] for n in found.name]
     assert [f"{{{n.uri}}}{n.local}" for n in names] == [e.tag for e in expected]
     assert found.depth.tolist() == [len(list(e.iterancestors())) + 1 for e in expected]
@@ -76,7 +76,7 @@ def test_one_text_is_resolved_as_a_column_is(text: str) -> None:
 
 
 def test_text_between_elements_is_a_stray() -> None:
-    found = scan(b"<a>one<b>two</b>\n<!-- no -->three<c/></a>")
+    found = scan(flat(b"<a>one<b>two</b>\n<!-- no -->three<c/></a>"))
     assert [text for _, text in found.strays] == ["one", "three"]
 
 
@@ -97,4 +97,4 @@ def test_namespaces_that_move_around_are_put_on_the_root(data: bytes) -> None:
 
 def test_a_document_with_one_meaning_for_each_prefix_stays_as_it_is() -> None:
     data = b'<a xmlns="urn:a"><x:b xmlns:x="urn:b"/><x:b xmlns:x="urn:b"/><c>xmlns="urn:c"</c></a>'
-    assert flat(data, {}) is data
+    assert flat(data).data is data

@@ -20,7 +20,7 @@ import pytest
 
 from sitemap_etl.errors import ConfigError, Refused, Unavailable
 from sitemap_etl.storage import ABSENT, PreconditionFailed, open_storage
-from sitemap_etl.storage.folder import STALE_SECONDS, translated
+from sitemap_etl.storage.folder import STALE_SECONDS, translated, turn
 
 TEMPORARY = ".k.0123456789abcdef.tmp"
 
@@ -202,6 +202,11 @@ def test_a_write_waits_for_its_turn(tmp_path: Path) -> None:
     os.close(folder)
     writer.join()
     assert storage.get("k").data == b"2"
+
+
+def test_a_writer_stopped_in_its_turn_does_not_stop_the_others_for_ever(tmp_path: Path) -> None:
+    with turn(tmp_path), pytest.raises(Unavailable, match="held by another process"), turn(tmp_path, seconds=0.05):
+        raise AssertionError("had the turn of another")
 
 
 def test_puts_and_deletes_of_one_folder_do_not_trip_over_its_removal(tmp_path: Path) -> None:

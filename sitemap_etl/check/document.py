@@ -13,7 +13,7 @@ from typing import Final, Literal
 
 from lxml import etree
 
-from sitemap_etl.check.namespaces import flat
+from sitemap_etl.check.namespaces import Flat, flat
 from sitemap_etl.check.report import Faults, Lines
 from sitemap_etl.limits import NS_IMAGE, NS_NEWS, NS_VIDEO, NS_XHTML
 
@@ -47,11 +47,11 @@ _FEED_BYTES: Final = 1 << 18
 
 @dataclass
 class Document:
-    """A file that can be looked into. `data` is UTF-8; `prefix` that of the root element, with its colon."""
+    """A file that can be looked into. `data` is UTF-8; `flat` is there for sitemaps and indexes in XML."""
 
     kind: Kind
     data: bytes
-    prefix: bytes = b""
+    flat: Flat | None = None
 
 
 def kind_of(data: bytes, name: str) -> Kind:
@@ -142,10 +142,12 @@ def _xml(kind: Kind, data: bytes, faults: Faults, *, whole: bool) -> Document | 
         data = _salvaged(data[:at], kind, prefix, root[2])
         if _parse(data) is not None:
             return None
+    if kind not in {"urlset", "index"}:
+        return Document(kind, data)
     flattened = flat(data, _HOIST)
-    if flattened is not data:
-        faults.lines = Lines(flattened)
-    return Document(kind, flattened, prefix)
+    if flattened.data is not data:
+        faults.lines = Lines(flattened.data)
+    return Document(kind, flattened.data, flattened)
 
 
 class _Nothing:

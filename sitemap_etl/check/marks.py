@@ -13,12 +13,14 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 GT, NOTHING, LT, AMP = b"\x01", b"\x02", b"\x03", b"\x04"
 
-_MARKUP: Final = re.compile(rb"<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>", re.DOTALL)
+_MARKUP: Final = ((b"<!--", b"-->"), (b"<![CDATA[", b"]]>"), (b"<?", b"?>"))
+_DOCTYPE: Final = re.compile(rb"<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>", re.DOTALL)
 _ENTITY: Final = re.compile("&(?:#([0-9]+)|#x([0-9A-Fa-f]+)|([a-z]+));")
 _NAMED: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 
@@ -40,16 +42,26 @@ def marked(data: bytes) -> bytes:
 
 def _markup(data: bytes) -> list[tuple[int, int]]:
     """Begin and end of all that is neither element nor text."""
-    found = []
-    at = {opening: data.find(opening) for opening in (b"<!", b"<?")}
-    while here := [position for position in at.values() if position >= 0]:
-        match = _MARKUP.match(data, min(here))
-        assert match is not None  # the document is well-formed
-        found.append(match.span())
-        for opening, position in at.items():
-            if 0 <= position < match.end():
-                at[opening] = data.find(opening, match.end())
+    bytes_ = np.frombuffer(data, np.uint8)
+    opening = np.flatnonzero(bytes_[:-1] == ord("<"))
+    second = bytes_[opening + 1]
+    found: list[tuple[int, int]] = []
+    stop = 0
+    for begin in opening[(second == ord("!")) | (second == ord("?"))].tolist():
+        if begin >= stop:  # else it stands in a comment or CDATA
+            stop = _end(data, begin)
+            found.append((begin, stop))
     return found
+
+
+def _end(data: bytes, begin: int) -> int:
+    """Where markup that begins here ends; the document is well-formed."""
+    for opening, closing in _MARKUP:
+        if data.startswith(opening, begin):
+            return data.index(closing, begin + len(opening)) + len(closing)
+    doctype = _DOCTYPE.match(data, begin)
+    assert doctype is not None
+    return doctype.end()
 
 
 def resolved(texts: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Final
 
 from lxml import etree
@@ -26,16 +27,17 @@ def _declarations(data: bytes) -> list[tuple[str, str, int]]:
     return found
 
 
-def prefixes_of(data: bytes) -> dict[str, str]:
-    """What each prefix stands for; `flat` has seen to it that one prefix means one namespace."""
-    found = {"xml": "http://www.w3.org/XML/1998/namespace"}
-    for prefix, uri, _ in _declarations(data):
-        found.setdefault(prefix, uri)
-    return found
+@dataclass(frozen=True)
+class Flat:
+    """A document such that one prefix means one namespace. `marked` is `data` with its marks (see `marks`)."""
+
+    data: bytes
+    marked: bytes
+    prefixes: dict[str, str]
 
 
-def flat(data: bytes, prefixes: dict[str, str]) -> bytes:
-    """The document such that one prefix means one namespace; nearly always as it is.
+def flat(data: bytes, prefixes: dict[str, str] | None = None) -> Flat:
+    """The document, nearly always as it is: well-formed, with a root.
 
     Where namespaces change their prefix on the way, all are declared on the root under `prefixes`. Newlines in
     text stay, so lines are about true.
@@ -43,14 +45,14 @@ def flat(data: bytes, prefixes: dict[str, str]) -> bytes:
     plain = marked(data)
     root = TAG.search(plain)
     assert root is not None  # the document is well-formed
-    meanings: dict[str, str] = {}
+    meanings = {"xml": "http://www.w3.org/XML/1998/namespace"}
     moved = False
     for prefix, uri, at in _declarations(plain):
         late_default = prefix == "" and prefix not in meanings and at > root.end()
         moved |= late_default or meanings.setdefault(prefix, uri) != uri
     if not moved:
-        return data
+        return Flat(data, plain, meanings)
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
     tree = etree.fromstring(data, parser)
     etree.cleanup_namespaces(tree, top_nsmap=prefixes)
-    return etree.tostring(tree, encoding="UTF-8", xml_declaration=False)
+    return flat(etree.tostring(tree, encoding="UTF-8", xml_declaration=False))

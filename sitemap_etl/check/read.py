@@ -154,8 +154,9 @@ def _document(document: Document, reading: Reading, faults: Faults, now: datetim
 
 
 def _xml(document: Document, reading: Reading, faults: Faults, now: datetime, rules_of: RulesOf) -> None:
+    assert document.flat is not None
     try:
-        document_scan = scan(document.data)
+        document_scan = scan(document.flat)
     except TooDeep as error:
         faults.add("xml-deep", detail=str(error))
         return

@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl.check.marks import GT, marked, resolved
-from sitemap_etl.check.namespaces import TAG, prefixes_of
+from sitemap_etl.check.marks import GT, resolved
+from sitemap_etl.check.namespaces import TAG, Flat
 
 _NAME: Final = re.compile(r"</?([^\s/>]+)")
 _BLANK: Final = re.compile("[ \t\r\n\x02]*")
@@ -91,9 +91,9 @@ class Scan:
         return self._pieces.take(pa.array(self._token[elements] * 2))
 
 
-def scan(data: bytes) -> Scan:
-    """The elements of `data`: UTF-8, well-formed, one root. Raises `TooDeep`."""
-    data = marked(data)
+def scan(document: Flat) -> Scan:
+    """The elements of a document that is UTF-8, well-formed and has a root. Raises `TooDeep`."""
+    data = document.marked
     bytes_ = np.frombuffer(data, np.uint8)
     starts = np.flatnonzero(bytes_ == ord("<"))
     ends = np.flatnonzero(bytes_ == ord(">"))
@@ -101,7 +101,7 @@ def scan(data: bytes) -> Scan:
         data, ends = _ends(data, starts, ends)
         bytes_ = np.frombuffer(data, np.uint8)
     pieces = _pieces(data, starts, ends)
-    names, name = _names(data, pieces, starts, ends)
+    names, name = _names(document.prefixes, pieces, starts, ends)
     closing = bytes_[starts + 1] == ord("/")
     empty = bytes_[ends - 1] == ord("/")
     level = np.cumsum(np.where(closing, -1, np.where(empty, 0, 1)))
@@ -153,9 +153,10 @@ def _pieces(data: bytes, starts: np.ndarray, ends: np.ndarray) -> Any:
     return pa.StringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data))
 
 
-def _names(data: bytes, pieces: Any, starts: np.ndarray, ends: np.ndarray) -> tuple[list[Name], np.ndarray]:
+def _names(
+    prefixes: dict[str, str], pieces: Any, starts: np.ndarray, ends: np.ndarray
+) -> tuple[list[Name], np.ndarray]:
     """The names that occur, and for each tag which it is."""
-    prefixes = prefixes_of(data)
     short = ends - starts < _SHORT
     numbers: dict[str, int] = {}
     names: list[Name] = []

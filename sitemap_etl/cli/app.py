@@ -34,9 +34,9 @@ Force = Annotated[
 ]
 
 
-def _version(value: bool) -> None:  # noqa: FBT001 - typer's callback
+def _version(value: bool) -> None:
     if value:
-        print(__version__)  # noqa: T201 - what --version is for
+        print(__version__)
         raise typer.Exit
 
 
@@ -44,9 +44,10 @@ def _version(value: bool) -> None:  # noqa: FBT001 - typer's callback
 def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
-    ] = False,  # noqa: FBT002, ARG001 - typer's way
+    ] = False,
 ) -> None:
     """Catalogue in, sitemaps out: published to S3 or a folder, told to the search engines."""
+    del version  # its callback has answered
 
 
 def _load(path: Path) -> Any:
@@ -56,7 +57,7 @@ def _load(path: Path) -> Any:
 
 
 def _put_json(data: Any) -> None:
-    print(json.dumps(data, ensure_ascii=False, default=str))  # noqa: T201 - what --json is for
+    print(json.dumps(data, ensure_ascii=False, default=str))
 
 
 def _moment(text: str | None) -> datetime | None:
@@ -95,7 +96,7 @@ def _tell(summary: dict[str, Any], site_file: Path, *, as_json: bool) -> None:
 @app.command()
 def validate(
     sites: Annotated[list[Path], typer.Argument(metavar="SITE.yaml...", help="Site files.")],
-    connect: Annotated[bool, typer.Option("--connect", help="Also look at every source and storage.")] = False,  # noqa: FBT002 - a flag
+    connect: Annotated[bool, typer.Option("--connect", help="Also look at every source and storage.")] = False,
 ) -> None:
     """Check site files; with --connect also that sources and storages answer."""
     from sitemap_etl.pipeline.validation import problems_of
@@ -110,7 +111,7 @@ def validate(
         found = problems_of(site, connect=connect)
         problems += [f"{path}: {problem}" for problem in found]
         if not found:
-            print(f"{path}: {site.name}, {len(site.sections)} sections: no mistakes")  # noqa: T201 - the answer
+            print(f"{path}: {site.name}, {len(site.sections)} sections: no mistakes")
     if problems:
         raise ConfigError(problems)
 
@@ -119,18 +120,18 @@ def validate(
 def run(
     site_file: SiteFile,
     section: Annotated[list[str] | None, typer.Option(help="Only this section; the others stay as published.")] = None,
-    full: Annotated[bool, typer.Option("--full", help="Read everything, and look at every published object.")] = False,  # noqa: FBT002 - a flag
+    full: Annotated[bool, typer.Option("--full", help="Read everything, and look at every published object.")] = False,
     limit: Annotated[int | None, typer.Option(min=1, help="Read at most so many rows of each split.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be published.")] = False,  # noqa: FBT002 - a flag
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be published.")] = False,
     against: Annotated[
         str | None, typer.Option(metavar="URL", help="With --dry-run: compare with a live sitemap.")
     ] = None,
-    no_ping: Annotated[bool, typer.Option("--no-ping", help="Tell no engine.")] = False,  # noqa: FBT002 - a flag
+    no_ping: Annotated[bool, typer.Option("--no-ping", help="Tell no engine.")] = False,
     force: Force = None,
     reason: Reason = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Units at a time; the processors by default.")] = None,
     now: Annotated[str | None, typer.Option(metavar="TIME", help="The time of the run, ISO 8601.")] = None,
-    as_json: Json = False,  # noqa: FBT002 - a flag
+    as_json: Json = False,
 ) -> None:
     """Run the whole job for one site."""
     from sitemap_etl.pipeline.local import ping_locally, run_locally
@@ -171,9 +172,9 @@ def publish(
     run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="A dry or refused run.")],
     force: Force = None,
     reason: Reason = None,
-    adopt: Annotated[bool, typer.Option("--adopt", help="Replace objects that are not ours, keeping a copy.")] = False,  # noqa: FBT002 - a flag
-    no_ping: Annotated[bool, typer.Option("--no-ping", help="Tell no engine.")] = False,  # noqa: FBT002 - a flag
-    as_json: Json = False,  # noqa: FBT002 - a flag
+    adopt: Annotated[bool, typer.Option("--adopt", help="Replace objects that are not ours, keeping a copy.")] = False,
+    no_ping: Annotated[bool, typer.Option("--no-ping", help="Tell no engine.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Publish a dry or refused run exactly as it was shown."""
     from sitemap_etl.pipeline.local import ping_locally, publish_locally
@@ -197,7 +198,7 @@ def schema() -> None:
 
 
 @app.command()
-def history(site_file: SiteFile, as_json: Json = False) -> None:  # noqa: FBT002 - a flag
+def history(site_file: SiteFile, as_json: Json = False) -> None:
     """List the published sets that are kept, newest first."""
     from sitemap_etl.cli.show import show_history
     from sitemap_etl.pipeline.history import published_sets
@@ -217,9 +218,9 @@ def rollback(
         str | None, typer.Argument(metavar="[RUN_ID]", help="The set to publish again; the one before by default.")
     ] = None,
     reason: Reason = None,
-    no_ping: Annotated[bool, typer.Option("--no-ping", help="Tell no engine.")] = False,  # noqa: FBT002 - a flag
+    no_ping: Annotated[bool, typer.Option("--no-ping", help="Tell no engine.")] = False,
     now: Annotated[str | None, typer.Option(metavar="TIME", help="The time of the run, ISO 8601.")] = None,
-    as_json: Json = False,  # noqa: FBT002 - a flag
+    as_json: Json = False,
 ) -> None:
     """Publish an older set again, from its snapshots, as a new run."""
     from sitemap_etl.pipeline.history import roll_back
@@ -238,8 +239,8 @@ def ping(
     site_file: SiteFile,
     engine: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this engine.")] = None,
     since: Annotated[str | None, typer.Option(metavar="RUN_ID", help="All that changed after this run.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every URL of the site.")] = False,  # noqa: FBT002 - a flag
-    as_json: Json = False,  # noqa: FBT002 - a flag
+    everything: Annotated[bool, typer.Option("--all", help="Every URL of the site.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Tell the engines by hand of what is published."""
     from sitemap_etl.pipeline.history import ping_by_hand
@@ -250,7 +251,7 @@ def ping(
         _put_json({"engines": answers})
     else:
         for name, answer in answers.items():
-            print(f"{name}: {answer['status']}: {answer['message']}")  # noqa: T201 - the answer
+            print(f"{name}: {answer['status']}: {answer['message']}")
     failed = [answer for answer in answers.values() if answer["status"] in ("partial", "refused", "unavailable")]
     if failed:
         raise typer.Exit(Unavailable.exit_code)

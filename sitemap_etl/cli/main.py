@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         text = "Interrupted. What is public is valid; the next run goes on from it."
         if wants_json:
             _print_json({**EMPTY_SUMMARY, "status": "failed", "error": text})
-        print(f"\n{text}", file=sys.stderr)  # noqa: T201 - the command speaks to a person
+        print(f"\n{text}", file=sys.stderr)
         code = INTERRUPTED
     except BrokenPipeError:
         sys.stderr.close()
@@ -44,15 +44,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sys.exit(code or 0)
 
 
-def _fail(error: SitemapEtlError, wants_json: bool) -> int:  # noqa: FBT001 - one of two outputs
+def _fail(error: SitemapEtlError, wants_json: bool) -> int:
     if wants_json:
         _print_json({**EMPTY_SUMMARY, "status": "failed", "error": str(error), "kind": error.kind})
-    print(message(error), file=sys.stderr)  # noqa: T201 - the command speaks to a person
+    print(message(error), file=sys.stderr)
     return error.exit_code
 
 
 def _print_json(data: dict[str, Any]) -> None:
-    print(json.dumps(data, ensure_ascii=False, default=str))  # noqa: T201 - what --json is for
+    print(json.dumps(data, ensure_ascii=False, default=str))
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

@@ -49,4 +49,4 @@ class Bars(AbstractContextManager["Bars"]):
                 self._progress.update(self._tasks[stage], completed=done, total=total or None)
             elif total and (done == total or done * 10 // total > self._said.get(stage, -1)):
                 self._said[stage] = done * 10 // total
-                print(f"{stage}: {done} of {total}", file=sys.stderr, flush=True)  # noqa: T201 - progress for a log
+                print(f"{stage}: {done} of {total}", file=sys.stderr, flush=True)

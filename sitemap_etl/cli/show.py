@@ -78,7 +78,8 @@ def _lines(summary: Mapping[str, Any], files: Mapping[str, int]) -> Iterator[str
         yield from _plan(summary)
     else:
         size = f" ({summary['bytes']:,} bytes)" if summary["bytes"] else ""
-        yield f"files: {files['written']:,} written{size}, {files['unchanged']:,} unchanged, {files['deleted']:,} deleted"
+        rest = f"{files['unchanged']:,} unchanged, {files['deleted']:,} deleted"
+        yield f"files: {files['written']:,} written{size}, {rest}"
     for name, kinds in summary["reasons"].items():
         for kind in ("rejected", "excluded", "duplicates", "notes"):
             for reason, entry in kinds.get(kind, {}).items():

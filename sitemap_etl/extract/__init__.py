@@ -14,9 +14,9 @@ from typing import Literal
 import pyarrow as pa
 
 from sitemap_etl import limits
-from sitemap_etl.extract.connections import Connections, environment_connections, redact
+from sitemap_etl.extract.connections import Connections, dialect, environment_connections, normal, redact
 from sitemap_etl.extract.database import plan_database, probe_database, read_database
-from sitemap_etl.extract.parameters import Value
+from sitemap_etl.extract.parameters import Value, names
 from sitemap_etl.extract.splits import Split, unpack_schema
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "Value",
     "columns",
     "environment_connections",
+    "named_parameters",
     "plan_csv",
     "plan_database",
     "plan_parquet",
@@ -94,6 +95,11 @@ def read(
     from sitemap_etl.extract.query import read_query
 
     return read_query(split, columns=columns, batch_rows=batch_rows, batch_bytes=batch_bytes)
+
+
+def named_parameters(uri: str, query: str) -> set[str]:
+    """The names of the parameters that a SELECT binds."""
+    return names(query, dialect(normal(uri)))
 
 
 def columns(split: Split) -> pa.Schema:

@@ -64,7 +64,7 @@ def places(locs: pa.Array, among: pa.Array) -> np.ndarray:
         return np.full(len(locs), -1, np.int64)
     if count == len(locs) and locs.equals(among):
         return np.arange(count)
-    at = pc.search_sorted(among, locs, side="left").to_numpy().astype(np.int64)
+    at: np.ndarray = pc.search_sorted(among, locs, side="left").to_numpy().astype(np.int64)
     at[at == count] = count - 1
     same = pc.equal(among.take(pa.array(at)), locs).to_numpy(zero_copy_only=False)
     at[~same] = -1
@@ -92,10 +92,7 @@ def compare(rows: pa.Table, known: pa.Table, dating: Dating, elsewhere: pa.Table
         extension_differs |= _unlike(fresh, old, name)
     extension_differs &= found
     differs = lastmod_differs | extension_differs
-    if dating.dated:
-        changed = lastmod_differs
-    else:
-        changed = extension_differs | (_unlike(fresh, old, "fingerprint") & found)
+    changed = lastmod_differs if dating.dated else extension_differs | _unlike(fresh, old, "fingerprint") & found
     beside = np.zeros(len(at), bool)
     for name in BESIDE:
         beside |= _unlike(fresh, old, name) & found
@@ -153,7 +150,8 @@ def _unlike(one: pa.Table, other: pa.Table, name: str) -> np.ndarray:
         return unlike
     same = pc.fill_null(pc.equal(left, right), False)
     both_null = pc.and_(pc.is_null(left), pc.is_null(right))
-    return ~pc.or_(same, both_null).to_numpy().astype(bool)
+    alike: np.ndarray = pc.or_(same, both_null).to_numpy().astype(bool)
+    return ~alike
 
 
 def _put(table: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:

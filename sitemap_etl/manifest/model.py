@@ -145,13 +145,10 @@ def _entry(data: Mapping[str, Any]) -> Entry:
 
 
 def manifest_key(run_id: str) -> str:
+    """Where a run's manifest lies in the state."""
     return f"state/manifest-{run_id}.json"
 
 
 def same_set(one: Manifest, other: Manifest) -> bool:
     """Whether two manifests publish the same inflated bytes under the same names."""
     return {f.key: f.sha256 for f in one.files()} == {f.key: f.sha256 for f in other.files()}
-
-
-def with_etag(file: File, etag: str | None) -> File:
-    return replace(file, etag=etag)

@@ -35,7 +35,8 @@ class Told:
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Told:
-        return cls(**{key: tuple(value) if isinstance(value, list) else value for key, value in data.items()})
+        plain: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in data.items()}
+        return cls(**plain)
 
 
 def net_changes(run: Run, rendered: Sequence[dict[str, Any]], moves: Moves) -> pa.Table:

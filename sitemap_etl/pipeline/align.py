@@ -63,8 +63,7 @@ def collect_members(run: Run, n: int) -> dict[str, Any]:
         members = 0
         for low, high in plan["windows"][first:past]:
             known = reader.published(section, low, high)
-            rows, _, _ = unique_rows(reader, section, low, high, known)
-            found = _members(run, section, rows)
+            found = _members(run, section, unique_rows(reader, section, low, high, known).rows)
             members += found.num_rows
             writer.write(_bucketed(found, buckets))
         writer.close()

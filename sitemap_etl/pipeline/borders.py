@@ -5,11 +5,15 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from sitemap_etl import lastmod, priority
+from sitemap_etl import lastmod, priority, urls
 from sitemap_etl.partition import Sample, groups, windows
 from sitemap_etl.partition.borders import distinct
 from sitemap_etl.pipeline.ranges import published_ranges
+from sitemap_etl.pipeline.rules import rules_of
 from sitemap_etl.pipeline.run import Run
 
 NAME: Final = "partition"
@@ -86,10 +90,26 @@ def _section(
         "table": table,
         "rule": lastmod.rule_id(lastmod.agreed(kinds)) if kinds else None,
         "tags": extra,
+        **_carrying(run, name, parts),
         "columns": sorted({column for part in parts for column in part["columns"]}),
     }
 
 
-def splits_of(run: Run, section: str) -> list[int]:
-    """The numbers of a section's units."""
-    return [n for n, unit in enumerate(run.plan.units) if unit["section"] == section]
+def _carrying(run: Run, name: str, parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Whether the source yields only what changed, and the locs that its rules took away this time."""
+    if name not in run.plan.carries:
+        return {"carries": False, "tombstones": None}
+    rules = rules_of(run.site, run.site.sections[name], run.now, None)
+    locs = [pa.array([], pa.string())]
+    for part in parts:
+        for key in part["aside"].values():
+            stored = run.staging.get(key)
+            assert stored is not None
+            raw = pq.read_table(pa.BufferReader(stored.data), columns=["loc"]).column("loc").combine_chunks()
+            locs.append(urls.canonicalize(raw, rules.urls).loc.drop_null())
+    gone = pc.unique(pa.concat_arrays(locs))
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table({"loc": gone.take(pc.sort_indices(gone))}), sink)
+    key = f"{run.attempt(f'partition-{name}')}.parquet"
+    run.staging.put(key, memoryview(sink.getvalue()))
+    return {"carries": True, "tombstones": key}

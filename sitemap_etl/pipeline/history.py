@@ -167,9 +167,10 @@ def _draft(run: Run, entry: Entry, base: Manifest) -> Draft:
         if text is not None and text.sha256 == entry.text.sha256:
             entry = replace(entry, text=text)
         else:
-            again = rerender(run, entry, "text", entry.text.key)
+            key = entry.text.key
+            again = rerender(run, entry, "text", key)
             entry = replace(entry, text=replace(again.file, lastmod=run.plan.now))
-            staged_text = {"staged": f"again/{again.file.key}"}
+            staged_text = {"staged": f"again/{key}"}
     return Draft(entry, staged, staged_text)
 
 

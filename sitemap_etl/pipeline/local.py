@@ -114,6 +114,7 @@ def _keep_staging(run: Run) -> None:
 
 
 def copy_staging(staging: Storage, target: Storage) -> None:
+    """Copy what publishing a run needs; the rows on their way to render stay behind."""
     for prefix in KEPT:
         for stat in staging.list(prefix):
             if stat.key.startswith(("extract/", "transform/")) and not stat.key.endswith(".json"):

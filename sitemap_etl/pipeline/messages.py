@@ -6,6 +6,7 @@ A window is read by its messages alone; nothing is listed, nothing else is touch
 from __future__ import annotations
 
 import base64
+import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -37,7 +38,7 @@ class RunWriter:
             return
         (batch,) = batches
         starts = routed.starts.tolist()
-        for window, (start, stop) in enumerate(zip(starts[:-1], starts[1:], strict=True)):
+        for window, (start, stop) in enumerate(itertools.pairwise(starts)):
             if stop > start:
                 if self._header < 0:
                     self._header = _schema_bytes(self.schema).size

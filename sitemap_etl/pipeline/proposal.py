@@ -199,7 +199,7 @@ def _account(run: Run, name: str, receipts: list[dict[str, Any]], proposal: Prop
             reasons[kind].merge(Tally.from_json(tally))
     gathered = 0
     for receipt in receipts:
-        part = Counter(receipt["counts"])
+        part: Counter[str] = Counter(receipt["counts"])
         gathered += part.pop("gathered")
         shard_rows = sum(shard["rows"] for shard in receipt["shards"])
         _balance(name, f"group {receipt['group']}", "listed", part["listed"], "rows of its files", shard_rows)
@@ -221,8 +221,8 @@ def _account(run: Run, name: str, receipts: list[dict[str, Any]], proposal: Prop
 def _balance(section: str, where: str, what: str, one: int, other_what: str, other: int) -> None:
     if one != other:
         raise Refused(
-            f"{section}: rows are unaccounted for ({where}): {what} {one:,}, {other_what} {other:,}. Nothing public was "
-            "touched. This is a defect of sitemap_etl, or its staging was changed: run again, and report it if it stays"
+            f"{section}: rows are unaccounted for ({where}): {what} {one:,}, {other_what} {other:,}. Nothing public "
+            "was touched. This is a defect of sitemap_etl, or its staging was changed: run again, and report it if it stays"
         )
 
 
@@ -237,8 +237,8 @@ def _warn(run: Run, planned: dict[str, Any], proposal: Proposal) -> None:
         rule = planned["sections"][name]["rule"]
         if published is not None and published.rule != rule and rule is not None:
             proposal.warnings.append(
-                f"{name}: the fingerprint has another definition than the published one: new fingerprints are taken over, "
-                "every date stays, changes of this night can't be told"
+                f"{name}: the fingerprint has another definition than the published one: new fingerprints are "
+                "taken over, every date stays, changes of this night can't be told"
             )
         if published is None and rule is not None and run.base is not None:
             proposal.warnings.append(

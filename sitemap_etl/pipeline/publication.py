@@ -388,7 +388,7 @@ class _Publication:
         extras: Sequence[Object],
     ) -> None:
         self._total = len(objects) + len(index_objects) + len(extras)
-        before = {key for key in self.old} if not self._new_house() else set()
+        before = set(self.old) if not self._new_house() else set()
         new = [item for key, item in objects.items() if key not in before]
         changed = {key: item for key, item in objects.items() if key in before}
         in_threads(self._write, new)

@@ -54,6 +54,14 @@ def params_of(source: DatabaseSource, site: Site, now: datetime, since: datetime
     return {**source.params, "now": now, "since": since, "site": site.site}
 
 
+def reads_changes_only(section: Section, outside: Outside) -> bool:
+    """Whether the section's SELECT names `:since`: the rows it does not yield are as they were."""
+    source = section.source
+    return isinstance(source, DatabaseSource) and "since" in extract.named_parameters(
+        uri_of(source, outside), source.query
+    )
+
+
 def extract_split(run: Run, n: int, *, final: bool = True) -> dict[str, Any]:
     """Extract unit `n` of the plan; gives its receipt.
 
@@ -68,10 +76,7 @@ def extract_split(run: Run, n: int, *, final: bool = True) -> dict[str, Any]:
     section = run.site.sections[unit["section"]]
     split = Split.from_json(unit["split"])
     try:
-        if split.kind == "parquet":
-            receipt = _referred(run, split, section)
-        else:
-            receipt = _copied(run, n, split)
+        receipt = _referred(run, split, section) if split.kind == "parquet" else _copied(run, n, split)
     except SitemapEtlError as error:
         if section.on_error == "keep" and (final or isinstance(error, (InvalidSource, Refused))):
             return run.leave(name, {"kept": str(error)})
@@ -120,12 +125,22 @@ def _copied(run: Run, n: int, split: Split) -> dict[str, Any]:
                 if run.options.limit is not None and rows >= run.options.limit:
                     break
             if writer is None:
-                writer = pq.ParquetWriter(path, extract.columns(split), compression="lz4")
+                writer = pq.ParquetWriter(path, _schema(run, split, section), compression="lz4")
         finally:
             if writer is not None:
                 writer.close()
         run.staging.put(key, path)
     return {"rows": rows, "raw": key, "guesses": _thinned(guesses), "read_at": run.outside.clock().isoformat()}
+
+
+def _schema(run: Run, split: Split, section: Section) -> pa.Schema:
+    """The columns of a split that yielded no row."""
+    source = section.source
+    if not isinstance(source, DatabaseSource):
+        return extract.columns(split)
+    since = datetime.fromisoformat(run.plan.read_since[section.name])
+    params = params_of(source, run.site, run.now, since)
+    return extract.probe_database(uri_of(source, run.outside), source.query, params=params)
 
 
 def _batches(run: Run, split: Split, section: Section) -> Iterator[pa.RecordBatch]:

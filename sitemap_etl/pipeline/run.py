@@ -13,8 +13,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from sitemap_etl import storage as storages
 from sitemap_etl.errors import ConfigError, Refused
@@ -26,12 +25,6 @@ from sitemap_etl.storage import ABSENT, PreconditionFailed, Storage
 PLAN: Final = "plan.json"
 
 
-class OpenStorage(Protocol):
-    """Opens the storage at a url; `storages.open_storage` is the one in use."""
-
-    def __call__(self, url: str | Path, **options: Any) -> Storage: ...
-
-
 @dataclass(frozen=True)
 class Outside:
     """What a stage reaches the world with; tests and the DAG give their own.
@@ -41,7 +34,7 @@ class Outside:
 
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ), repr=False)
     connections: Callable[[str], str] | None = None
-    open_storage: OpenStorage = storages.open_storage
+    open_storage: Callable[..., Storage] = storages.open_storage
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     log: Callable[[str], None] = lambda _line: None
     advance: Callable[[str, int, int], None] = lambda _stage, _done, _total: None
@@ -75,6 +68,7 @@ class Plan:
     kept: dict[str, str]  # sections that stay as published, and why
     robots: str | None = None  # the site's robots.txt as it was, Latin-1
     read_since: dict[str, str] = field(default_factory=dict)  # section → what `:since` is
+    carries: list[str] = field(default_factory=list)  # sections of which only what changed is read
     owner: str = ""  # what a scheduler calls this run
 
 
@@ -208,4 +202,5 @@ def check_options(site: Site, options: Options) -> None:
 
 
 def plan_json(plan: Plan) -> bytes:
+    """A plan as it lies in the run's folder."""
     return dumps(asdict(plan))

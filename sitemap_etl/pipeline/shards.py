@@ -144,9 +144,10 @@ class _Group:
         added, changed = pa.array(compared.added), pa.array(compared.changed)
         removed = window.removed
         self.counts.update(
-            gathered=window.gathered,
+            gathered=window.unique.gathered,
+            carried=window.unique.carried,
             listed=rows.num_rows,
-            duplicates=window.duplicates.num_rows,
+            duplicates=window.unique.duplicates.num_rows,
             added=int(compared.added.sum()),
             changed=int(compared.changed.sum()),
             removed=removed.num_rows,
@@ -160,9 +161,10 @@ class _Group:
             at = pc.search_sorted(pa.array(lows), removed.column("loc").combine_chunks(), side="right").to_numpy()
             old = np.array(numbers, np.int64)[np.maximum(at.astype(np.int64) - 1, 0)]
             self._write_changes("removed", removed, old)
-        if window.duplicates.num_rows:
-            self._write("duplicates", window.duplicates, ASIDE)
-            count_reasons(window.duplicates, self.reasons)
+        duplicates = window.unique.duplicates
+        if duplicates.num_rows:
+            self._write("duplicates", duplicates, ASIDE)
+            count_reasons(duplicates, self.reasons)
 
     def _write_changes(self, kind: str, rows: pa.Table, place: np.ndarray) -> None:
         if not rows.num_rows:

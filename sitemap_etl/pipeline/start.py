@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from sitemap_etl.errors import ConfigError, InvalidSource, Refused, SitemapEtlError
 from sitemap_etl.manifest import Manifest
-from sitemap_etl.pipeline.raw import plan_splits
+from sitemap_etl.pipeline.raw import plan_splits, reads_changes_only
 from sitemap_etl.pipeline.robots_file import public_robots
 from sitemap_etl.pipeline.run import (
     PLAN,
@@ -27,7 +27,7 @@ from sitemap_etl.pipeline.run import (
     plan_json,
 )
 from sitemap_etl.pipeline.state import State, dumps
-from sitemap_etl.site import Site
+from sitemap_etl.site import Section, Site
 from sitemap_etl.storage import ABSENT, PreconditionFailed, Storage
 
 LEASE: Final = "state/lease.json"
@@ -66,6 +66,7 @@ def start_run(
     units: list[dict[str, Any]] = []
     kept: dict[str, str] = {}
     read_since: dict[str, str] = {}
+    carries: list[str] = []
     problems: list[SitemapEtlError] = []
     for name in chosen:
         section = site.sections[name]
@@ -79,6 +80,9 @@ def start_run(
                 continue
             problems.append(_in_section(name, error))
             continue
+        if since > EPOCH and reads_changes_only(section, outside):
+            _check_incremental(section)
+            carries.append(name)
         units += [{"section": name, "split": split.to_json(), "label": split.label} for split in splits]
     if problems:
         release_lease(work, run_id)
@@ -88,11 +92,33 @@ def start_run(
         found = _own_robots(site, outside)
         robots = None if found is None else found.decode("latin-1")
     plan = Plan(
-        run_id, instant(now), current.manifest, site.to_json(), asdict(options), units, kept, robots, read_since, owner
+        run_id=run_id,
+        now=instant(now),
+        base=current.manifest,
+        site=site.to_json(),
+        options=asdict(options),
+        units=units,
+        kept=kept,
+        robots=robots,
+        read_since=read_since,
+        carries=carries,
     )
     staging = staging or work.sub(f"runs/{run_id}")
     staging.put(PLAN, plan_json(plan), content_type="application/json")
     return Run(work, staging, plan, outside)
+
+
+def _check_incremental(section: Section) -> None:
+    """Raises ConfigError for a rule that needs every row of the section each time."""
+    if section.priority.kind == "percentile_of":
+        raise ConfigError(
+            f"section {section.name}: priority: percentile_of ranks all rows, but the SELECT names :since and yields "
+            "only what changed. Take :since out, or give the priority as a column"
+        )
+    if section.view:
+        raise ConfigError(
+            f"section {section.name}: a view is written anew each time, but the SELECT names :since. Take :since out"
+        )
 
 
 def _in_section(name: str, error: SitemapEtlError) -> SitemapEtlError:

@@ -74,8 +74,8 @@ class State:
         stored = self.storage.get(key)
         if stored is None:
             raise Refused(
-                f"{self.storage.url_of(key)} is gone, though {CURRENT} names it. Restore it from a backup of the state; "
-                f"to start over without dates and changes, delete {CURRENT}"
+                f"{self.storage.url_of(key)} is gone, though {CURRENT} names it. Restore it from a backup of the "
+                f"state; to start over without dates and changes, delete {CURRENT}"
             )
         try:
             return Manifest.from_json(json.loads(stored.data))

@@ -6,7 +6,7 @@ from sitemap_etl import extract
 from sitemap_etl.errors import SitemapEtlError
 from sitemap_etl.pipeline.raw import params_of, uri_of
 from sitemap_etl.pipeline.rules import hook_of
-from sitemap_etl.pipeline.run import Outside, open_work
+from sitemap_etl.pipeline.run import Outside
 from sitemap_etl.pipeline.start import EPOCH
 from sitemap_etl.site import CsvSource, DatabaseSource, Section, Site
 
@@ -24,10 +24,9 @@ def problems_of(site: Site, *, connect: bool, outside: Outside | None = None) ->
         except SitemapEtlError as error:
             problems.append(f"section {name}: {error}")
     if connect:
-        places = {"work": lambda: open_work(site, outside), "publish.to": lambda: outside.open_storage(site.publish.to)}
-        for key, opened in places.items():
+        for key, url in (("work", site.work), ("publish.to", site.publish.to)):
             try:
-                opened().stat("state/current.json")
+                outside.open_storage(url).stat("sitemap.xml")
             except SitemapEtlError as error:
                 problems.append(f"{key}: {error}")
     return problems

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from sitemap_etl import limits, priority
 from sitemap_etl.frames import ASIDE, INVENTORY, conform
@@ -31,6 +32,7 @@ class Reader:
         self.planned = planned
         self._receipts: dict[str, list[dict[str, Any]]] = {}
         self._departed: dict[str, pa.Table] = {}
+        self._tombstones: dict[str, pa.Array] = {}
 
     def receipts(self, section: str) -> list[dict[str, Any]]:
         """The section's transform receipts."""
@@ -68,6 +70,14 @@ class Reader:
             return None
         table = pa.concat_tables(tables).combine_chunks()
         return table.take(pc.sort_indices(table.column("loc"))).combine_chunks()
+
+    def tombstones(self, section: str) -> pa.Array:
+        """Locs that this run's rules took away, ordered, each once."""
+        if section not in self._tombstones:
+            stored = self.run.staging.get(self.planned["sections"][section]["tombstones"])
+            assert stored is not None
+            self._tombstones[section] = pq.read_table(pa.BufferReader(stored.data)).column("loc").combine_chunks()
+        return self._tombstones[section]
 
     def others(self, section: str, low: str, high: str | None) -> list[tuple[str, pa.Array]]:
         """Locs in [low, high) that another section lists before this one: (section, ordered locs, each once).
@@ -143,13 +153,26 @@ class Reader:
 
 
 @dataclass(frozen=True)
+class Unique:
+    """The rows of a stretch that a section lists, ordered by loc, each once.
+
+    `gathered`: rows that came from this run's inventory; `carried`: from the last set, where the source
+    yields only what changed. `duplicates`: frames.ASIDE.
+    """
+
+    rows: pa.Table
+    duplicates: pa.Table
+    gathered: int
+    carried: int
+
+
+@dataclass(frozen=True)
 class Window:
-    """One stretch, ready to be cut: this run's rows against the published ones, and what was left out."""
+    """One stretch, ready to be cut: this run's rows against the published ones, and where they came from."""
 
     compared: Compared
     known: pa.Table
-    gathered: int
-    duplicates: pa.Table  # frames.ASIDE
+    unique: Unique
 
     @cached_property
     def removed(self) -> pa.Table:
@@ -161,7 +184,8 @@ def read_window(reader: Reader, section: str, low: str, high: str | None) -> Win
     """Gather, order, dedupe, and compare the rows of a section in [low, high)."""
     run, plan = reader.run, reader.planned["sections"][section]
     known = reader.published(section, low, high)
-    rows, losers, gathered = unique_rows(reader, section, low, high, known)
+    unique = unique_rows(reader, section, low, high, known)
+    rows = unique.rows
     aligned = reader.aligned(section, low, high)
     if aligned is not None:
         at = places(rows.column("loc").combine_chunks(), aligned.column("loc").combine_chunks())
@@ -186,19 +210,17 @@ def read_window(reader: Reader, section: str, low: str, high: str | None) -> Win
         locs = rows.column("loc").combine_chunks()
         unknown = places(locs, known.column("loc").combine_chunks()) < 0
         elsewhere = reader.elsewhere(section, locs.filter(pa.array(unknown)), plan["rule"])
-    return Window(compare(rows, known, dating, elsewhere), known, gathered, losers)
+    return Window(compare(rows, known, dating, elsewhere), known, unique)
 
 
-def unique_rows(
-    reader: Reader, section: str, low: str, high: str | None, known: pa.Table
-) -> tuple[pa.Table, pa.Table, int]:
-    """The rows of [low, high) that the section lists, ordered; the duplicates (frames.ASIDE); how many came in.
+def unique_rows(reader: Reader, section: str, low: str, high: str | None, known: pa.Table) -> Unique:
+    """The rows of [low, high) that the section lists.
 
     Where a stretch has far more rows than locs it is deduped as it is read, so that memory holds.
     """
     pending: list[pa.Table] = []
     pending_rows = gathered = 0
-    losers: list[pa.Table] = []
+    losers: list[pa.Table] = [ASIDE.empty_table()]
     for table in reader.gather(section, low, high):
         pending.append(table)
         pending_rows += table.num_rows
@@ -207,11 +229,14 @@ def unique_rows(
             won = winners(pa.concat_tables(pending, promote_options="default"), known)
             losers.append(_aside(won.losers, section, "listed already by a row of this section"))
             pending, pending_rows = [won.rows], won.rows.num_rows
-    if not pending:
-        return INVENTORY.empty_table(), ASIDE.empty_table(), 0
-    won = winners(pa.concat_tables(pending, promote_options="default"), known)
-    losers.append(_aside(won.losers, section, "listed already by a row of this section"))
-    rows = won.rows
+    rows = INVENTORY.empty_table()
+    if pending:
+        won = winners(pa.concat_tables(pending, promote_options="default"), known)
+        losers.append(_aside(won.losers, section, "listed already by a row of this section"))
+        rows = won.rows
+    carried = 0
+    if reader.planned["sections"][section]["carries"]:
+        rows, carried = _with_carried(rows, known, reader.tombstones(section))
     if not reader.run.site.sections[section].view:
         for other, locs in reader.others(section, low, high):
             mine = rows.column("loc").combine_chunks()
@@ -219,7 +244,16 @@ def unique_rows(
             if taken.any():
                 losers.append(_aside(rows.filter(pa.array(taken)), section, f"listed already by section {other}"))
                 rows = rows.filter(pa.array(~taken)).combine_chunks()
-    return rows, pa.concat_tables(losers), gathered
+    return Unique(rows, pa.concat_tables(losers), gathered, carried)
+
+
+def _with_carried(rows: pa.Table, known: pa.Table, gone: pa.Array) -> tuple[pa.Table, int]:
+    """The rows and, as they are published, those that this run did not read and no rule took away."""
+    published = known.column("loc").combine_chunks()
+    stays = (places(published, rows.column("loc").combine_chunks()) < 0) & (places(published, gone) < 0)
+    carried = conform(known.filter(pa.array(stays)).drop_columns(["since"]), INVENTORY)
+    table = pa.concat_tables([conform(rows, INVENTORY), carried]).combine_chunks()
+    return table.take(pc.sort_indices(table.column("loc"))).combine_chunks(), carried.num_rows
 
 
 def _aside(rows: pa.Table, section: str, reason: str) -> pa.Table:

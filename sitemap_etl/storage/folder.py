@@ -12,6 +12,7 @@ import errno
 import fcntl
 import hashlib
 import os
+import random
 import re
 import secrets
 import stat as modes
@@ -26,6 +27,12 @@ from sitemap_etl.storage.body import Body
 
 STALE_SECONDS: Final = 86_400
 """Age at which a temporary file belongs to no living writer."""
+
+TURN_SECONDS: Final = 60.0
+"""How long a writer waits for its turn; a turn takes the time of hashing one file and renaming another."""
+
+_FIRST_PAUSE: Final = 0.001
+_LONGEST_PAUSE: Final = 0.05
 
 MISSING: Final = (FileNotFoundError, NotADirectoryError)
 """What the system raises where a path leads to nothing."""
@@ -98,27 +105,47 @@ def link_or_rename(beside: Path, path: Path) -> None:
 
 
 @contextmanager
-def turn(folder: Path) -> Iterator[None]:
-    """Hold the folder against other writers, threads and processes alike. Waits for as long as it takes.
+def turn(folder: Path, *, seconds: float = TURN_SECONDS) -> Iterator[None]:
+    """Hold the folder against other writers, threads and processes alike.
 
-    Raises FileNotFoundError where there is no such folder, and `Refused` where it can't be locked.
+    Raises FileNotFoundError where there is no such folder, `Unavailable` where another writer holds it for
+    longer than `seconds`, and `Refused` where it can't be locked.
     """
+    stop = time.monotonic() + seconds
     while True:
         file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX)
-            except OSError as error:
-                raise Refused(
-                    f"{folder} is on a file system that can't lock a folder ({error.strerror}): "
-                    "set conditional_writes: false, and see to it that one run publishes at a time"
-                ) from error
+            _lock(file, folder, stop)
             # While we waited, a delete may have removed the folder, and a put made another.
             if os.path.samestat(os.fstat(file), folder.stat()):
                 yield
                 return
         finally:
             os.close(file)
+
+
+def _lock(file: int, folder: Path, stop: float) -> None:
+    """Lock the folder's descriptor, until `stop` by the monotonic clock."""
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            # Not a blocking flock: a writer that is stopped in its turn would stop all others with it.
+            if time.monotonic() > stop:
+                raise Unavailable(
+                    f"{folder} is held by another process that writes in it and does not get on. "
+                    "Look for one that is stopped, then try again."
+                ) from error
+        except OSError as error:
+            raise Refused(
+                f"{folder} is on a file system that can't lock a folder ({error.strerror}): "
+                "set conditional_writes: false, and see to it that one run publishes at a time"
+            ) from error
+        else:
+            return
+        time.sleep(random.uniform(0, pause))  # noqa: S311 (spreads waiting writers, no secret)
+        pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 def sync(folder: Path) -> None:

@@ -84,7 +84,8 @@ def _renamed(raw: pa.Table, rules: Rules) -> pa.Table:
     for column, source in rules.columns.items():
         if source not in names:
             raise InvalidSource(
-                f"section {rules.section}: the source has no column {source!r} (columns: {column}). It has: {listed(rules.available or names)}"
+                f"section {rules.section}: the source has no column {source!r} (columns: {column}). "
+                f"It has: {listed(rules.available or names)}"
             )
         if column in names and column != source:
             raw = raw.drop_columns([column])

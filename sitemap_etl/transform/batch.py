@@ -55,6 +55,7 @@ class Batch:
 
 
 def require(table: pa.Table, names: Sequence[str], rules: Rules, rule: str) -> None:
+    """Raises InvalidSource where the source lacks a column that a rule names."""
     missing = [name for name in names if name not in table.column_names]
     if missing:
         raise InvalidSource(
@@ -64,6 +65,7 @@ def require(table: pa.Table, names: Sequence[str], rules: Rules, rule: str) -> N
 
 
 def single(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """The column as one array."""
     if isinstance(column, pa.ChunkedArray):
         return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     return column
@@ -76,6 +78,7 @@ def mask_of(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
 
 
 def is_text(kind: pa.DataType) -> bool:
+    """Whether the type holds text or bytes."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     return bool(
@@ -99,4 +102,5 @@ def _readable(loc: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def listed(names: Sequence[str]) -> str:
+    """Column names for a message."""
     return ", ".join(names) if names else "no columns"

@@ -17,6 +17,7 @@ from sitemap_etl.transform.rules import Rules
 def inventory_of(
     batch: Batch, loc: pa.Array, rules: Rules, read_at: datetime, notes: Tally
 ) -> tuple[pa.Table, tuple[tuple[str, str], ...]]:
+    """The inventory of the rows that will be listed, and the kinds of its fingerprint's columns."""
     columns: dict[str, pa.Array] = {"loc": loc, "row": batch.row}
     kinds: tuple[tuple[str, str], ...] = ()
     if rules.news:

@@ -20,7 +20,8 @@ def where_mask(table: pa.Table, rules: Rules) -> np.ndarray:
             mask = connection.sql(f"SELECT coalesce(({rules.where}), false) AS keep FROM batch").to_arrow_table()  # noqa: S608 - the person who writes the site file writes SQL
         except duckdb.Error as error:
             raise InvalidSource(
-                f"section {rules.section}: where: {rules.where!r} can't be evaluated: {error}. Columns: {listed(table.column_names)}"
+                f"section {rules.section}: where: {rules.where!r} can't be evaluated: {error}. "
+                f"Columns: {listed(table.column_names)}"
             ) from error
     column = mask.column("keep")
     if not pa.types.is_boolean(column.type):
@@ -49,8 +50,8 @@ def run_hook(batch: Batch, rules: Rules) -> None:
         raise InvalidSource(f"{who} gave {type(result).__name__}, a DataFrame was expected")
     if not result.index.is_unique or not result.index.isin(numbers).all():
         raise InvalidSource(
-            f"{who} gave rows that it was not given: a hook may change and drop rows, not add them, and keeps the index "
-            "('row') as it is (no reset_index, no concat with other frames)"
+            f"{who} gave rows that it was not given: a hook may change and drop rows, not add them, and keeps "
+            "the index ('row') as it is (no reset_index, no concat with other frames)"
         )
     if "loc" not in result.columns:
         raise InvalidSource(

@@ -1,0 +1,164 @@
+"""`make demo`: the catalogue, the bucket, one run of the DAG through Airflow, and what it made."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from demo.bucket import PRIVATE, PUBLIC, Bucket, embedded
+from demo.catalogue import make
+from demo.surroundings import AIRFLOW, PROJECT, Home
+from sitemap_etl.cli.show import show_summary
+
+STATE = "sitemaps/demo"
+SITE = "sites/demo.yaml"
+STAGES = ("plan", "extract", "transform", "partition", "clusters", "collect", "align", "render", "publish", "ping")
+_ENDED = re.compile(r"\[DAG TEST\] end task task_id=(\w+)")
+console = Console(highlight=False, soft_wrap=True, width=max(100, Console().width))
+
+
+def main() -> int:
+    """Run the demo; gives the exit code."""
+    parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
+    parser.add_argument("--home", type=Path, default=PROJECT / ".demo", help="where everything is kept")
+    parser.add_argument("--day", type=int, default=1, help="2 and later: the catalogue as it changed since")
+    options = parser.parse_args()
+    home = Home(options.home.resolve())
+    with home.locked():
+        started = time.monotonic()
+        rows = make(home.catalogue, options.day)
+        told = ", ".join(f"{name} {count:,}" for name, count in rows.items())
+        _step(f"Catalogue   {_shown(home.catalogue)}: {sum(rows.values()):,} rows ({told})")
+        with embedded(home.bucket) as bucket:
+            _step(f"Bucket      s3://{PUBLIC} and s3://{PRIVATE} at {bucket.endpoint}, kept in {_shown(home.bucket)}")
+            code = _run_dag(home, bucket)
+            if code:
+                return code
+            summary = _newest_summary(bucket)
+            _show(home, bucket, summary, time.monotonic() - started)
+    return 0
+
+
+def _step(line: str) -> None:
+    console.print(line, markup=False)
+
+
+def _shown(path: Path) -> str:
+    return str(path.relative_to(PROJECT)) if path.is_relative_to(PROJECT) else str(path)
+
+
+def _run_dag(home: Home, bucket: Bucket) -> int:
+    """`airflow dags test demo`, its log in a file; gives its exit code."""
+    log = home.folder / "airflow.log"
+    log.unlink(missing_ok=True)
+    environ = home.environ() | bucket.env | {"SITEMAP_ETL_SITES": str(PROJECT / "sites")}
+    _step(f"Airflow     the DAG of {SITE}: airflow dags test demo (log: {_shown(log)})")
+    try:
+        home.migrate(environ, log)
+    except subprocess.CalledProcessError as error:
+        return _fail(log, error.returncode)
+    done: Counter[str] = Counter()
+    command = [AIRFLOW, "dags", "test", "demo"]
+    with (
+        log.open("a") as out,
+        subprocess.Popen(  # noqa: S603 - our own
+            command, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        ) as process,
+    ):
+        assert process.stdout is not None
+        last, since = "", time.monotonic()
+        for line in process.stdout:
+            out.write(line)
+            ended = _ENDED.search(line)
+            if ended and ended[1] in STAGES:
+                if last and ended[1] != last:
+                    _tell_stage(last, done[last])
+                last = ended[1]
+                done[last] += 1
+        if last:
+            _tell_stage(last, done[last])
+    return _fail(log, process.returncode) if process.returncode else 0
+
+
+def _tell_stage(name: str, count: int) -> None:
+    _step(f"  {name:<11} {count} task{'s' if count > 1 else ''}")
+
+
+def _fail(log: Path, code: int) -> int:
+    """Show the end of the log."""
+    lines = log.read_text(errors="replace").splitlines()
+    console.print("\n".join(lines[-60:]), markup=False)
+    console.print(f"\nThe demo failed (exit {code}). The whole log: {_shown(log)}", markup=False)
+    return code or 1
+
+
+def _newest_summary(bucket: Bucket) -> dict[str, Any]:
+    key = max(key for key, _ in bucket.keys(PRIVATE, f"{STATE}/reports/") if key.endswith("/summary.json"))
+    found: dict[str, Any] = json.loads(bucket.get(PRIVATE, key))
+    return found
+
+
+def _show(home: Home, bucket: Bucket, summary: dict[str, Any], seconds: float) -> None:
+    _title("What was published")
+    for key, size in bucket.keys(PUBLIC):
+        _step(f"  {key:<34}{size:>12,} bytes{_lines_of(bucket, key)}")
+    sitemap = next(key for key, _ in bucket.keys(PUBLIC) if key.startswith("sitemap-places"))
+    _title(f"The first lines of {sitemap}")
+    _step(_head(gzip.decompress(bucket.get(PUBLIC, sitemap)).decode(), 14))
+    _title("robots.txt: what was there, and our block")
+    _step("  " + bucket.get(PUBLIC, "robots.txt").decode().rstrip().replace("\n", "\n  "))
+    _title(f"The run ({seconds:.0f} s)")
+    show_summary(console, summary, SITE)
+    _title("How to look further")
+    public = _shown(home.bucket / PUBLIC)
+    reports = _shown(home.bucket / PRIVATE / STATE / "reports" / summary["run_id"])
+    python = _shown(Path(sys.executable))
+    for what, command in (
+        ("the same bucket, as files", f"ls -R {_shown(home.bucket)}"),
+        ("all of a sitemap", f"gunzip -c {public}/{sitemap} | less"),
+        ("is it valid?", f"{_shown(Path(AIRFLOW).with_name('sitemap-etl'))} check {public}"),
+        (
+            "the rejected rows",
+            f"{python} -c " + shlex.quote(f"import pandas; print(pandas.read_parquet('{reports}/rejected.parquet'))"),
+        ),
+        ("nothing changes", "make demo"),
+        ("a later day's catalogue", "make demo DAY=2"),
+        ("the DAG in Airflow's UI", "make airflow"),
+        ("a site of your own", "README.md"),
+    ):
+        _step(f"  {what:<26}{command}")
+
+
+def _title(text: str) -> None:
+    console.print(f"\n[bold]{text}[/bold]")
+
+
+def _lines_of(bucket: Bucket, key: str) -> str:
+    """How many URLs a sitemap has, or sitemaps an index."""
+    if not key.endswith((".xml", ".xml.gz")):
+        return ""
+    data = bucket.get(PUBLIC, key)
+    text = gzip.decompress(data) if key.endswith(".gz") else data
+    return f"{text.count(b'<url>'):>9,} URLs" if b"<url>" in text else f"{text.count(b'<sitemap>'):>9,} sitemaps"
+
+
+def _head(text: str, lines: int) -> str:
+    """The first lines, long ones cut."""
+    width = console.width - 2
+    shown = [line if len(line) <= width else line[: width - 1] + "…" for line in text.splitlines()[:lines]]
+    return "\n".join(f"  {line}" for line in shown)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
