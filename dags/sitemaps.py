@@ -28,17 +28,18 @@ under its canonical URL, and replaces only those published files whose contents 
 
 ### When it fails
 
-Only a side that did not answer is asked again, three times, with growing pauses. Everything else
-fails at once, because trying again can't help. **The log of the failed task ends with one message**: what is
-wrong, where, and what to do. Whatever it is, the published sitemaps are whole and as they were; the next run goes on from them.
+Only a side that did not answer is asked again, three times, with growing pauses. Everything else fails at once:
+trying again can't help. **The log of the failed task ends with one message**: what is wrong, where, and what to do.
+Whatever it is, the published sitemaps are whole and as they were; the next run goes on from them.
 
-- **A gate refused** (`publish`): the message says how much and where, and how to look. If it is right after all, publish the
-  refused run with the command it shows, or trigger a new one with `force` and `reason`.
-- **A source is broken or late** (`plan`, `extract`, `transform`): mend it and start a run. With `on_error: keep`, its section stays as published,
-  and the others go on; the log of `publish` names it.
+- **A gate refused** (`publish`): the message says how much and where, and how to look. If it is right after all,
+  publish the refused run with the command it shows, or trigger a new one with `force` and `reason`.
+- **A source is broken or late** (`plan`, `extract`, `transform`): mend it and start a run. With `on_error: keep`,
+  its section stays as published and the others go on; the log of `publish` names it.
 - **An engine failed** (`ping`): the sitemaps are published. It hears of these changes with the next run.
 
-The log of `publish` has the counts, its XCom `counts` too. A site file that can't be read has no DAG; it is an import error.
+The log of `publish` has the counts; so has its XCom `counts`. A site file that can't be read has no DAG: the import
+errors say what is wrong in it.
 """
 
 from __future__ import annotations

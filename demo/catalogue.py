@@ -1,10 +1,10 @@
 """The catalogue of the demo: a gazetteer with a database, a CSV and a Parquet export, always the same.
 
     places      SQLite, 96,000 rows: places of the world, names in thirteen scripts
-    stories     CSV.gz, 32,000 rows: articles about them
+    stories     CSV.gz, 32,100 rows: articles about them
     walks       Parquet, 36,000 rows: 12,000 walks in three languages each
 
-A day later than the first, a few hundred rows changed, came and went: `DAY=2`.
+On later days a few hundred rows have changed, and some are new.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import json
 import random
 import sqlite3
 from collections.abc import Iterator
@@ -51,17 +52,19 @@ LANGUAGES = ("en", "de", "ja")
 
 def make(folder: Path, day: int = 1) -> dict[str, int]:
     """Write the catalogue of a day into the folder, unless it is there; gives the rows of each source."""
-    mark = folder / "made"
-    rows = {"places": PLACES, "stories": STORIES, "walks": WALKS * len(LANGUAGES)}
-    if mark.is_file() and mark.read_text() == f"{VERSION} {day}":
-        return rows
-    folder.mkdir(parents=True, exist_ok=True)
-    mark.unlink(missing_ok=True)
-    _write_places(folder / "catalogue.sqlite", day)
-    _write_stories(folder / "stories.csv.gz", day)
-    _write_walks(folder / "walks.parquet", day)
-    mark.write_text(f"{VERSION} {day}")
-    return rows
+    mark = folder / "made.json"
+    made = json.loads(mark.read_text()) if mark.is_file() else {}
+    if made.get("version") != VERSION or made.get("day") != day:
+        folder.mkdir(parents=True, exist_ok=True)
+        mark.unlink(missing_ok=True)
+        rows = {
+            "places": _write_places(folder / "catalogue.sqlite", day),
+            "stories": _write_stories(folder / "stories.csv.gz", day),
+            "walks": _write_walks(folder / "walks.parquet", day),
+        }
+        made = {"version": VERSION, "day": day, "rows": rows}
+        mark.write_text(json.dumps(made))
+    return dict(made["rows"])
 
 
 def _name(random_: random.Random, country: str) -> str:
@@ -79,6 +82,11 @@ def _is_news(number: int, day: int) -> bool:
     return day > 1 and number % 500 < day - 1
 
 
+def _of_day(day: int, number: int) -> datetime:
+    """When a row that is news on a day was changed: some time in the week before."""
+    return NEWS + timedelta(days=day, seconds=-(number * 7_919) % 604_800)
+
+
 def _places(day: int) -> Iterator[tuple[Any, ...]]:
     """id, country, name, visits, updated_at (UTC, without saying so), withdrawn."""
     random_ = random.Random(1)  # noqa: S311 - the same catalogue for everyone
@@ -91,20 +99,21 @@ def _places(day: int) -> Iterator[tuple[Any, ...]]:
         if random_.random() < 0.0005:
             name = ""  # a name that was never filled in
         if _is_news(number, day):
-            updated = NEWS + timedelta(days=day)
+            updated = _of_day(day, number)
         yield number, country, name, visits, f"{updated:%Y-%m-%d %H:%M:%S}", withdrawn
     for number in range(PLACES + 1, PLACES + 1 + 250 * (day - 1)):
         country = countries[number % len(countries)]
-        yield number, country, _name(random_, country), 1, f"{NEWS + timedelta(days=day):%Y-%m-%d %H:%M:%S}", None
+        yield number, country, _name(random_, country), 1, f"{_of_day(day, number):%Y-%m-%d %H:%M:%S}", None
 
 
-def _write_places(path: Path, day: int) -> None:
+def _write_places(path: Path, day: int) -> int:
     path.unlink(missing_ok=True)
     with closing(sqlite3.connect(path)) as database, database:
         database.execute(
-            "CREATE TABLE place (id INTEGER PRIMARY KEY, country TEXT, name TEXT, visits INTEGER, updated_at TEXT, withdrawn TEXT)"
+            "CREATE TABLE place (id INTEGER PRIMARY KEY, country TEXT, name TEXT, visits INTEGER, updated_at TEXT, "
+            "withdrawn TEXT)"
         )
-        database.executemany("INSERT INTO place VALUES (?, ?, ?, ?, ?, ?)", _places(day))
+        return database.executemany("INSERT INTO place VALUES (?, ?, ?, ?, ?, ?)", _places(day)).rowcount
 
 
 def _stories(day: int) -> Iterator[tuple[Any, ...]]:
@@ -131,21 +140,23 @@ def _stories(day: int) -> Iterator[tuple[Any, ...]]:
             link = f"/internal/draft/{number}"
         status = "draft" if random_.random() < 0.02 else "published"
         if _is_news(number, day):
-            changed = (NEWS + timedelta(days=day)).date()
+            changed = _of_day(day, number).date()
         yield link, title, changed, status
         if random_.random() < 0.003:
             yield link, title, changed - timedelta(days=30), status
 
 
-def _write_stories(path: Path, day: int) -> None:
+def _write_stories(path: Path, day: int) -> int:
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(("permalink", "headline", "changed_on", "status"))
-    writer.writerows(_stories(day))
+    rows = list(_stories(day))
+    writer.writerows(rows)
     path.write_bytes(gzip.compress(text.getvalue().encode(), compresslevel=6, mtime=0))
+    return len(rows)
 
 
-def _write_walks(path: Path, day: int) -> None:
+def _write_walks(path: Path, day: int) -> int:
     """walk, language, title, kilometres, photos, published_on. It does not know when a walk was changed."""
     random_ = random.Random(3)  # noqa: S311 - as above
     columns: dict[str, list[Any]] = {
@@ -159,4 +170,6 @@ def _write_walks(path: Path, day: int) -> None:
             title = f"{_name(random_, country)} & {_name(random_, country)}"
             for name, value in zip(columns, (walk, language, title, kilometres, photos, published), strict=True):
                 columns[name].append(value)
-    pq.write_table(pa.table(columns), path, row_group_size=16_384, compression="zstd")
+    table = pa.table(columns)
+    pq.write_table(table, path, row_group_size=16_384, compression="zstd")
+    return table.num_rows

@@ -6,7 +6,6 @@ import argparse
 import gzip
 import json
 import re
-import shlex
 import subprocess
 import sys
 import time
@@ -46,7 +45,7 @@ def main() -> int:
             if code:
                 return code
             summary = _newest_summary(bucket)
-            _show(home, bucket, summary, time.monotonic() - started)
+            _show(home, bucket, summary, options.day, time.monotonic() - started)
     return 0
 
 
@@ -77,7 +76,7 @@ def _run_dag(home: Home, bucket: Bucket) -> int:
         ) as process,
     ):
         assert process.stdout is not None
-        last, since = "", time.monotonic()
+        last = ""
         for line in process.stdout:
             out.write(line)
             ended = _ENDED.search(line)
@@ -109,13 +108,17 @@ def _newest_summary(bucket: Bucket) -> dict[str, Any]:
     return found
 
 
-def _show(home: Home, bucket: Bucket, summary: dict[str, Any], seconds: float) -> None:
-    _title("What was published")
+def _show(home: Home, bucket: Bucket, summary: dict[str, Any], day: int, seconds: float) -> None:
+    _title("The bucket")
+    _step(f"  s3://{PUBLIC}")
     for key, size in bucket.keys(PUBLIC):
-        _step(f"  {key:<34}{size:>12,} bytes{_lines_of(bucket, key)}")
+        _step(f"    {key:<32}{size:>12,} bytes{_lines_of(bucket, key)}")
+    _step(f"  s3://{PRIVATE}")
+    for folder, sizes in _folders(bucket.keys(PRIVATE)).items():
+        _step(f"    {folder:<32}{sum(sizes):>12,} bytes{len(sizes):>9,} object{'s' if len(sizes) > 1 else ''}")
     sitemap = next(key for key, _ in bucket.keys(PUBLIC) if key.startswith("sitemap-places"))
     _title(f"The first lines of {sitemap}")
-    _step(_head(gzip.decompress(bucket.get(PUBLIC, sitemap)).decode(), 14))
+    _step(_head(gzip.decompress(bucket.get(PUBLIC, sitemap)).decode(), 6))
     _title("robots.txt: what was there, and our block")
     _step("  " + bucket.get(PUBLIC, "robots.txt").decode().rstrip().replace("\n", "\n  "))
     _title(f"The run ({seconds:.0f} s)")
@@ -125,15 +128,15 @@ def _show(home: Home, bucket: Bucket, summary: dict[str, Any], seconds: float) -
     reports = _shown(home.bucket / PRIVATE / STATE / "reports" / summary["run_id"])
     python = _shown(Path(sys.executable))
     for what, command in (
-        ("the same bucket, as files", f"ls -R {_shown(home.bucket)}"),
+        ("the buckets, as files", f"ls -R {_shown(home.bucket)}"),
         ("all of a sitemap", f"gunzip -c {public}/{sitemap} | less"),
         ("is it valid?", f"{_shown(Path(AIRFLOW).with_name('sitemap-etl'))} check {public}"),
         (
             "the rejected rows",
-            f"{python} -c " + shlex.quote(f"import pandas; print(pandas.read_parquet('{reports}/rejected.parquet'))"),
+            f"{python} -c \"import pandas; print(pandas.read_parquet('{reports}/rejected.parquet'))\"",
         ),
-        ("nothing changes", "make demo"),
-        ("a later day's catalogue", "make demo DAY=2"),
+        ("again: nothing changes", "make demo" + (f" DAY={day}" if day > 1 else "")),
+        ("the catalogue a day later", f"make demo DAY={day + 1}"),
         ("the DAG in Airflow's UI", "make airflow"),
         ("a site of your own", "README.md"),
     ):
@@ -153,11 +156,17 @@ def _lines_of(bucket: Bucket, key: str) -> str:
     return f"{text.count(b'<url>'):>9,} URLs" if b"<url>" in text else f"{text.count(b'<sitemap>'):>9,} sitemaps"
 
 
+def _folders(keys: list[tuple[str, int]]) -> dict[str, list[int]]:
+    """The sizes of the objects in each folder of the state."""
+    found: dict[str, list[int]] = {}
+    for key, size in keys:
+        found.setdefault("/".join(key.split("/")[:3]) + "/", []).append(size)
+    return found
+
+
 def _head(text: str, lines: int) -> str:
-    """The first lines, long ones cut."""
-    width = console.width - 2
-    shown = [line if len(line) <= width else line[: width - 1] + "…" for line in text.splitlines()[:lines]]
-    return "\n".join(f"  {line}" for line in shown)
+    """The first lines."""
+    return "\n".join(f"  {line}" for line in [*text.splitlines()[:lines], "…"])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,210 @@
+"""Each way to a site-wide false lastmod, and that it is closed."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sitemap_etl.pipeline.history import roll_back
+from tests.support.sites import TestSite, pages
+
+PRINT = {"fingerprint": ["title"]}
+OPEN = {"max_drop": 1, "max_growth": 99, "max_rejected": 1, "min_urls": 0}
+SECOND, THIRD = "2026-11-02T02:00:00Z", "2026-11-03T02:00:00Z"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> TestSite:
+    return TestSite(tmp_path, gates=OPEN)
+
+
+def titled(count: int = 40, start: int = 0, **changed: str) -> list[dict[str, Any]]:
+    """Pages with a title; `changed` gives other titles by number, as p7="new"."""
+    return pages(count, start, title=lambda n: changed.get(f"p{n}", f"T{n}"))
+
+
+def dates(site: TestSite) -> dict[str | None, int]:
+    """Lastmod → how many URLs have it."""
+    found: dict[str | None, int] = {}
+    for entry in site.public().entries():
+        found[entry.lastmod] = found.get(entry.lastmod, 0) + 1
+    return found
+
+
+@pytest.mark.parametrize("first_seen", [False, True])
+def test_a_first_publish_dates_nothing(site: TestSite, first_seen: bool) -> None:
+    site.section("a", titled(), lastmod={**PRINT, "first_seen": first_seen})
+    site.night(1)
+    assert dates(site) == {None: 40}
+
+
+def test_a_first_publish_has_the_dates_that_the_source_knows(site: TestSite) -> None:
+    rows = [{**row, "published": "2026-03-04"} for row in titled()]
+    site.section("a", rows, lastmod={**PRINT, "until_changed": "published"})
+    site.night(1)
+    assert dates(site) == {"2026-03-04": 40}
+
+
+def test_a_changed_page_gets_the_time_of_the_run_and_keeps_it(site: TestSite) -> None:
+    site.section("a", titled(), lastmod=PRINT)
+    site.night(1)
+    site.export("a", titled(p7="new"))
+    site.night(2)
+    assert dates(site) == {None: 39, SECOND: 1}
+    for night in range(3, 8):
+        assert site.night(night).summary["status"] == "unchanged"
+    assert site.public().by_loc()["https://shop.example/p/000007"].lastmod == SECOND
+
+
+def test_pages_seen_later_are_dated_only_where_asked(site: TestSite) -> None:
+    site.section("a", titled(), lastmod={**PRINT, "first_seen": True})
+    site.night(1)
+    site.export("a", titled(45))
+    site.night(2)
+    assert dates(site) == {None: 40, SECOND: 5}
+
+
+def test_another_list_of_columns_dates_nothing_and_says_so(site: TestSite) -> None:
+    rows = [{**row, "price": "1"} for row in titled()]
+    site.section("a", rows, lastmod=PRINT)
+    site.night(1)
+    site.section("a", lastmod={"fingerprint": ["title", "price"]})
+    done = site.night(2)
+    assert dates(site) == {None: 40}
+    assert any("another definition" in warning for warning in done.summary["warnings"])
+    assert done.summary["sections"]["a"]["changed"] == 0
+    site.export("a", [{**row, "price": "2" if row["loc"] == "/p/000003" else "1"} for row in titled()])
+    site.night(3)
+    assert dates(site) == {None: 39, THIRD: 1}
+
+
+def test_a_rule_switched_to_fingerprints_keeps_the_dates_of_the_column(site: TestSite) -> None:
+    rows = [{**row, "lastmod": "2026-05-06"} for row in titled()]
+    site.section("a", rows)
+    site.night(1)
+    site.section("a", lastmod=PRINT)
+    site.night(2)
+    assert dates(site) == {"2026-05-06": 40}
+
+
+def test_a_lost_state_dates_nothing(site: TestSite) -> None:
+    site.section("a", titled(), lastmod={**PRINT, "first_seen": True})
+    site.night(1)
+    shutil.rmtree(site.folder / "work")
+    done = site.night(2, adopt=True)
+    assert dates(site) == {None: 40}
+    assert site.state().current().manifest is not None
+    assert done.summary["published"]
+
+
+def test_a_rollback_and_the_night_after_it_keep_every_date(site: TestSite) -> None:
+    site.section("a", titled(), lastmod=PRINT)
+    site.night(1)
+    site.export("a", titled(**{f"p{n}": "new" for n in range(30)}))
+    site.night(2)
+    expected = dates(site)
+    from datetime import timedelta
+
+    from tests.support.sites import FIRST_NIGHT
+
+    roll_back(site.load(), None, site.outside, reason="test", now=FIRST_NIGHT + timedelta(days=1, hours=8))
+    assert dates(site) == {None: 40}
+    site.night(3)
+    assert dates(site) == expected == {None: 10, SECOND: 30}
+
+
+@pytest.mark.parametrize("first_seen", [False, True])
+def test_pages_that_move_between_sections_keep_their_dates(site: TestSite, first_seen: bool) -> None:
+    rule = {**PRINT, "first_seen": first_seen}
+    site.section("a", titled(), lastmod=rule).section("b", titled(5, start=100), lastmod=rule)
+    site.night(1)
+    site.export("a", titled(**{f"p{n}": "new" for n in range(20)}))
+    site.night(2)
+    assert dates(site) == {None: 25, SECOND: 20}
+    moved = titled(**{f"p{n}": "new" for n in range(20)})
+    site.export("a", moved[35:])
+    site.export("b", moved[:35] + titled(5, start=100))
+    done = site.night(3)
+    assert dates(site) == {None: 25, SECOND: 20}
+    counts = done.summary["sections"]
+    assert [(counts[name]["added"], counts[name]["removed"], counts[name]["changed"]) for name in "ab"] == [
+        (0, 0, 0)
+    ] * 2
+
+
+def test_a_renamed_section_keeps_its_dates(site: TestSite) -> None:
+    rule = {**PRINT, "first_seen": True}
+    site.section("a", titled(), lastmod=rule)
+    site.night(1)
+    site.export("a", titled(p1="new"))
+    site.night(2)
+    del site.keys["sections"]["a"]
+    site.section("b", titled(p1="new"), lastmod=rule)
+    site.night(3)
+    assert dates(site) == {None: 39, SECOND: 1}
+    assert {entry.file for entry in site.public().entries()} == {"sitemap-b-00001.xml.gz"}
+
+
+@pytest.mark.parametrize("first_seen", [False, True])
+def test_pages_that_come_back_unchanged_have_the_dates_they_had(site: TestSite, first_seen: bool) -> None:
+    site.section("a", titled(), lastmod={**PRINT, "first_seen": first_seen})
+    site.night(1)
+    site.export("a", titled(p1="new"))
+    site.night(2)
+    site.export("a", titled(p1="new")[5:])
+    site.night(3)
+    site.export("a", titled(p1="new"))
+    site.night(4)
+    assert dates(site) == {None: 39, SECOND: 1}
+
+
+def test_a_page_that_comes_back_changed_is_dated(site: TestSite) -> None:
+    site.section("a", titled(), lastmod=PRINT)
+    site.night(1)
+    site.export("a", titled()[5:])
+    site.night(2)
+    site.export("a", titled(p1="new"))
+    site.night(3)
+    assert dates(site) == {None: 39, THIRD: 1}
+
+
+def test_a_broken_date_leaves_the_page_listed_without_one(site: TestSite) -> None:
+    rows = [
+        {"loc": f"/{n}", "lastmod": text}
+        for n, text in enumerate(["2929-01-01", "0000-00-00", "-001-11-30", "2026-02-30", "1970-01-01", "2026-10-01"])
+    ]
+    site.section("a", rows)
+    done = site.night(1)
+    assert dates(site) == {None: 5, "2026-10-01": 1}
+    notes = done.summary["reasons"]["a"]["notes"]
+    assert sum(entry["count"] for entry in notes.values()) == 5
+
+
+def test_dates_that_are_all_alike_are_warned_of(site: TestSite) -> None:
+    site.section("a", pages(100, lastmod="2026-10-31T23:00:00Z"))
+    done = site.night(1)
+    assert any("100 % of 100 new lastmods are 2026-10-31T23:00:00Z" in warning for warning in done.summary["warnings"])
+
+
+def test_an_edit_of_anything_but_the_date_is_no_change_where_the_section_has_dates(site: TestSite) -> None:
+    rows = pages(50, lastmod="2026-10-01", images=lambda n: f'["https://shop.example/i/{n}.jpg"]')
+    site.section("a", rows)
+    site.night(1)
+    rows[3]["images"] = '["https://shop.example/i/other.jpg"]'
+    site.export("a", rows)
+    done = site.night(2)
+    assert done.summary["sections"]["a"]["changed"] == 0
+    assert done.summary["status"] == "published"
+    assert site.public().by_loc()["https://shop.example/p/000003"].images == ["https://shop.example/i/other.jpg"]
+
+
+def test_without_dates_another_image_is_a_change(site: TestSite) -> None:
+    rows = pages(50, images=lambda n: f'["https://shop.example/i/{n}.jpg"]')
+    site.section("a", rows)
+    site.night(1)
+    rows[3]["images"] = '["https://shop.example/i/other.jpg"]'
+    site.export("a", rows)
+    assert site.night(2).summary["sections"]["a"]["changed"] == 1
