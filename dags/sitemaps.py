@@ -84,7 +84,13 @@ def outside() -> Outside:
     """The world as a task reaches it: Airflow's connections, the task's log, its label in the grid."""
     from sitemap_etl.pipeline.run import Outside
 
-    return Outside(connections=uri_of, log=log.info, label=show_label)
+    logging.getLogger("botocore").setLevel(logging.WARNING)  # it says where it found credentials, each time
+    return Outside(connections=uri_of, log=tell, label=show_label)
+
+
+def tell(line: str) -> None:
+    """Write a line to the task's log."""
+    log.log(logging.WARNING if line.startswith("warning: ") else logging.INFO, line)
 
 
 def uri_of(connection_id: str) -> str:
@@ -139,7 +145,7 @@ def parameters(site: Site) -> dict[str, Param]:
     return {
         "sections": Param(
             [],
-            type="array",
+            type=["array", "null"],
             items={"type": "string", "enum": names},
             examples=names,
             title="Sections",
@@ -150,7 +156,7 @@ def parameters(site: Site) -> dict[str, Param]:
         "ping": Param(True, type="boolean", title="Ping", description="Tell the engines what changed."),
         "force": Param(
             [],
-            type="array",
+            type=["array", "null"],
             items={"type": "string", "enum": gates},
             examples=gates,
             title="Force",
@@ -249,12 +255,15 @@ def make_dag(site: Site) -> DAG:
 
         tasks.abandon(site, owner_of(context), outside())
 
-    schedule = site.schedule
+    timetable = None
+    if site.schedule:  # a new site begins with its next time, not with the one that has just gone by
+        cron, timezone = site.schedule.cron, site.schedule.timezone
+        timetable = CronTriggerTimetable(cron, timezone=timezone, run_immediately=timedelta(0))
     with DAG(
         site.name,
         description=f"The sitemaps of {site.site}",
         doc_md=__doc__,
-        schedule=CronTriggerTimetable(schedule.cron, timezone=schedule.timezone) if schedule else None,
+        schedule=timetable,
         catchup=False,
         max_active_runs=1,
         params=parameters(site),
@@ -284,11 +293,11 @@ def wire(site: Site) -> None:
         context = get_current_context()
         asked = context["params"]
         options = Options(
-            sections=tuple(asked["sections"]),
+            sections=tuple(asked["sections"] or ()),
             full=asked["full"],
             dry_run=asked["dry_run"],
             ping=asked["ping"],
-            force=tuple(asked["force"]),
+            force=tuple(asked["force"] or ()),
             reason=asked["reason"],
         )
         return attempt(tasks.start, site, options, final=is_last_try(), owner=owner_of(context))

@@ -137,8 +137,8 @@ def _wait_ready(address: str, password: str, processes: dict[str, subprocess.Pop
             login = json.dumps({"username": "admin", "password": password}).encode()
             token = _ask(f"{address}/auth/token", login)["access_token"]
             health = _ask(f"{address}/api/v2/monitor/health")
-            _ask(f"{address}/api/v2/dags/demo/details", token=token)
-            if health["scheduler"]["status"] == health["dag_processor"]["status"] == "healthy":
+            parsed = _ask(f"{address}/api/v2/dags?limit=1", token=token)["total_entries"]
+            if parsed and health["scheduler"]["status"] == health["dag_processor"]["status"] == "healthy":
                 return None
         time.sleep(0.5)
     return COMPONENTS[-1]

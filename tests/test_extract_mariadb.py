@@ -40,7 +40,8 @@ def test_types_arrive_as_they_are_meant(shop: MariaDB) -> None:
         shop.uri,
         """SELECT 1 AS i, true AS b, 1.5e0 AS f, CAST(12.5 AS DECIMAL(10,2)) AS n, DATE '2026-01-02' AS d,
         TIMESTAMP '2026-01-02 03:04:05' AS t, 'größe 😀' AS x, NULL AS e, TIME '10:00:00' AS h,
-        CAST('ab' AS BINARY) AS z,        JSON_OBJECT('a', 1) AS j UNION ALL SELECT 2, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL""",
+        CAST('ab' AS BINARY) AS z, JSON_OBJECT('a', 1) AS j
+        UNION ALL SELECT 2, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL""",
     )
     (row,) = found.slice(0, 1).to_pylist()
     assert row == {

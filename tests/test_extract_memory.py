@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +14,9 @@ import pytest
 
 from tests.support.postgres import Postgres, postgres, postgres_session  # noqa: F401 - fixtures
 
-ROWS = 250_000
+ROWS = 200_000
+WIDTH = 500
+"""Bytes a row: all rows kept would be 300 MB more in the second of two processes."""
 CHILD = """
 import json, re, sys
 from sitemap_etl import extract
@@ -35,8 +36,8 @@ print(json.dumps([rows, int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/stat
 def table(rows: int) -> pa.Table:
     ids = pa.array(range(rows))
     text = ids.cast(pa.string())
-    loc = pc.binary_join_element_wise("https://shop.example/p/", text, "/a-long-name-of-a-product-", text, "")
-    return pa.table({"id": ids, "loc": loc, "title": pc.binary_join_element_wise("Product number ", text, "")})
+    loc = pc.binary_join_element_wise("https://shop.example/p/", text, "")
+    return pa.table({"id": ids, "loc": loc, "title": pc.utf8_lpad(text, WIDTH, ".")})
 
 
 def peak(kind: str, place: str, query: str | None, rows: int) -> int:
@@ -52,21 +53,20 @@ def peak(kind: str, place: str, query: str | None, rows: int) -> int:
 def place_of(kind: str, rows: int, folder: Path, server: Postgres) -> tuple[str, str, str | None]:
     """Where a source of so many rows is, made when asked for: kind, place and SELECT."""
     if kind == "postgres":
-        return "database", server.uri, f"SELECT i AS id, repeat('x', 60) || i AS loc FROM generate_series(1, {rows}) i"
+        return (
+            "database",
+            server.uri,
+            f"SELECT i AS id, lpad(i::text, {WIDTH}, '.') AS loc FROM generate_series(1, {rows}) i",
+        )
     path = folder / f"{rows}.{kind}"
     if kind == "sqlite":
-        with sqlite3.connect(path) as database:
-            database.execute("CREATE TABLE t (id INTEGER, loc TEXT, title TEXT)")
-            data = table(rows)
-            database.executemany(
-                "INSERT INTO t VALUES (?, ?, ?)", zip(*(c.to_pylist() for c in data.columns), strict=True)
-            )
-        database.close()
-        return "database", f"sqlite:///{path}", "SELECT * FROM t"
+        path.touch()
+        count = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})"
+        return "database", f"sqlite:///{path}", f"{count} SELECT i AS id, printf('%0{WIDTH}d', i) AS loc FROM n"
     if kind == "csv":
         pyarrow.csv.write_csv(table(rows), path)
         return "csv", str(path), None
-    pq.write_table(table(rows), path, row_group_size=100_000)
+    pq.write_table(table(rows), path, row_group_size=50_000)
     return (
         ("query", str(path), "SELECT loc, title FROM source WHERE id >= 0")
         if kind == "query"

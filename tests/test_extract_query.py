@@ -51,8 +51,8 @@ def test_types_come_out_plain_and_times_in_utc(parquet: Path) -> None:
     found = rows(
         "parquet",
         parquet,
-        "SELECT TIMESTAMPTZ '2026-01-02 00:00+01' AS t, uuid() AS u, 'a'::ENUM('a') AS e, [slug] AS l, 1.5 AS d, sum(id) AS s "
-        "FROM source GROUP BY ALL LIMIT 1",
+        "SELECT TIMESTAMPTZ '2026-01-02 00:00+01' AS t, uuid() AS u, 'a'::ENUM('a') AS e, [slug] AS l, "
+        "1.5 AS d, sum(id) AS s FROM source GROUP BY ALL LIMIT 1",
     )
     assert [str(kind) for kind in found.schema.types][:4] == [
         "timestamp[us, tz=UTC]",
@@ -117,3 +117,15 @@ def test_a_probe_tells_the_columns_of_the_result(parquet: Path) -> None:
 def test_a_result_without_rows_is_no_batches(parquet: Path) -> None:
     (split,) = extract.plan_query("parquet", parquet, "SELECT id FROM source WHERE id < 0")
     assert list(extract.read(split)) == []
+
+
+def test_a_query_writes_no_progress_and_installs_nothing(parquet: Path) -> None:
+    """DuckDB's progress bar goes to stdout, where the command prints its JSON."""
+    names = (
+        "enable_progress_bar",
+        "autoinstall_known_extensions",
+        "autoload_known_extensions",
+        "enable_external_access",
+    )
+    asked = ", ".join(f"current_setting('{name}')::BOOLEAN AS {name}" for name in names)
+    assert rows("parquet", parquet, f"SELECT {asked} FROM source LIMIT 1").to_pylist() == [dict.fromkeys(names, False)]

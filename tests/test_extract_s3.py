@@ -133,7 +133,7 @@ def forbidding(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.parametrize("path", ["a.parquet", "*.parquet", "folder/"])
 def test_a_403_is_a_refusal_that_names_the_rights(forbidding: None, path: str) -> None:
-    with pytest.raises(Refused, match="is not allowed .*s3:GetObject and s3:ListBucket") as caught:
+    with pytest.raises(Refused, match=r"is not allowed .*s3:GetObject and s3:ListBucket") as caught:
         extract.plan_parquet(f"s3://private/{path}")
     assert CREDENTIALS["AWS_SECRET_ACCESS_KEY"] not in "".join(traceback.format_exception(caught.value))
 

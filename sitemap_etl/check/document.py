@@ -10,12 +10,12 @@ import codecs
 import re
 from dataclasses import dataclass
 from typing import Final, Literal
+from xml.parsers import expat
 
 from lxml import etree
 
 from sitemap_etl.check.namespaces import Flat, flat
 from sitemap_etl.check.report import Faults, Lines
-from sitemap_etl.limits import NS_IMAGE, NS_NEWS, NS_VIDEO, NS_XHTML
 
 Kind = Literal["urlset", "index", "rss", "atom", "rdf", "html", "text", "robots", "xml", "binary", "empty"]
 
@@ -40,9 +40,6 @@ _BOMS: Final = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_HOIST: Final = {"image": NS_IMAGE, "video": NS_VIDEO, "news": NS_NEWS, "xhtml": NS_XHTML}
-_FEED_BYTES: Final = 1 << 18
-"""Bytes handed to the parser at a time."""
 
 
 @dataclass
@@ -144,7 +141,7 @@ def _xml(kind: Kind, data: bytes, faults: Faults, *, whole: bool) -> Document | 
             return None
     if kind not in {"urlset", "index"}:
         return Document(kind, data)
-    flattened = flat(data, _HOIST)
+    flattened = flat(data)
     if flattened.data is not data:
         faults.lines = Lines(flattened.data)
     return Document(kind, flattened.data, flattened)
@@ -167,12 +164,19 @@ def _parse(data: bytes) -> tuple[str, int, int] | None:
         huge_tree=False,
     )
     try:
-        for begin in range(0, len(data), _FEED_BYTES):
-            parser.feed(data[begin : begin + _FEED_BYTES])
-        parser.close()
+        etree.fromstring(data, parser)
     except etree.XMLSyntaxError as error:
         line, column = error.position
-        return (error.msg or "not well-formed").partition(", line ")[0], line or 1, column or 1
+        if "is not a valid URI" not in (error.msg or ""):
+            return (error.msg or "not well-formed").partition(", line ")[0], line or 1, column or 1
+    else:
+        if not len(parser.error_log):
+            return None
+    # What is wrong with a namespace is no matter of well-formedness, and libxml2 overlooks faults after it.
+    try:
+        expat.ParserCreate().Parse(data, True)
+    except expat.ExpatError as error:
+        return expat.ErrorString(error.code), error.lineno, error.offset + 1
     return None
 
 

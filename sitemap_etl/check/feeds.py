@@ -22,7 +22,11 @@ _RFC3339: Final = re.compile(r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(\.\d+)?([Zz
 def check_feed(data: bytes, kind: Kind, faults: Faults) -> tuple[pa.Array, np.ndarray]:
     """The links of a feed's items and their places (byte offsets of their lines); faults are reported."""
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
-    root = etree.fromstring(data, parser)
+    try:
+        root = etree.fromstring(data, parser)
+    except etree.XMLSyntaxError as error:  # of a namespace: a tree needs what well-formedness does not
+        faults.add("xml-malformed", line=error.lineno, detail=error.msg.partition(", line ")[0] if error.msg else "")
+        return pa.array([], pa.string()), np.empty(0, np.int64)
     if kind == "atom" and root.tag.startswith(_ATOM):
         found = _atom(root, faults)
     elif kind == "rss":

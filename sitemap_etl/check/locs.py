@@ -224,9 +224,7 @@ def _canonical(locs: Any, well: np.ndarray, offsets: np.ndarray, faults: Faults)
     differs = pc.and_(pc.not_equal(canonical, chosen), pc.is_null(reasons)).to_numpy(zero_copy_only=False)
     if differs.any():
         first = int(np.flatnonzero(differs)[0])
-        faults.rows(
-            "loc-not-canonical", differs, chosen, offsets[rows], detail=f"canonical: {canonical[first].as_py()}"
-        )
+        faults.rows("loc-not-canonical", differs, chosen, offsets[rows], detail=f"rather {canonical[first].as_py()}")
 
 
 def _whole(column: Any) -> Any:

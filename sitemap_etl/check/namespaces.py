@@ -9,8 +9,10 @@ from typing import Final
 from lxml import etree
 
 from sitemap_etl.check.marks import marked, unescaped
+from sitemap_etl.limits import NS_IMAGE, NS_NEWS, NS_VIDEO, NS_XHTML
 
 TAG: Final = re.compile(rb"<(?:[^\"'>]|\"[^\"]*\"|'[^']*')*>")
+_USUAL: Final = {NS_IMAGE: "image", NS_VIDEO: "video", NS_NEWS: "news", NS_XHTML: "xhtml"}
 _DECLARATION: Final = re.compile(rb"xmlns(?::([^\s=]+))?\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 
 
@@ -36,12 +38,30 @@ class Flat:
     prefixes: dict[str, str]
 
 
-def flat(data: bytes, prefixes: dict[str, str] | None = None) -> Flat:
+def flat(data: bytes) -> Flat:
     """The document, nearly always as it is: well-formed, with a root.
 
-    Where namespaces change their prefix on the way, all are declared on the root under `prefixes`. Newlines in
-    text stay, so lines are about true.
+    Where namespaces change their prefix on the way, all are declared on the root. Newlines in text stay, so
+    lines are about true.
     """
+    found, moved = _read(data)
+    if not moved:
+        return found
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+    try:
+        tree = etree.fromstring(data, parser)
+    except etree.XMLSyntaxError:  # a namespace that is no URI: the first meaning of each prefix must do
+        return found
+    uris = {uri for _, uri, _ in _declarations(found.marked)} - {""}
+    free = {_USUAL.get(uri, ""): uri for uri in uris if _USUAL.get(uri, "") not in {"", *tree.nsmap}}
+    others = sorted(uris - set(free.values()))
+    free |= {f"ns{number}": uri for number, uri in enumerate(others) if f"ns{number}" not in tree.nsmap}
+    etree.cleanup_namespaces(tree, top_nsmap=free)
+    return _read(etree.tostring(tree, encoding="UTF-8", xml_declaration=False))[0]
+
+
+def _read(data: bytes) -> tuple[Flat, bool]:
+    """The document with the first meaning of each prefix, and whether one has another meaning elsewhere."""
     plain = marked(data)
     root = TAG.search(plain)
     assert root is not None  # the document is well-formed
@@ -50,9 +70,4 @@ def flat(data: bytes, prefixes: dict[str, str] | None = None) -> Flat:
     for prefix, uri, at in _declarations(plain):
         late_default = prefix == "" and prefix not in meanings and at > root.end()
         moved |= late_default or meanings.setdefault(prefix, uri) != uri
-    if not moved:
-        return Flat(data, plain, meanings)
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
-    tree = etree.fromstring(data, parser)
-    etree.cleanup_namespaces(tree, top_nsmap=prefixes)
-    return flat(etree.tostring(tree, encoding="UTF-8", xml_declaration=False))
+    return Flat(data, plain, meanings), moved

@@ -144,7 +144,9 @@ def _document(document: Document, reading: Reading, faults: Faults, now: datetim
         is_text = document.kind == "text"
         locs, at = check_text(data, faults) if is_text else check_feed(data, document.kind, faults)
         reading.stats.rows = len(locs)
-        broken = any(f.code in {"not-a-sitemap", "feed-version", "feed-obsolete"} for f in faults.findings())
+        broken = any(
+            f.code in {"not-a-sitemap", "feed-version", "feed-obsolete", "xml-malformed"} for f in faults.findings()
+        )
         if not len(locs) and not broken:
             faults.add("sitemap-empty")
         if is_text:

@@ -28,9 +28,11 @@ def render_table(report: Report, console: Console) -> None:
     blocks = _blocks(report)
     shown = _chosen(blocks)
     stats = {one.file: one for one in report.files}
+    lines = [f for file in shown for f in blocks[file]]
+    widths = max((len(f.code) for f in lines), default=0), max((len(_place(f)) for f in lines), default=0)
     for file in shown:
         console.print(_heading(file, stats.get(file)))
-        console.print(Padding(_table(blocks[file]), (0, 0, 1, 2)))
+        console.print(Padding(_table(blocks[file], *widths), (0, 0, 1, 2)))
     _rest(blocks, shown, console)
     _summary(report, console)
 
@@ -81,23 +83,27 @@ def _entries(stats: FileStats) -> str:
     return "URL" if one else "URLs"
 
 
-def _table(findings: list[Finding]) -> Table:
+def _place(finding: Finding) -> str:
+    return f"line {finding.line:,}" if finding.line else ""
+
+
+def _table(findings: list[Finding], codes: int, places: int) -> Table:
+    """One file's findings; `codes` and `places` are the columns' widths, the same for all files."""
     table = Table(box=None, show_header=False, padding=(0, 1, 0, 0))
     table.add_column(width=1, no_wrap=True)
-    table.add_column(no_wrap=True, min_width=22)
-    table.add_column(justify="right", no_wrap=True, style="dim")
+    table.add_column(no_wrap=True, min_width=codes)
+    table.add_column(justify="right", no_wrap=True, min_width=places, style="dim")
     table.add_column(overflow="fold")
     for f in findings:
         style = _STYLES[f.severity]
-        place = f"line {f.line:,}" if f.line else ""
         said = Text(f.title)
         if f.count > 1:
             said.append(f" ({f.count:,}×)", style="bold")
         if f.detail:
             said.append(f": {f.detail}", style="dim")
-        table.add_row(Text(_MARKS[f.severity], style=style), Text(f.code, style=style), place, said)
+        table.add_row(Text(_MARKS[f.severity], style=style), Text(f.code, style=style), _place(f), said)
         if f.example:
-            table.add_row("", "", "", Text(f.example, style="cyan", overflow="fold"))
+            table.add_row("", "", "", Text(f.example, style="cyan", no_wrap=True, overflow="ellipsis"))
         table.add_row("", "", "", Text(f"→ {f.mend}", style="green"))
     return table
 
@@ -113,11 +119,13 @@ def _rest(blocks: dict[str, list[Finding]], shown: Iterable[str], console: Conso
         for f in findings:
             codes[f.code] += 1
             severities[f.code] = f.severity
-    console.print(f"[bold]and {_many(len(left), 'more file')}[/bold]")
+    console.print(f"[bold]and {_many(len(left), 'more file')}[/bold]", highlight=False)
     ordered = sorted(codes, key=lambda code: (SEVERITIES.index(severities[code]), -codes[code], code))
     for code in ordered:
         mark, style = _MARKS[severities[code]], _STYLES[severities[code]]
-        console.print(f"  [{style}]{mark} {escape(code)}[/{style}] [dim]in {_many(codes[code], 'file')}[/dim]")
+        console.print(
+            f"  [{style}]{mark} {escape(code)}[/{style}] [dim]in {_many(codes[code], 'file')}[/dim]", highlight=False
+        )
     console.print()
 
 
@@ -127,14 +135,14 @@ def _summary(report: Report, console: Console) -> None:
     bytes_ = sum(stats.bytes for stats in report.files)
     read = f"{_many(len(report.files), 'file')}, {_many(urls, 'URL')}, {size(bytes_)} in {report.seconds:.1f} s"
     if not report.findings:
-        console.print(f"[bold green]✓ no faults[/bold green]  [dim]{read}[/dim]")
+        console.print(f"[bold green]✓ no faults[/bold green]  [dim]{read}[/dim]", highlight=False)
         return
     parts = [
         f"[{_STYLES[severity]}]{_many(n, severity) if severity != 'info' else f'{n:,} info'}[/{_STYLES[severity]}]"
         for severity, n in counts.items()
         if n
     ]
-    console.print(f"{', '.join(parts)}  [dim]{read}[/dim]")
+    console.print(f"{', '.join(parts)}  [dim]{read}[/dim]", highlight=False)
 
 
 def _many(number: int, noun: str) -> str:

@@ -2,8 +2,31 @@
 
 0 done · 1 refused, or `check` found faults · 2 the site file or the call is wrong · 3 something did not
 answer, and trying again may help · 130 interrupted.
+
+app                          the commands by name
+runs, sites, state, sitemaps  the commands
+options                      what they share
+show, plan, columns          what a person sees
+progress                     how far it is
+main, interruption           errors and Ctrl-C as messages and exit codes
 """
 
-from sitemap_etl.cli.main import main
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command and exit with its code. `arguments`: those of the process by default."""
+    try:
+        from sitemap_etl.cli.main import run
+
+        code = run(list(sys.argv[1:] if arguments is None else arguments))
+    except KeyboardInterrupt:  # before there was anything to interrupt
+        code = 130
+    sys.exit(code)
+
 
 __all__ = ["main"]

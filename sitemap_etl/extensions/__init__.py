@@ -19,10 +19,12 @@ from sitemap_etl.extensions.article import language, news
 from sitemap_etl.extensions.hreflang import hreflang_lists, hreflang_tag, hreflang_tags
 from sitemap_etl.extensions.image import images
 from sitemap_etl.extensions.scalars import mobile
+from sitemap_etl.extensions.texts import cleaned
 from sitemap_etl.extensions.video import videos
 
 __all__ = [
     "alternates",
+    "cleaned",
     "hreflang_lists",
     "hreflang_tag",
     "hreflang_tags",

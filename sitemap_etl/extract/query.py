@@ -31,6 +31,14 @@ MEMORY: Final = "1GiB"
 """What a query may hold before it spills to a scratch folder."""
 _FETCH_ROWS: Final = 122_880
 """DuckDB's own row group."""
+_SESSION: Final = (
+    "TimeZone = 'UTC'",
+    "enable_progress_bar = false",  # it writes to stdout after two seconds
+    "enable_external_access = false",
+    "lock_configuration = true",
+)
+_SCAN_ROWS: Final = 32_768
+_BUFFER_BYTES: Final = 1024 * 1024
 
 
 def plan_query(
@@ -107,6 +115,16 @@ class _Rows:
             raise
 
 
+class _Exports(pa.dataset.FileSystemDataset):  # type: ignore[misc] # pyarrow ships no types
+    """Parquet files as a dataset, so that DuckDB asks for the columns and rows it needs only.
+
+    It reads a little ahead, where a dataset of itself would hold sixteen batches of 131,072 rows of any width.
+    """
+
+    def scanner(self, **asked: Any) -> Any:
+        return super().scanner(**asked, batch_size=_SCAN_ROWS, batch_readahead=1, fragment_readahead=1)
+
+
 def _result(sql: str, of: Mapping[str, Any], label: str, memory: str) -> Iterator[pa.RecordBatch]:
     source = _source(of)
     try:
@@ -133,10 +151,13 @@ def _source(of: Mapping[str, Any]) -> Any:
     files = [File(*file) for file in of["files"]]
     if of["kind"] == "csv":
         return _Rows(schema, lambda: read_csv(Split("csv", "source", of)))
-    # DuckDB asks a dataset for the columns and rows it needs only.
-    system = system_of(files[0].path)[0]
-    paths = [system_of(file.path)[1] if not file.path.startswith("s3://") else file.path[5:] for file in files]
-    return pa.dataset.dataset(paths, schema=schema, format="parquet", filesystem=system)
+    options = pa.dataset.ParquetFragmentScanOptions(
+        use_buffered_stream=True, buffer_size=_BUFFER_BYTES, pre_buffer=False
+    )
+    form = pa.dataset.ParquetFileFormat(default_fragment_scan_options=options)
+    places = [system_of(file.path) for file in files]
+    fragments = [form.make_fragment(name, system) for system, name in places]
+    return _Exports(fragments, schema, form, places[0][0])
 
 
 def _schema_of(of: Mapping[str, Any]) -> pa.Schema:
@@ -159,8 +180,8 @@ def _database(label: str, scratch: str | None, memory: str = MEMORY) -> Iterator
         settings["temp_directory"] = scratch
     database = _run(lambda: duckdb.connect(config=settings), label)
     try:
-        for setting in ("SET TimeZone = 'UTC'", "SET enable_external_access = false", "SET lock_configuration = true"):
-            database.execute(setting)
+        for setting in _SESSION:
+            database.execute(f"SET {setting}")
         yield database
     finally:
         database.close()

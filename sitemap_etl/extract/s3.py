@@ -75,9 +75,7 @@ class Bucket:
         region = self._client.meta.region_name
         if region and region != "aws-global":
             options["region"] = region
-        if any(os.environ.get(name) for name in ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3")) or not _amazons(
-            self._client
-        ):
+        if ".amazonaws.com" not in self._client.meta.endpoint_url:
             options["endpoint_override"] = self._client.meta.endpoint_url
         retries = pyarrow.fs.AwsStandardS3RetryStrategy(max_attempts=3)
         return pyarrow.fs.S3FileSystem(retry_strategy=retries, connect_timeout=10, request_timeout=60, **options)
@@ -89,10 +87,6 @@ def parts(url: str) -> tuple[str, str]:
     if not bucket:
         raise InvalidSource(f"{url!r} names no bucket: expected s3://bucket/key")
     return bucket, key
-
-
-def _amazons(client: Any) -> bool:
-    return ".amazonaws.com" in client.meta.endpoint_url
 
 
 def _code(error: Exception) -> str:

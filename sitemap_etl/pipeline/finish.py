@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from sitemap_etl.frames import ASIDE
 from sitemap_etl.pipeline.acknowledged import answer_of
+from sitemap_etl.pipeline.align import NAME as ALIGN
 from sitemap_etl.pipeline.borders import NAME as PARTITION
 from sitemap_etl.pipeline.examples import changes_of
 from sitemap_etl.pipeline.retention import forget
@@ -26,19 +27,23 @@ ASIDE_KINDS: Final = ("rejected", "excluded", "duplicates")
 _EXAMPLES: Final = 3
 
 
-def write_reports(run: Run, published: Published) -> dict[str, Any]:
-    """Put the rows that are not listed and the summary under `reports/<run>/`; gives the summary."""
+def write_reports(run: Run) -> None:
+    """Put the rows that are not listed under `reports/<run>/`, and the splits that their row numbers speak of."""
     planned = run.need(PARTITION)
     for kind in ASIDE_KINDS:
         _gather_aside(run, planned, kind)
-    summary = summarize(run, published)
-    put_summary(run, summary)
-    return summary
+    splits = {
+        "splits": [{"section": unit["section"], "label": unit["label"]} for unit in run.plan.units],
+        "read": list(planned["sections"]),
+        "in_part": [name for name, plan in planned["sections"].items() if plan["carries"]],
+    }
+    run.work.put(f"reports/{run.run_id}/splits.json", dumps(splits), content_type="application/json")
 
 
 def finish_run(run: Run, published: Published, seconds: Mapping[str, float] | None = None) -> dict[str, Any]:
     """Write the reports, forget what is old, and clear the staging of what was published; gives the summary."""
-    summary = {**write_reports(run, published), "seconds": dict(seconds or {})}
+    write_reports(run)
+    summary = {**summarize(run, published), "seconds": dict(seconds or {})}
     put_summary(run, summary)
     if published.outcome is not None:
         remove_staging(run)
@@ -47,8 +52,11 @@ def finish_run(run: Run, published: Published, seconds: Mapping[str, float] | No
 
 
 def put_summary(run: Run, summary: dict[str, Any]) -> None:
-    """Put the summary as JSON."""
+    """Put the summary as JSON and as a page."""
+    from sitemap_etl import report  # a DAG file is parsed without it
+
     folder = f"reports/{run.run_id}"
+    run.work.put(f"{folder}/report.html", report.render(summary).encode(), content_type="text/html; charset=utf-8")
     run.work.put(f"{folder}/summary.json", dumps(summary), content_type="application/json")
 
 
@@ -89,11 +97,15 @@ def summarize(run: Run, published: Published) -> dict[str, Any]:
         "now": run.plan.now,
         "status": status,
         "published": published.status == "published",
+        "base": run.plan.base,
+        "options": {name: getattr(run.options, name) for name in ("sections", "full", "limit")},
         "sections": {name: dict(counts) for name, counts in proposal.counts.items()},
+        "views": [name for name in proposal.counts if run.site.sections[name].view],
         "kept": dict(proposal.kept),
         "reasons": {
             name: {kind: tally.to_json() for kind, tally in kinds.items()} for name, kinds in proposal.reasons.items()
         },
+        "clusters": _clusters(run),
         "examples": _examples(run),
         "files": {
             "written": outcome.written if outcome else 0,
@@ -104,12 +116,19 @@ def summarize(run: Run, published: Published) -> dict[str, Any]:
         "bytes": outcome.bytes if outcome else 0,
         "index": [publish.at + index.file.key for index in manifest.indexes] if manifest else [],
         "gates": [gate.to_json() for gate in proposal.gates],
+        "reason": manifest.reason if manifest is not None and manifest.run_id == run.run_id else None,
         "engines": {},
         "warnings": list(published.warnings),
         "error": str(published.error) if published.error is not None else None,
         "report": run.work.url_of(f"reports/{run.run_id}/report.html"),
         "seconds": {},
     }
+
+
+def _clusters(run: Run) -> dict[str, Any]:
+    """How many pages have hreflang links, and what was decided where a cluster was not whole."""
+    receipt = run.receipt(ALIGN)
+    return {"aligned": 0, "notes": {}} if receipt is None else {name: receipt[name] for name in ("aligned", "notes")}
 
 
 def _examples(run: Run) -> dict[str, dict[str, list[str]]]:

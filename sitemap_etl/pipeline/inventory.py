@@ -212,7 +212,7 @@ def count_reasons(table: pa.Table, tally: Tally) -> None:
     """Count the reasons of rows set aside, with the first few locs of each."""
     reasons = table.column("reason")
     for entry in pc.value_counts(reasons.combine_chunks()).to_pylist():  # one a reason
-        locs = table.filter(pc.equal(reasons, entry["values"])).column("loc").slice(0, 3)
+        locs = table.filter(pc.equal(reasons, entry["values"])).column("loc").drop_null().slice(0, 3)
         tally.add(entry["values"], entry["counts"], locs.to_pylist())
 
 

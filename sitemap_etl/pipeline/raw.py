@@ -32,7 +32,11 @@ def plan_splits(section: Section, site: Site, outside: Outside, *, now: datetime
     if isinstance(source, DatabaseSource):
         split = (source.split.column, source.split.parts) if source.split else None
         return extract.plan_database(
-            uri_of(source, outside), source.query, params=params_of(source, site, now, since), split=split
+            uri_of(source, outside),
+            source.query,
+            params=params_of(source, site, now, since),
+            split=split,
+            label=_label(source),
         )
     if isinstance(source, CsvSource):
         if source.query is not None:
@@ -41,6 +45,11 @@ def plan_splits(section: Section, site: Site, outside: Outside, *, now: datetime
     if source.query is not None:
         return extract.plan_query("parquet", source.parquet, source.query, label=section.name)
     return extract.plan_parquet(source.parquet)
+
+
+def _label(source: DatabaseSource) -> str:
+    """What messages call a database source: its connection and the file of its SELECT."""
+    return source.database if source.sql_path is None else f"{source.database} ({Path(source.sql_path).name})"
 
 
 def uri_of(source: DatabaseSource, outside: Outside) -> str:

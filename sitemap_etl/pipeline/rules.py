@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from sitemap_etl import extensions
 from sitemap_etl.errors import ConfigError
 from sitemap_etl.manifest import Thresholds
 from sitemap_etl.partition import Limits
@@ -42,9 +43,19 @@ def rules_of(site: Site, section: Section, now: datetime, robots: bytes | None) 
         changefreq_column=changefreq.column,
         cluster=section.alternates.group if section.alternates else None,
         hreflang=section.alternates.hreflang if section.alternates else None,
-        news=(section.news.publication, section.news.language) if section.news else None,
+        news=news_of(section),
         titles=section.feed is not None,
     )
+
+
+def news_of(section: Section) -> tuple[str, str] | None:
+    """Publication and language of a news section. Raises ConfigError for a language that is none."""
+    if section.news is None:
+        return None
+    try:
+        return section.news.publication, extensions.language(section.news.language)
+    except ValueError as error:
+        raise ConfigError(f"sections.{section.name}.news.language: {error}") from error
 
 
 def hook_of(section: Section) -> Hook:

@@ -43,7 +43,7 @@ def start(
     """Plan a run; gives the units of extract. `final`: no other attempt follows. `owner`: the scheduler's run."""
     run = start_run(site, options, outside, now=now, final=final, pid=NO_PROCESS, owner=owner)
     for name, why in run.plan.kept.items():
-        outside.log(f"section {name} stays as published: {why}")
+        outside.log(f"warning: section {name} stays as published: {why}")
     return _units(run.work.url_of(f"runs/{run.run_id}"), len(run.plan.units) or 1)
 
 
@@ -90,7 +90,7 @@ def transform(unit: Mapping[str, Any], outside: Outside, *, final: bool = True) 
 
 def _log_kept(run: Run, unit: Mapping[str, Any], receipt: Mapping[str, Any], outside: Outside) -> None:
     if receipt.get("kept"):
-        outside.log(f"section {run.plan.units[unit['n']]['section']} stays as published: {receipt['kept']}")
+        outside.log(f"warning: section {run.plan.units[unit['n']]['section']} stays as published: {receipt['kept']}")
 
 
 def partition(unit: Mapping[str, Any], outside: Outside) -> list[Unit]:
@@ -166,7 +166,7 @@ def _story(summary: Mapping[str, Any]) -> Iterator[str]:
         told = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
         yield f"section {name}: {told or 'no rows'}"
     for name, why in summary["kept"].items():
-        yield f"section {name} stays as published: {why}"
+        yield f"warning: section {name} stays as published: {why}"
     for warning in summary["warnings"]:
         yield f"warning: {warning}"
     if summary["error"] and summary["status"] == "dry_run":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sitemap_etl import extract
 from sitemap_etl.errors import SitemapEtlError
 from sitemap_etl.pipeline.raw import params_of, uri_of
-from sitemap_etl.pipeline.rules import hook_of
+from sitemap_etl.pipeline.rules import rules_of
 from sitemap_etl.pipeline.run import Outside
 from sitemap_etl.pipeline.start import EPOCH
 from sitemap_etl.site import CsvSource, DatabaseSource, Section, Site
@@ -17,8 +17,7 @@ def problems_of(site: Site, *, connect: bool, outside: Outside | None = None) ->
     problems: list[str] = []
     for name, section in site.sections.items():
         try:
-            if section.transform:
-                hook_of(section)
+            rules_of(site, section, outside.clock(), None)
             if connect:
                 problems += [f"section {name}: {problem}" for problem in _columns(site, section, outside)]
         except SitemapEtlError as error:

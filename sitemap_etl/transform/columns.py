@@ -38,7 +38,7 @@ def inventory_of(
         columns["cluster"] = single(source.column(rules.cluster)).cast(pa.string())
         columns["hreflang"] = extensions.hreflang_lists(single(source.column(rules.hreflang)), notes)
     if rules.titles and "title" in source.column_names:
-        columns["title"] = single(source.column("title")).cast(pa.string())
+        columns["title"] = extensions.cleaned(single(source.column("title")))
     schema = pa.schema([entry for entry in INVENTORY if entry.name in columns])
     return conform(pa.table(columns), schema), kinds
 

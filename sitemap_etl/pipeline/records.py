@@ -1,0 +1,210 @@
+"""What runs left under `reports/`: which sections they read, and the rows they did not list."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from sitemap_etl.frames import ROW_BITS
+from sitemap_etl.storage import Storage
+from sitemap_etl.urls import UrlRules, canonical_urls, canonicalize
+
+KINDS: Final = {"rejected": "rejected", "excluded": "excluded", "duplicates": "duplicate"}
+"""Report files of set-aside rows, and what one of their rows is."""
+SHOWN: Final = 20
+"""Rows of one kind that are given for one URL; all are counted."""
+_LOOKED_BACK: Final = 40
+"""Reports that are opened at most, in search of the run that last read a section."""
+_READ_AHEAD: Final = 1 << 20
+
+
+@dataclass(frozen=True)
+class Record:
+    """One run's report. `splits`: its units, {section, label}; `read`: the sections it read."""
+
+    run_id: str
+    summary: Mapping[str, Any]
+    splits: Sequence[Mapping[str, Any]]
+    read: frozenset[str]
+
+    @property
+    def status(self) -> str:
+        return str(self.summary["status"])
+
+    @property
+    def public(self) -> bool:
+        """Whether what is public is what this run found."""
+        return self.status in ("published", "unchanged", "partial")
+
+
+@dataclass(frozen=True)
+class SetAside:
+    """A source row that was not listed. `row` counts from 1 in `source`, as the source was read."""
+
+    answer: str  # rejected, excluded, duplicate
+    run_id: str
+    section: str
+    loc: str | None  # as it was in the source
+    reason: str
+    source: str | None
+    row: int
+
+
+@dataclass
+class Rows:
+    """The set-aside rows of one URL: a few of each kind, and how many there are."""
+
+    shown: list[SetAside] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def of(self, *answers: str) -> list[SetAside]:
+        return [row for row in self.shown if row.answer in answers]
+
+
+def records(work: Storage) -> Iterator[Record]:
+    """The runs that left a report, newest first."""
+    names = {stat.key.split("/")[1] for stat in work.list("reports/") if stat.key.endswith("/summary.json")}
+    for run_id in sorted(names, reverse=True)[:_LOOKED_BACK]:
+        stored = work.get(f"reports/{run_id}/summary.json")
+        if stored is None:
+            continue
+        splits = work.get(f"reports/{run_id}/splits.json")
+        known = {} if splits is None else json.loads(splits.data)
+        read = frozenset(known.get("read", ()))
+        yield Record(run_id, json.loads(stored.data), known.get("splits", ()), read)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A URL in the spellings by which a source may have had it."""
+
+    text: str
+    canonical: str | None  # on the site; None: it can't be listed
+    anywhere: str | None  # its canonical form on any host
+
+    def raw(self, rules: UrlRules) -> list[str]:
+        """What a source may literally have had."""
+        found = [self.text, self.text.strip(), self.canonical, self.anywhere]
+        if self.canonical is not None:
+            path = self.canonical.removeprefix(rules.site)
+            found += [path, path.removeprefix("/")]
+        return [text for text in dict.fromkeys(found) if text]
+
+    def needle(self) -> str | None:
+        """The longest plain piece of its path and query: any spelling of it has that, but for needless escapes."""
+        rest = re.sub(r"^https?://[^/?]*", "", self.canonical or self.anywhere or "")
+        pieces = re.split(r"%[0-9A-F]{2}|[^A-Za-z0-9_-]+", rest)
+        return max(pieces, key=len) or None
+
+
+def set_aside(
+    work: Storage, record: Record, asked: Sequence[Asked], rules: UrlRules, sections: frozenset[str]
+) -> dict[str, Rows]:
+    """The rows of these sections that a run set aside, by the text of the URL they are of.
+
+    A file is read piece by piece, its rows filtered as they are read.
+    """
+    found = {one.text: Rows() for one in asked}
+    for name, answer in KINDS.items():
+        key = f"reports/{record.run_id}/{name}.parquet"
+        stat = work.stat(key)
+        if stat is None or not asked:
+            continue
+        for batch in _scan(work, key, stat.size, _condition(asked, rules, name)):
+            _match(batch, record, answer, asked, rules, sections, found)
+    return found
+
+
+def _condition(asked: Sequence[Asked], rules: UrlRules, name: str) -> pc.Expression:
+    """What narrows a file down to the rows that may be one of these URLs."""
+    exact = pa.array([one.canonical for one in asked if one.canonical is not None], pa.string())
+    condition = pc.field("canonical").isin(exact)
+    if name == "duplicates":
+        return condition
+    raw = pa.array([text for one in asked for text in one.raw(rules)], pa.string())
+    condition |= pc.field("loc").isin(raw)
+    needles = [one.needle() for one in asked if one.canonical or one.anywhere]
+    if not needles:
+        return condition
+    like = pc.is_null(pc.field("canonical"))
+    if None not in needles:
+        pattern = "|".join(sorted({re.escape(needle) for needle in needles if needle}))
+        like &= pc.match_substring_regex(pc.field("loc"), f"(?:{pattern})")
+    return condition | like
+
+
+def _scan(work: Storage, key: str, size: int, condition: pc.Expression) -> Iterator[pa.Table]:
+    file = pa.PythonFile(io.BufferedReader(_Reader(work, key, size), _READ_AHEAD), mode="r")
+    fragment = ds.ParquetFileFormat().make_fragment(file, file_size=size)
+    for batch in fragment.to_batches(filter=condition, batch_readahead=2):
+        if batch.num_rows:
+            yield pa.Table.from_batches([batch])
+
+
+def _match(
+    batch: pa.Table,
+    record: Record,
+    answer: str,
+    asked: Sequence[Asked],
+    rules: UrlRules,
+    sections: frozenset[str],
+    found: dict[str, Rows],
+) -> None:
+    batch = batch.filter(pc.is_in(batch.column("section"), pa.array(sorted(sections), pa.string())))
+    if not batch.num_rows:
+        return
+    raw = batch.column("loc").combine_chunks()
+    canonical = pc.coalesce(batch.column("canonical").combine_chunks(), canonicalize(raw, rules).loc)
+    anywhere = pc.coalesce(canonical, canonical_urls(raw).loc)
+    for one in asked:
+        same = pc.is_in(raw, pa.array([one.text, one.text.strip()], pa.string()))
+        for column, value in ((canonical, one.canonical), (anywhere, one.anywhere)):
+            if value is not None:
+                same = pc.or_(same, pc.fill_null(pc.equal(column, value), False))
+        rows = found[one.text]
+        matching = batch.filter(same)
+        rows.counts[answer] = rows.counts.get(answer, 0) + matching.num_rows
+        room = SHOWN - len(rows.of(answer))
+        rows.shown += [_row(row, record, answer) for row in matching.slice(0, max(0, room)).to_pylist()]
+
+
+def _row(row: dict[str, Any], record: Record, answer: str) -> SetAside:
+    split, position = row["row"] >> ROW_BITS, row["row"] & ((1 << ROW_BITS) - 1)
+    source = record.splits[split]["label"] if 0 <= split < len(record.splits) else None
+    return SetAside(answer, record.run_id, row["section"], row["loc"], row["reason"], source, position + 1)
+
+
+class _Reader(io.RawIOBase):
+    """A stored object as a file that is read in pieces."""
+
+    def __init__(self, work: Storage, key: str, size: int) -> None:
+        self._work, self._key, self._size, self._at = work, key, size, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        begin = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        self._at = max(0, begin + offset)
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        length = max(0, min(len(buffer), self._size - self._at))
+        if length:
+            buffer[:length] = self._work.read(self._key, self._at, length)
+            self._at += length
+        return length

@@ -1,0 +1,124 @@
+"""Files that show again what sections list: news, recent changes, feeds, views; and text sitemaps."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import feedparser
+import pytest
+from tests.support.sites import TestSite, pages, parse
+
+NEWS_NS = "{http://www.google.com/schemas/sitemap-news/0.9}"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> TestSite:
+    return TestSite(tmp_path, gates={"max_drop": 1, "max_growth": 99})
+
+
+def article(name: str, published: str) -> dict[str, Any]:
+    return {"loc": f"/news/{name}", "title": name.title(), "publication_date": published}
+
+
+def names(site: TestSite) -> list[str]:
+    return [address.rsplit("/", 1)[1] for address in site.public().files()]
+
+
+NEWS = {"news": {"publication": "The Times", "language": "en"}}
+
+
+def test_news_are_those_of_the_last_48_hours_to_the_second(site: TestSite) -> None:
+    site.section("all", pages(5))
+    rows = [
+        article("in", "2026-10-30T02:00:00Z"),
+        article("out", "2026-10-30T01:59:59Z"),
+        article("now", "2026-11-01T02:00:00Z"),
+        article("future", "2026-11-01T02:00:01Z"),
+    ]
+    site.section("news", rows, **NEWS)
+    done = site.night(1)
+    listed = {entry.loc.rsplit("/", 1)[1] for entry in site.public().entries() if "news" in entry.file}
+    assert listed == {"in", "now"}
+    assert done.summary["sections"]["news"]["excluded"] == 2
+
+
+def test_more_than_a_thousand_news_go_to_more_files(site: TestSite) -> None:
+    site.section("all", pages(5))
+    site.section("news", [article(f"a{n}", "2026-11-01T01:00:00Z") for n in range(1_500)], **NEWS)
+    site.night(1)
+    files = [name for name in names(site) if "-news-" in name]
+    assert files == ["sitemap-news-00001.xml.gz", "sitemap-news-00002.xml.gz"]
+
+
+def test_news_that_aged_leave_and_an_empty_file_leaves_the_index(site: TestSite) -> None:
+    site.section("all", pages(5))
+    site.section("news", [article("a", "2026-11-01T01:00:00Z")], **NEWS)
+    site.night(1)
+    assert "sitemap-news-00001.xml.gz" in names(site)
+    done = site.night(4)
+    assert "sitemap-news-00001.xml.gz" not in names(site)
+    assert done.summary["status"] == "published"
+
+
+def test_a_view_shows_again_what_others_list_and_counts_nothing_twice(site: TestSite) -> None:
+    site.section("all", pages(20))
+    site.section("again", pages(20), view=True)
+    done = site.night(1)
+    assert done.summary["sections"]["again"]["listed"] == 20
+    assert done.summary["sections"]["again"]["duplicates"] == 0
+    assert site.manifest().listed == 20
+
+
+def test_recent_changes_stand_first_in_the_index_in_a_small_file(site: TestSite) -> None:
+    site.keys["recent"] = "3d"
+    site.section("all", pages(200, lastmod="2026-10-01"))
+    site.night(1)
+    assert not any("recent" in name for name in names(site))
+    rows = pages(205, lastmod=lambda n: "2026-11-02" if n in (7, 9) else "2026-10-01")
+    site.export("all", rows)
+    site.night(2)
+    assert names(site)[0] == "sitemap-recent-00001.xml.gz"
+    recent = parse(site.public().read("https://shop.example/sitemap-recent-00001.xml.gz"), "r.gz")
+    assert len(recent) == 7
+    site.night(3)
+    assert any("recent" in name for name in names(site))
+    site.night(6)
+    assert not any("recent" in name for name in names(site))
+
+
+def test_a_text_sitemap_stands_beside_each_file_and_in_no_index(site: TestSite) -> None:
+    site.section("all", pages(25), formats=["xml", "text"], shards={"rows": 10})
+    site.night(1)
+    objects = site.public().objects()
+    texts = sorted(key for key in objects if key.endswith(".txt.gz"))
+    assert texts == [f"sitemap-all-{n:05}.txt.gz" for n in (1, 2, 3)]
+    lines = b"".join(gzip.decompress(objects[key]) for key in texts).decode().splitlines()
+    assert lines == [f"https://shop.example/p/{n:06}" for n in range(25)]
+    assert not any(name.endswith(".txt.gz") for name in names(site))
+
+
+def test_feeds_show_the_newest_pages_and_their_hub(site: TestSite) -> None:
+    site.keys["ping"] = {"websub": {"hub": "https://hub.example/"}}
+    rows = pages(50, lastmod=lambda n: f"2026-10-{n % 28 + 1:02}T00:00:00Z", title=lambda n: f"Page & {n}")
+    site.section("all", rows, feed={"formats": ["rss", "atom"], "title": "Shop", "items": 10})
+    site.night(1, ping=False)
+    objects = site.public().objects()
+    for key in ("all.rss.xml", "all.atom.xml"):
+        feed = feedparser.parse(objects[key])
+        assert not feed.bozo
+        assert len(feed.entries) == 10
+        assert feed.entries[0].title in {"Page & 27"}
+        assert any(link["rel"] == "hub" and link["href"] == "https://hub.example/" for link in feed.feed.links)
+    assert site.night(2, ping=False).summary["status"] == "unchanged"
+
+
+def test_a_feed_of_a_section_that_was_not_read_stays(site: TestSite) -> None:
+    feed = {"formats": ["rss"], "title": "Shop"}
+    site.section("a", pages(5, lastmod="2026-10-01"), feed=feed).section("b", pages(5, start=50))
+    site.night(1)
+    before = site.public().objects()["a.rss.xml"]
+    site.export("b", pages(6, start=50))
+    site.night(2, sections=["b"])
+    assert site.public().objects()["a.rss.xml"] == before
