@@ -19,11 +19,13 @@ from typing import ClassVar
 class SitemapEtlError(Exception):
     """The root: catch this to catch everything this package raises on purpose.
 
-    `exit_code` is what the command ends with; `kind` names the error in JSON.
+    `exit_code` is what the command ends with; `kind` names the error in JSON. `run_id`: the run it ended,
+    where one had begun.
     """
 
     exit_code: ClassVar[int] = 3
     kind: ClassVar[str] = "error"
+    run_id: str | None = None
 
 
 class ConfigError(SitemapEtlError):

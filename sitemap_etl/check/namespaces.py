@@ -47,17 +47,22 @@ def flat(data: bytes) -> Flat:
     found, moved = _read(data)
     if not moved:
         return found
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
     try:
-        tree = etree.fromstring(data, parser)
-    except etree.XMLSyntaxError:  # a namespace that is no URI: the first meaning of each prefix must do
+        return _read(_hoisted(found))[0]
+    except (etree.XMLSyntaxError, ValueError):  # a namespace that is no URI: the first meaning of each prefix must do
         return found
+
+
+def _hoisted(found: Flat) -> bytes:
+    """The document with all namespaces declared on the root, each under a prefix of its own."""
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+    tree = etree.fromstring(found.data, parser)
     uris = {uri for _, uri, _ in _declarations(found.marked)} - {""}
     free = {_USUAL.get(uri, ""): uri for uri in uris if _USUAL.get(uri, "") not in {"", *tree.nsmap}}
     others = sorted(uris - set(free.values()))
     free |= {f"ns{number}": uri for number, uri in enumerate(others) if f"ns{number}" not in tree.nsmap}
     etree.cleanup_namespaces(tree, top_nsmap=free)
-    return _read(etree.tostring(tree, encoding="UTF-8", xml_declaration=False))[0]
+    return etree.tostring(tree, encoding="UTF-8", xml_declaration=False)
 
 
 def _read(data: bytes) -> tuple[Flat, bool]:

@@ -4,29 +4,36 @@ from __future__ import annotations
 
 import sys
 import threading
+import time
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+_PAUSE: Final = 15.0
+"""Seconds between two plain lines that only count rows."""
 
 
 class Bars(AbstractContextManager["Bars"]):
-    """Shows how far each stage is. `advance` may be called from several threads."""
+    """Shows how far each stage is, and goes away. `advance` may be called from several threads."""
 
     def __init__(self) -> None:
         self._terminal = sys.stderr.isatty()
-        self._console = Console(stderr=True)
         self._progress = Progress(
             TextColumn("{task.description:<10}"),
-            BarColumn(),
-            MofNCompleteColumn(),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[told]}"),
             TimeElapsedColumn(),
-            console=self._console,
+            console=Console(stderr=True),
+            transient=True,
         )
         self._tasks: dict[str, TaskID] = {}
         self._said: dict[str, int] = {}
+        self._rows: dict[tuple[str, int], int] = {}  # of the split that a thread is reading
+        self._read: dict[str, int] = {}  # of the splits it has read
+        self._last = time.monotonic()
         self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -40,13 +47,52 @@ class Bars(AbstractContextManager["Bars"]):
         if self._terminal:
             self._progress.stop()
 
-    def advance(self, stage: str, done: int, total: int) -> None:
-        """`done` of `total` units of a stage; a total of 0 is unknown."""
+    def say(self, line: str) -> None:
+        """A line beside the bars."""
         with self._lock:
             if self._terminal:
-                if stage not in self._tasks:
-                    self._tasks[stage] = self._progress.add_task(stage, total=total or None)
-                self._progress.update(self._tasks[stage], completed=done, total=total or None)
-            elif total and (done == total or done * 10 // total > self._said.get(stage, -1)):
+                self._progress.console.print(line, highlight=False, markup=False, soft_wrap=True)
+            else:
+                print(line, file=sys.stderr, flush=True)
+
+    def advance(self, stage: str, done: int, total: int) -> None:
+        """`done` of `total` units of a stage; with a total of 0, rows that the thread has read of a unit."""
+        with self._lock:
+            if not total:
+                self._count(stage, done)
+            elif self._terminal:
+                self._progress.update(
+                    self._task(stage), completed=done, total=total, told=self._told(stage, done, total)
+                )
+            elif done == total or done * 10 // total > self._said.get(stage, -1):
                 self._said[stage] = done * 10 // total
-                print(f"{stage}: {done} of {total}", file=sys.stderr, flush=True)
+                self._print(f"{stage}: {done:,} of {total:,}")
+
+    def _count(self, stage: str, rows: int) -> None:
+        here = (stage, threading.get_ident())
+        before = self._rows.get(here, 0)
+        if rows < before:  # another unit
+            self._read[stage] = self._read.get(stage, 0) + before
+        self._rows[here] = rows
+        if self._terminal:
+            task = self._task(stage)
+            told = self._progress.tasks[task].fields["told"].partition("  ")[0]
+            self._progress.update(task, told=f"{told}  {self._sum(stage):,} rows")
+        elif time.monotonic() - self._last > _PAUSE:
+            self._print(f"{stage}: {self._sum(stage):,} rows so far")
+
+    def _sum(self, stage: str) -> int:
+        return self._read.get(stage, 0) + sum(n for (of, _), n in self._rows.items() if of == stage)
+
+    def _told(self, stage: str, done: int, total: int) -> str:
+        rows = self._sum(stage)
+        return f"{done:,} of {total:,}" + (f"  {rows:,} rows" if rows else "")
+
+    def _task(self, stage: str) -> TaskID:
+        if stage not in self._tasks:
+            self._tasks[stage] = self._progress.add_task(stage, total=None, told="")
+        return self._tasks[stage]
+
+    def _print(self, line: str) -> None:
+        self._last = time.monotonic()
+        print(line, file=sys.stderr, flush=True)

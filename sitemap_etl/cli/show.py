@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from rich.console import Console
-from rich.table import Table
 
+from sitemap_etl.cli.columns import in_columns
+from sitemap_etl.cli.plan import comparison_lines, plan_lines
 from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError, Unavailable
 
 EMPTY_SUMMARY: Final[dict[str, Any]] = {
@@ -33,61 +34,61 @@ _HEADLINES: Final = {
     "partial": "Published in part",
     "failed": "Failed",
 }
+_REASONS: Final = {"rejected": "rejected", "excluded": "excluded", "duplicates": "duplicates", "notes": "noted"}
 
 
 def message(error: SitemapEtlError) -> str:
     """An error as it is printed."""
     if isinstance(error, ConfigError) and len(error.problems) > 1:
         return "\n".join([f"{len(error.problems)} mistakes:", *(f"  {problem}" for problem in error.problems)])
-    if isinstance(error, Unavailable):
-        return f"No answer: {error}"
     text = str(error)
+    if isinstance(error, Unavailable):
+        return f"No answer: {text}"
     if isinstance(error, Refused) and not text.startswith(("Refused", "Overtaken", "Another run")):
         return f"Refused: {text}"
     return text
 
 
+def named(text: str, site_file: str | None, run_id: str | None) -> str:
+    """A message with the commands it shows made complete."""
+    if site_file is not None:
+        text = text.replace("SITE.yaml", site_file)
+    return text if run_id is None else text.replace("RUN_ID", run_id)
+
+
 def show_summary(console: Console, summary: Mapping[str, Any], site_file: str) -> None:
     """A run's outcome: headline, counts, what was left out and why, warnings, where to look further."""
-    files = summary["files"]
     headline = _HEADLINES[summary["status"]]
     if summary["status"] == "partial" and not summary.get("kept"):
         headline = "Published, but not every engine took it"
-    console.print(f"[bold]{headline}[/bold]  run {summary['run_id']}", highlight=False)
-    console.print(_counts(summary["sections"]))
-    for line in _lines(summary, files):
+    elif summary["status"] == "partial" and not summary.get("published", True):
+        headline = "Nothing changed, but not every section could be read"
+    console.print(f"[bold]{headline}[/bold]  run {summary['run_id']}", highlight=False, soft_wrap=True)
+    for line in _lines(summary, site_file, console.width):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
     if summary["error"]:
-        console.print(summary["error"].replace("SITE.yaml", site_file), highlight=False, markup=False, soft_wrap=True)
+        console.print(
+            named(summary["error"], site_file, summary["run_id"]), highlight=False, markup=False, soft_wrap=True
+        )
 
 
-def _counts(sections: Mapping[str, Mapping[str, int]]) -> Table:
-    used = [name for name in COLUMNS if name in ("extracted", "listed") or any(c[name] for c in sections.values())]
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("section", style="bold")
-    for name in used:
-        table.add_column(name, justify="right")
-    for name, counts in sections.items():
-        table.add_row(name, *(f"{counts[column]:,}" for column in used))
-    return table
-
-
-def _lines(summary: Mapping[str, Any], files: Mapping[str, int]) -> Iterator[str]:
-    if summary["status"] == "dry_run":
-        yield f"files: {files['to_write']:,} to write, {files['unchanged']:,} unchanged"
-        yield from _plan(summary)
+def _lines(summary: Mapping[str, Any], site_file: str, width: int) -> Iterator[str]:
+    yield from _counts(summary["sections"], width)
+    files = summary["files"]
+    if summary["status"] in ("dry_run", "refused"):
+        yield from plan_lines(summary, width)
     else:
         size = f" ({summary['bytes']:,} bytes)" if summary["bytes"] else ""
         rest = f"{files['unchanged']:,} unchanged, {files['deleted']:,} deleted"
         yield f"files: {files['written']:,} written{size}, {rest}"
+        for gate in summary["gates"]:
+            if gate["status"] in ("warned", "forced"):
+                yield f"{gate['status']}: {gate['message']}"
     for name, kinds in summary["reasons"].items():
-        for kind in ("rejected", "excluded", "duplicates", "notes"):
+        for kind, word in _REASONS.items():
             for reason, entry in kinds.get(kind, {}).items():
                 example = f"    e.g. {entry['examples'][0]}" if entry["examples"] else ""
-                yield f"{name}: {entry['count']:,} {kind if kind != 'notes' else 'noted'}: {reason}{example}"
-    for gate in summary["gates"]:
-        if gate["status"] in ("warned", "forced"):
-            yield f"{gate['status']}: {gate['message']}"
+                yield f"{name}: {entry['count']:,} {word}: {reason}{example}"
     for warning in summary["warnings"]:
         yield f"warning: {warning}"
     for engine, answer in summary["engines"].items():
@@ -95,29 +96,23 @@ def _lines(summary: Mapping[str, Any], files: Mapping[str, int]) -> Iterator[str
     for address in summary["index"]:
         yield f"index: {address}"
     yield f"report: {summary['report']}"
+    if summary.get("against"):
+        yield from comparison_lines(summary["against"])
+    if summary["status"] == "dry_run" and not summary["error"]:
+        yield f"publish exactly this: sitemap-etl publish {site_file} {summary['run_id']}"
 
 
-def _plan(summary: Mapping[str, Any]) -> Iterator[str]:
-    for section, kinds in summary["examples"].items():
-        for kind, examples in kinds.items():
-            yield f"{section} {kind}: {', '.join(examples)}"
-    for gate in summary["gates"]:
-        value = f"{gate['value']:,.0f}" if gate["name"].endswith("min_urls") else f"{gate['value'] * 100:.2f} %"
-        limit = f"{gate['limit']:,.0f}" if gate["name"].endswith("min_urls") else f"{gate['limit'] * 100:g} %"
-        yield f"gate {gate['name']}: {value} (limit {limit}): {gate['status']}"
+def _counts(sections: Mapping[str, Mapping[str, int]], width: int) -> Iterator[str]:
+    used = [name for name in COLUMNS if name in ("extracted", "listed") or any(c[name] for c in sections.values())]
+    rows = [[name, *(f"{counts[column]:,}" for column in used)] for name, counts in sections.items()]
+    if len(rows) > 1:
+        rows.append(["all", *(f"{sum(counts[column] for counts in sections.values()):,}" for column in used)])
+    yield from in_columns(["section", *used], rows, width)
 
 
 def show_history(console: Console, sets: Sequence[Mapping[str, Any]]) -> None:
     """The published sets, newest first."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name, justify in (
-        ("run", "left"),
-        ("published", "left"),
-        ("URLs", "right"),
-        ("files", "right"),
-        ("note", "left"),
-    ):
-        table.add_column(name, justify=justify)  # type: ignore[arg-type]  # the literals of the line above
+    rows = []
     for entry in sets:
         notes = ["current"] if entry["current"] else []
         if entry["rolled_back_to"]:
@@ -126,5 +121,12 @@ def show_history(console: Console, sets: Sequence[Mapping[str, Any]]) -> None:
             notes.append(f"forced {', '.join(entry['forced'])}")
         if entry["reason"]:
             notes.append(f"“{entry['reason']}”")
-        table.add_row(entry["run_id"], entry["now"], f"{entry['listed']:,}", f"{entry['files']:,}", "; ".join(notes))
-    console.print(table if sets else "Nothing was published yet.")
+        rows.append([entry["run_id"], f"{entry['listed']:,}", f"{entry['files']:,}", "; ".join(notes)])
+    if not rows:
+        console.print("Nothing was published yet.")
+        return
+    head = ["run", "URLs", "files", "note"]
+    widths = [max(len(row[at]) for row in [head, *rows]) for at in range(3)]
+    for row in [head, *rows]:
+        cells = [row[0].ljust(widths[0]), row[1].rjust(widths[1]), row[2].rjust(widths[2]), row[3]]
+        console.print("  ".join(cells).rstrip(), highlight=False, markup=False, soft_wrap=True)

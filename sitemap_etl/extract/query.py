@@ -29,7 +29,7 @@ from sitemap_etl.extract.splits import Split, pack_schema, unpack_schema
 
 MEMORY: Final = "1GiB"
 """What a query may hold before it spills to a scratch folder."""
-_FETCH_ROWS: Final = 122_880
+_FETCH_ROWS: Final = 32_768
 """DuckDB's own row group."""
 _SESSION: Final = (
     "TimeZone = 'UTC'",
@@ -37,7 +37,7 @@ _SESSION: Final = (
     "enable_external_access = false",
     "lock_configuration = true",
 )
-_SCAN_ROWS: Final = 32_768
+_SCAN_ROWS: Final = 8_192
 _BUFFER_BYTES: Final = 1024 * 1024
 
 

@@ -99,10 +99,12 @@ def percent(share: float) -> str:
     return f"{text.removesuffix('.0')} %"
 
 
-def one_date(section: str, new: Mapping[str, int]) -> str | None:
-    """A warning where nine tenths of the new lastmods are one and the same. `new`: lastmod → rows."""
-    total = sum(new.values())
-    if total < limits.SHARE_FROM:
+def one_date(section: str, new: Mapping[str, int], total: int) -> str | None:
+    """A warning where nine tenths of the new lastmods are one and the same.
+
+    `new`: the most frequent lastmods of added and changed rows → rows; `total`: such rows that have one.
+    """
+    if total < limits.SHARE_FROM or not new:
         return None
     value, count = max(new.items(), key=lambda item: (item[1], item[0]))
     if count < 0.9 * total:

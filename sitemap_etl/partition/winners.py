@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl.hashes import combine, hash_column
+from sitemap_etl.partition.order import in_order
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ def winners(table: pa.Table, known: pa.Table | None = None) -> Winners:
     table = table.combine_chunks()
     locs = table.column("loc").combine_chunks()
     if not _ascending(locs):
-        table = table.take(pc.sort_indices(locs)).combine_chunks()
+        table = table.take(in_order(locs)).combine_chunks()
         locs = table.column("loc").combine_chunks()
     if table.num_rows < 2:
         return Winners(table, table.slice(0, 0))

@@ -12,11 +12,10 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sitemap_etl.frames import ASIDE
+from sitemap_etl.frames import ASIDE, EXAMPLES
 from sitemap_etl.pipeline.acknowledged import answer_of
 from sitemap_etl.pipeline.align import NAME as ALIGN
 from sitemap_etl.pipeline.borders import NAME as PARTITION
-from sitemap_etl.pipeline.examples import changes_of
 from sitemap_etl.pipeline.retention import forget
 from sitemap_etl.pipeline.run import PLAN, Run
 from sitemap_etl.pipeline.stages import Published
@@ -24,7 +23,6 @@ from sitemap_etl.pipeline.state import dumps
 from sitemap_etl.pipeline.submission import engines_of
 
 ASIDE_KINDS: Final = ("rejected", "excluded", "duplicates")
-_EXAMPLES: Final = 3
 
 
 def write_reports(run: Run) -> None:
@@ -106,7 +104,7 @@ def summarize(run: Run, published: Published) -> dict[str, Any]:
             name: {kind: tally.to_json() for kind, tally in kinds.items()} for name, kinds in proposal.reasons.items()
         },
         "clusters": _clusters(run),
-        "examples": _examples(run),
+        "examples": _examples(run, run.need(PARTITION)),
         "files": {
             "written": outcome.written if outcome else 0,
             "unchanged": outcome.unchanged if outcome else len(proposal.drafts) - planned_writes,
@@ -131,15 +129,14 @@ def _clusters(run: Run) -> dict[str, Any]:
     return {"aligned": 0, "notes": {}} if receipt is None else {name: receipt[name] for name in ("aligned", "notes")}
 
 
-def _examples(run: Run) -> dict[str, dict[str, list[str]]]:
+def _examples(run: Run, planned: dict[str, Any]) -> dict[str, dict[str, list[str]]]:
     """A few locs of each kind of change, by section."""
     found: dict[str, dict[str, list[str]]] = {}
-    for kind in ("added", "changed", "removed"):
-        for table in changes_of(run, kind, None):
-            if table.num_rows:
-                section = table.column("section")[0].as_py()
+    for n, (section, _) in enumerate(planned["units"]):
+        for kind, locs in run.need(f"render/{n}")["examples"].items():
+            if locs:
                 kept = found.setdefault(section, {}).setdefault(kind, [])
-                kept += table.column("loc").slice(0, _EXAMPLES - len(kept)).to_pylist()
+                kept += locs[: EXAMPLES - len(kept)]
     return found
 
 

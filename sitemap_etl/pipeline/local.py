@@ -14,6 +14,7 @@ from typing import Any
 
 from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError
 from sitemap_etl.pipeline.align import align, cluster_units, collect_members
+from sitemap_etl.pipeline.borders import NAME as PARTITION
 from sitemap_etl.pipeline.borders import partition
 from sitemap_etl.pipeline.finish import add_answers, finish_run, put_summary
 from sitemap_etl.pipeline.inventory import transform_split
@@ -45,7 +46,7 @@ def run_locally(
     try:
         staging = None if scratch is None else outside.open_storage(scratch, durable=False)
         started = time.monotonic()
-        run = start_run(site, options, outside, now=now, staging=staging)
+        run = start_run(site, options, outside, now=now, staging=staging, durable=False)
         try:
             _each(run, "extract", len(run.plan.units), extract_split, jobs, seconds)
             take_lease(run.work, run.run_id)
@@ -67,6 +68,14 @@ def run_locally(
             seconds["publish"] = time.monotonic() - before
             seconds["total"] = time.monotonic() - started
             summary = finish_run(run, published, seconds)
+        except Refused as error:
+            error.run_id = run.run_id
+            if scratch is not None and run.receipt(PARTITION) is not None:
+                _keep_staging(run)  # what was in the way may be adopted, or gone tomorrow
+            raise
+        except SitemapEtlError as error:
+            error.run_id = run.run_id
+            raise
         finally:
             release_lease(run.work, run.run_id)
         if scratch is not None and published.outcome is None:
@@ -83,24 +92,20 @@ def _each(
     """Do a stage's units, `jobs` at a time. The first error stops the rest."""
     before = time.monotonic()
     done = 0
-    if jobs < 2 or count < 2:
-        for n in range(count):
-            work(run, n)
-            run.outside.advance(stage, n + 1, count)
-    else:
-        with ThreadPoolExecutor(jobs) as pool:
-            futures = [pool.submit(work, run, n) for n in range(count)]
-            try:
-                waiting = set(futures)
-                while waiting:
-                    finished, waiting = wait(waiting, return_when=FIRST_EXCEPTION, timeout=0.2)
-                    for future in finished:
-                        future.result()
-                        done += 1
-                        run.outside.advance(stage, done, count)
-            except BaseException:
-                pool.shutdown(wait=True, cancel_futures=True)
-                raise
+    # Also one at a time they are done in a thread: a signal reaches this one, and no driver takes it for its own.
+    with ThreadPoolExecutor(jobs) as pool:
+        futures = [pool.submit(work, run, n) for n in range(count)]
+        try:
+            waiting = set(futures)
+            while waiting:
+                finished, waiting = wait(waiting, return_when=FIRST_EXCEPTION, timeout=0.2)
+                for future in finished:
+                    future.result()
+                    done += 1
+                    run.outside.advance(stage, done, count)
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
     seconds[stage] = time.monotonic() - before
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os.path
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar
+from dataclasses import dataclass
+from typing import Final, TypeVar
 
 from sitemap_etl.errors import Refused
 from sitemap_etl.manifest import File
-from sitemap_etl.storage import ABSENT, Stat, Storage
+from sitemap_etl.storage import ABSENT, Expect, Stat, Storage
 
 THREADS: Final = 16
 """Requests to a store at a time."""
@@ -36,13 +36,11 @@ def content_type(key: str) -> str:
 
 @dataclass
 class Object:
-    """One object to be written. `data` gives its bytes as stored. `expect` is filled in by `survey`."""
+    """One object to be written. `data` gives its bytes as stored. `expect`: `survey` fills it in, a write renews it."""
 
     file: File
     data: Callable[[], bytes]
-    known: str | None = None  # the ETag it was last written with by us
-    expect: Any = None
-    adopted: Stat | None = field(default=None)
+    expect: Expect = None
 
 
 def in_threads(work: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
@@ -87,13 +85,9 @@ def survey(
     foreign: list[Stat] = []
     for item in objects:
         stat = there.get(item.file.key)
-        if stat is None:
-            item.expect = ABSENT
-            continue
-        item.expect = stat.etag
+        item.expect = ABSENT if stat is None else stat.etag
         known = ours.get(item.file.key, set())
-        if stat.etag not in known and None not in known:
-            item.adopted = stat
+        if stat is not None and stat.etag not in known and None not in known:
             foreign.append(stat)
     if foreign and not adopt:
         shown = "\n".join(

@@ -231,7 +231,7 @@ def _warn(run: Run, planned: dict[str, Any], proposal: Proposal) -> None:
         dates: Counter[str] = Counter()
         for receipt in receipts:
             dates.update(receipt["new_dates"])
-        if (warning := one_date(name, dates)) is not None:
+        if (warning := one_date(name, dates, sum(receipt["dated"] for receipt in receipts))) is not None:
             proposal.warnings.append(warning)
         published = run.base.sections.get(name) if run.base is not None else None
         rule = planned["sections"][name]["rule"]

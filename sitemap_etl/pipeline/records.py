@@ -28,12 +28,15 @@ _READ_AHEAD: Final = 1 << 20
 
 @dataclass(frozen=True)
 class Record:
-    """One run's report. `splits`: its units, {section, label}; `read`: the sections it read."""
+    """One run's report. `splits`: its units, {section, label}; `read`: the sections it read, `in_part`
+    those of them whose source yielded only what had changed.
+    """
 
     run_id: str
     summary: Mapping[str, Any]
     splits: Sequence[Mapping[str, Any]]
     read: frozenset[str]
+    in_part: frozenset[str]
 
     @property
     def status(self) -> str:
@@ -78,8 +81,8 @@ def records(work: Storage) -> Iterator[Record]:
             continue
         splits = work.get(f"reports/{run_id}/splits.json")
         known = {} if splits is None else json.loads(splits.data)
-        read = frozenset(known.get("read", ()))
-        yield Record(run_id, json.loads(stored.data), known.get("splits", ()), read)
+        read, in_part = (frozenset(known.get(name, ())) for name in ("read", "in_part"))
+        yield Record(run_id, json.loads(stored.data), known.get("splits", ()), read, in_part)
 
 
 @dataclass(frozen=True)

@@ -150,10 +150,10 @@ class Run:
         )
 
 
-def open_work(site: Site, outside: Outside) -> Storage:
-    """The storage at `<work>/<name>`."""
+def open_work(site: Site, outside: Outside, *, durable: bool = True) -> Storage:
+    """The storage at `<work>/<name>`. `durable`: what is put there outlives a power cut."""
     publish = site.publish
-    options: dict[str, Any] = {"checksums": publish.checksums} if site.work.startswith("s3://") else {}
+    options: dict[str, Any] = {"checksums": publish.checksums, "durable": durable}
     return outside.open_storage(site.work, **options).sub(site.name)
 
 

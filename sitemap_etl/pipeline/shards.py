@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sitemap_etl.frames import ASIDE, SNAPSHOT, Tally, conform
+from sitemap_etl.frames import ASIDE, EXAMPLES, SNAPSHOT, Tally, conform
 from sitemap_etl.pipeline.borders import NAME as PARTITION
 from sitemap_etl.pipeline.inventory import count_reasons
 from sitemap_etl.pipeline.ranges import as_published, overlapping
@@ -63,6 +63,8 @@ class _Group:
         self.counts: Counter[str] = Counter()
         self.reasons = Tally()
         self.new_dates: Counter[str] = Counter()
+        self.dated = 0
+        self.examples: dict[str, list[str]] = {"added": [], "changed": [], "removed": []}
         self.tables: dict[str, pq.ParquetWriter] = {}
         self.top: pa.Table = SNAPSHOT.empty_table()
 
@@ -81,7 +83,9 @@ class _Group:
             "shards": self.shards,
             "counts": dict(self.counts),
             "reasons": self.reasons.to_json(),
-            "new_dates": dict(self.new_dates.most_common(5)),
+            "new_dates": dict(self.new_dates),
+            "dated": self.dated,
+            "examples": self.examples,
             "staged": staged,
             "top": self._put_top(),
         }
@@ -156,7 +160,8 @@ class _Group:
             picked = rows.filter(mask)
             self._write_changes(kind, picked, place[mask.to_numpy(zero_copy_only=False)])
             if self.section.lastmod.kind != "fingerprint" and picked.num_rows:
-                self.new_dates.update(_most_common(picked.column("lastmod")))
+                self.new_dates.update(_most_frequent(picked.column("lastmod")))
+                self.dated += picked.num_rows - picked.column("lastmod").null_count
         if removed.num_rows:
             at = pc.search_sorted(pa.array(lows), removed.column("loc").combine_chunks(), side="right").to_numpy()
             old = np.array(numbers, np.int64)[np.maximum(at.astype(np.int64) - 1, 0)]
@@ -169,6 +174,10 @@ class _Group:
     def _write_changes(self, kind: str, rows: pa.Table, place: np.ndarray) -> None:
         if not rows.num_rows:
             return
+        shown = self.examples[kind]
+        shown += rows.column("loc").slice(0, EXAMPLES - len(shown)).to_pylist()
+        if self.run.base is None:
+            return  # all is new; no one is told
         count = rows.num_rows
         table = pa.table(
             {
@@ -203,13 +212,18 @@ class _Group:
         return key
 
 
-def _most_common(dates: pa.ChunkedArray) -> dict[str, int]:
-    """The five values that stand most often, and how often; nulls do not count."""
-    counted = pa.table({"date": dates.drop_null()}).group_by("date").aggregate([([], "count_all")])
-    top = counted.take(
-        pc.select_k_unstable(counted, 5, sort_keys=[("count_all", "descending"), ("date", "descending")])
-    )
-    return dict(zip(top.column("date").to_pylist(), top.column("count_all").to_pylist(), strict=True))
+def _most_frequent(dates: pa.ChunkedArray) -> dict[str, int]:
+    """The value that could make up nine tenths, and how often it stands; nulls do not count.
+
+    Such a value is the most frequent of any sample too, so the column is only scanned for that one.
+    """
+    dates = dates.drop_null()
+    if not len(dates):
+        return {}
+    sample = dates.take(pa.array(np.unique(np.linspace(0, len(dates) - 1, 1_000).astype(np.int64))))
+    value = pc.mode(sample.combine_chunks().dictionary_encode().indices)[0]["mode"].as_py()
+    candidate = sample.combine_chunks().dictionary_encode().dictionary[value]
+    return {candidate.as_py(): pc.sum(pc.equal(dates, candidate)).as_py()}
 
 
 def put_staged(run: Run, key: str, parts: Sequence[bytes | memoryview], *, gzipped: bool) -> dict[str, Any]:

@@ -46,13 +46,14 @@ def start_run(
     final: bool = True,
     pid: int | None = None,
     owner: str = "",
+    durable: bool = True,
 ) -> Run:
     """Fix what a run does and give it. `staging`: where it stages, the state's `runs/<run_id>` by default.
 
     A section whose source can't be planned is kept as published where the site file says so; `final`:
     also where the source only did not answer. `pid`: the process the lease belongs to, this one by default.
-    `owner`: what a scheduler calls its run; another try of it takes the lease over. Raises ConfigError,
-    InvalidSource, Refused, Unavailable.
+    `owner`: what a scheduler calls its run; another try of it takes the lease over. `durable`: what is staged
+    outlives a power cut. Raises ConfigError, InvalidSource, Refused, Unavailable.
     """
     check_options(site, options)
     now = now or outside.clock()
@@ -103,7 +104,8 @@ def start_run(
         read_since=read_since,
         carries=carries,
     )
-    staging = staging or work.sub(f"runs/{run_id}")
+    if staging is None:
+        staging = (work if durable else open_work(site, outside, durable=False)).sub(f"runs/{run_id}")
     staging.put(PLAN, plan_json(plan), content_type="application/json")
     return Run(work, staging, plan, outside)
 

@@ -135,6 +135,11 @@ def _submission(site: Site, state: State, run_id: str, unheard: tuple[str, ...])
     )
 
 
+def ready_engine(site: Site, name: str, outside: Outside) -> None:
+    """Make an engine as a submission would, and ask it nothing. Raises ConfigError where it lacks a secret."""
+    _engine(site, name, outside)
+
+
 def key_file(site: Site, outside: Outside) -> tuple[str, bytes] | None:
     """Name and content of the IndexNow key file to publish; None where there is none, or the key is not to be had."""
     try:

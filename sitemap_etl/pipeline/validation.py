@@ -2,66 +2,99 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+
 from sitemap_etl import extract
-from sitemap_etl.errors import SitemapEtlError
+from sitemap_etl.errors import ConfigError, InvalidSource, SitemapEtlError
 from sitemap_etl.pipeline.raw import params_of, uri_of
 from sitemap_etl.pipeline.rules import rules_of
 from sitemap_etl.pipeline.run import Outside
 from sitemap_etl.pipeline.start import EPOCH
+from sitemap_etl.pipeline.submission import engines_of, ready_engine
 from sitemap_etl.site import CsvSource, DatabaseSource, Section, Site
 
 
-def problems_of(site: Site, *, connect: bool, outside: Outside | None = None) -> list[str]:
-    """One line a problem. `connect`: sources are asked for their columns, storages for an object."""
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong, in a line; `error` is its kind."""
+
+    text: str
+    error: SitemapEtlError
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def problems_of(site: Site, *, connect: bool, outside: Outside | None = None) -> list[Problem]:
+    """All that is wrong. `connect`: sources are asked for their columns, storages for an object, engines for secrets."""
     outside = outside or Outside()
-    problems: list[str] = []
+    problems: list[Problem] = []
     for name, section in site.sections.items():
         try:
             rules_of(site, section, outside.clock(), None)
             if connect:
-                problems += [f"section {name}: {problem}" for problem in _columns(site, section, outside)]
+                lacks = list(_lacks(site, section, outside))
+                problems += [Problem(f"section {name}: {text}", InvalidSource(text)) for text in lacks]
         except SitemapEtlError as error:
-            problems.append(f"section {name}: {error}")
+            problems += _told(f"section {name}", error)
     if connect:
-        for key, url in (("work", site.work), ("publish.to", site.publish.to)):
+        problems += _storages(site, outside)
+        for name in engines_of(site):
             try:
-                outside.open_storage(url).stat("sitemap.xml")
+                ready_engine(site, name, outside)
             except SitemapEtlError as error:
-                problems.append(f"{key}: {error}")
+                problems += _told(f"ping.{name}", error)
     return problems
 
 
-def _columns(site: Site, section: Section, outside: Outside) -> list[str]:
+def _told(where: str, error: SitemapEtlError) -> list[Problem]:
+    texts = error.problems if isinstance(error, ConfigError) else (str(error),)
+    return [Problem(text if text.startswith(where) else f"{where}: {text}", error) for text in texts]
+
+
+def _storages(site: Site, outside: Outside) -> list[Problem]:
+    publish = site.publish
+    problems: list[Problem] = []
+    places = {"work": site.work, "publish.to": publish.to}
+    if publish.root is not None and publish.root != publish.to:
+        places["publish.root"] = publish.root
+    for key, url in places.items():
+        try:
+            outside.open_storage(url, checksums=publish.checksums).stat("sitemap.xml")
+        except SitemapEtlError as error:
+            problems += _told(key, error)
+    return problems
+
+
+def _lacks(site: Site, section: Section, outside: Outside) -> Iterator[str]:
     """What the source's columns lack for the section's rules."""
     source = section.source
     if isinstance(source, DatabaseSource):
-        now = outside.clock()
-        schema = extract.probe_database(
-            uri_of(source, outside), source.query, params=params_of(source, site, now, EPOCH)
-        )
+        params = params_of(source, site, outside.clock(), EPOCH)
+        schema = extract.probe_database(uri_of(source, outside), source.query, params=params)
     elif isinstance(source, CsvSource):
         schema = extract.probe_files("csv", source.csv, source.query, delimiter=source.delimiter)
     else:
         schema = extract.probe_files("parquet", source.parquet, source.query)
     names = set(schema.names)
-    problems = [
-        f"columns.{column}: the source has no column {name!r}. It has: {', '.join(schema.names)}"
-        for column, name in section.columns.items()
-        if name not in names
-    ]
+    has = f"It has: {', '.join(schema.names)}"
+    for column, name in section.columns.items():
+        if name not in names:
+            yield f"columns.{column}: the source has no column {name!r}. {has}"
     names |= set(section.columns)
     if "loc" not in names:
-        problems.append(f"the source yields no column 'loc'. It has: {', '.join(schema.names)}")
-    if section.transform is None:
-        rules = [
-            *section.lastmod.columns,
-            section.lastmod.until_changed,
-            section.priority.column,
-            section.changefreq.column,
-        ]
-        problems += [
-            f"a rule names column {name!r}, which the source does not yield"
-            for name in rules
-            if name and name not in names
-        ]
-    return problems
+        yield f"the source yields no column 'loc'. {has}"
+    if section.transform is not None:
+        return  # it may make columns
+    rules = [
+        *section.lastmod.columns,
+        section.lastmod.until_changed,
+        section.priority.column,
+        section.changefreq.column,
+        section.alternates.group if section.alternates else None,
+        section.alternates.hreflang if section.alternates else None,
+    ]
+    for name in dict.fromkeys(rules):
+        if name and name not in names:
+            yield f"a rule names the column {name!r}, which the source does not yield. {has}"

@@ -98,6 +98,8 @@ def headline(summary: Mapping[str, Any]) -> str:
         return "Published, but not every engine took it"
     if status == "partial" and not summary.get("published"):
         return "Nothing written, and not every section was read"
+    if status == "dry_run" and summary.get("error"):
+        return "Dry run that a gate would refuse"
     return HEADLINES.get(status, status)
 
 
@@ -119,9 +121,7 @@ def lead(summary: Mapping[str, Any]) -> str:
     written = (summary.get("files") or {}).get("written", 0)
     told = f"{_several(listed, 'URL')} listed: {added:,} added, {changed:,} changed, {removed:,} removed."
     if status == "refused":
-        told = (
-            f"It would have listed {_several(listed, 'URL')}: {added:,} more, {changed:,} changed, {removed:,} fewer."
-        )
+        told = f"It would have listed {_several(listed, 'URL')}: {added:,} added, {changed:,} changed, {removed:,} removed."
     elif status == "dry_run":
         told = f"It would list {_several(listed, 'URL')}: {added:,} added, {changed:,} changed, {removed:,} removed."
     elif written:
@@ -246,7 +246,7 @@ def number(value: Any) -> str:
 
 
 def visible(text: str) -> str:
-    """The text with characters that can't be seen written out: \\u200b."""
+    """The text with characters that can't be seen written out as their code points."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)

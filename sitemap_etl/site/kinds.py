@@ -27,6 +27,9 @@ class Expanded(str):
         text.template = template
         return text
 
+    def __getnewargs__(self) -> tuple[str, str]:
+        return str(self), self.template
+
 
 class Keys(BaseModel):
     """What all mappings of a site file are: exactly these keys, with exactly these kinds of values."""

@@ -1,0 +1,80 @@
+"""What a dry or refused run would do, and how a live sitemap differs from it, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from sitemap_etl.cli.columns import in_columns
+
+_NAMES: Final = 6
+"""Files that are named; of the rest only the number is told."""
+
+
+def plan_lines(summary: Mapping[str, Any], width: int) -> Iterator[str]:
+    """Changes with examples, files to write and delete, gates with their margins."""
+    for section, kinds in summary["examples"].items():
+        for kind, examples in kinds.items():
+            count = summary["sections"][section][kind] if section in summary["sections"] else len(examples)
+            yield f"{section}: {count:,} {kind}"
+            yield from (f"  {loc}" for loc in examples)
+    plan = summary.get("plan")
+    if plan is None:
+        yield f"files: {summary['files']['to_write']:,} to write, {summary['files']['unchanged']:,} unchanged"
+    else:
+        yield _files("to write", plan["write"])
+        yield _files("to delete", plan["delete"])
+        if plan["retire"]:
+            yield _files("no longer listed, to delete two days later", plan["retire"])
+        yield f"files: {plan['unchanged']:,} unchanged"
+        if plan["foreign"]:
+            yield _files("in the way, not ours (publishing wants --adopt)", plan["foreign"])
+    yield ""
+    rows = [_gate(gate) for gate in summary["gates"]]
+    yield from in_columns(["gate", "now", "limit", "margin", "status"], rows, width)
+    yield ""
+
+
+def _files(what: str, names: Sequence[str]) -> str:
+    shown = ", ".join(names[:_NAMES])
+    more = f", … and {len(names) - _NAMES:,} more" if len(names) > _NAMES else ""
+    return f"files: {len(names):,} {what}{': ' if names else ''}{shown}{more}"
+
+
+def _gate(gate: Mapping[str, Any]) -> list[str]:
+    value, limit = gate["value"], gate["limit"]
+    if gate["name"].endswith("min_urls"):
+        return [gate["name"], f"{value:,.0f}", f"{limit:,.0f}", f"{value - limit:+,.0f}", gate["status"]]
+    return [gate["name"], _percent(value), _percent(limit), _percent(limit - value), gate["status"]]
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:,.2f} %"
+
+
+def comparison_lines(against: Mapping[str, Any]) -> Iterator[str]:
+    """How a live sitemap differs from what the run would publish."""
+    yield ""
+    yield f"against {against['url']}: {against['urls']:,} URLs in {against['files']:,} files there"
+    yield f"  {against['both']:,} on both sides"
+    for key, words in (
+        ("only_here", "only here"),
+        ("only_there", "only there"),
+        ("other_lastmod", "with another lastmod"),
+        ("respelled", "written in another way there"),
+    ):
+        found = against[key]
+        yield f"  {found['count']:,} {words}"
+        for example in found["examples"]:
+            yield f"    {_example(example)}"
+    if against["repeated"]:
+        yield f"  {against['repeated']:,} listed there more than once"
+    for problem in against["problems"]:
+        yield f"  could not be read: {problem}"
+    yield ""
+
+
+def _example(example: Any) -> str:
+    if isinstance(example, str):
+        return example
+    return f"{example['loc']}  here {example['here'] or 'none'}, there {example['there'] or 'none'}"

@@ -1,0 +1,161 @@
+"""The commands that publish: run, publish, rollback."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sitemap_etl.cli.options import (
+    Adopt,
+    Force,
+    Json,
+    NoPing,
+    Now,
+    Reason,
+    SiteFile,
+    console,
+    moment,
+    put_json,
+    read_site,
+)
+from sitemap_etl.cli.progress import Bars
+from sitemap_etl.cli.show import named, show_summary
+from sitemap_etl.errors import ConfigError, Refused, Unavailable
+
+
+def run(
+    site_file: SiteFile,
+    section: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this section; the others stay as published. May be repeated."),
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Read everything, and look at every published object.")] = False,
+    limit: Annotated[
+        int | None, typer.Option(min=1, metavar="ROWS", help="Read at most so many rows of each split.")
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be published.")] = False,
+    against: Annotated[
+        str | None, typer.Option(metavar="URL", help="With --dry-run: compare with a live sitemap.")
+    ] = None,
+    no_ping: NoPing = False,
+    force: Force = None,
+    reason: Reason = None,
+    adopt: Adopt = False,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Units at a time. Default: the processors.")
+    ] = None,
+    now: Now = None,
+    as_json: Json = False,
+) -> None:
+    """Run the whole job for one site.
+
+    Reads the sources, lists every page once, and replaces only the published files that changed.
+    Exit code 1: a gate or the other side said no, nothing public was touched. 3: something did not
+    answer, or a section was kept as published, or an engine failed.
+    """
+    from sitemap_etl.pipeline.local import ping_locally, run_locally
+    from sitemap_etl.pipeline.run import Options, Outside
+
+    if against is not None and not dry_run:
+        raise ConfigError("--against goes with --dry-run")
+    site = read_site(site_file)
+    fixed = moment(now)
+    options = Options(
+        sections=tuple(section or ()),
+        full=full,
+        limit=limit,
+        dry_run=dry_run,
+        ping=not no_ping,
+        force=tuple(force or ()),
+        reason=reason,
+        adopt=adopt,
+    )
+    with Bars() as bars:
+        outside = Outside(advance=bars.advance, log=bars.say)
+        if fixed is not None:
+            outside = replace(outside, clock=lambda: fixed)
+        finished = run_locally(site, options, outside, jobs=jobs or os.cpu_count() or 1, now=fixed)
+        summary = ping_locally(finished, outside) if options.ping else finished.summary
+        if against is not None:
+            from sitemap_etl.pipeline.comparison import compare_with
+
+            summary = {**summary, "against": compare_with(finished.run, finished.published.proposal, against)}
+    _tell(summary, site_file, as_json=as_json)
+
+
+def publish(
+    site_file: SiteFile,
+    run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="A dry or refused run.")],
+    force: Force = None,
+    reason: Reason = None,
+    adopt: Adopt = False,
+    no_ping: NoPing = False,
+    as_json: Json = False,
+) -> None:
+    """Publish a dry or refused run exactly as it was shown.
+
+    Nothing is read or rendered again. If another run was published since, this one is refused.
+    """
+    from sitemap_etl.pipeline.local import ping_locally, publish_locally
+    from sitemap_etl.pipeline.run import Outside
+
+    with Bars() as bars:
+        outside = Outside(advance=bars.advance, log=bars.say)
+        finished = publish_locally(
+            read_site(site_file), run_id, outside, force=tuple(force or ()), reason=reason, adopt=adopt
+        )
+        summary = finished.summary if no_ping else ping_locally(finished, outside)
+    _tell(summary, site_file, as_json=as_json)
+
+
+def rollback(
+    site_file: SiteFile,
+    run_id: Annotated[
+        str | None, typer.Argument(metavar="RUN_ID", help="The set to publish again. Default: the one before.")
+    ] = None,
+    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; the manifest keeps it.")] = None,
+    no_ping: NoPing = False,
+    now: Now = None,
+    as_json: Json = False,
+) -> None:
+    """Publish an older set again, from its snapshots, as a new run.
+
+    No source is read and no gate asked. The next run goes on from there: a cause that is not
+    mended is published again.
+    """
+    from sitemap_etl.pipeline.history import roll_back
+    from sitemap_etl.pipeline.local import ping_locally
+    from sitemap_etl.pipeline.run import Outside
+
+    with Bars() as bars:
+        outside = Outside(advance=bars.advance, log=bars.say)
+        finished = roll_back(read_site(site_file), run_id, outside, reason=reason, now=moment(now))
+        summary = finished.summary if no_ping else ping_locally(finished, outside)
+    _tell(summary, site_file, as_json=as_json)
+
+
+def _tell(summary: dict[str, Any], site_file: Path, *, as_json: bool) -> None:
+    """Print what became of a run, and end with its exit code."""
+    error = summary["error"]
+    error = named(error, str(site_file), summary["run_id"]) if error else None
+    if as_json:
+        put_json({**summary, "error": error})
+    else:
+        show_summary(console(), {**summary, "error": None}, str(site_file))
+        sys.stdout.flush()
+    if error:
+        print(error, file=sys.stderr)
+    code = _exit_code(summary)
+    if code:
+        raise typer.Exit(code)
+
+
+def _exit_code(summary: dict[str, Any]) -> int:
+    if summary["error"]:
+        return Refused.exit_code
+    return Unavailable.exit_code if summary["status"] == "partial" else 0

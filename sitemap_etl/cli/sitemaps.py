@@ -1,0 +1,86 @@
+"""The command that reads sitemaps back: check."""
+
+from __future__ import annotations
+
+import sys
+from enum import Enum
+from typing import Annotated
+
+import typer
+
+from sitemap_etl.cli.options import Json, Now, console, moment, put_json
+from sitemap_etl.cli.progress import Bars
+from sitemap_etl.errors import Unavailable
+
+
+class Severity(str, Enum):
+    """From which severity on findings make the exit code 1."""
+
+    error = "error"
+    warning = "warning"
+
+
+def check(
+    targets: Annotated[
+        list[str],
+        typer.Argument(metavar="PATH_OR_URL...", help="Files, folders, s3:// and http(s):// addresses."),
+    ],
+    fail_on: Annotated[
+        Severity, typer.Option(metavar="error|warning", help="From which severity on the exit code is 1.")
+    ] = Severity.error,
+    at: Annotated[
+        str | None, typer.Option(metavar="URL", help="The public address of the folder, bucket or file given.")
+    ] = None,
+    no_follow: Annotated[
+        bool, typer.Option("--no-follow", help="Don't read the files that an index or a robots.txt lists.")
+    ] = False,
+    no_robots: Annotated[
+        bool, typer.Option("--no-robots", help="Don't fetch the robots.txt of the hosts that are asked.")
+    ] = False,
+    allow_private: Annotated[
+        bool, typer.Option("--allow-private", help="Follow public sitemaps to private addresses too.")
+    ] = False,
+    max_files: Annotated[int | None, typer.Option(min=1, metavar="N", help="Files read in all.")] = None,
+    max_bytes: Annotated[
+        int | None, typer.Option(min=1, metavar="BYTES", help="Uncompressed bytes read of a file.")
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option(min=0.1, metavar="SECONDS", help="For each step of a request.")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Files read at a time.")] = None,
+    now: Now = None,
+    as_json: Json = False,
+) -> None:
+    """Find every fault of any sitemap, index, feed or robots.txt, ours or not.
+
+    An index is followed, a folder read whole; all targets together are one set. Exit code 1: faults
+    were found. 3: the only fault is that something did not answer.
+    """
+    from sitemap_etl.check import Options, render_table
+    from sitemap_etl.check import check as check_all
+    from sitemap_etl.storage import open_storage
+
+    limits = {"max_files": max_files, "max_bytes": max_bytes, "timeout": timeout, "jobs": jobs}
+    options = Options(
+        at=at,
+        follow=not no_follow,
+        robots=not no_robots,
+        allow_private=allow_private,
+        now=moment(now),
+        open_s3=open_storage,
+        **{name: value for name, value in limits.items() if value is not None},  # type: ignore[arg-type]  # each is of its own type
+    )
+    with Bars() as bars:
+        report = check_all(
+            targets, options=options, progress=lambda done, known, _name: bars.advance("check", done, known)
+        )
+    if as_json:
+        put_json({"error": None, **report.to_json(fail_on.value)})
+    else:
+        render_table(report, console())
+        sys.stdout.flush()
+    code = report.exit_code(fail_on.value)
+    if code and {f.code for f in report.findings if f.severity == "error"} == {"unreachable"}:
+        code = Unavailable.exit_code
+    if code:
+        raise typer.Exit(code)

@@ -1,0 +1,98 @@
+"""The commands about site files: init, validate, schema."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sitemap_etl.cli.options import Json, put_json, read_site
+from sitemap_etl.cli.show import message
+from sitemap_etl.errors import ConfigError, SitemapEtlError
+
+
+def init(
+    site_file: Annotated[
+        Path, typer.Argument(metavar="SITE.yaml", help="The file to write. Default: site.yaml.")
+    ] = Path("site.yaml"),
+    export: Annotated[
+        str | None, typer.Option("--from", metavar="FILE", help="A CSV or Parquet export of the site's pages.")
+    ] = None,
+    site: Annotated[
+        str | None, typer.Option("--site", metavar="URL", help="The site, such as https://shop.example.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Write a first site file, commented, from an export or from nothing.
+
+    Looks at the columns of the export and at its first rows. Replaces no file.
+    """
+    from sitemap_etl.pipeline.starter import start_site
+
+    started = start_site(site_file, export=export, site=site)
+    if as_json:
+        put_json({"status": "done", "error": None, **started.to_json()})
+        return
+    print(f"{site_file} is written.")
+    for note in started.notes:
+        print(f"  {note}")
+    print(f"next: sitemap-etl validate {site_file} --connect")
+    print(f"      sitemap-etl run {site_file} --dry-run")
+
+
+def validate(
+    site_files: Annotated[list[Path], typer.Argument(metavar="SITE.yaml...", help="Site files.")],
+    connect: Annotated[
+        bool, typer.Option("--connect", help="Also ask every source, storage and secret whether it is there.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Find every mistake in site files.
+
+    With --connect also what sources, storages and engines lack. Exit code 3: nothing is wrong but
+    that something did not answer.
+    """
+    from sitemap_etl.pipeline.validation import problems_of
+
+    found: list[dict[str, Any]] = []
+    errors: list[SitemapEtlError] = []
+    for path in site_files:
+        entry: dict[str, Any] = {"file": str(path), "name": None, "sections": [], "problems": []}
+        found.append(entry)
+        try:
+            site = read_site(path)
+        except ConfigError as error:
+            entry["problems"] = list(error.problems)
+            errors.append(error)
+            continue
+        entry |= {"name": site.name, "sections": list(site.sections)}
+        problems = problems_of(site, connect=connect)
+        entry["problems"] = [f"{path}: {problem}" for problem in problems]
+        errors += [problem.error for problem in problems]
+    lines = [line for entry in found for line in entry["problems"]]
+    if as_json:
+        put_json({"status": "failed" if lines else "done", "error": "\n".join(lines) or None, "sites": found})
+    else:
+        for entry in found:
+            if not entry["problems"]:
+                count = len(entry["sections"])
+                print(f"{entry['file']}: no mistakes ({entry['name']}, {count} section{'s' if count > 1 else ''})")
+        sys.stdout.flush()
+    if lines:
+        print(message(ConfigError(lines)), file=sys.stderr)
+        raise typer.Exit(_worst(errors))
+
+
+def _worst(errors: list[SitemapEtlError]) -> int:
+    """The file's own mistakes come first, then refusals; only where nothing else is wrong may trying again help."""
+    codes = {error.exit_code for error in errors}
+    return 2 if 2 in codes else min(codes)
+
+
+def schema() -> None:
+    """Print the JSON Schema of site files, for editors."""
+    from sitemap_etl.site import schema as json_schema
+
+    put_json(json_schema())

@@ -1,0 +1,54 @@
+"""The commands that look at what was published, and tell of it: history, ping."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sitemap_etl.cli.options import Json, SiteFile, console, put_json, read_site
+from sitemap_etl.cli.progress import Bars
+from sitemap_etl.cli.show import show_history
+from sitemap_etl.errors import Unavailable
+
+
+def history(site_file: SiteFile, as_json: Json = False) -> None:
+    """List the published sets that are kept, newest first."""
+    from sitemap_etl.pipeline.history import published_sets
+    from sitemap_etl.pipeline.run import Outside
+
+    sets = published_sets(read_site(site_file), Outside())
+    if as_json:
+        put_json({"status": "done", "error": None, "sets": sets})
+    else:
+        show_history(console(), sets)
+
+
+def ping(
+    site_file: SiteFile,
+    engine: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this engine. May be repeated.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="RUN_ID", help="All that changed after this run.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every URL of the site.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Tell the engines by hand of what is published.
+
+    Without options: what they have not heard yet. Exit code 3: an engine failed.
+    """
+    from sitemap_etl.pipeline.history import ping_by_hand
+    from sitemap_etl.pipeline.run import Outside
+
+    with Bars() as bars:
+        outside = Outside(advance=bars.advance, log=bars.say)
+        answers = ping_by_hand(
+            read_site(site_file), outside, engines=tuple(engine or ()), since=since, everything=everything
+        )
+    failed = [name for name, answer in answers.items() if answer["status"] in ("partial", "refused", "unavailable")]
+    if as_json:
+        error = f"not every engine took it: {', '.join(failed)}" if failed else None
+        put_json({"status": "partial" if failed else "done", "error": error, "engines": answers})
+    else:
+        for name, answer in answers.items():
+            print(f"{name}: {answer['status']}: {answer['message']}")
+    if failed:
+        raise typer.Exit(Unavailable.exit_code)

@@ -1,0 +1,113 @@
+"""A real Airflow for tests: a home of its own with a SQLite database, and one process that runs DAGs in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class DagRun:
+    """How a run of a DAG went."""
+
+    state: str
+    tasks: list[dict[str, Any]]
+    xcoms: list[list[Any]]
+    log: str
+
+    def of(self, task: str) -> list[dict[str, Any]]:
+        """The instances of a task, in the order of their map index."""
+        return sorted((one for one in self.tasks if one["task"] == task), key=lambda one: one["index"])
+
+    def states(self, task: str) -> list[str]:
+        return [one["state"] for one in self.of(task)]
+
+    def tries(self, task: str) -> list[int]:
+        return [one["tries"] for one in self.of(task)]
+
+    def labels(self, task: str) -> list[str]:
+        return [one["label"] for one in self.of(task)]
+
+    def xcom(self, task: str, key: str = "return_value") -> Any:
+        (value,) = [value for name, _, found, value in self.xcoms if (name, found) == (task, key)]
+        return value
+
+
+class Airflow:
+    """The process. `environ` is what every request has, unless it says otherwise."""
+
+    def __init__(self, home: Path, environ: Mapping[str, str]) -> None:
+        self.home = home
+        self.environ = dict(environ)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.airflow_child"],
+            cwd=PROJECT,
+            env=self.environ,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=(home / "child.log").open("wb"),
+            text=True,
+        )
+        self._asked = 0
+
+    def ask(self, do: str, environ: Mapping[str, str], **values: Any) -> tuple[dict[str, Any], str]:
+        """One request; gives the answer and what Airflow wrote meanwhile."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._asked += 1
+        log = self.home / f"{self._asked:03}-{do}.log"
+        request = {"do": do, "environ": {**self.environ, **environ}, "log": str(log), **values}
+        self._process.stdin.write(json.dumps(request) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        text = log.read_text(errors="replace") if log.is_file() else ""
+        assert line, f"Airflow's process ended:\n{text[-4000:]}"
+        return json.loads(line), text
+
+    def run(self, sites: Path, dag: str, conf: dict[str, Any] | None = None, **environ: str) -> DagRun:
+        """Run a DAG of a folder of site files to its end."""
+        answer, log = self.ask("run", {"SITEMAP_ETL_SITES": str(sites), **environ}, dag=dag, conf=conf or {})
+        assert "error" not in answer, f"{answer['error']}\n{log[-4000:]}"
+        return DagRun(answer["state"], answer["tasks"], answer["xcoms"], log)
+
+    def describe(self, sites: Path) -> dict[str, Any]:
+        """What Airflow makes of a folder of site files."""
+        answer, log = self.ask("bag", {"SITEMAP_ETL_SITES": str(sites)})
+        assert "error" not in answer, f"{answer['error']}\n{log[-4000:]}"
+        return answer
+
+    def stop(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(30)
+
+
+@contextmanager
+def airflow(home: Path) -> Iterator[Airflow]:
+    """Airflow with a new database in `home`, until the end of the block."""
+    environ = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "SITEMAP_ETL"))}
+    environ |= {
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(PROJECT / "dags"),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__UNIT_TEST_MODE": "False",
+        "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
+        "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
+    }
+    command = Path(sys.executable).with_name("airflow")
+    migrated = subprocess.run([command, "db", "migrate"], env=environ, capture_output=True, text=True)
+    assert migrated.returncode == 0, migrated.stderr[-4000:]
+    running = Airflow(home, environ)
+    try:
+        yield running
+    finally:
+        running.stop()

@@ -1,0 +1,144 @@
+"""A process with a real Airflow in it: reads one request a line, runs DAGs, answers one line each.
+
+Requests are `{"do": "run" | "bag", "environ": {...}, ...}`. Whatever Airflow writes goes to the log file
+of the request.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import traceback
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TextIO
+
+DAGS = Path(__file__).resolve().parents[2] / "dags"
+
+
+def bag() -> Any:
+    from airflow.dag_processing.dagbag import DagBag
+
+    return DagBag(str(DAGS), bundle_path=DAGS, bundle_name="dags-folder")
+
+
+def hurry(task: Any) -> None:
+    """Retry at once: the waiting is Airflow's, and it has tests of its own."""
+    values = {"retry_delay": timedelta(0), "retry_exponential_backoff": 0}
+    if hasattr(task, "partial_kwargs"):
+        task.partial_kwargs.update(values)
+    else:
+        for name, value in values.items():
+            setattr(task, name, value)
+
+
+def run(request: dict[str, Any]) -> dict[str, Any]:
+    """One run of a DAG, without a logical date, as REST starts it."""
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    dag = bag().dags[request["dag"]]
+    for task in dag.tasks:
+        hurry(task)
+    dag_run = dag.test(logical_date=None, run_conf=request["conf"])
+    tasks = [
+        {
+            "task": one.task_id,
+            "index": one.map_index,
+            "state": str(one.state),
+            "tries": one.try_number,
+            "label": one.rendered_map_index,
+        }
+        for one in dag_run.get_task_instances()
+    ]
+    with create_session() as session:
+        rows = session.scalars(select(XComModel).where(XComModel.run_id == dag_run.run_id)).all()
+        xcoms = [[row.task_id, row.map_index, row.key, XComModel.deserialize_value(row)] for row in rows]
+    return {"state": str(dag_run.state), "tasks": tasks, "xcoms": xcoms, "run_id": dag_run.run_id}
+
+
+def describe() -> dict[str, Any]:
+    """What a DAG processor finds, and what it leaves in the database."""
+    from airflow.dag_processing.dagbag import sync_bag_to_db
+    from airflow.models.dag import DagModel
+    from airflow.models.errors import ParseImportError
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    found = bag()
+    sync_bag_to_db(found, "dags-folder", None)
+    with create_session() as session:
+        models = session.scalars(select(DagModel)).all()
+        usable = [model.dag_id for model in models if not model.is_stale and not model.has_import_errors]
+        shown = {error.filename: error.stacktrace for error in session.scalars(select(ParseImportError))}
+    return {
+        "dags": {
+            name: {
+                "tasks": {
+                    task.task_id: {
+                        "mapped": hasattr(task, "partial_kwargs"),
+                        "upstream": sorted(task.upstream_task_ids),
+                        "retries": task.retries,
+                        "doc": task.doc_md,
+                    }
+                    for task in dag.tasks
+                },
+                "catchup": dag.catchup,
+                "max_active_runs": dag.max_active_runs,
+                "timetable": repr(dag.timetable),
+                "doc": dag.doc_md,
+                "params": {key: dag.params.get_param(key).schema for key in dag.params},
+                "defaults": dag.params.dump(),
+            }
+            for name, dag in found.dags.items()
+        },
+        "import_errors": found.import_errors,
+        "usable": [name for name in usable if name in found.dags],
+        "shown_errors": shown,
+    }
+
+
+def connect(request: dict[str, Any]) -> dict[str, Any]:
+    """Put a connection into Airflow's database."""
+    from airflow.models import Connection
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        session.add(Connection(conn_id=request["id"], uri=request["uri"]))
+    return {}
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    os.environ.clear()
+    os.environ.update(request["environ"])
+    try:
+        match request["do"]:
+            case "run":
+                return run(request)
+            case "connect":
+                return connect(request)
+            case _:
+                return describe()
+    except Exception as error:
+        traceback.print_exc()
+        return {"error": f"{type(error).__name__}: {error}"}
+
+
+def main() -> None:
+    answers: TextIO = os.fdopen(os.dup(1), "w")
+    for line in sys.stdin:
+        request = json.loads(line)
+        log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        os.close(log)
+        answers.write(json.dumps(answer(request), default=str) + "\n")
+        sys.stdout.flush()
+        sys.stderr.flush()
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

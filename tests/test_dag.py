@@ -1,0 +1,383 @@
+"""The DAGs, run by a real Airflow over real site files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.airflow import PROJECT, Airflow, airflow
+from tests.support.engines import Reply, Request, Side
+from tests.support.s3 import S3Server, s3_server
+
+STAGES = ["plan", "extract", "transform", "partition", "render", "publish", "ping"]
+CLUSTERS = ["clusters", "collect", "align"]
+SITE = "https://shop.example"
+DEAD = "postgresql://reader:hunter2-secret@127.0.0.1:1/catalog"
+"""A database that nobody serves."""
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
+    with airflow(tmp_path_factory.mktemp("airflow")) as one:
+        yield one
+
+
+class Shop:
+    """A folder with a site file, its exports, and where it publishes."""
+
+    def __init__(self, folder: Path, running: Airflow) -> None:
+        self.folder = folder
+        self.sites = folder / "sites"
+        self.sites.mkdir()
+        self.public = folder / "public"
+        self.airflow = running
+        self.environ: dict[str, str] = {}
+
+    def site(self, name: str = "shop", **keys: Any) -> None:
+        """Write a site file; `pages` is its section unless `keys` say otherwise."""
+        given = {
+            "site": SITE,
+            "publish": {"to": "../public", "at": f"{SITE}/"},
+            "work": "../work",
+            "sections": {"pages": {"from": {"csv": "../pages.csv"}}},
+        }
+        (self.sites / f"{name}.yaml").write_text(yaml.safe_dump({**given, **keys}))
+
+    def pages(self, count: int, name: str = "pages", *, day: int = 1) -> None:
+        lines = [f"/{name}/{n},2026-01-{day:02}" for n in range(count)]
+        (self.folder / f"{name}.csv").write_text("\n".join(["loc,lastmod", *lines, ""]))
+
+    def run(self, conf: dict[str, Any] | None = None, dag: str = "shop") -> Any:
+        return self.airflow.run(self.sites, dag, conf, **self.environ)
+
+    def files(self) -> dict[str, tuple[bytes, int]]:
+        """What is published, with the moments of writing."""
+        return {
+            str(path.relative_to(self.public)): (path.read_bytes(), path.stat().st_mtime_ns)
+            for path in self.public.rglob("*")
+            if path.is_file()
+        }
+
+    def lease(self) -> Path:
+        return self.folder / "work" / "shop" / "state" / "lease.json"
+
+    def summary(self) -> dict[str, Any]:
+        return json.loads(
+            max((self.folder / "work" / "shop" / "reports").iterdir()).joinpath("summary.json").read_text()
+        )
+
+
+@pytest.fixture
+def shop(tmp_path: Path, running: Airflow) -> Shop:
+    return Shop(tmp_path, running)
+
+
+def test_a_run_publishes_to_s3_and_the_next_one_writes_nothing(shop: Shop) -> None:
+    with s3_server() as server:
+        public, private = server.bucket(), server.bucket()
+        shop.environ = server.env
+        shop.pages(300)
+        shop.site(publish={"to": f"s3://{public}", "at": f"{SITE}/"}, work=f"s3://{private}/sitemaps")
+        first = shop.run()
+        before = objects(server, public)
+        second = shop.run()
+        after = objects(server, public)
+        sitemap = server.client().get_object(Bucket=public, Key="sitemap-pages-00001.xml.gz")["Body"].read()
+    assert first.state == second.state == "success"
+    assert sorted(before) == ["robots.txt", "sitemap-pages-00001.xml.gz", "sitemap.xml"]
+    assert gzip.decompress(sitemap).count(b"<url>") == 300
+    assert first.xcom("publish", "counts")["status"] == "published"
+    assert second.xcom("publish", "counts")["status"] == "unchanged"
+    assert after == before
+    assert first.states("ping") == ["skipped"]  # no engine is named
+
+
+def objects(server: S3Server, bucket: str) -> dict[str, Any]:
+    found = server.client().list_objects_v2(Bucket=bucket)["Contents"]
+    return {one["Key"]: (one["ETag"], one["LastModified"]) for one in found}
+
+
+def test_between_tasks_go_only_keys_and_counts(shop: Shop) -> None:
+    shop.pages(30)
+    shop.site()
+    run = shop.run()
+    for task in ("plan", "partition"):
+        (unit,) = run.xcom(task)
+        assert sorted(unit) == ["key", "n"]
+    assert run.xcom("extract") == {"rows": 30}
+    assert run.xcom("transform") == {"rows": 30, "inventory": 30, "excluded": 0, "rejected": 0}
+    assert all(isinstance(count, int) for count in run.xcom("render").values())
+    assert len(json.dumps(run.xcoms)) < 4_000
+
+
+def test_mapped_tasks_are_called_by_what_they_read_and_write(shop: Shop) -> None:
+    shop.pages(5)
+    shop.pages(5, "posts")
+    shop.site(sections={name: {"from": {"csv": f"../{name}.csv"}} for name in ("pages", "posts")})
+    run = shop.run()
+    assert [label.split(":")[0] for label in run.labels("extract")] == ["pages", "posts"]
+    assert run.labels("extract") == run.labels("transform")
+    assert run.labels("render") == ["pages 1 of 1", "posts 1 of 1"]
+
+
+def test_clusters_are_closed_in_the_graph_where_a_section_has_them(shop: Shop) -> None:
+    (shop.folder / "walks.csv").write_text("loc,walk,lang\n/en/1,1,en\n/de/1,1,de\n/en/2,2,en\n")
+    rule = {"group": "walk", "hreflang": "lang"}
+    shop.site(sections={"walks": {"from": {"csv": "../walks.csv"}, "alternates": rule}})
+    run = shop.run()
+    assert run.state == "success"
+    assert run.xcom("align") == {"aligned": 2}
+    text = gzip.decompress((shop.public / "sitemap-walks-00001.xml.gz").read_bytes()).decode()
+    assert text.count('hreflang="de"') == 2
+
+
+def test_a_broken_source_that_may_be_kept_is_kept_at_once_and_the_others_go_on(shop: Shop) -> None:
+    shop.pages(30)
+    shop.pages(30, "posts")
+    kept = {"from": {"csv": "../posts.csv"}, "on_error": "keep"}
+    shop.site(sections={"pages": {"from": {"csv": "../pages.csv"}}, "posts": kept})
+    shop.run()
+    before = shop.files()
+    shop.pages(30, day=2)
+    (shop.folder / "posts.csv").write_text('loc,lastmod\n/posts/1,2026-01-01\n"/posts/2,2026')
+    run = shop.run()
+    after = shop.files()
+    assert run.state == "success"
+    assert run.tries("extract") == [1, 1]
+    assert shop.summary()["status"] == "partial"
+    assert list(shop.summary()["kept"]) == ["posts"]
+    assert "section posts stays as published" in run.log
+    assert after["sitemap-posts-00001.xml.gz"] == before["sitemap-posts-00001.xml.gz"]
+    assert after["sitemap-pages-00001.xml.gz"] != before["sitemap-pages-00001.xml.gz"]
+
+
+def test_a_source_that_does_not_answer_is_kept_only_after_the_last_try(shop: Shop) -> None:
+    shop.environ = {"AIRFLOW_CONN_CATALOG": DEAD}
+    shop.pages(30)
+    cats = {"from": {"database": "catalog", "query": "SELECT loc FROM cats"}, "on_error": "keep"}
+    shop.site(sections={"pages": {"from": {"csv": "../pages.csv"}}, "cats": cats})
+    run = shop.run()
+    assert run.state == "success"
+    assert run.tries("plan") == [4]
+    assert list(shop.summary()["kept"]) == ["cats"]
+    assert "hunter2" not in run.log
+
+
+def test_a_source_that_does_not_answer_is_tried_four_times_and_then_the_run_fails(shop: Shop) -> None:
+    shop.environ = {"AIRFLOW_CONN_CATALOG": DEAD}
+    shop.site(sections={"cats": {"from": {"database": "catalog", "query": "SELECT loc FROM cats"}}})
+    run = shop.run()
+    assert run.state == "failed"
+    assert (run.states("plan"), run.tries("plan")) == (["failed"], [4])
+    assert run.states("publish") == ["upstream_failed"]
+    assert "section cats" in run.log
+    assert "hunter2" not in run.log
+    assert not shop.public.exists()
+    assert not shop.lease().exists()
+
+
+def test_a_broken_source_fails_at_once_with_its_message(shop: Shop) -> None:
+    shop.pages(30)
+    shop.site()
+    shop.run()
+    before = shop.files()
+    (shop.folder / "pages.csv").write_text("url,lastmod\n/pages/1,2026-01-01\n")
+    run = shop.run()
+    assert run.state == "failed"
+    failed = [one for one in run.tasks if one["state"] == "failed"]
+    assert [one["tries"] for one in failed] == [1]
+    assert "loc" in run.log
+    assert shop.files() == before
+    assert not shop.lease().exists()
+
+
+def test_a_gate_refuses_without_a_retry_and_touches_nothing_until_it_is_forced(shop: Shop) -> None:
+    shop.pages(100)
+    shop.site()
+    shop.run()
+    before = shop.files()
+    shop.pages(50)
+    refused = shop.run()
+    assert refused.state == "failed"
+    assert (refused.states("publish"), refused.tries("publish")) == (["failed"], [1])
+    assert refused.states("ping") == ["upstream_failed"]
+    assert "pages would drop 50 of 100 URLs" in refused.log
+    assert shop.files() == before
+    assert not shop.lease().exists()
+    unexplained = shop.run({"force": ["max_drop", "pages.max_drop"]})
+    assert (unexplained.states("plan"), unexplained.tries("plan")) == (["failed"], [1])
+    forced = shop.run({"force": ["max_drop", "pages.max_drop"], "reason": "the shop closed its second floor"})
+    assert forced.state == "success"
+    assert forced.xcom("publish", "counts")["sections"]["pages"]["removed"] == 50
+
+
+def test_a_dry_run_touches_nothing_public(shop: Shop) -> None:
+    shop.pages(30)
+    shop.site()
+    run = shop.run({"dry_run": True})
+    assert run.state == "success"
+    assert run.xcom("publish", "counts")["status"] == "dry_run"
+    assert not shop.public.exists()
+
+
+def test_a_run_of_one_section_leaves_the_others_as_published(shop: Shop) -> None:
+    shop.pages(30)
+    shop.pages(30, "posts")
+    shop.site(sections={name: {"from": {"csv": f"../{name}.csv"}} for name in ("pages", "posts")})
+    shop.run()
+    shop.pages(30, day=2)
+    shop.pages(30, "posts", day=2)
+    run = shop.run({"sections": ["posts"]})
+    assert len(run.of("extract")) == 1
+    counts = run.xcom("publish", "counts")["sections"]
+    assert (counts["posts"]["changed"], counts["pages"]["changed"]) == (30, 0)
+
+
+def test_engines_hear_of_the_changes_and_one_that_refuses_fails_only_its_own_task(shop: Shop) -> None:
+    key = "0123456789abcdef0123456789abcdef"
+
+    def answer(request: Request) -> Reply:
+        return Reply(200)
+
+    with Side(answer) as engine:
+        shop.pages(100)
+        shop.site(ping={"indexnow": {"key": key, "endpoint": f"{engine.url}/indexnow"}})
+        shop.run()
+        shop.pages(105)
+        told = shop.run()
+        quiet = shop.run({"ping": False})
+        urls = [url for request in engine.asked("POST") for url in request.json["urlList"]]
+        engine.answer = lambda _request: Reply(403)
+        shop.pages(110)
+        refused = shop.run()
+    assert told.state == "success"
+    assert (told.states("ping"), told.labels("ping")) == (["success"], ["indexnow"])
+    assert sorted(urls) == [f"{SITE}/pages/{n}" for n in range(100, 105)]
+    assert quiet.states("ping") == ["skipped"]
+    assert refused.states("publish") == ["success"]
+    assert (refused.states("ping"), refused.tries("ping")) == (["failed"], [1])
+
+
+def test_a_database_is_reached_by_a_connection_that_only_airflow_knows(shop: Shop) -> None:
+    path = shop.folder / "shop ü.sqlite"
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE cats (loc TEXT)")
+        database.executemany("INSERT INTO cats VALUES (?)", [(f"/cats/{n}",) for n in range(10)])
+    shop.airflow.ask("connect", {}, id="only_here", uri=f"sqlite:///{path}")
+    shop.site(sections={"cats": {"from": {"database": "only_here", "query": "SELECT loc FROM cats"}}})
+    assert shop.run().xcom("publish", "counts")["sections"]["cats"]["listed"] == 10
+
+
+def test_an_unknown_connection_says_how_to_make_it(shop: Shop) -> None:
+    shop.site(sections={"cats": {"from": {"database": "nowhere", "query": "SELECT loc FROM cats"}}})
+    run = shop.run()
+    assert (run.states("plan"), run.tries("plan")) == (["failed"], [1])
+    assert "AIRFLOW_CONN_NOWHERE" in run.log
+
+
+def test_each_site_file_at_the_top_of_the_folder_is_one_dag(shop: Shop) -> None:
+    shop.site("shop", schedule={"cron": "0 2 * * *", "timezone": "Europe/Berlin"})
+    shop.site("blog", extends="_base.yaml", work="../blog")
+    (shop.sites / "_base.yaml").write_text("keep: 3\n")
+    (shop.sites / "notes.txt").write_text("not a site")
+    (shop.sites / "old").mkdir()
+    (shop.sites / "old" / "shop.yaml").write_text((shop.sites / "shop.yaml").read_text())
+    found = shop.airflow.describe(shop.sites)
+    assert found["import_errors"] == {}
+    assert sorted(found["dags"]) == ["blog", "shop"]
+    one = found["dags"]["shop"]
+    assert "0 2 * * *" in one["timetable"]
+    assert "Europe/Berlin" in one["timetable"]
+    assert "Null" in found["dags"]["blog"]["timetable"]
+    assert (one["catchup"], one["max_active_runs"]) == (False, 1)
+    assert "When it fails" in one["doc"]
+
+
+def test_the_tasks_are_the_stages_and_four_of_them_are_mapped(shop: Shop) -> None:
+    shop.site()
+    rule = {"group": "walk", "hreflang": "lang"}
+    shop.site("walks", sections={"walks": {"from": {"csv": "../walks.csv"}, "alternates": rule}})
+    dags = shop.airflow.describe(shop.sites)["dags"]
+    tasks = dags["shop"]["tasks"]
+    assert sorted(tasks) == sorted(STAGES)
+    assert [name for name in STAGES if tasks[name]["mapped"]] == ["extract", "transform", "render", "ping"]
+    assert tasks["transform"]["upstream"] == ["extract", "plan"]
+    assert tasks["publish"]["upstream"] == ["plan", "render"]
+    assert {one["retries"] for one in tasks.values()} == {3}
+    assert sorted(dags["walks"]["tasks"]) == sorted(STAGES + CLUSTERS)
+    assert dags["walks"]["tasks"]["render"]["upstream"] == ["align", "partition"]
+
+
+def test_who_starts_a_run_is_asked_for_typed_parameters(shop: Shop) -> None:
+    shop.site()
+    one = shop.airflow.describe(shop.sites)["dags"]["shop"]
+    assert one["defaults"] == {
+        "sections": [],
+        "full": False,
+        "dry_run": False,
+        "ping": True,
+        "force": [],
+        "reason": None,
+    }
+    assert one["params"]["sections"]["items"]["enum"] == ["pages"]
+    assert "pages.max_drop" in one["params"]["force"]["items"]["enum"]
+    for wrong in ({"sections": ["nope"]}, {"full": "yes"}, {"force": "max_drop"}, {"reason": 3}):
+        answer, _ = shop.airflow.ask("run", {"SITEMAP_ETL_SITES": str(shop.sites)}, dag="shop", conf=wrong)
+        assert next(iter(wrong)) in answer["error"]
+
+
+def test_a_broken_site_file_is_an_import_error_with_file_and_key_and_hides_no_other_dag(shop: Shop) -> None:
+    shop.site()
+    shop.site("broken", publsh="nowhere")
+    (shop.sites / "worse.yaml").write_text("site: [")
+    found = shop.airflow.describe(shop.sites)
+    (error,) = found["import_errors"].values()
+    assert str(shop.sites / "broken.yaml") in error
+    assert "publsh" in error
+    assert str(shop.sites / "worse.yaml") in error
+    assert list(found["shown_errors"].values()) == [error]
+    assert found["usable"] == ["shop"]  # in the database too, where a file's error takes its DAGs back
+    (shop.sites / "broken.yaml").unlink()
+    (shop.sites / "worse.yaml").unlink()
+    assert shop.airflow.describe(shop.sites)["shown_errors"] == {}
+
+
+def test_two_site_files_of_one_name_are_both_left_out(shop: Shop) -> None:
+    shop.site("shop")
+    shop.site("copy", name="shop")
+    shop.site("blog", work="../blog")
+    found = shop.airflow.describe(shop.sites)
+    assert list(found["dags"]) == ["blog"]
+    (error,) = found["import_errors"].values()
+    assert "copy.yaml" in error
+    assert "shop.yaml" in error
+
+
+def test_a_folder_of_site_files_that_is_not_there_is_told(shop: Shop) -> None:
+    found = shop.airflow.describe(shop.folder / "sights")
+    assert found["dags"] == {}
+    assert "sights" in next(iter(found["import_errors"].values()))
+
+
+def test_parsing_the_dag_file_imports_no_heavy_library(shop: Shop) -> None:
+    shop.site()
+    script = "import runpy, sys; runpy.run_path(sys.argv[1]); print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", script, PROJECT / "dags" / "sitemaps.py"],
+        env={**os.environ, **shop.airflow.environ, "SITEMAP_ETL_SITES": str(shop.sites)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    heavy = {"pandas", "pyarrow", "duckdb", "boto3", "numpy", "lxml", "sitemap_etl.pipeline"}
+    assert heavy & set(done.stdout.split()) == set()
