@@ -29,7 +29,7 @@ from sitemap_etl.extract.splits import Split, pack_schema, unpack_schema
 
 MEMORY: Final = "1GiB"
 """What a query may hold before it spills to a scratch folder."""
-_FETCH_ROWS: Final = 32_768
+_FETCH_ROWS: Final = 8_192
 """DuckDB's own row group."""
 _SESSION: Final = (
     "TimeZone = 'UTC'",

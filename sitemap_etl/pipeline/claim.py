@@ -27,7 +27,10 @@ BROKEN_OFF: Final = "state/broken-off"
 
 @dataclass(frozen=True)
 class Intent:
-    """What a publish is about to do. `doubtful`: keys that broken-off publishes before it may have touched."""
+    """What a publish is about to do. `doubtful`: keys that broken-off publishes before it may have touched.
+
+    `foreign`: key → ETag of objects of others that it, or they, had leave to replace.
+    """
 
     run_id: str
     base: str | None
@@ -37,6 +40,7 @@ class Intent:
     deletes: Sequence[Mapping[str, Any]] = ()
     robots: bool = False
     doubtful: Sequence[str] = ()
+    foreign: Mapping[str, str | None] = field(default_factory=dict)
     broken_off: Sequence[str] = ()  # runs whose keys `doubtful` has
     number: int = 1  # of its run's claims
 
@@ -60,6 +64,7 @@ class Claim:
         self.run = run
         self.current = current
         self.doubtful: set[str] = set()
+        self.foreign: dict[str, str | None] = {}
         self.took_over = False
         self._number = 0
         self._broken_off: list[str] = []
@@ -76,6 +81,7 @@ class Claim:
             if stored is not None:
                 told = json.loads(stored.data)
                 self.doubtful |= set(told["keys"])
+                self.foreign |= told["foreign"]
                 self._unsay(told["run_id"])
 
     def _take_over(self, pending: str) -> None:
@@ -91,11 +97,17 @@ class Claim:
         if intent.run_id == own:
             self._number = intent.number
         self.doubtful |= intent.touched
+        self.foreign |= intent.foreign
         self._broken_off = sorted({*intent.broken_off, intent.run_id} - {own})
         self.take()
         self.took_over = True
         for run_id in self._broken_off:
-            told = {"run_id": run_id, "keys": sorted(intent.touched), "taken_over_by": own}
+            told = {
+                "run_id": run_id,
+                "keys": sorted(intent.touched),
+                "foreign": dict(intent.foreign),
+                "taken_over_by": own,
+            }
             self.run.work.put(f"{BROKEN_OFF}/{run_id}.json", dumps(told), content_type="application/json")
             self._unsay(run_id)
 
@@ -125,6 +137,7 @@ class Claim:
             deletes,
             robots,
             sorted(self.doubtful),
+            self.foreign,
             self._broken_off,
             self._number,
         )

@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sitemap_etl.manifest import Retired
 from sitemap_etl.pipeline.run import Run
 from sitemap_etl.pipeline.standing import Standing
 from sitemap_etl.pipeline.state import GRACE
 from sitemap_etl.pipeline.wanted import Wanted
-from sitemap_etl.storage import PreconditionFailed, Storage
 
 
-def retired_files(run: Run, wanted: Wanted, standing: Standing) -> tuple[list[Retired], list[Retired]]:
+def retired_files(
+    run: Run, wanted: Wanted, standing: Standing, foreign: Mapping[str, str | None]
+) -> tuple[list[Retired], list[Retired]]:
     """Those that wait, and those whose grace is over: indexes first, before what they list.
 
-    What a broken-off publish left is retired now. Files in another place than `publish.to` are not ours to delete.
+    What a broken-off publish left is retired now, but not an object that was there before it (`foreign`: key →
+    ETag). Where `publish.to` is another place than it was, what lies in the old one is not ours to delete.
     """
-    base = run.base
-    if base is None or standing.moved_house:
-        before, indexes = [], set()
-    else:
-        before, indexes = list(base.retired), {index.file.key for index in base.indexes}
-    kept = wanted.keys()
-    doubtful = standing.doubtful if not standing.moved_house else standing.doubtful - {f.key for f in _files(run)}
-    waiting = [item for item in before if item.key not in kept and not _replaced(item, standing)]
+    base = run.base if not standing.moved_house else None
+    kept, touched = wanted.keys(), standing.touched
+    left = {key: file.etag for key, file in standing.files.items() if key not in touched}
+    left |= {
+        key: standing.there[key].etag
+        for key in touched
+        if key in standing.there and foreign.get(key, "") != standing.there[key].etag
+    }
+    waiting = [
+        item
+        for item in (base.retired if base is not None else ())
+        if item.key not in kept and (item.key not in touched or left.get(item.key, "") == item.etag)
+    ]
     known = {item.key for item in waiting}
-    left = {key: file.etag for key, file in standing.files.items() if key not in doubtful}
-    left |= {key: stat.etag for key, stat in standing.there.items() if key in doubtful}
+    indexes = {index.file.key for index in base.indexes} if base is not None else set()
     waiting += [
         Retired(key, left[key], run.epoch)
         for key in sorted(left, key=lambda key: (key not in indexes, key))
         if key not in kept and key not in known
     ]
     limit = run.epoch - GRACE.total_seconds()
-    due = [item for item in waiting if item.at <= limit]
-    return [item for item in waiting if item.at > limit], due
+    return [item for item in waiting if item.at > limit], [item for item in waiting if item.at <= limit]

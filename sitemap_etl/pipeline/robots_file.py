@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import httpx
 
@@ -12,84 +11,101 @@ from sitemap_etl import robots
 from sitemap_etl.errors import Refused
 from sitemap_etl.pipeline.run import Run
 from sitemap_etl.pipeline.submission import key_file
-from sitemap_etl.storage import ABSENT, Storage
+from sitemap_etl.storage import ABSENT, Expect, Storage, put_verified
 
 SECONDS = 5.0
 """How long the public site is given to answer."""
 
 
-@dataclass(frozen=True)
-class Write:
-    """One object under the root, with the condition it is written on."""
+@dataclass
+class RootFile:
+    """One object under the root. `data`: what is there now; None: nothing."""
 
     storage: Storage
     key: str
-    data: bytes
-    expect: Any
+    data: bytes | None
+    expect: Expect
+
+    def write(self, data: bytes) -> None:
+        """Replace it, if it is still as it was read."""
+        kind = "text/plain; charset=utf-8"
+        stat = put_verified(self.storage, self.key, data, content_type=kind, expect=self.expect)
+        self.data, self.expect = data, stat.etag
 
 
 @dataclass
-class RobotsWrite:
-    """What is to be written under the root. `data`: the new robots.txt, None where it stays."""
+class Root:
+    """What is to be written under the root. `robots`: None where it is not ours to write."""
 
-    storage: Storage | None = None
-    data: bytes | None = None
-    expect: Any = None
-    key_file: Write | None = None
+    name: str
+    robots: RootFile | None = None
+    key_file: RootFile | None = None
+    key: bytes | None = None  # what the key file is to hold; None: as it does
     warnings: list[str] = field(default_factory=list)
 
-    def writes(self) -> Iterator[Write]:
-        if self.key_file is not None:
-            yield self.key_file
-        if self.storage is not None and self.data is not None:
-            yield Write(self.storage, "robots.txt", self.data, self.expect)
+    def naming(self, indexes: Sequence[str]) -> bytes | None:
+        """The robots.txt that names these indexes (addresses) in this site's block; None: it stays as it is."""
+        if self.robots is None:
+            return None
+        existing = self.robots.data
+        data = robots.with_block(existing, self.name, list(indexes))
+        return data if data != (existing or b"") else None
+
+    def writes(self, indexes: Sequence[str]) -> bool:
+        """Whether anything must be written so that these indexes are named."""
+        return self.key is not None or self.naming(indexes) is not None
 
 
-def robots_write(run: Run, indexes: Sequence[str]) -> RobotsWrite:
-    """The robots.txt that names `indexes` (addresses) in this site's block, and how to write it.
+def open_root(run: Run, indexes: Sequence[str]) -> Root:
+    """The root of the site, to name `indexes` (addresses) there.
 
-    It is not created where something else answers for it; the lines to add are a warning then.
+    robots.txt is not created where something else answers for it, and not written where our lines would do
+    harm; the lines to add are a warning then.
     """
-    root = run.root()
-    result = RobotsWrite(root, key_file=_key_file(run, root))
+    storage = run.root()
+    root = Root(run.site.name)
     lines = "\n".join(f"  Sitemap: {address}" for address in indexes)
-    if root is None:
+    if storage is None:
         text = public_robots(run.site.site)
         named = set() if text is None else set(robots.sitemaps(text))
         if text is not None and not set(indexes) <= named:
-            result.warnings.append(f"{run.site.site}/robots.txt does not name this sitemap. Add to it:\n{lines}")
-        return result
-    stored = root.get("robots.txt")
-    if stored is None and public_robots(run.site.site) is not None:
-        result.warnings.append(
-            f"{root.url_of('robots.txt')} does not exist, but {run.site.site}/robots.txt is answered by something else: "
-            f"it was not created. Add there:\n{lines}"
+            root.warnings.append(f"{run.site.site}/robots.txt does not name this sitemap. Add to it:\n{lines}")
+        return root
+    _add_key_file(run, storage, root)
+    found = _read(storage, "robots.txt")
+    if found.data is None and public_robots(run.site.site) is not None:
+        root.warnings.append(
+            f"{storage.url_of('robots.txt')} does not exist, but {run.site.site}/robots.txt is answered by something "
+            f"else: it was not created. Add there:\n{lines}"
         )
-        return result
-    existing = None if stored is None else stored.data
+        return root
+    root.robots = found
     try:
-        data = robots.with_block(existing, run.site.name, list(indexes))
+        root.naming(indexes)
     except Refused as error:
-        result.warnings.append(f"{error} The lines:\n{lines}")
-        return result
-    if data != existing:
-        result.data = data
-        result.expect = ABSENT if stored is None else stored.stat.etag
-    return result
+        root.robots = None
+        root.warnings.append(f"{error} The lines:\n{lines}")
+    return root
 
 
-def _key_file(run: Run, root: Storage | None) -> Write | None:
+def _read(storage: Storage, key: str) -> RootFile:
+    stored = storage.get(key)
+    if stored is None:
+        return RootFile(storage, key, None, ABSENT)
+    return RootFile(storage, key, stored.data, stored.stat.etag)
+
+
+def _add_key_file(run: Run, storage: Storage, root: Root) -> None:
     """The file that proves the IndexNow key, where it is not there yet. Its name is a secret: no manifest has it."""
-    if root is None or run.site.ping.indexnow is None or not run.options.ping:
-        return None
+    if run.site.ping.indexnow is None or not run.options.ping:
+        return
     found = key_file(run.site, run.outside)
     if found is None:
-        return None
+        return
     name, data = found
-    stored = root.get(name)
-    if stored is not None and stored.data.strip() == data:
-        return None
-    return Write(root, name, data, ABSENT if stored is None else stored.stat.etag)
+    root.key_file = _read(storage, name)
+    if (root.key_file.data or b"").strip() != data:
+        root.key = data
 
 
 def public_robots(site: str) -> bytes | None:

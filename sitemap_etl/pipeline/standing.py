@@ -24,17 +24,19 @@ _SITEMAP: Final = re.compile(rb"<sitemap><loc>([^<]*)</loc>(?:<lastmod>([^<]*)</
 class Standing:
     """The public files as they are.
 
-    `files`: by key, as the last manifest has them; none where the set is to stand elsewhere now. `there`: what is
-    under the doubtful keys. `moved_house`: `publish.to` is not where the last set was put.
+    `files`: by key, as the last manifest has them; none where the set is to stand elsewhere now. `touched`: keys
+    that broken-off publishes may have written. `doubtful`: keys of which only the object is believed; `there`: what
+    is under them. `moved_house`: `publish.to` is not where the last set was put.
     """
 
-    def __init__(self, run: Run, public: Storage, doubtful: Collection[str]) -> None:
+    def __init__(self, run: Run, public: Storage, touched: Collection[str]) -> None:
         base = run.base
         self.public = public
         self.moved_house = base is not None and base.to != run.site.publish.to
         published = {file.key: file for file in base.files()} if base is not None else {}
         self.files = {} if self.moved_house else published
-        self.doubtful = {*doubtful, *(published if self.moved_house else ())}
+        self.touched = frozenset(touched)
+        self.doubtful = {*touched, *(published if self.moved_house else ())}
         self.there = look(public, self.doubtful)
         self._at = run.site.publish.at
         self._listed: dict[str, dict[str, str]] = {}

@@ -127,5 +127,5 @@ def _object(run: Run, key: str, data: bytes) -> Object:
     digest = hashlib.sha256(data).hexdigest()
     old = next((file for file in run.base.extras if file.key == key), None) if run.base is not None else None
     if old is not None and old.sha256 == digest:
-        return Object(old, lambda: data, known=old.etag)
+        return Object(old, lambda: data)
     return Object(File(key, len(data), digest, len(data), digest, None, run.plan.now), lambda: data)
