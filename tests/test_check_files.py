@@ -27,6 +27,8 @@ from broken_sitemaps import (
     urlset,
     video,
 )
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from sitemap_etl.check import CODES, Options, Report, check
 from sitemap_etl.errors import ConfigError
@@ -216,3 +218,21 @@ def test_wrong_options_are_refused() -> None:
     with pytest.raises(ConfigError) as raised:
         Options(at="shop.example", jobs=0, max_bytes=0, now=datetime(2026, 1, 1))  # noqa: DTZ001 - the naive time is the fault
     assert len(raised.value.problems) == 4
+
+
+PIECES = (
+    b'< > & ]]> <![CDATA[ <!-- --> <? / " <url> </url> <loc/> https:// &#0; &#x110000; 9999-12-31 \0 \xff \n'
+).split(b" ")
+EDIT = st.tuples(st.integers(0, 5000), st.integers(0, 40), st.one_of(st.sampled_from(PIECES), st.binary(max_size=3)))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@given(st.sampled_from([f for f in FINE_FILES.values() if len(f[1]) < 5000]), st.lists(EDIT, max_size=6))
+def test_no_damage_to_a_file_breaks_the_check(
+    tmp_path: Path, fine: tuple[str, bytes], edits: list[tuple[int, int, bytes]]
+) -> None:
+    name, data = fine
+    for at, removed, put in edits:
+        data = data[:at] + put + data[at + removed :]
+    report = checked(tmp_path, name, data)
+    assert report.to_json()["files"]
