@@ -65,7 +65,7 @@ def main() -> None:
             (folder / f"{n}.xml.gz").write_bytes(gzip.compress(data, 1))
         entries = "".join(f"<sitemap><loc>https://shop.example/{n}.xml.gz</loc></sitemap>\n" for n in range(files))
         (folder / "sitemap.xml").write_text(f'<sitemapindex xmlns="{NS_SITEMAP}">{entries}</sitemapindex>')
-        for jobs in (1, 2):
+        for jobs in (2,):
             report = check([str(folder / "sitemap.xml")], options=Options(jobs=jobs))
             peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
             print(

@@ -126,10 +126,12 @@ def is_last_try() -> bool:
     return instance.try_number > instance.max_tries
 
 
-def attempt(stage: Callable[..., T], *arguments: Any, **options: Any) -> T:
-    """What a stage gives. Unavailable is left to the retries; anything else fails the task for good."""
+def attempt(stage: Callable[[Any, Outside], T]) -> T:
+    """What a stage, one of `pipeline.tasks`, gives. Unavailable is left to the retries; all else fails for good."""
     try:
-        return stage(*arguments, outside(), **options)
+        from sitemap_etl.pipeline import tasks
+
+        return stage(tasks, outside())
     except Unavailable as error:
         raise Unavailable(str(error)) from None
     except SitemapEtlError as error:
@@ -174,76 +176,58 @@ def parameters(site: Site) -> dict[str, Param]:
 @task(multiple_outputs=False, map_index_template=LABEL)
 def extract(unit: Unit) -> dict[str, int]:
     """Read one split of a source."""
-    from sitemap_etl.pipeline import tasks
-
-    return attempt(tasks.extract, unit, final=is_last_try())
+    return attempt(lambda tasks, world: tasks.extract(unit, world, final=is_last_try()))
 
 
 @task(multiple_outputs=False, map_index_template=LABEL)
 def transform(unit: Unit) -> dict[str, int]:
     """Make the rows of one split canonical."""
-    from sitemap_etl.pipeline import tasks
-
-    return attempt(tasks.transform, unit, final=is_last_try())
+    return attempt(lambda tasks, world: tasks.transform(unit, world, final=is_last_try()))
 
 
 @task(multiple_outputs=False)
 def partition(units: list[Unit]) -> list[Unit]:
     """Divide the pages into groups; gives the units of render."""
-    from sitemap_etl.pipeline import tasks
-
-    return attempt(tasks.partition, units[0])
+    return attempt(lambda tasks, world: tasks.partition(units[0], world))
 
 
 @task(multiple_outputs=False)
 def clusters(units: list[Unit]) -> list[Unit]:
     """Find the groups with hreflang clusters; gives the units of collect."""
-    from sitemap_etl.pipeline import tasks
-
-    return attempt(tasks.clusters, units[0])
+    return attempt(lambda tasks, world: tasks.clusters(units[0], world))
 
 
 @task(multiple_outputs=False, map_index_template=LABEL)
 def collect(unit: Unit) -> dict[str, int]:
     """Find the listed members of clusters in one group."""
-    from sitemap_etl.pipeline import tasks
-
-    return attempt(tasks.collect, unit)
+    return attempt(lambda tasks, world: tasks.collect(unit, world))
 
 
 @task(multiple_outputs=False, trigger_rule=TriggerRule.NONE_FAILED)
 def align(units: list[Unit]) -> dict[str, int]:
     """Close the clusters."""
-    from sitemap_etl.pipeline import tasks
-
-    return attempt(tasks.align, units[0])
+    return attempt(lambda tasks, world: tasks.align(units[0], world))
 
 
 @task(multiple_outputs=False, map_index_template=LABEL)
 def render(unit: Unit) -> dict[str, int]:
     """Write the sitemaps of one group."""
-    from sitemap_etl.pipeline import tasks
-
-    return attempt(tasks.render, unit)
+    return attempt(lambda tasks, world: tasks.render(unit, world))
 
 
 # Where every section is kept there is nothing to render: that is skipped, and publish says so.
 @task(multiple_outputs=False, trigger_rule=TriggerRule.NONE_FAILED)
 def publish(units: list[Unit]) -> list[Unit]:
     """Ask the gates and publish; gives the units of ping, one an engine."""
-    from sitemap_etl.pipeline import tasks
-
-    published = attempt(tasks.publish, units[0])
+    published = attempt(lambda tasks, world: tasks.publish(units[0], world))
     get_current_context()["ti"].xcom_push("counts", published)
-    return attempt(tasks.engines, published)
+    return attempt(lambda tasks, world: tasks.engines(published, world))
 
 
 @task(multiple_outputs=False, map_index_template=LABEL)
 def ping(unit: Unit) -> dict[str, Any]:
     """Tell one engine."""
-    from sitemap_etl.pipeline import tasks
-
-    answer = attempt(tasks.ping, unit)
+    answer = attempt(lambda tasks, world: tasks.ping(unit, world))
     return {"status": answer["status"], "urls": answer["urls"]}
 
 
@@ -287,20 +271,21 @@ def wire(site: Site) -> None:
     @task(task_id="plan", multiple_outputs=False)
     def plan() -> list[Unit]:
         """Fix what the run does; gives the units of extract."""
-        from sitemap_etl.pipeline import tasks
-        from sitemap_etl.pipeline.run import Options
-
         context = get_current_context()
         asked = context["params"]
-        options = Options(
-            sections=tuple(asked["sections"] or ()),
-            full=asked["full"],
-            dry_run=asked["dry_run"],
-            ping=asked["ping"],
-            force=tuple(asked["force"] or ()),
-            reason=asked["reason"],
-        )
-        return attempt(tasks.start, site, options, final=is_last_try(), owner=owner_of(context))
+
+        def start(tasks: Any, world: Outside) -> list[Unit]:
+            options = tasks.Options(
+                sections=tuple(asked["sections"] or ()),
+                full=asked["full"],
+                dry_run=asked["dry_run"],
+                ping=asked["ping"],
+                force=tuple(asked["force"] or ()),
+                reason=asked["reason"],
+            )
+            return tasks.start(site, options, world, final=is_last_try(), owner=owner_of(context))
+
+        return attempt(start)
 
     planned = plan()
     extracted = extract.expand(unit=planned)

@@ -57,6 +57,7 @@ class Home:
             "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": "1",
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
             "AIRFLOW_CONN_CATALOGUE": f"sqlite:///{self.catalogue / 'catalogue.sqlite'}",
+            "DEMO_HOME": str(self.folder),
             "PYTHONUNBUFFERED": "1",
         }
 

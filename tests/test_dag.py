@@ -168,7 +168,7 @@ def test_a_source_that_does_not_answer_is_kept_only_after_the_last_try(shop: Sho
     shop.site(sections={"pages": {"from": {"csv": "../pages.csv"}}, "cats": cats})
     run = shop.run()
     assert run.state == "success"
-    assert run.tries("plan") == [4]
+    assert run.tries("extract") == [1, 4]
     assert list(shop.summary()["kept"]) == ["cats"]
     assert "hunter2" not in run.log
 
@@ -178,9 +178,9 @@ def test_a_source_that_does_not_answer_is_tried_four_times_and_then_the_run_fail
     shop.site(sections={"cats": {"from": {"database": "catalog", "query": "SELECT loc FROM cats"}}})
     run = shop.run()
     assert run.state == "failed"
-    assert (run.states("plan"), run.tries("plan")) == (["failed"], [4])
+    assert (run.states("extract"), run.tries("extract")) == (["failed"], [4])
     assert run.states("publish") == ["upstream_failed"]
-    assert "section cats" in run.log
+    assert "catalog: the database did not answer" in run.log
     assert "hunter2" not in run.log
     assert not shop.public.exists()
     assert not shop.lease().exists()

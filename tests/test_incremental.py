@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.support.sites import TestSite
 
 from sitemap_etl.errors import ConfigError
+from tests.support.sites import TestSite
 
 QUERY = "SELECT loc, lastmod, exclude FROM pages WHERE touched >= :since"
 

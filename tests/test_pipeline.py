@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from tests.support.sites import TestSite, pages
-from tests.support.storages import BrokenReceipts
 
 from sitemap_etl.errors import InvalidSource, Refused
+from tests.support.sites import TestSite, pages
+from tests.support.storages import BrokenReceipts
 
 SMALL = {"rows": 100, "fill": 0.9}
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import feedparser
 import pytest
+
 from tests.support.sites import TestSite, pages, parse
 
 NEWS_NS = "{http://www.google.com/schemas/sitemap-news/0.9}"

@@ -148,6 +148,8 @@ class Across:
         }
         first: dict[tuple[str, int], int] = {}
         for rows, listed in zip(lacking.buckets(), self._urls.buckets(), strict=True):
+            if not len(rows):
+                continue
             is_listed = np.isin(rows["target"], listed["hash"])
             for code, chosen in (("hreflang-no-return", rows[is_listed]), ("hreflang-unlisted", rows[~is_listed])):
                 counts[code] += np.bincount(chosen["file"], minlength=len(self.files))

@@ -5,10 +5,10 @@ answer, and trying again may help · 130 interrupted.
 
 app                          the commands by name
 runs, sites, state, sitemaps  the commands
-options                      what they share
-show, plan, columns          what a person sees
+options, pages               what they share; their help
+show, plan, explain, columns what a person sees
 progress                     how far it is
-main, interruption           errors and Ctrl-C as messages and exit codes
+main                         errors and Ctrl-C as messages and exit codes
 """
 
 from __future__ import annotations

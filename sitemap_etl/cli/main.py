@@ -20,7 +20,8 @@ from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError
 INTERRUPTED: Final = 130
 _DEFECT: Final = SitemapEtlError.exit_code
 _RUNS: Final = ("run", "publish", "rollback")
-_STOPPED: Final = "Interrupted. What is public is valid; the next run goes on from it."
+_VALID: Final = "What is public is valid"
+_STOPPED: Final = f"Interrupted. {_VALID}; the next run goes on from it."
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -41,31 +42,14 @@ def run(arguments: Sequence[str]) -> int:
 
 def _run(call: _Call) -> int:
     try:
-        return int(
-            typer.main.get_command(app).main(list(call.arguments), prog_name="sitemap-etl", standalone_mode=False) or 0
-        )
-    except SitemapEtlError as error:
-        return call.fail(error)
+        done = typer.main.get_command(app).main(list(call.arguments), prog_name="sitemap-etl", standalone_mode=False)
     except typer.Exit as ended:
         return ended.exit_code
-    except (KeyboardInterrupt, typer.Abort):
-        return call.stop()
-    except typer.TyperException as error:
-        return call.misuse(error)
     except BrokenPipeError:
         raise
-    except OSError as error:
-        where = f" ({error.filename})" if error.filename else ""
-        return call.end(
-            f"{error.strerror or error}{where}. What is public is valid; mend that and run again", "machine", _DEFECT
-        )
-    except MemoryError:
-        return call.end("Out of memory. What is public is valid; run again with --jobs 1", "machine", _DEFECT)
-    except Exception as error:  # noqa: BLE001 - whatever a defect raises, --json prints one object
-        traceback.print_exc()
-        return call.end(
-            f"{type(error).__name__}: {error}. This is a defect of sitemap_etl: please report it", "defect", _DEFECT
-        )
+    except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever is raised, --json prints one object
+        return call.tell(error)
+    return int(done or 0)
 
 
 class _Call:
@@ -77,35 +61,44 @@ class _Call:
         self.command = next((text for text in arguments if not text.startswith("-")), None)
         self.site_file = next((text for text in arguments if text.endswith((".yaml", ".yml"))), None)
 
-    def end(
-        self, text: str, kind: str, code: int, *, status: str = "failed", run_id: str | None = None, spoken: str = ""
-    ) -> int:
-        """Tell of a failure; gives its exit code."""
+    def end(self, text: str, kind: str, code: int, *, spoken: str = "", **more: str | None) -> int:
+        """Tell of a failure; gives its exit code. `spoken`: what a person reads, the text by default."""
         if self.json:
-            told = {"run_id": run_id, "status": status, "error": text, "kind": kind}
-            _print_json(
-                {**EMPTY_SUMMARY, **told}
-                if self.command in _RUNS
-                else {**told}
-                if run_id
-                else {k: v for k, v in told.items() if k != "run_id"}
-            )
+            told = {"status": "failed", "error": text, "kind": kind, **more}
+            _print_json({**EMPTY_SUMMARY, **told} if self.command in _RUNS else told)
         print(spoken or text, file=sys.stderr, flush=True)
+        return code
+
+    def tell(self, error: BaseException) -> int:
+        """Tell of whatever ended the call; gives its exit code."""
+        match error:
+            case SitemapEtlError():
+                code = self.fail(error)
+            case KeyboardInterrupt() | typer.Abort():
+                code = self.stop()
+            case typer.TyperException():
+                code = self.misuse(error)
+            case OSError():
+                where = f" ({error.filename})" if error.filename else ""
+                code = self.end(
+                    f"{error.strerror or error}{where}. {_VALID}; mend that and run again", "machine", _DEFECT
+                )
+            case MemoryError():
+                code = self.end(f"Out of memory. {_VALID}; run again with --jobs 1", "machine", _DEFECT)
+            case _:
+                traceback.print_exception(error)
+                said = f"{type(error).__name__}: {error}. This is a defect of sitemap_etl: please report it"
+                code = self.end(said, "defect", _DEFECT)
         return code
 
     def fail(self, error: SitemapEtlError) -> int:
         """Tell of an error of ours."""
-        site_file, run_id = self.site_file, error.run_id
-        text = named(str(error), site_file, run_id)
-        status = "refused" if isinstance(error, Refused) else "failed"
-        return self.end(
-            text,
-            error.kind,
-            error.exit_code,
-            status=status,
-            run_id=run_id,
-            spoken=named(message(error), site_file, run_id),
-        )
+        run_id = error.run_id
+        more = {"status": "refused" if isinstance(error, Refused) else "failed"}
+        if run_id is not None:
+            more["run_id"] = run_id
+        text, spoken = (named(said, self.site_file, run_id) for said in (str(error), message(error)))
+        return self.end(text, error.kind, error.exit_code, spoken=spoken, **more)
 
     def misuse(self, error: typer.TyperException) -> int:
         """Tell how the call is wrong."""

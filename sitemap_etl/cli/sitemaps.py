@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from enum import Enum
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -13,7 +13,7 @@ from sitemap_etl.cli.progress import Bars
 from sitemap_etl.errors import Unavailable
 
 
-class Severity(str, Enum):
+class Severity(StrEnum):
     """From which severity on findings make the exit code 1."""
 
     error = "error"

@@ -15,7 +15,7 @@ from sitemap_etl.errors import ConfigError, SitemapEtlError
 
 def init(
     site_file: Annotated[
-        Path, typer.Argument(metavar="SITE.yaml", help="The file to write. Default: site.yaml.")
+        Path, typer.Argument(metavar="SITE.yaml", help="The file to write. Default: site.yaml.", show_default=False)
     ] = Path("site.yaml"),
     export: Annotated[
         str | None, typer.Option("--from", metavar="FILE", help="A CSV or Parquet export of the site's pages.")

@@ -1,4 +1,4 @@
-"""The commands that look at what was published, and tell of it: history, ping."""
+"""The commands that look at what was published, and tell of it: history, explain, ping."""
 
 from __future__ import annotations
 
@@ -22,6 +22,23 @@ def history(site_file: SiteFile, as_json: Json = False) -> None:
         put_json({"status": "done", "error": None, "sets": sets})
     else:
         show_history(console(), sets)
+
+
+def explain(
+    site_file: SiteFile,
+    urls: Annotated[list[str], typer.Argument(metavar="URL...", help="URLs, or paths on the site.")],
+    as_json: Json = False,
+) -> None:
+    """Say why URLs are listed, or not: from state and reports, without asking the source."""
+    from sitemap_etl.cli.explain import show_answers
+    from sitemap_etl.pipeline.explanation import explain as explain_urls
+    from sitemap_etl.pipeline.run import Outside
+
+    answers = explain_urls(read_site(site_file), urls, Outside())
+    if as_json:
+        put_json({"status": "done", "error": None, "urls": answers})
+    else:
+        show_answers(console(), answers)
 
 
 def ping(

@@ -29,8 +29,7 @@ from sitemap_etl.extract.splits import Split, pack_schema, unpack_schema
 
 MEMORY: Final = "1GiB"
 """What a query may hold before it spills to a scratch folder."""
-_FETCH_ROWS: Final = 8_192
-"""DuckDB's own row group."""
+_FETCH_ROWS: Final = 32_768
 _SESSION: Final = (
     "TimeZone = 'UTC'",
     "enable_progress_bar = false",  # it writes to stdout after two seconds
@@ -38,6 +37,7 @@ _SESSION: Final = (
     "lock_configuration = true",
 )
 _SCAN_ROWS: Final = 8_192
+"""Rows that DuckDB is given and asked for at a time: it holds many such batches, `fit` joins them."""
 _BUFFER_BYTES: Final = 1024 * 1024
 
 

@@ -53,7 +53,10 @@ class Intent:
 
 
 class Claim:
-    """A run's right to publish. Raises Refused where another run was first or took over."""
+    """A run's right to publish. Raises Refused where another run was first or took over.
+
+    `doubtful`, `foreign`: as in an intent. `took_over`: a publish stood open.
+    """
 
     def __init__(self, run: Run, current: Current) -> None:
         if current.manifest != run.plan.base:
@@ -68,9 +71,12 @@ class Claim:
         self.took_over = False
         self._number = 0
         self._broken_off: list[str] = []
+
+    def settle(self) -> None:
+        """Find out what broken-off publishes may have touched. One that stands open is taken over."""
         self._recall()
-        if current.pending is not None:
-            self._take_over(current.pending)
+        if self.current.pending is not None:
+            self._take_over(self.current.pending)
 
     def _recall(self) -> None:
         """The keys of publishes that were taken over lately."""

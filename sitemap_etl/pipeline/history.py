@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from datetime import datetime
 from pathlib import Path
@@ -15,13 +16,12 @@ import pyarrow.compute as pc
 
 from sitemap_etl.errors import ConfigError, SitemapEtlError
 from sitemap_etl.frames import CHANGES, SNAPSHOT, conform
-from sitemap_etl.manifest import Entry, Manifest, SectionState, same_set
+from sitemap_etl.manifest import Entry, File, Manifest, SectionState, same_set
 from sitemap_etl.pipeline.finish import finish_run
 from sitemap_etl.pipeline.local import Finished
 from sitemap_etl.pipeline.moves import Moves
 from sitemap_etl.pipeline.proposal import COUNTED, Draft, Proposal
 from sitemap_etl.pipeline.publication import Target, publish_target
-from sitemap_etl.pipeline.rerender import rerender
 from sitemap_etl.pipeline.retention import kept_manifests
 from sitemap_etl.pipeline.run import PLAN, Options, Outside, Plan, Run, instant, new_run_id, open_work, plan_json
 from sitemap_etl.pipeline.stages import Published
@@ -115,7 +115,8 @@ def _older(state: State, site: Site, current: str | None, run_id: str | None) ->
 
 
 def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
-    drafts = [_draft(run, entry, base) for entry in old.entries if entry.section != RECENT]
+    published = {file.key: file for file in base.files()}
+    drafts = [_draft(run, entry, published) for entry in old.entries if entry.section != RECENT]
     sections = {
         name: replace(
             state,
@@ -149,29 +150,14 @@ def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
     return Published(outcome.status, proposal, outcome, None, list(outcome.warnings))
 
 
-def _draft(run: Run, entry: Entry, base: Manifest) -> Draft:
+def _draft(run: Run, entry: Entry, published: Mapping[str, File]) -> Draft:
     """The entry as it was; its file is made again where the published one is another."""
-    published = {other.file.key: other.file for other in base.entries}
-    texts = {other.text.key: other.text for other in base.entries if other.text}
-    now = published.get(entry.file.key)
-    staged = None
-    if now is not None and now.sha256 == entry.file.sha256:
-        entry = replace(entry, file=now)
-    else:
-        made = rerender(run, entry, "file", entry.file.key)
-        entry = replace(entry, file=replace(made.file, lastmod=run.plan.now))
-        staged = {"staged": f"again/{entry.file.key}"}
-    staged_text = None
-    if entry.text is not None:
-        text = texts.get(entry.text.key)
-        if text is not None and text.sha256 == entry.text.sha256:
-            entry = replace(entry, text=text)
-        else:
-            key = entry.text.key
-            again = rerender(run, entry, "text", key)
-            entry = replace(entry, text=replace(again.file, lastmod=run.plan.now))
-            staged_text = {"staged": f"again/{key}"}
-    return Draft(entry, staged, staged_text)
+
+    def own(file: File) -> File:
+        now = published.get(file.key)
+        return now if now is not None and now.sha256 == file.sha256 else replace(file, lastmod=run.plan.now)
+
+    return Draft(replace(entry, file=own(entry.file), text=own(entry.text) if entry.text is not None else None))
 
 
 def _departed(run: Run, section: str, before: pa.Table, base: Manifest) -> str | None:

@@ -12,7 +12,14 @@ import pyarrow.compute as pc
 
 from sitemap_etl.urls import UrlRules, canonical_url, canonicalize
 
-DIFFERENCES: Final = ("scheme", "host", "case", "slash", "query", "percent-encoding")
+_WORDS: Final = {
+    "scheme": "the scheme",
+    "host": "the host",
+    "case": "case",
+    "slash": "the final slash",
+    "query": "the query",
+    "percent-encoding": "percent-encoding",
+}
 """In what a listed loc may differ from the URL asked for and still be shown as the nearest."""
 _PARTS: Final = re.compile(r"(https?)://([^/?#]*)([^?#]*)(\?[^#]*)?", re.IGNORECASE | re.DOTALL)
 
@@ -70,7 +77,7 @@ def _folded(url: str) -> str:
 
 
 def differences(one: str, other: str) -> list[str]:
-    """In what two URLs differ: some of DIFFERENCES, or nothing where it is more than that."""
+    """In what two URLs differ: their names, or nothing where it is more than that."""
     ours, theirs = _PARTS.fullmatch(one), _PARTS.fullmatch(other)
     if ours is None or theirs is None:
         return []
@@ -87,11 +94,10 @@ def differences(one: str, other: str) -> list[str]:
     found["case"] = plain != their_plain or (path != their_path and not found["percent-encoding"])
     if plain.lower() != their_plain.lower():
         return []
-    return [name for name in DIFFERENCES if found[name]]
+    return [name for name in _WORDS if found[name]]
 
 
 def in_words(differing: list[str]) -> str:
-    """What differs, as the end of a sentence: "only by its final slash and case"."""
-    named = {"slash": "final slash"}
-    words = [named.get(name, name) for name in differing]
+    """What differs, for the middle of a sentence: the final slash and case."""
+    words = [_WORDS[name] for name in differing]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

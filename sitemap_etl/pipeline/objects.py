@@ -95,9 +95,9 @@ def survey(
             for stat in foreign[:5]
         )
         more = f"\n  … and {len(foreign) - 5:,} more" if len(foreign) > 5 else ""
+        count = f"{len(foreign):,} object{'s are' if len(foreign) > 1 else ' is'}"
         raise Refused(
-            f"{len(foreign):,} object{'s are' if len(foreign) > 1 else ' is'} in the way that no manifest of this state wrote. "
-            f"Nothing public was touched.\n{shown}{more}\n"
+            f"{count} in the way that no manifest of this state wrote. Nothing public was touched.\n{shown}{more}\n"
             "  to replace them, keeping a copy in the state: sitemap-etl publish SITE.yaml RUN_ID --adopt"
         )
     return foreign

@@ -54,6 +54,7 @@ class SetAside:
 
     answer: str  # rejected, excluded, duplicate
     run_id: str
+    at: str  # when that run was, YYYY-MM-DDThh:mm:ssZ
     section: str
     loc: str | None  # as it was in the source
     reason: str
@@ -68,8 +69,15 @@ class Rows:
     shown: list[SetAside] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
 
-    def of(self, *answers: str) -> list[SetAside]:
-        return [row for row in self.shown if row.answer in answers]
+    def of(self, answer: str) -> list[SetAside]:
+        """The shown rows of one kind."""
+        return [row for row in self.shown if row.answer == answer]
+
+    def merge(self, other: Rows) -> None:
+        """Add the rows of another run."""
+        self.shown += other.shown
+        for answer, count in other.counts.items():
+            self.counts[answer] = self.counts.get(answer, 0) + count
 
 
 def records(work: Storage) -> Iterator[Record]:
@@ -182,7 +190,8 @@ def _match(
 def _row(row: dict[str, Any], record: Record, answer: str) -> SetAside:
     split, position = row["row"] >> ROW_BITS, row["row"] & ((1 << ROW_BITS) - 1)
     source = record.splits[split]["label"] if 0 <= split < len(record.splits) else None
-    return SetAside(answer, record.run_id, row["section"], row["loc"], row["reason"], source, position + 1)
+    at = str(record.summary["now"])
+    return SetAside(answer, record.run_id, at, row["section"], row["loc"], row["reason"], source, position + 1)
 
 
 class _Reader(io.RawIOBase):

@@ -154,6 +154,8 @@ def open_work(site: Site, outside: Outside, *, durable: bool = True) -> Storage:
     """The storage at `<work>/<name>`. `durable`: what is put there outlives a power cut."""
     publish = site.publish
     options: dict[str, Any] = {"checksums": publish.checksums, "durable": durable}
+    if site.work.startswith("s3://") == publish.to.startswith("s3://"):  # most likely the same store
+        options["conditional_writes"] = publish.conditional_writes
     return outside.open_storage(site.work, **options).sub(site.name)
 
 

@@ -13,6 +13,7 @@ from sitemap_etl.pipeline.departed import with_departed
 from sitemap_etl.pipeline.proposal import Proposal, propose
 from sitemap_etl.pipeline.publication import Outcome, Target, publish_target
 from sitemap_etl.pipeline.run import Run
+from sitemap_etl.pipeline.served import served_otherwise
 from sitemap_etl.pipeline.views import feed_objects, recent_drafts, with_tops
 
 
@@ -57,7 +58,10 @@ def publish(
         return Published("dry_run", proposal, None, None, warnings)
     target = _target(run, proposal, reason)
     outcome = publish_target(run, target, adopt=run.options.adopt if adopt is None else adopt)
-    return Published(outcome.status, proposal, outcome, None, warnings + outcome.warnings)
+    warnings += outcome.warnings
+    if outcome.status == "published" and outcome.manifest is not None:
+        warnings += served_otherwise(run, outcome.manifest)
+    return Published(outcome.status, proposal, outcome, None, warnings)
 
 
 def _target(run: Run, proposal: Proposal, reason: str | None) -> Target:

@@ -1,4 +1,4 @@
-"""What stands under the public keys: the last manifest's word, but for keys that a broken-off publish may have touched."""
+"""What stands under the public keys: as the last manifest says, or as the objects do where it can't be believed."""
 
 from __future__ import annotations
 

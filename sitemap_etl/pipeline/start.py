@@ -59,9 +59,10 @@ def start_run(
     now = now or outside.clock()
     work = open_work(site, outside)
     state = State(work, site.name, site.site)
-    current = state.current()
+    state.current()  # another site's state is told before anything is written there
     run_id = new_run_id(now)
     take_lease(work, run_id, pid=pid, owner=owner)
+    current = state.current()  # a run that has just ended may have moved it
     base = state.manifest(current.manifest)
     chosen = [name for name in site.sections if not options.sections or name in options.sections]
     units: list[dict[str, Any]] = []
@@ -103,6 +104,7 @@ def start_run(
         robots=robots,
         read_since=read_since,
         carries=carries,
+        owner=owner,
     )
     if staging is None:
         staging = (work if durable else open_work(site, outside, durable=False)).sub(f"runs/{run_id}")

@@ -27,7 +27,7 @@ class Problem:
 
 
 def problems_of(site: Site, *, connect: bool, outside: Outside | None = None) -> list[Problem]:
-    """All that is wrong. `connect`: sources are asked for their columns, storages for an object, engines for secrets."""
+    """All that is wrong. `connect`: sources are asked for their columns, storages for an object, secrets are read."""
     outside = outside or Outside()
     problems: list[Problem] = []
     for name, section in site.sections.items():
@@ -95,6 +95,6 @@ def _lacks(site: Site, section: Section, outside: Outside) -> Iterator[str]:
         section.alternates.group if section.alternates else None,
         section.alternates.hreflang if section.alternates else None,
     ]
-    for name in dict.fromkeys(rules):
-        if name and name not in names:
-            yield f"a rule names the column {name!r}, which the source does not yield. {has}"
+    for ruled in dict.fromkeys(rules):
+        if ruled and ruled not in names:
+            yield f"a rule names the column {ruled!r}, which the source does not yield. {has}"

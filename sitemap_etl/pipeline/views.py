@@ -74,7 +74,7 @@ def _recent(run: Run, rows: pa.Table, rendered: pa.Array, number: int) -> Draft:
         file=old.file if same and old is not None else file_of(key, staged, run.plan.now),
         snapshot="",
     )
-    return Draft(entry, None if same else staged)
+    return Draft(entry, staged)
 
 
 def with_tops(run: Run, sections: dict[str, SectionState]) -> dict[str, SectionState]:

@@ -110,13 +110,11 @@ def _add_files(run: Run, drafts: Sequence[Draft], standing: Standing, wanted: Wa
     for at, kind, file, staged, own in candidates:
         found = there.get(file.key)
         if found is None:
-            if staged is not None:
-                item = _staged(run, file, staged)
-            else:
-                item = rerender(run, wanted.entries[at], kind, own)
+            item = _staged(run, file, staged) if staged is not None else rerender(run, wanted.entries[at], kind, own)
             wanted.files[item.file.key] = item
             found = item.file
-        wanted.entries[at] = replace(wanted.entries[at], **{kind: found})
+        entry = wanted.entries[at]
+        wanted.entries[at] = replace(entry, file=found) if kind == "file" else replace(entry, text=found)
 
 
 def _staged(run: Run, file: File, staged: Mapping[str, Any]) -> Object:

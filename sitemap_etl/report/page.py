@@ -64,7 +64,7 @@ def render(summary: Mapping[str, Any]) -> str:
         headline=headline(summary),
         lead=lead(summary),
         tone=tone(summary),
-        error=summary.get("error") or "",
+        error=str(summary.get("error") or "").replace("RUN_ID", str(summary.get("run_id"))),
         facts=list(_facts(summary)),
         sections=sections,
         views=views,
@@ -119,11 +119,11 @@ def lead(summary: Mapping[str, Any]) -> str:
     listed, added, changed, removed = (total[name] for name in ("listed", "added", "changed", "removed"))
     status = summary.get("status")
     written = (summary.get("files") or {}).get("written", 0)
-    told = f"{_several(listed, 'URL')} listed: {added:,} added, {changed:,} changed, {removed:,} removed."
-    if status == "refused":
-        told = f"It would have listed {_several(listed, 'URL')}: {added:,} added, {changed:,} changed, {removed:,} removed."
-    elif status == "dry_run":
-        told = f"It would list {_several(listed, 'URL')}: {added:,} added, {changed:,} changed, {removed:,} removed."
+    changes = f"{added:,} added, {changed:,} changed, {removed:,} removed"
+    told = f"{_several(listed, 'URL')} listed: {changes}."
+    if status in ("refused", "dry_run"):
+        would = "would have listed" if status == "refused" else "would list"
+        told = f"It {would} {_several(listed, 'URL')}: {changes}."
     elif written:
         told += f" {_several(written, 'file')} written."
     warnings = len(summary.get("warnings") or ())

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from sitemap_etl.pipeline.run import Outside
-from sitemap_etl.storage import Stored, Storage
+from sitemap_etl.storage import Storage, Stored
 
 
 class Wrapped:

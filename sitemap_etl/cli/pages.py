@@ -1,0 +1,39 @@
+"""The help page of a command: the call as one types it, then its arguments and options."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from typer.core import TyperCommand
+
+_NOTES: Final = re.compile(r"\s*\[(?:required|x>=[\d.]+)\]$")
+"""What the library adds to a help text and the call above says already."""
+
+
+class Page(TyperCommand):
+    """A command whose help shows arguments as they are called: `sitemap-etl run SITE.yaml [OPTIONS]`."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the method it overrides has it
+        return [*(_usage(param) for param in _arguments(self)), "[OPTIONS]"]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        arguments = [(param.metavar, param.help) for param in _arguments(self)]
+        options = [
+            (name, _NOTES.sub("", text))
+            for param in self.get_params(ctx)
+            if param.param_type_name == "option" and (record := param.get_help_record(ctx))
+            for name, text in [record]
+        ]
+        for title, records in (("Arguments", arguments), ("Options", options)):
+            if records:
+                with formatter.section(title):
+                    formatter.write_dl(records)
+
+
+def _arguments(command: TyperCommand) -> list[Any]:
+    return [param for param in command.params if param.param_type_name == "argument"]
+
+
+def _usage(param: Any) -> str:
+    return param.metavar if param.required else f"[{param.metavar}]"

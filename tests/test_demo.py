@@ -1,0 +1,74 @@
+"""The demo, as `make demo` runs it, in a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import unicodedata
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from demo.bucket import PRIVATE, PUBLIC, embedded
+from demo.catalogue import SYLLABLES, make
+from sitemap_etl.site import load
+from tests.support.airflow import PROJECT
+
+
+def test_the_first_run_shows_what_it_published_and_the_second_that_nothing_changed(tmp_path: Path) -> None:
+    bare = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+    command = [sys.executable, "-m", "demo.run", "--home", str(tmp_path / "demo")]
+    first, second = (
+        subprocess.run(command, cwd=PROJECT, env=bare, capture_output=True, text=True, check=False) for _ in range(2)
+    )
+    assert first.returncode == second.returncode == 0, first.stdout + first.stderr + second.stdout + second.stderr
+    for shown in ("sitemap-places-00003.xml.gz", "<urlset", "# sitemap_etl demo begin", "94,974", "Published"):
+        assert shown in first.stdout
+    assert "Nothing changed" in second.stdout
+    assert "Published" not in second.stdout
+    assert "Traceback" not in first.stdout + first.stderr + second.stdout + second.stderr
+
+
+def test_the_catalogue_is_the_same_for_everyone_and_speaks_many_scripts(tmp_path: Path) -> None:
+    rows = make(tmp_path / "a")
+    assert rows == make(tmp_path / "a") == make(tmp_path / "b")
+    assert sum(rows.values()) >= 120_000
+    for name in ("stories.csv.gz", "walks.parquet"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+    letters = "".join(SYLLABLES.values()).replace(" ", "")
+    scripts = {unicodedata.name(letter).split()[0] for letter in letters}
+    assert {"LATIN", "CYRILLIC", "GREEK", "HEBREW", "ARABIC", "DEVANAGARI", "THAI", "CJK", "HANGUL"} <= scripts
+
+
+def test_a_later_day_has_changes(tmp_path: Path) -> None:
+    first, second = make(tmp_path / "a"), make(tmp_path / "b", day=2)
+    assert second["places"] == first["places"] + 250
+    one, other = (pq.read_table(tmp_path / day / "walks.parquet") for day in "ab")
+    assert one.num_rows == other.num_rows
+    assert one.column("title").equals(other.column("title"))
+    assert not one.column("kilometres").equals(other.column("kilometres"))
+
+
+def test_the_bucket_is_as_it_was_after_it_was_kept(tmp_path: Path) -> None:
+    key = "sitemaps/ü &é.xml"
+    with embedded(tmp_path / "bucket") as bucket:
+        bucket.client().put_object(Bucket=PUBLIC, Key=key, Body=b"one", ContentType="a/b", CacheControl="no-cache")
+        bucket.client().put_object(Bucket=PRIVATE, Key="state/x", Body=b"")
+        before = bucket.client().head_object(Bucket=PUBLIC, Key=key)
+        keys = {name: bucket.keys(name) for name in (PUBLIC, PRIVATE)}
+        bucket.keep()
+        for name in (PUBLIC, PRIVATE):  # all gone, as it is for the next process
+            for found, _ in keys[name]:
+                bucket.client().delete_object(Bucket=name, Key=found)
+        bucket.load()
+        after = bucket.client().head_object(Bucket=PUBLIC, Key=key)
+        assert {name: bucket.keys(name) for name in (PUBLIC, PRIVATE)} == keys
+    assert [before[name] for name in ("ETag", "ContentType", "CacheControl")] == [
+        after[name] for name in ("ETag", "ContentType", "CacheControl")
+    ]
+
+
+def test_the_site_file_of_the_demo_needs_no_environment() -> None:
+    site = load(PROJECT / "sites" / "demo.yaml", environ={})
+    assert list(site.sections) == ["places", "stories", "walks"]

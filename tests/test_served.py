@@ -1,0 +1,57 @@
+"""After a publish, what the public address serves is compared with what was put."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.sites import TestSite, pages
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[TestSite]:
+    """A site whose public folder is served on loopback, as a bucket behind a CDN would be."""
+    (tmp_path / "public").mkdir()
+    handler = functools.partial(Quiet, directory=str(tmp_path / "public"))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        site = TestSite(tmp_path)
+        site.keys["site"] = f"http://127.0.0.1:{server.server_address[1]}"
+        yield site
+        server.shutdown()
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    stale: bytes | None = None
+
+    def do_GET(self) -> None:
+        if self.path.endswith("sitemap.xml") and Quiet.stale is not None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(Quiet.stale)
+        else:
+            super().do_GET()
+
+    def log_message(self, *_args: object) -> None:
+        pass
+
+
+def test_a_set_that_is_served_as_it_was_put_is_no_warning(served: TestSite) -> None:
+    served.section("p", pages(5))
+    assert served.night(1).summary["warnings"] == []
+
+
+def test_other_bytes_at_the_public_address_are_a_warning_that_shows_both(served: TestSite) -> None:
+    Quiet.stale = b"<html>an old page</html>"
+    try:
+        served.section("p", pages(5))
+        warnings = served.night(1).summary["warnings"]
+    finally:
+        Quiet.stale = None
+    assert any("serves other bytes than were put" in w and "an old page" in w for w in warnings)
+    assert not any("sitemap-p-00001" in w for w in warnings)
