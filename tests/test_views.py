@@ -110,7 +110,7 @@ def test_feeds_show_the_newest_pages_and_their_hub(site: TestSite) -> None:
         feed = feedparser.parse(objects[key])
         assert not feed.bozo
         assert len(feed.entries) == 10
-        assert feed.entries[0].title in {"Page & 27"}
+        assert feed.entries[0].title == "Page & 27"
         assert any(link["rel"] == "hub" and link["href"] == "https://hub.example/" for link in feed.feed.links)
     assert site.night(2, ping=False).summary["status"] == "unchanged"
 

@@ -45,7 +45,7 @@ class _Broken(Wrapped):
         if stored is None or not key.endswith(outer.key):
             return stored
         data = json.loads(stored.data)
-        (data["counts"] if "counts" in data else data)[outer.counter] += 1
+        data.get("counts", data)[outer.counter] += 1
         return Stored(stored.stat, json.dumps(data).encode())
 
 
