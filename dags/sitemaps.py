@@ -227,8 +227,7 @@ def publish(units: list[Unit]) -> list[Unit]:
 @task(multiple_outputs=False, map_index_template=LABEL)
 def ping(unit: Unit) -> dict[str, Any]:
     """Tell one engine."""
-    answer = attempt(lambda tasks, world: tasks.ping(unit, world))
-    return {"status": answer["status"], "urls": answer["urls"]}
+    return attempt(lambda tasks, world: tasks.ping(unit, world))
 
 
 def make_dag(site: Site) -> DAG:

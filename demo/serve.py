@@ -166,6 +166,7 @@ def _end(processes: list[subprocess.Popen[bytes]]) -> None:
     """End the components and all that ran under them: first kindly, then for good."""
     sessions = {process.pid for process in processes}
     known: dict[int, psutil.Process] = {}
+    _left(sessions, known)  # while all parents are there to be asked for their children
     for process in reversed(processes):
         with contextlib.suppress(ProcessLookupError):
             process.terminate()

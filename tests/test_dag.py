@@ -43,7 +43,7 @@ class Shop:
         self.airflow = running
         self.environ: dict[str, str] = {}
 
-    def site(self, name: str = "shop", **keys: Any) -> None:
+    def site(self, stem: str = "shop", /, **keys: Any) -> None:
         """Write a site file; `pages` is its section unless `keys` say otherwise."""
         given = {
             "site": SITE,
@@ -51,7 +51,7 @@ class Shop:
             "work": "../work",
             "sections": {"pages": {"from": {"csv": "../pages.csv"}}},
         }
-        (self.sites / f"{name}.yaml").write_text(yaml.safe_dump({**given, **keys}))
+        (self.sites / f"{stem}.yaml").write_text(yaml.safe_dump({**given, **keys}, sort_keys=False))
 
     def pages(self, count: int, name: str = "pages", *, day: int = 1) -> None:
         lines = [f"/{name}/{n},2026-01-{day:02}" for n in range(count)]
@@ -247,22 +247,27 @@ def test_engines_hear_of_the_changes_and_one_that_refuses_fails_only_its_own_tas
     key = "0123456789abcdef0123456789abcdef"
 
     def answer(request: Request) -> Reply:
-        return Reply(200)
+        if request.method == "GET":  # the site itself
+            return Reply(200, key) if request.path == f"/{key}.txt" else Reply(404)
+        return Reply(status)
 
-    with Side(answer) as engine:
+    status = 200
+    with Side(answer) as side:
         shop.pages(100)
-        shop.site(ping={"indexnow": {"key": key, "endpoint": f"{engine.url}/indexnow"}})
+        where = {"site": side.url, "publish": {"to": "../public", "at": f"{side.url}/"}}
+        shop.site(**where, ping={"indexnow": {"key": key, "endpoint": f"{side.url}/indexnow"}})
         shop.run()
         shop.pages(105)
         told = shop.run()
         quiet = shop.run({"ping": False})
-        urls = [url for request in engine.asked("POST") for url in request.json["urlList"]]
-        engine.answer = lambda _request: Reply(403)
+        urls = [url for request in side.asked("POST") for url in request.json["urlList"]]
+        status = 403
         shop.pages(110)
         refused = shop.run()
+        expected = [f"{side.url}/pages/{n}" for n in range(100, 105)]
     assert told.state == "success"
     assert (told.states("ping"), told.labels("ping")) == (["success"], ["indexnow"])
-    assert sorted(urls) == [f"{SITE}/pages/{n}" for n in range(100, 105)]
+    assert sorted(urls) == expected
     assert quiet.states("ping") == ["skipped"]
     assert refused.states("publish") == ["success"]
     assert (refused.states("ping"), refused.tries("ping")) == (["failed"], [1])

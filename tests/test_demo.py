@@ -9,6 +9,7 @@ import unicodedata
 from pathlib import Path
 
 import pyarrow.parquet as pq
+import pytest
 
 from demo.bucket import PRIVATE, PUBLIC, embedded
 from demo.catalogue import SYLLABLES, make
@@ -16,6 +17,7 @@ from sitemap_etl.site import load
 from tests.support.airflow import PROJECT
 
 
+@pytest.mark.timeout(600)  # two runs of Airflow
 def test_the_first_run_shows_what_it_published_and_the_second_that_nothing_changed(tmp_path: Path) -> None:
     bare = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
     command = [sys.executable, "-m", "demo.run", "--home", str(tmp_path / "demo")]

@@ -10,7 +10,7 @@ import pytest
 
 from sitemap_etl import extract
 from sitemap_etl.errors import ConfigError, InvalidSource, Refused, Unavailable
-from tests.support.postgres import Postgres, postgres, postgres_session  # noqa: F401 - fixtures
+from tests.support.postgres import Postgres
 
 SECRET = "hush" * 2
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

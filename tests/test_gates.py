@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sitemap_etl.manifest import Counts, Thresholds, evaluate, one_date, receivers_first
+from tests.support.sites import TestSite, pages
 
 NONE: frozenset[str] = frozenset()
 
@@ -91,3 +94,23 @@ def test_receivers_are_written_before_givers_wherever_there_is_such_an_order(giv
     order = receivers_first("abcdef", {giver: frozenset(receivers) for giver, receivers in acyclic.items()})
     for giver, receivers in acyclic.items():
         assert all(order.index(receiver) < order.index(giver) for receiver in receivers)
+
+
+def test_a_drop_that_was_let_through_is_no_slow_bleed_the_night_after(tmp_path: Path) -> None:
+    site = TestSite(tmp_path).section("p", pages(100))
+    site.night(1)
+    site.export("p", pages(60))
+    assert site.night(2).summary["status"] == "refused"
+    assert site.night(3, force=("p.max_drop", "max_drop"), reason="sold").summary["status"] == "published"
+    site.export("p", pages(59))
+    assert site.night(4).summary["status"] == "published"
+
+
+def test_a_bleed_of_a_week_is_refused_though_no_night_is(tmp_path: Path) -> None:
+    site = TestSite(tmp_path).section("p", pages(1_000))
+    site.night(1)
+    for night, listed in enumerate([960, 920, 905], 2):
+        site.export("p", pages(listed))
+        assert site.night(night).summary["status"] == "published"
+    site.export("p", pages(890))
+    assert site.night(5).summary["status"] == "refused"

@@ -8,7 +8,7 @@ runs, sites, state, sitemaps  the commands
 options, pages               what they share; their help
 show, plan, explain, columns what a person sees
 progress                     how far it is
-main                         errors and Ctrl-C as messages and exit codes
+endings                      errors and Ctrl-C as messages and exit codes
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import NoReturn
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and exit with its code. `arguments`: those of the process by default."""
     try:
-        from sitemap_etl.cli.main import run
+        from sitemap_etl.cli.endings import run
 
         code = run(list(sys.argv[1:] if arguments is None else arguments))
     except KeyboardInterrupt:  # before there was anything to interrupt

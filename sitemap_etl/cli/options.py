@@ -52,7 +52,7 @@ def moment(text: str | None) -> datetime | None:
 
 
 class _Paper(Console):
-    """A console that leaves a closed pipe to `main`."""
+    """A console that leaves a closed pipe to `endings`."""
 
     def on_broken_pipe(self) -> NoReturn:
         raise BrokenPipeError

@@ -18,17 +18,16 @@ def plan_lines(summary: Mapping[str, Any], width: int) -> Iterator[str]:
             count = summary["sections"][section][kind] if section in summary["sections"] else len(examples)
             yield f"{section}: {count:,} {kind}"
             yield from (f"  {loc}" for loc in examples)
-    plan = summary.get("plan")
-    if plan is None:
-        yield f"files: {summary['files']['to_write']:,} to write, {summary['files']['unchanged']:,} unchanged"
-    else:
-        yield _files("to write", plan["write"])
-        yield _files("to delete", plan["delete"])
-        if plan["retire"]:
-            yield _files("no longer listed, to delete two days later", plan["retire"])
-        yield f"files: {plan['unchanged']:,} unchanged"
-        if plan["foreign"]:
-            yield _files("in the way, not ours (publishing wants --adopt)", plan["foreign"])
+    plan = summary["plan"]
+    yield _files("to write", plan["write"])
+    yield _files("to delete", plan["delete"])
+    if plan["retire"]:
+        yield _files("no longer listed, to be deleted two days later", plan["retire"])
+    yield f"files: {plan['unchanged']:,} unchanged"
+    if plan["foreign"]:
+        yield _files("in the way and not ours, publishing wants --adopt", plan["foreign"])
+    if plan["broken_off"]:
+        yield "files: an earlier publish did not end; what it left is written again where it must be"
     yield ""
     rows = [_gate(gate) for gate in summary["gates"]]
     yield from in_columns(["gate", "now", "limit", "margin", "status"], rows, width)
@@ -55,7 +54,8 @@ def _percent(share: float) -> str:
 def comparison_lines(against: Mapping[str, Any]) -> Iterator[str]:
     """How a live sitemap differs from what the run would publish."""
     yield ""
-    yield f"against {against['url']}: {against['urls']:,} URLs in {against['files']:,} files there"
+    files = f"{against['files']:,} file{'' if against['files'] == 1 else 's'}"
+    yield f"against {against['url']}: {against['urls']:,} URLs in {files} there"
     yield f"  {against['both']:,} on both sides"
     for key, words in (
         ("only_here", "only here"),

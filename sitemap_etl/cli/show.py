@@ -84,11 +84,7 @@ def _lines(summary: Mapping[str, Any], site_file: str, width: int) -> Iterator[s
         for gate in summary["gates"]:
             if gate["status"] in ("warned", "forced"):
                 yield f"{gate['status']}: {gate['message']}"
-    for name, kinds in summary["reasons"].items():
-        for kind, word in _REASONS.items():
-            for reason, entry in kinds.get(kind, {}).items():
-                example = f"    e.g. {entry['examples'][0]}" if entry["examples"] else ""
-                yield f"{name}: {entry['count']:,} {word}: {reason}{example}"
+    yield from _reasons(summary)
     for warning in summary["warnings"]:
         yield f"warning: {warning}"
     for engine, answer in summary["engines"].items():
@@ -98,8 +94,22 @@ def _lines(summary: Mapping[str, Any], site_file: str, width: int) -> Iterator[s
     yield f"report: {summary['report']}"
     if summary.get("against"):
         yield from comparison_lines(summary["against"])
-    if summary["status"] == "dry_run" and not summary["error"]:
+    if summary["status"] == "dry_run" and not summary["error"] and not summary["options"]["limit"]:
         yield f"publish exactly this: sitemap-etl publish {site_file} {summary['run_id']}"
+
+
+def _reasons(summary: Mapping[str, Any]) -> Iterator[str]:
+    """What is not listed as it came, and what was decided of hreflang clusters: reason by reason."""
+    for name, kinds in summary["reasons"].items():
+        for kind, word in _REASONS.items():
+            for reason, entry in kinds.get(kind, {}).items():
+                yield f"{name}: {entry['count']:,} {word}: {reason}{_example(entry)}"
+    for reason, entry in summary["clusters"]["notes"].items():
+        yield f"{entry['count']:,} noted: {reason}{_example(entry)}"
+
+
+def _example(entry: Mapping[str, Any]) -> str:
+    return f"    e.g. {entry['examples'][0]}" if entry["examples"] else ""
 
 
 def _counts(sections: Mapping[str, Mapping[str, int]], width: int) -> Iterator[str]:

@@ -30,8 +30,9 @@ def explain(site: Site, urls: Sequence[str], outside: Outside) -> list[dict[str,
     """One answer for each URL, as JSON values. Raises Refused where nothing was ever run.
 
     `answer`: listed, excluded, rejected, duplicate or absent: what is public now. `sentence`: all in one.
-    `listed`, `views`: where and how. `set_aside`: source rows of it that are not listed. `later`: what the
-    newest run found, where that was not published. `last_listed`: the set before that listed it. `nearest`: listed locs that differ in spelling only.
+    `listed`, `views`: where and how. `set_aside`: source rows of it that are not listed. `last_listed`: the
+    set before that listed it. `later`: what the newest run found, where that was not published. `nearest`:
+    listed locs that differ in spelling only.
     """
     return [answer.to_json() for answer in _Explainer(site, urls, outside).answers()]
 
@@ -98,6 +99,8 @@ class _Explainer:
                 continue
             if self.manifest is None or until < record.run_id < base:
                 continue  # what a rollback took back
+            if not record.read and not record.summary.get("kept"):
+                continue  # a rollback reads nothing
             last = last or record
             for sections, older in ((record.read & wanted - seen, False), (record.read & wanted & seen, True)):
                 if sections:

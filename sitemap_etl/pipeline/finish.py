@@ -84,7 +84,7 @@ def summarize(run: Run, published: Published) -> dict[str, Any]:
     proposal, outcome = published.proposal, published.outcome
     manifest = published.manifest
     publish = run.site.publish
-    planned_writes = sum(draft.staged is not None for draft in proposal.drafts)
+    seen = published.preview
     status = published.status
     if status in ("published", "unchanged") and proposal.kept:
         status = "partial"
@@ -107,10 +107,11 @@ def summarize(run: Run, published: Published) -> dict[str, Any]:
         "examples": _examples(run, run.need(PARTITION)),
         "files": {
             "written": outcome.written if outcome else 0,
-            "unchanged": outcome.unchanged if outcome else len(proposal.drafts) - planned_writes,
+            "unchanged": outcome.unchanged if outcome else seen.unchanged if seen else 0,
             "deleted": outcome.deleted if outcome else 0,
-            "to_write": planned_writes,
+            **({"to_write": len(seen.write), "to_delete": len(seen.delete)} if seen else {}),
         },
+        "plan": seen.to_json() if seen else None,
         "bytes": outcome.bytes if outcome else 0,
         "index": [publish.at + index.file.key for index in manifest.indexes] if manifest else [],
         "gates": [gate.to_json() for gate in proposal.gates],

@@ -246,10 +246,12 @@ def ping_by_hand(
 ) -> dict[str, Any]:
     """Tell engines of the current set, or of all that changed since a run; gives their answers."""
     known = engines_of(site)
+    if not known:
+        raise ConfigError(f"{site.name}: the site file names no engine. Add one under ping: (see docs/engines.md)")
     unknown = [name for name in engines if name not in known]
-    if unknown or not known:
+    if unknown:
         raise ConfigError(
-            f"{site.name}: the site file names no engine {', '.join(unknown)}. It names: {', '.join(known) or 'none'}"
+            f"{site.name}: the site file names no engine {', '.join(unknown)}. It names: {', '.join(known)}"
         )
     run_id = put_by_hand(site, outside, since=since, everything=everything)
     answers = {}

@@ -21,7 +21,7 @@ from sitemap_etl.frames import ASIDE, ROW_BITS, Tally
 from sitemap_etl.partition import route, routing_borders, samples
 from sitemap_etl.pipeline.messages import RunWriter, schema_text
 from sitemap_etl.pipeline.ranges import published_ranges
-from sitemap_etl.pipeline.raw import read_raw
+from sitemap_etl.pipeline.raw import named, read_raw
 from sitemap_etl.pipeline.rules import rules_of
 from sitemap_etl.pipeline.run import Run
 from sitemap_etl.transform import Rules, Transformed, transform
@@ -62,6 +62,8 @@ def transform_split(run: Run, n: int, *, final: bool = True) -> dict[str, Any]:
     except SitemapEtlError as error:
         if section.on_error == "keep" and (final or isinstance(error, (InvalidSource, Refused))):
             return run.leave(name, {"kept": str(error)})
+        if isinstance(error, InvalidSource):
+            raise InvalidSource(named(section, error)) from error
         raise
     return run.leave(name, receipt)
 

@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError
 from sitemap_etl.pipeline.align import align, cluster_units, collect_members
@@ -26,6 +26,11 @@ from sitemap_etl.pipeline.start import release_lease, start_run, take_lease
 from sitemap_etl.pipeline.submission import engines_of, ping_engine
 from sitemap_etl.site import Site
 from sitemap_etl.storage import Storage
+
+
+SPLIT_ROWS: Final = 500_000
+"""Rows of a split here: a unit costs milliseconds, and small ones keep every processor busy."""
+KEPT: Final = ("plan.json", "partition.json", "extract/", "transform/", "render/", "align")
 
 
 @dataclass
@@ -46,7 +51,7 @@ def run_locally(
     try:
         staging = None if scratch is None else outside.open_storage(scratch, durable=False)
         started = time.monotonic()
-        run = start_run(site, options, outside, now=now, staging=staging, durable=False)
+        run = start_run(site, options, outside, now=now, staging=staging, durable=False, split_rows=SPLIT_ROWS)
         try:
             _each(run, "extract", len(run.plan.units), extract_split, jobs, seconds)
             take_lease(run.work, run.run_id)
@@ -107,9 +112,6 @@ def _each(
             pool.shutdown(wait=True, cancel_futures=True)
             raise
     seconds[stage] = time.monotonic() - before
-
-
-KEPT = ("plan.json", "partition.json", "extract/", "transform/", "render/", "align")
 
 
 def _keep_staging(run: Run) -> None:

@@ -101,7 +101,7 @@ class _Publication:
             outcome.status, outcome.manifest = "unchanged", run.base
             return outcome
         hold_snapshots(run, manifest)
-        self._keep_adopted(survey(self.public, wanted.objects(), self._ours(), adopt=adopt))
+        self._keep_adopted(survey(self.public, wanted.objects(), known_etags(run, self.standing), adopt=adopt))
         self.claim.take(self._intended(), [asdict(item) for item in due], robots=says)
         self._write_set(root)
         for item in due:
@@ -116,15 +116,6 @@ class _Publication:
     def _addresses(self, manifest: Manifest | None) -> list[str]:
         """The addresses of a set's indexes."""
         return [] if manifest is None else [self._address(index.file.key) for index in manifest.indexes]
-
-    def _ours(self) -> dict[str, set[str | None]]:
-        """Key → ETags that an object of ours may have. Of a broken-off publish we only know the keys."""
-        ours: dict[str, set[str | None]] = {}
-        base = self.run.base
-        if base is not None:
-            for key, etag in [(f.key, f.etag) for f in base.files()] + [(r.key, r.etag) for r in base.retired]:
-                ours.setdefault(key, set()).add(etag)
-        return ours | {key: {None} for key in self.standing.touched}
 
     def _keep_adopted(self, foreign: Sequence[Stat]) -> None:
         for stat in foreign:
@@ -148,7 +139,9 @@ class _Publication:
     def _manifest(self, retired: Sequence[Retired]) -> Manifest:
         run, target, base = self.run, self.target, self.run.base
         since = instant(run.now - WEEK)
-        history = [entry for entry in (base.history if base else ()) if entry["at"] >= since]
+        # A drop that a person let through, or went back to, is no slow bleed: the week is counted from there.
+        restarts = target.rolled_back_to is not None or any(gate.endswith("max_drop") for gate in target.forced)
+        history = [entry for entry in (base.history if base and not restarts else ()) if entry["at"] >= since]
         sections = {name: state.listed for name, state in target.sections.items()}
         manifest = Manifest(
             name=run.site.name,
@@ -293,6 +286,16 @@ class _Publication:
             listed=manifest.listed,
             quiet_because=self.target.quiet_because,
         )
+
+
+def known_etags(run: Run, standing: Standing) -> dict[str, set[str | None]]:
+    """Key → ETags that an object of ours may have. Of a broken-off publish we only know the keys."""
+    ours: dict[str, set[str | None]] = {}
+    base = run.base
+    if base is not None:
+        for key, etag in [(f.key, f.etag) for f in base.files()] + [(r.key, r.etag) for r in base.retired]:
+            ours.setdefault(key, set()).add(etag)
+    return ours | {key: {None} for key in standing.touched}
 
 
 def _state_differs(run: Run, manifest: Manifest) -> bool:

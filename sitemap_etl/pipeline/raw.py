@@ -26,7 +26,9 @@ GUESSES: Final = 2_000
 """Raw locs that a split's receipt holds at most: borders of a first night are guessed from them."""
 
 
-def plan_splits(section: Section, site: Site, outside: Outside, *, now: datetime, since: datetime) -> list[Split]:
+def plan_splits(
+    section: Section, site: Site, outside: Outside, *, now: datetime, since: datetime, split_rows: int
+) -> list[Split]:
     """The splits of a section's source. Raises what the source raises."""
     source = section.source
     if isinstance(source, DatabaseSource):
@@ -44,7 +46,7 @@ def plan_splits(section: Section, site: Site, outside: Outside, *, now: datetime
         return extract.plan_csv(source.csv, delimiter=source.delimiter)
     if source.query is not None:
         return extract.plan_query("parquet", source.parquet, source.query, label=section.name)
-    return extract.plan_parquet(source.parquet)
+    return extract.plan_parquet(source.parquet, split_rows=split_rows)
 
 
 def _label(source: DatabaseSource) -> str:
@@ -91,13 +93,15 @@ def extract_split(run: Run, n: int, *, final: bool = True) -> dict[str, Any]:
             return run.leave(name, {"kept": str(error)})
         if isinstance(error, Unavailable) or not isinstance(error, InvalidSource):
             raise
-        raise InvalidSource(_named(section, error)) from error
+        raise InvalidSource(named(section, error)) from error
     return run.leave(name, receipt)
 
 
-def _named(section: Section, error: Exception) -> str:
+def named(section: Section, error: Exception) -> str:
+    """The error's text, with the section it is of."""
     text = str(error)
-    return text if section.name in text else f"section {section.name}: {text}"
+    known = text.startswith((f"section {section.name}:", f"sections.{section.name}."))
+    return text if known else f"section {section.name}: {text}"
 
 
 def _referred(run: Run, split: Split, section: Section) -> dict[str, Any]:

@@ -204,5 +204,5 @@ def check_options(site: Site, options: Options) -> None:
 
 
 def plan_json(plan: Plan) -> bytes:
-    """A plan as it lies in the run's folder."""
-    return dumps(asdict(plan))
+    """A plan as it lies in the run's folder. Its keys keep their order: of two sections the first in the file wins."""
+    return json.dumps(asdict(plan), ensure_ascii=False).encode()

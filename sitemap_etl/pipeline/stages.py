@@ -10,6 +10,7 @@ from sitemap_etl.manifest import Manifest
 from sitemap_etl.pipeline.acknowledged import net_changes
 from sitemap_etl.pipeline.borders import NAME as PARTITION
 from sitemap_etl.pipeline.departed import with_departed
+from sitemap_etl.pipeline.preview import Preview, preview
 from sitemap_etl.pipeline.proposal import Proposal, propose
 from sitemap_etl.pipeline.publication import Outcome, Target, publish_target
 from sitemap_etl.pipeline.run import Run
@@ -26,6 +27,7 @@ class Published:
     outcome: Outcome | None = None
     error: Refused | None = None
     warnings: list[str] = field(default_factory=list)
+    preview: Preview | None = None  # what publishing would do, where it was not done
 
     @property
     def manifest(self) -> Manifest | None:
@@ -52,11 +54,12 @@ def publish(
         warnings.append(
             "publish.conditional_writes is false: two runs at the same moment can overwrite each other's files unseen"
         )
-    if proposal.refused:
-        return Published("dry_run" if dry_run else "refused", proposal, None, refusal(run, proposal), warnings)
-    if dry_run:
-        return Published("dry_run", proposal, None, None, warnings)
     target = _target(run, proposal, reason)
+    if proposal.refused or dry_run:
+        seen = preview(run, target)
+        error = refusal(run, proposal) if proposal.refused else None
+        status = "dry_run" if dry_run else "refused"
+        return Published(status, proposal, None, error, warnings + seen.warnings, seen)
     outcome = publish_target(run, target, adopt=run.options.adopt if adopt is None else adopt)
     warnings += outcome.warnings
     if outcome.status == "published" and outcome.manifest is not None:
@@ -103,7 +106,7 @@ def refusal(run: Run, proposal: Proposal) -> Refused:
     lines: list[str] = []
     for gate in proposal.refused:
         lines.append(f"Refused: {gate.message}. Nothing public was touched.")
-        lines += where_most(run, proposal, gate.name)
+        lines += [line for line in where_most(run, proposal, gate.name) if line not in lines]
     names = " ".join(f"--force {gate.name}" for gate in proposal.refused)
     lines.append(f'  publish: sitemap-etl publish SITE.yaml {run.run_id} {names} --reason "…"')
     return Refused("\n".join(lines))

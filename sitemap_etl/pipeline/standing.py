@@ -25,8 +25,8 @@ class Standing:
     """The public files as they are.
 
     `files`: by key, as the last manifest has them; none where the set is to stand elsewhere now. `touched`: keys
-    that broken-off publishes may have written. `doubtful`: keys of which only the object is believed; `there`: what
-    is under them. `moved_house`: `publish.to` is not where the last set was put.
+    that broken-off publishes may have written. `doubtful`: keys of which only the object is believed (with `--full`,
+    every one); `there`: what is under them. `moved_house`: `publish.to` is not where the last set was put.
     """
 
     def __init__(self, run: Run, public: Storage, touched: Collection[str]) -> None:
@@ -36,7 +36,7 @@ class Standing:
         published = {file.key: file for file in base.files()} if base is not None else {}
         self.files = {} if self.moved_house else published
         self.touched = frozenset(touched)
-        self.doubtful = {*touched, *(published if self.moved_house else ())}
+        self.doubtful = {*touched, *(published if self.moved_house or run.options.full else ())}
         self.there = look(public, self.doubtful)
         self._at = run.site.publish.at
         self._listed: dict[str, dict[str, str]] = {}

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
+from sitemap_etl import limits
 from sitemap_etl.errors import ConfigError, InvalidSource, Refused, SitemapEtlError
 from sitemap_etl.manifest import Manifest
 from sitemap_etl.pipeline.raw import plan_splits, reads_changes_only
@@ -47,13 +48,14 @@ def start_run(
     pid: int | None = None,
     owner: str = "",
     durable: bool = True,
+    split_rows: int = limits.SPLIT_ROWS,
 ) -> Run:
     """Fix what a run does and give it. `staging`: where it stages, the state's `runs/<run_id>` by default.
 
     A section whose source can't be planned is kept as published where the site file says so; `final`:
     also where the source only did not answer. `pid`: the process the lease belongs to, this one by default.
     `owner`: what a scheduler calls its run; another try of it takes the lease over. `durable`: what is staged
-    outlives a power cut. Raises ConfigError, InvalidSource, Refused, Unavailable.
+    outlives a power cut. `split_rows`: rows of a split of a Parquet export. Raises ConfigError, InvalidSource, Refused, Unavailable.
     """
     check_options(site, options)
     now = now or outside.clock()
@@ -75,7 +77,7 @@ def start_run(
         since = _since(base, name, full=options.full)
         read_since[name] = since.isoformat()
         try:
-            splits = plan_splits(section, site, outside, now=now, since=since)
+            splits = plan_splits(section, site, outside, now=now, since=since, split_rows=split_rows)
         except SitemapEtlError as error:
             if section.on_error == "keep" and (final or isinstance(error, (InvalidSource, Refused))):
                 kept[name] = str(error)

@@ -158,6 +158,10 @@ def publish(unit: Mapping[str, Any], outside: Outside) -> dict[str, Any]:
 _DONE: Final = ("published", "unchanged", "partial")
 
 
+_REASONS: Final = 10
+"""Reasons of one kind and section that a log shows, the most frequent first; the report has them all."""
+
+
 def _story(summary: Mapping[str, Any]) -> Iterator[str]:
     """The summary in a few lines of a log."""
     files = summary["files"]
@@ -165,6 +169,13 @@ def _story(summary: Mapping[str, Any]) -> Iterator[str]:
     for name, counts in summary["sections"].items():
         told = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
         yield f"section {name}: {told or 'no rows'}"
+    for name, kinds in summary["reasons"].items():
+        for kind, reasons in kinds.items():
+            for reason, entry in list(reasons.items())[:_REASONS]:
+                example = f", such as {entry['examples'][0]}" if entry["examples"] else ""
+                yield f"section {name}: {entry['count']:,} {kind}: {reason}{example}"
+    for reason, entry in summary["clusters"]["notes"].items():
+        yield f"{entry['count']:,} noted: {reason}, such as {entry['examples'][0]}"
     for name, why in summary["kept"].items():
         yield f"warning: section {name} stays as published: {why}"
     for warning in summary["warnings"]:
@@ -188,7 +199,7 @@ def engines(published: Mapping[str, Any], outside: Outside) -> list[Unit]:
 
 
 def ping(unit: Mapping[str, Any], outside: Outside) -> dict[str, Any]:
-    """Tell one engine; gives its answer. Raises Unavailable or Refused where it was not accepted."""
+    """Tell one engine; gives what it took. Raises Unavailable or Refused where it was not accepted."""
     run = open_run(unit["key"], outside)
     engine = engines_of(run.site)[unit["n"]]
     outside.label(engine)
@@ -200,7 +211,8 @@ def ping(unit: Mapping[str, Any], outside: Outside) -> dict[str, Any]:
             put_summary(run, add_answers(run, summary))
     if answer["status"] in ("partial", "refused"):
         raise Refused(f"{engine}: {answer['message']}")
-    return answer
+    outside.log(f"{engine}: {answer['status']}: {answer['message']}")
+    return {"status": answer["status"], "sent": answer["sent"]}
 
 
 def abandon(site: Site, owner: str, outside: Outside) -> None:

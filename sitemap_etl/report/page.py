@@ -60,7 +60,8 @@ def render(summary: Mapping[str, Any]) -> str:
     clusters = summary.get("clusters") or {"aligned": 0, "notes": {}}
     views = set(summary.get("views") or ())
     return _template().render(
-        summary=summary,
+        title=f"{headline(summary)}: {summary.get('name') or ''} {summary.get('run_id') or ''}",
+        bytes=summary.get("bytes") or 0,
         headline=headline(summary),
         lead=lead(summary),
         tone=tone(summary),

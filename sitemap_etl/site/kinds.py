@@ -27,8 +27,8 @@ class Expanded(str):
         text.template = template
         return text
 
-    def __getnewargs__(self) -> tuple[str, str]:
-        return str(self), self.template
+    def __deepcopy__(self, _: object) -> Expanded:
+        return self
 
 
 class Keys(BaseModel):
@@ -93,6 +93,8 @@ def _read(value: Any) -> Any:
 def _text(value: str) -> str:
     if not value.strip():
         raise wrong("expected text, found none")
+    if "\0" in value:
+        raise wrong("expected text, found a NUL in it")
     return value.strip()
 
 
@@ -116,6 +118,12 @@ def _folder_address(value: str) -> str:
         raise wrong(str(error)) from error
 
 
+def _scalar(value: Any) -> Any:
+    if not isinstance(value, str | int | float) or value in (float("inf"), float("-inf")):
+        raise unlike("text, a number, true or false")
+    return str(value) if isinstance(value, str) else value
+
+
 def as_list(value: Any) -> Any:
     """One text as a list of it; anything else as it is."""
     return [value] if isinstance(value, str) else value
@@ -130,6 +138,9 @@ def _duration(value: Any) -> timedelta:
 
 Text = Annotated[str, AfterValidator(_text)]
 Texts = Annotated[list[Text], BeforeValidator(as_list, json_schema_input_type=str | list[str]), Field(min_length=1)]
+Scalar = Annotated[
+    Any, AfterValidator(_scalar), WithJsonSchema({"type": ["string", "number", "boolean"]}, mode="validation")
+]
 Integer = Annotated[int, BeforeValidator(_read)]
 Number = Annotated[float, BeforeValidator(_read)]
 Flag = Annotated[bool, BeforeValidator(_read)]

@@ -62,13 +62,18 @@ def _parse(found: layers.Layers) -> tuple[SiteKeys, set[str]]:
         try:
             return SiteKeys.model_validate(data), {str(path[0]) for path in taken}
         except ValidationError as error:
-            now: set[KeyPath] = set()
-            for item in error.errors(include_url=False):
+            before = len(taken)
+            now = set()
+            errors = error.errors(include_url=False)
+            taken |= {path for item in errors if (path := problems.meant(item, SiteKeys))}
+            for item in errors:
                 path = problems.key_path(item)
                 if not _follows(path, item, taken):
                     found.add(path, problems.describe(item, SiteKeys, _SECRETS))
                 now.add(_take_out(data, path, missing=item["type"] == "missing"))
             taken |= now
+            if len(taken) == before:  # what is left can't be mended by taking out more
+                raise ConfigError(found.told()) from error
 
 
 def _follows(path: KeyPath, error: ErrorDetails, taken: set[KeyPath]) -> bool:
@@ -82,10 +87,12 @@ def _take_out(data: dict[str, Any], path: KeyPath, *, missing: bool) -> KeyPath:
     """Takes the value at the path out of the data; of a list, the whole; where a key is missing, its mapping."""
     if missing and len(path) > 1:
         path = path[:-1]
-    path = path[: next((at for at, part in enumerate(path) if isinstance(part, int)), len(path))]
     below: Any = data
-    for part in path[:-1]:
-        below = below.get(part) if isinstance(below, dict) else None
-    if isinstance(below, dict):
-        below.pop(path[-1], None)
+    for depth, part in enumerate(path):
+        if isinstance(below, dict) and isinstance(below.get(part), dict) and depth < len(path) - 1:
+            below = below[part]
+            continue
+        if isinstance(below, dict):
+            below.pop(part, None)
+        return path[: depth + 1]
     return path

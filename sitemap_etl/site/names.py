@@ -22,15 +22,15 @@ def check(sections: Mapping[str, Section], names: Names, layers: Layers, *, rece
         if section.feed
         for format_ in section.feed.formats
     }
-    indexes = {names.index_name(slot) for slot in range(1, limits.INDEXES_PER_SITE + 1)}
+    indexes = [names.index_name(slot) for slot in range(1, limits.INDEXES_PER_SITE + 1)]
     for section in taken:
         pattern = re.compile(_pattern(names.file, section))
-        for name in sorted({*indexes, *feeds}):
+        for name in [*indexes, *feeds]:
             if pattern.fullmatch(name):
                 other = f"the feed of {feeds[name]}" if name in feeds else "an index"
                 layers.add(("publish", "names", "file"), f"{name} would be a sitemap of {section} and {other}")
                 break
-    for name in sorted(feeds.keys() & indexes):
+    for name in sorted(feeds.keys() & set(indexes)):
         layers.add(("publish", "names", "index"), f"{name} would be an index and the feed of {feeds[name]}")
 
 

@@ -51,14 +51,25 @@ def describe(error: ErrorDetails, root: type[Keys], secret: Collection[KeyPath])
         near = context.get("near")
         return error["msg"] + found + (f"; did you mean {near}?" if near else _near_form(error, root))
     if kind == "literal_error":
-        words = [word.strip("'") for word in context["expected"].replace(" or ", ", ").split(", ")]
+        words = [
+            word.strip("'").replace("True", "true") for word in context["expected"].replace(" or ", ", ").split(", ")
+        ]
         near = _near(value, words) if isinstance(value, str) else ""
         return f"expected {_listed(words)}{found}{near}"
     if kind in _LIMITS:
         return f"expected {_LIMITS[kind].format(**context)}{found}"
+    if kind == "string_type" and isinstance(value, dict):
+        found = ", found {…}"
     if kind in _EXPECTED:
         return f"expected {_EXPECTED[kind]}{found}{_trap(kind, value)}"
     return error["msg"] + found
+
+
+def meant(error: ErrorDetails, root: type[Keys]) -> KeyPath | None:
+    """The path of the known key that an unknown one probably stands for."""
+    loc = error["loc"]
+    near = _nearest(str(loc[-1]), list(tree.known_keys(root, loc[:-1]))) if error["type"] == "extra_forbidden" else None
+    return (*key_path(error)[:-1], near) if near else None
 
 
 def _missing(error: ErrorDetails, root: type[Keys]) -> str:
@@ -93,11 +104,15 @@ def _near_form(error: ErrorDetails, root: type[Keys]) -> str:
 
 
 def _near(word: str, known: Collection[str]) -> str:
-    nearest = difflib.get_close_matches(word, list(known), n=1)
-    if not nearest:
-        folded = {name.casefold().replace("-", "_"): name for name in known}
-        nearest = [folded[same]] if (same := word.casefold().replace("-", "_")) in folded else []
-    return f"; did you mean {nearest[0]}?" if nearest and nearest[0] != word else ""
+    nearest = _nearest(word, known)
+    return f"; did you mean {nearest}?" if nearest else ""
+
+
+def _nearest(word: str, known: Collection[str]) -> str | None:
+    folded = {name.casefold(): name for name in known}
+    plain = word.casefold().replace("-", "_")
+    nearest = [plain] if plain in folded else difflib.get_close_matches(plain, list(folded), n=1)
+    return folded[nearest[0]] if nearest and folded[nearest[0]] != word else None
 
 
 def _trap(kind: str, value: Any) -> str:

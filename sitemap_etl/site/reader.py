@@ -27,6 +27,7 @@ _PREFIX = "tag:yaml.org,2002:"
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _WORDS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
 
@@ -161,6 +162,12 @@ class _Builder:
 
     def _scalar(self, node: yaml.ScalarNode, path: KeyPath) -> Any:
         tag = node.tag.removeprefix(_PREFIX)
+        if _SURROGATE.search(node.value):  # JSON writes a character beyond U+FFFF as two escapes
+            try:
+                node.value = node.value.encode("utf-16", "surrogatepass").decode("utf-16")
+            except UnicodeDecodeError:
+                self._problem(self._mark(node), path, r"half a character (a lone \ud800 to \udfff)")
+                return None
         if tag == "str":
             return node.value if node.style or _explicit(node) else scalar(node.value)
         if tag in ("int", "float", "bool", "null"):

@@ -5,6 +5,7 @@ python -m sitemap_etl.site.reference docs/site-file.md      puts them in, betwee
 
 from __future__ import annotations
 
+import functools
 import re
 import sys
 from pathlib import Path
@@ -53,7 +54,7 @@ _MARKED = re.compile(r"(<!-- keys: ([^>]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 def table(model: type[Keys]) -> str:
     """A Markdown table: one row a key."""
-    described = schema()
+    described = _described()
     name = model.__name__.removesuffix("Keys")
     nodes = described["properties"] if model is keys.SiteKeys else described["$defs"][name]["properties"]
     rows = ["| key | takes | default | |", "|---|---|---|---|"]
@@ -63,6 +64,11 @@ def table(model: type[Keys]) -> str:
         cells = (f"`{key}`", takes, _default(field), field.description or "")
         rows.append("| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |")
     return "\n".join(rows) + "\n"
+
+
+@functools.cache
+def _described() -> dict[str, Any]:
+    return schema()
 
 
 def with_tables(text: str) -> str:

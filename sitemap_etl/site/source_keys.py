@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 from pydantic import Field, Tag, field_validator, model_validator
 
 from sitemap_etl import limits
-from sitemap_etl.site.kinds import Connection, Integer, Keys, Text, Texts, one_of, unlike, wrong
+from sitemap_etl.site.kinds import Connection, Integer, Keys, Scalar, Text, Texts, one_of, unlike, wrong
 
 _BOUND = frozenset({"now", "since", "site", "split_from", "split_to"})
 
@@ -44,7 +44,7 @@ class DatabaseKeys(_Select):
         description="Airflow connection id. Outside Airflow, the variable `AIRFLOW_CONN_<ID>` (URI or JSON).",
         examples=["catalog"],
     )
-    params: dict[Text, str | int | float | bool] = Field(
+    params: dict[Text, Scalar] = Field(
         default_factory=dict, description="Values for `:name` in the SELECT, beside `:now`, `:since` and `:site`."
     )
     split: SplitKeys | None = Field(default=None, description="Reads the SELECT in parallel.")

@@ -16,11 +16,11 @@ _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct",
 _LENGTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _FIELDS: Final[tuple[tuple[str, int, int, dict[str, int]], ...]] = (
-    ("minute", 0, 59, {}),
-    ("hour", 0, 23, {}),
-    ("day of the month", 1, 31, {}),
-    ("month", 1, 12, {name: number for number, name in enumerate(_MONTHS, 1)}),
-    ("day of the week", 0, 7, {name: number for number, name in enumerate(_DAYS)}),
+    ("a minute of", 0, 59, {}),
+    ("an hour of", 0, 23, {}),
+    ("a day of the month of", 1, 31, {}),
+    ("a month of", 1, 12, {name: number for number, name in enumerate(_MONTHS, 1)}),
+    ("a day of the week of", 0, 7, {name: number for number, name in enumerate(_DAYS)}),
 )
 
 
@@ -36,7 +36,7 @@ def check_cron(text: str) -> str:
     for part, (name, low, high, words) in zip(parts, _FIELDS, strict=True):
         for item in part.split(","):
             if not _is_item(item, low, high, words):
-                raise wrong(f'expected a {name} of {low} to {high} (or *, lists, ranges, steps), found "{item}"')
+                raise wrong(f'expected {name} {low} to {high} (or *, lists, ranges, steps), found "{item}"')
     if _never(*parts[2:]):
         raise wrong("the cron expression never comes true: none of its months has such a day")
     return " ".join(parts)

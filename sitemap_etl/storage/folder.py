@@ -187,6 +187,8 @@ def _make(folder: Path, *, durable: bool) -> None:
     except FileExistsError:
         return  # that a file is there shows when it is written into
     except FileNotFoundError:
+        if folder.parent.is_dir():
+            raise  # /proc and the like make no folders
         _make(folder.parent, durable=durable)
         _make(folder, durable=durable)
         return
@@ -203,7 +205,7 @@ _ERRORS: Final[dict[int, tuple[type[SitemapEtlError], str]]] = {
     errno.EROFS: (Refused, "the file system is read-only. Mount it writable or name another folder."),
     errno.ENOSPC: _NO_SPACE,
     errno.EDQUOT: _NO_SPACE,
-    errno.ENOENT: (Refused, "{where} can't be made: it is, or leads through, a link to nothing."),
+    errno.ENOENT: (Refused, "{where} can't be made: that place takes none, or leads through a link to nothing."),
     errno.ENOTDIR: _NOT_A_FOLDER,
     errno.EISDIR: (Refused, "it is a folder, expected a file or nothing there."),
     errno.ENAMETOOLONG: (Refused, "the name is too long for the file system. Choose shorter names."),

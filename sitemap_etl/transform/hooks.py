@@ -15,12 +15,13 @@ from sitemap_etl.transform.rules import Rules
 def where_mask(table: pa.Table, rules: Rules) -> np.ndarray:
     """The mask of the rows for which the predicate is true; null is false."""
     with duckdb.connect(config={"autoinstall_known_extensions": False, "enable_external_access": False}) as connection:
+        connection.execute("SET enable_progress_bar = false")  # it would be drawn into --json
         connection.register("batch", table)
         try:
             mask = connection.sql(f"SELECT coalesce(({rules.where}), false) AS keep FROM batch").to_arrow_table()  # noqa: S608 - the person who writes the site file writes SQL
         except duckdb.Error as error:
             raise InvalidSource(
-                f"section {rules.section}: where: {rules.where!r} can't be evaluated: {error}. "
+                f"section {rules.section}: where: {rules.where!r} can't be evaluated: {str(error).splitlines()[0]}. "
                 f"Columns: {listed(table.column_names)}"
             ) from error
     column = mask.column("keep")

@@ -28,8 +28,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command; gives its exit code."""
     call = _Call(arguments)
     interruption = _Interruption(call)
-    signal.signal(signal.SIGINT, interruption)
-    signal.signal(signal.SIGTERM, interruption)
+    before = {number: signal.signal(number, interruption) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         code = _run(call)
         sys.stdout.flush()
@@ -37,6 +36,9 @@ def run(arguments: Sequence[str]) -> int:
         # Who read our output has had enough. Python's own flush at the end must not fail on it again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
     return code
 
 

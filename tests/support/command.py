@@ -1,0 +1,62 @@
+"""The command as a person calls it: in this process where that is enough, else as a process of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sitemap_etl.cli import main
+
+PROGRAM = [sys.executable, "-c", "from sitemap_etl.cli import main; main()"]
+RUN_KEYS = {
+    *("run_id", "status", "sections", "files", "bytes", "index", "gates", "engines", "warnings", "error", "report"),
+    "seconds",
+}
+"""What a run's JSON has in every case."""
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a call ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """The one object on stdout."""
+        return json.loads(self.out)
+
+
+def call(*arguments: object) -> Done:
+    """Call the command in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    code = 0
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        try:
+            main([str(argument) for argument in arguments])
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+    return Done(code, out.getvalue(), err.getvalue())
+
+
+def process(*arguments: object, cwd: Path, **environ: str) -> subprocess.Popen[str]:
+    """Start the command as a process of its own, with a group of its own."""
+    return subprocess.Popen(
+        [*PROGRAM, *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, "PYTHONUNBUFFERED": "1", **environ},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )

@@ -1,0 +1,378 @@
+"""A laboratory for crashes: runs a site's job in a child process that kills itself at the n-th write.
+
+The child is forked, for each job, from a process that has everything imported: a job costs what it does,
+not what Python takes to start. Between two jobs everything the job can see, folder and bucket, can be put
+back to what it was.
+
+    with Laboratory(tmp_path) as lab:
+        lab.site.section(…); lab.run(1); lab.keep()
+        writes = lab.run(2).writes
+        for at in range(1, len(writes) + 1):
+            lab.restore(); lab.run(2, kill=at); assert not lab.faults(); lab.run(2)
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from tests.support.s3 import S3Server
+from tests.support.sites import FIRST_NIGHT, TestSite
+from tests.support.storages import Wrapped, Wrapping
+
+from sitemap_etl.manifest import Manifest
+from sitemap_etl.storage import Storage, open_storage
+
+ORIGIN = "http://127.0.0.1:9"
+"""Nobody answers there, at once."""
+SECONDS = 120
+"""A job that takes longer hangs."""
+
+
+class _Killing(Wrapped):
+    def put(self, key: str, *arguments: Any, **options: Any) -> Any:
+        return self._outer.write(self._inner.url_of(key), lambda: self._inner.put(key, *arguments, **options))
+
+    def delete(self, key: str, **options: Any) -> Any:
+        return self._outer.write(f"-{self._inner.url_of(key)}", lambda: self._inner.delete(key, **options))
+
+
+class Killing(Wrapping):
+    """Counts the puts and deletes on all storages of a run; kills its process at the n-th, before or after it."""
+
+    storage = _Killing
+
+    def __init__(self, at: int = 0, *, before: bool = False) -> None:
+        self.at = at
+        self.before = before
+        self.writes: list[str] = []
+        self._lock = threading.Lock()
+
+    def write(self, what: str, act: Any) -> Any:
+        with self._lock:
+            self.writes.append(what)
+            number = len(self.writes)
+        if number == self.at and self.before:
+            os.kill(os.getpid(), signal.SIGKILL)
+        done = act()
+        if number == self.at:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return done
+
+
+@dataclass
+class Done:
+    """What became of a job. `writes`: the addresses it wrote, in order; deletes begin with a minus."""
+
+    killed: bool
+    status: str = ""
+    error: str = ""
+    writes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class World:
+    """What a stranger and the next run see."""
+
+    objects: dict[str, bytes]
+    manifest: dict[str, Any] | None
+
+
+class Laboratory:
+    """A site in `folder/live`, public and state there or in a bucket, and the process that runs its jobs."""
+
+    def __init__(self, folder: Path, *, s3: S3Server | None = None, **keys: Any) -> None:
+        self.folder = folder
+        self.live = folder / "live"
+        self.bucket = None if s3 is None else s3.bucket()
+        self.client = None if s3 is None else s3.client()
+        places: dict[str, Any] = {} if s3 is None else {"to": f"s3://{self.bucket}/public", "work": f"s3://{self.bucket}/work"}
+        self.site = TestSite(self.live, **places, site=ORIGIN, **keys)
+        self._kept: dict[str, tuple[str, bytes]] = {}
+        env = {**os.environ, **({} if s3 is None else s3.env), "TMPDIR": str(folder)}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.support.crash"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=env,
+            text=True,
+            bufsize=1,
+            cwd=Path(__file__).parents[2],
+        )
+
+    def __enter__(self) -> Laboratory:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(SECONDS)
+
+    # --- what is there ---
+
+    def public(self) -> Storage:
+        return open_storage(self.site.load().publish.to)
+
+    def robots(self, text: str) -> None:
+        """Put a robots.txt, so that no run asks the net for one."""
+        self.public().put("robots.txt", text.encode())
+
+    def world(self) -> World:
+        public = self.public()
+        objects = {}
+        for stat in public.list():
+            stored = public.get(stat.key)
+            assert stored is not None
+            objects[stat.key] = stored.data
+        state = self.site.state()
+        manifest = state.manifest(state.current().manifest)
+        return World(objects, None if manifest is None else essence(manifest))
+
+    def keep(self) -> None:
+        """Remember everything as it is."""
+        kept = self.folder / "kept"
+        if kept.exists():
+            shutil.rmtree(kept)
+        shutil.copytree(self.live, kept)
+        if self.client is not None:
+            self._kept = {
+                key: (etag, self.client.get_object(Bucket=self.bucket, Key=key)["Body"].read())
+                for key, etag in self._there().items()
+            }
+
+    def restore(self) -> None:
+        """Put everything back as it was kept, but the exports."""
+        exports = {path.name: path.read_bytes() for path in self.live.glob("*.csv")}
+        shutil.rmtree(self.live)
+        shutil.copytree(self.folder / "kept", self.live)
+        for name, data in exports.items():
+            (self.live / name).write_bytes(data)
+        if self.client is None:
+            return
+        there = self._there()
+        for key in there.keys() - self._kept.keys():
+            self.client.delete_object(Bucket=self.bucket, Key=key)
+        for key, (etag, data) in self._kept.items():
+            if there.get(key) != etag:
+                self.client.put_object(Bucket=self.bucket, Key=key, Body=data)
+
+    def _there(self) -> dict[str, str]:
+        assert self.client is not None
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket)
+        return {entry["Key"]: entry["ETag"] for page in pages for entry in page.get("Contents", ())}
+
+    # --- what is done ---
+
+    def run(self, night: int, *, kill: int = 0, before: bool = False, **options: Any) -> Done:
+        """A whole run of the n-th night at 2 a.m."""
+        return self._do("run", night, kill, before, options)
+
+    def prepare(self, night: int, **options: Any) -> Done:
+        """A run of all stages before publish. What it staged is kept too."""
+        return self._do("prepare", night, 0, False, options)
+
+    def publish(self, *, kill: int = 0, before: bool = False) -> Done:
+        """Publish what was prepared, in a process of its own."""
+        return self._do("publish", 1, kill, before, {})
+
+    def roll_back(self, night: int, *, kill: int = 0) -> Done:
+        """Publish the set before the current one again."""
+        return self._do("roll_back", night, kill, False, {})
+
+    def _do(self, job: str, night: int, kill: int, before: bool, options: Mapping[str, Any]) -> Done:
+        order = {
+            "job": job,
+            "site": str(self.site.path),
+            "now": (FIRST_NIGHT + timedelta(days=night - 1)).isoformat(),
+            "staging": str(self.live / "staging"),
+            "kill": kill,
+            "before": before,
+            "options": dict(options),
+        }
+        process = self._process
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(json.dumps(order) + "\n")
+        ready, _, _ = select.select([process.stdout], [], [], SECONDS)
+        assert ready, f"{job} hangs"
+        done = Done(**json.loads(process.stdout.readline()))
+        assert kill or not done.killed
+        return done
+
+
+def essence(manifest: Manifest) -> dict[str, Any]:
+    """What must be the same whatever happened on the way: all but run ids, ETags and what is on its way out."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: plain(item) for key, item in value.items() if key != "etag"}
+        if isinstance(value, list | tuple):
+            return [plain(item) for item in value]
+        return value
+
+    data: dict[str, Any] = plain(manifest.to_json())
+    for key in ("run_id", "base"):
+        del data[key]
+    return data
+
+
+# --- the process that forks -----------------------------------------------------------------------
+
+
+def main() -> None:
+    """Do the jobs that come in, each in a fork; answer each with a line."""
+    from jinja2 import UndefinedError
+
+    from sitemap_etl import report
+
+    for name in ("sitemap_etl.pipeline.history", "boto3", "duckdb", "httpcore", "anyio"):
+        __import__(name)
+    with suppress(UndefinedError):
+        report.render({"run_id": "", "status": "unchanged"})  # compiles its template, and finds nothing to fill in
+    for line in sys.stdin:
+        order = json.loads(line)
+        reader, writer = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(reader)
+            with os.fdopen(writer, "w") as out:
+                json.dump(_work(order), out)
+            os._exit(0)
+        os.close(writer)
+        with os.fdopen(reader) as answers:
+            answer = answers.read()
+        _, status = os.waitpid(pid, 0)
+        killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+        print(answer if answer and not killed else json.dumps({"killed": killed}), flush=True)
+
+
+def _work(order: Mapping[str, Any]) -> dict[str, Any]:
+    from sitemap_etl.errors import SitemapEtlError
+    from sitemap_etl.pipeline.run import Outside
+    from sitemap_etl.site import load
+
+    killing = Killing(order["kill"], before=order["before"])
+    now = datetime.fromisoformat(order["now"])
+    outside = replace(killing.around(Outside(environ={})), clock=lambda: now)
+    site = load(Path(order["site"]), environ={})
+    status = error = ""
+    try:
+        status = _JOBS[order["job"]](site, outside, now, order)
+    except SitemapEtlError as raised:
+        status, error = type(raised).__name__, str(raised)
+    return {"killed": False, "status": status, "error": error, "writes": killing.writes}
+
+
+def _run(site: Any, outside: Any, now: datetime, order: Mapping[str, Any]) -> str:
+    from sitemap_etl.pipeline.local import run_locally
+    from sitemap_etl.pipeline.run import Options
+
+    return str(run_locally(site, Options(**_tuples(order["options"])), outside, jobs=1, now=now).summary["status"])
+
+
+def _prepare(site: Any, outside: Any, now: datetime, order: Mapping[str, Any]) -> str:
+    from sitemap_etl.pipeline.borders import partition
+    from sitemap_etl.pipeline.inventory import transform_split
+    from sitemap_etl.pipeline.raw import extract_split
+    from sitemap_etl.pipeline.run import Options
+    from sitemap_etl.pipeline.shards import render_group
+    from sitemap_etl.pipeline.start import start_run
+
+    staging = outside.open_storage(order["staging"])
+    run = start_run(site, Options(**_tuples(order["options"])), outside, now=now, staging=staging)
+    for work in (extract_split, transform_split):
+        for n in range(len(run.plan.units)):
+            work(run, n)
+    for n in range(len(partition(run)["units"])):
+        render_group(run, n)
+    return "prepared"
+
+
+def _publish(site: Any, outside: Any, now: datetime, order: Mapping[str, Any]) -> str:  # noqa: ARG001 - one form for all
+    from sitemap_etl.pipeline.finish import finish_run
+    from sitemap_etl.pipeline.run import open_run
+    from sitemap_etl.pipeline.stages import publish
+    from sitemap_etl.pipeline.start import release_lease, take_lease
+
+    run = open_run("", outside, staging=outside.open_storage(order["staging"]))
+    take_lease(run.work, run.run_id)
+    try:
+        return str(finish_run(run, publish(run))["status"])
+    finally:
+        release_lease(run.work, run.run_id)
+
+
+def _roll_back(site: Any, outside: Any, now: datetime, order: Mapping[str, Any]) -> str:  # noqa: ARG001 - as above
+    from sitemap_etl.pipeline.history import roll_back
+
+    return str(roll_back(site, None, outside, reason="test", now=now).summary["status"])
+
+
+def _tuples(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
+
+
+_JOBS: dict[str, Any] = {"run": _run, "prepare": _prepare, "publish": _publish, "roll_back": _roll_back}
+
+
+# --- what must hold of a public set ---------------------------------------------------------------
+
+
+def listed(objects: Mapping[str, bytes], at: str = f"{ORIGIN}/") -> dict[str, list[str]]:
+    """loc → files that list it, as a crawler finds them: robots.txt → indexes → sitemaps.
+
+    Raises AssertionError where the set is not valid: something that is listed does not exist, does not parse, is over
+    the limits of the protocol or lists nothing.
+    """
+    import gzip
+    import xml.etree.ElementTree as ET
+
+    from tests.support.sites import NS
+
+    def read(address: str) -> ET.Element:
+        assert address.startswith(at), address
+        key = address.removeprefix(at)
+        assert key in objects, f"{key} is listed and does not exist"
+        data = gzip.decompress(objects[key]) if key.endswith(".gz") else objects[key]
+        assert len(data) <= 52_428_800, key
+        return ET.fromstring(data)
+
+    robots = objects.get("robots.txt", b"").decode()
+    indexes = [line.partition(":")[2].strip() for line in robots.splitlines() if line.startswith("Sitemap:")]
+    assert len(indexes) == len(set(indexes)), robots
+    found: dict[str, list[str]] = {}
+    for index in indexes:
+        root = read(index)
+        assert root.tag == f"{NS}sitemapindex", index
+        files = [entry.text or "" for entry in root.iter(f"{NS}loc")]
+        assert 0 < len(files) <= 50_000, index
+        assert len(files) == len(set(files)), index
+        for file in files:
+            urlset = read(file)
+            assert urlset.tag == f"{NS}urlset", file
+            locs = [url.findtext(f"{NS}loc") or "" for url in urlset.findall(f"{NS}url")]
+            assert 0 < len(locs) <= 50_000, file
+            for loc in locs:
+                found.setdefault(loc, []).append(file.removeprefix(at))
+    return found
+
+
+def locs_of(*exports: Iterable[Mapping[str, Any]]) -> set[str]:
+    """The locs that the rows of these exports stand for."""
+    return {f"{ORIGIN}{row['loc']}" for rows in exports for row in rows}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,114 @@
+"""`make airflow`: scheduler, DAG processor and API server as users have them, until Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from tests.support.airflow import PROJECT
+
+
+def until(what: Callable[[], Any], seconds: float) -> Any:
+    """What `what` gives, as soon as it is true."""
+    deadline = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < deadline, f"not within {seconds} s"
+        time.sleep(0.5)
+    return found
+
+
+def running_in(sessions: set[int]) -> list[psutil.Process]:
+    """Every process that still runs in one of these sessions."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            if os.getsid(process.pid) in sessions and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
+
+
+@pytest.mark.timeout(600)  # Airflow starts in half a minute on an idle machine
+def test_the_dag_runs_under_a_real_scheduler_and_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
+    sites = tmp_path / "sites"
+    shutil.copytree(PROJECT / "sites", sites)
+    shutil.copytree(PROJECT / "sql", tmp_path / "sql")
+    (sites / "broken.yaml").write_text("site: https://shop.example\npublsh: ./public\n")
+    home = tmp_path / "demo"
+    bare = {
+        "HOME": str(tmp_path),
+        "PATH": os.environ["PATH"],
+        "LANG": "C.UTF-8",
+        "SITEMAP_ETL_SITES": str(sites),
+    }
+    shown = tmp_path / "shown"
+    with shown.open("w") as out:
+        served = subprocess.Popen(
+            [sys.executable, "-m", "demo.serve", "--home", str(home), "--port", "0"],
+            cwd=PROJECT,
+            env=bare,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        until(lambda: "password" in shown.read_text() or served.poll() is not None, 240)
+        welcome = shown.read_text()
+        address = re.search(r"http://127\.0\.0\.1:\d+(?=/dags)", welcome)[0]
+        login = {"username": "admin", "password": re.search(r"password +(\S+)", welcome)[1]}
+        token = httpx.post(f"{address}/auth/token", json=login).json()["access_token"]
+        api = httpx.Client(base_url=f"{address}/api/v2", headers={"Authorization": f"Bearer {token}"}, timeout=30)
+
+        wrong = api.post("/dags/demo/dagRuns", json={"logical_date": None, "conf": {"sections": ["nope"]}})
+        assert wrong.status_code == 400
+        started = api.post("/dags/demo/dagRuns", json={"logical_date": None})
+        assert started.status_code == 200, started.text
+        run = f"/dags/demo/dagRuns/{started.json()['dag_run_id']}"
+        state = until(lambda: (now := api.get(run).json()["state"]) in ("success", "failed") and now, 240)
+        assert state == "success"
+        instances = api.get(f"{run}/taskInstances", params={"limit": 100}).json()["task_instances"]
+        assert {one["task_id"]: one["state"] for one in instances} == {
+            **dict.fromkeys(("plan", "extract", "transform", "partition", "clusters", "collect"), "success"),
+            **dict.fromkeys(("align", "render", "publish"), "success"),
+            "ping": "skipped",
+        }
+        counts = api.get(f"{run}/taskInstances/publish/xcomEntries/counts").json()["value"]
+        assert counts["status"] == "published"
+
+        # A broken site file, after more than one look at it: told by file and key, and no other DAG is gone.
+        errors = api.get("/importErrors").json()["import_errors"]
+        assert len(errors) == 1
+        assert str(sites / "broken.yaml") in errors[0]["stack_trace"]
+        assert "publsh" in errors[0]["stack_trace"]
+        details = api.get("/dags/demo/details").json()
+        assert (details["is_stale"], details["has_import_errors"]) == (False, False)
+        assert "When it fails" in details["doc_md"]
+
+        # Ctrl-C in the middle of a run.
+        run = f"/dags/demo/dagRuns/{api.post('/dags/demo/dagRuns', json={'logical_date': None}).json()['dag_run_id']}"
+        running = {"task_id": "extract", "state": "running"}
+        until(lambda: api.get(f"{run}/taskInstances", params=running).json()["total_entries"], 120)
+        family = psutil.Process(served.pid).children(recursive=True)
+        sessions = {os.getsid(one.pid) for one in family}
+        assert len(family) > len(sessions) >= 3
+        os.killpg(served.pid, signal.SIGINT)
+        assert served.wait(60) == 0
+        assert [one for one in family if one.is_running()] == running_in(sessions | {served.pid}) == []
+        assert (home / "bucket" / "demo-public" / "sitemap-places-00001.xml.gz").is_file()
+        assert "Traceback" not in shown.read_text()
+    finally:
+        with suppress(ProcessLookupError):
+            served.terminate()
+            served.wait(60)

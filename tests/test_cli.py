@@ -1,0 +1,391 @@
+"""The command: exit codes, one JSON object in every case, messages a person can act on."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from sitemap_etl import __version__
+from sitemap_etl.cli.endings import _Call
+from tests.support.command import RUN_KEYS, Done, call
+from tests.support.sites import TestSite, pages
+
+COMMANDS = ("init", "validate", "run", "publish", "ping", "history", "rollback", "explain", "check", "schema")
+DEAD = "http://127.0.0.1:1"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> TestSite:
+    return TestSite(tmp_path).section("products", pages(100, lastmod="2026-10-01"))
+
+
+def run(site: TestSite, night: int, *arguments: object) -> Done:
+    return call("run", site.path, "--now", f"2026-11-{night:02}T02:00:00Z", *arguments)
+
+
+def shown(done: Done, word: str) -> list[str]:
+    """The arguments of the command that a message shows behind `word`."""
+    line = next(line for line in (done.out + done.err).splitlines() if line.strip().startswith(word))
+    return shlex.split(line.partition("sitemap-etl ")[2].replace("…", "a reason"))
+
+
+# --- the command itself -------------------------------------------------------------------------------
+
+
+def test_the_version_is_printed() -> None:
+    assert call("--version") == Done(0, f"{__version__}\n", "")
+
+
+def test_help_names_every_command_in_a_line_of_its_own() -> None:
+    done = call("--help")
+    assert done.code == 0
+    for name in COMMANDS:
+        assert f"\n  {name} " in done.out
+    assert "..." not in done.out.partition("Commands:")[2]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help_that_fits_into_80_columns(name: str) -> None:
+    done = call(name, "--help")
+    assert done.code == 0
+    assert done.out.startswith(f"Usage: sitemap-etl {name}")
+    assert max(len(line) for line in done.out.splitlines()) <= 80
+
+
+def test_without_arguments_the_help_is_shown_as_a_mistake() -> None:
+    done = call()
+    assert (done.code, done.out) == (2, "")
+    assert "Commands:" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["rnu"], "No such command 'rnu'. Did you mean 'run'? See sitemap-etl --help"),
+        (["run"], "Missing argument 'SITE.yaml'. See sitemap-etl run --help"),
+        (["run", "x.yaml", "--sectoin", "a"], "--section"),
+        (["run", "x.yaml", "y"], "unexpected extra argument"),
+        (["run", "x.yaml", "--limit", "0"], "Invalid value for '--limit'"),
+        (["run", "x.yaml", "--against", "https://shop.example/sitemap.xml"], "--against goes with --dry-run"),
+        (["check"], "PATH_OR_URL"),
+        (["check", "x.xml", "--fail-on", "info"], "--fail-on"),
+    ],
+)
+def test_a_wrong_call_is_told_in_one_line_and_ends_with_2(arguments: list[str], said: str) -> None:
+    done = call(*arguments)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+    assert len(done.err.splitlines()) == 1
+    with_json = call(*arguments, "--json")
+    assert with_json.code == 2
+    assert with_json.json["status"] == "failed"
+    assert with_json.json["error"]
+
+
+def test_a_time_that_is_none_is_told(site: TestSite) -> None:
+    done = call("run", site.path, "--now", "tomorrow")
+    assert done.code == 2
+    assert "--now tomorrow: not a time. Expected ISO 8601, such as 2026-11-20T02:00:00Z" in done.err
+
+
+# --- a run --------------------------------------------------------------------------------------------
+
+
+def test_a_run_ends_with_0_and_says_what_it_published(site: TestSite) -> None:
+    done = run(site, 1)
+    assert done.code == 0
+    assert done.out.startswith("Published  run 20261101T020000Z-")
+    assert "files: 2 written" in done.out
+    assert "index: https://shop.example/sitemap.xml" in done.out
+
+
+def test_progress_goes_to_stderr_in_plain_lines(site: TestSite) -> None:
+    done = run(site, 1)
+    assert {"extract: 1 of 1", "transform: 1 of 1", "render: 1 of 1", "publish: 2 of 2"} <= set(done.err.splitlines())
+    assert "\x1b" not in done.out + done.err
+
+
+def test_a_night_without_changes_ends_with_0_and_says_so(site: TestSite) -> None:
+    run(site, 1)
+    done = run(site, 2)
+    assert done.code == 0
+    assert done.out.startswith("Nothing changed; nothing was written")
+
+
+def test_a_runs_json_has_every_key_in_every_case(site: TestSite) -> None:
+    """Published, unchanged, dry, refused by a gate, refused otherwise, a broken source, a broken file."""
+    statuses = []
+    for night, change, options in (
+        (1, lambda: None, ()),
+        (2, lambda: None, ()),
+        (3, lambda: None, ("--dry-run",)),
+        (4, lambda: site.export("products", pages(10)), ()),
+        (5, (site.folder / "products.csv").unlink, ()),
+        (6, lambda: site.keys.update(colour="red"), ()),
+    ):
+        change()
+        done = run(site, night, "--json", *options)
+        assert set(done.json) >= RUN_KEYS
+        assert set(done.json["files"]) >= {"written", "unchanged", "deleted"}
+        statuses.append((done.json["status"], done.code, bool(done.json["error"])))
+    assert statuses == [
+        ("published", 0, False),
+        ("unchanged", 0, False),
+        ("dry_run", 0, False),
+        ("refused", 1, True),
+        ("failed", 2, True),
+        ("failed", 2, True),
+    ]
+
+
+def test_a_section_that_was_kept_ends_with_3(site: TestSite) -> None:
+    site.section("news", pages(30, start=200), on_error="keep")
+    run(site, 1)
+    (site.folder / "news.csv").unlink()
+    done = run(site, 2, "--json")
+    assert (done.code, done.json["status"]) == (3, "partial")
+    assert done.json["sections"]["news"]["carried"] == 30
+
+
+def test_a_refusal_says_how_much_where_and_what_to_do(site: TestSite) -> None:
+    run(site, 1)
+    site.export("products", pages(50, lastmod="2026-10-01"))
+    done = run(site, 2)
+    assert done.code == 1
+    first, most, look = done.err[done.err.index("Refused") :].splitlines()[:3]
+    assert first == (
+        "Refused: products would drop 50 of 100 URLs (50 %, max_drop is 10 %). Nothing public was touched."
+    )
+    assert most == "  most of them: /p/… (50)    e.g. https://shop.example/p/000050"
+    assert look == f"  look:    sitemap-etl explain {site.path} https://shop.example/p/000050"
+
+
+def test_the_commands_a_refusal_shows_can_be_run_as_they_are(site: TestSite) -> None:
+    run(site, 1)
+    site.export("products", pages(50, lastmod="2026-10-01"))
+    refused = run(site, 2)
+    assert "listed" in call(*shown(refused, "look:")).out
+    assert call(*shown(refused, "publish:")).code == 0
+    assert len(site.public().locs()) == 50
+    assert site.manifest().reason == "a reason"
+
+
+def test_a_foreign_object_is_named_and_can_be_adopted_as_the_message_says(site: TestSite) -> None:
+    (site.folder / "public").mkdir()
+    (site.folder / "public" / "sitemap.xml").write_text("<old/>")
+    done = run(site, 1, "--json")
+    assert (done.code, done.json["status"]) == (1, "refused")
+    assert str(site.folder / "public" / "sitemap.xml") in done.json["error"]
+    arguments = shown(done, "to replace them")
+    assert arguments == ["publish", str(site.path), done.json["run_id"], "--adopt"]
+    assert call(*arguments).code == 0
+    assert len(site.public().locs()) == 100
+
+
+def test_a_gate_that_is_forced_wants_a_reason(site: TestSite) -> None:
+    done = run(site, 1, "--force", "products.max_drop")
+    assert (done.code, done.err) == (2, "--force wants a --reason, which the manifest keeps\n")
+
+
+def test_another_run_under_way_is_named_and_ends_with_1(site: TestSite) -> None:
+    run(site, 1)
+    from sitemap_etl.pipeline.start import take_lease
+
+    # Process 0 is nobody's on this machine: its lease counts until its time is over.
+    take_lease(site.state().storage, "20261101T030000Z-beef", pid=0, owner="shop/nightly")
+    done = run(site, 2, "--json")
+    assert (done.code, done.json["status"]) == (1, "refused")
+    assert "Another run is under way: run 20261101T030000Z-beef, since " in done.json["error"]
+
+
+# --- a dry run ----------------------------------------------------------------------------------------
+
+
+def test_a_dry_run_names_exactly_the_files_that_publishing_writes(site: TestSite) -> None:
+    site.keys["recent"] = "3d"
+    site.keys["gates"] = {"max_growth": 9}
+    site.section("products", shards={"rows": 50, "fill": 1}, feed={"formats": ["atom"], "title": "New"})
+    run(site, 1)
+    site.export("products", pages(140, lastmod=lambda n: "2026-11-01" if n == 7 else "2026-10-01"))
+    before = site.public().objects()
+    dry = run(site, 2, "--dry-run", "--json")
+    assert site.public().objects() == before
+    assert dry.json["plan"]["delete"] == []
+    assert call("publish", site.path, dry.json["run_id"], "--no-ping").code == 0
+    after = site.public().objects()
+    written = {key for key in after if after[key] != before.get(key)}
+    assert set(dry.json["plan"]["write"]) == written
+    assert {"sitemap-recent-00001.xml.gz", "products.atom.xml", "sitemap.xml"} <= written
+    assert dry.json["plan"]["unchanged"] == len(set(after) - written - {"robots.txt"})
+
+
+def test_a_dry_run_names_the_files_it_would_retire_and_delete(site: TestSite) -> None:
+    site.keys["gates"] = {"max_drop": 1}
+    site.section("products", shards={"rows": 50, "fill": 1})
+    run(site, 1)
+    site.export("products", pages(50, lastmod="2026-10-01"))
+    dry = run(site, 2, "--dry-run", "--json")
+    assert dry.json["plan"]["retire"] == ["sitemap-products-00002.xml.gz"]
+    run(site, 2)
+    assert run(site, 9, "--dry-run", "--json").json["plan"]["delete"] == ["sitemap-products-00002.xml.gz"]
+
+
+def test_a_dry_run_shows_changes_with_examples_and_gates_with_their_margins(site: TestSite) -> None:
+    run(site, 1)
+    site.export("products", pages(98, lastmod=lambda n: "2026-11-01" if n == 7 else "2026-10-01"))
+    done = run(site, 2, "--dry-run")
+    assert done.code == 0
+    assert "products: 1 changed\n  https://shop.example/p/000007\n" in done.out
+    assert "products: 2 removed\n  https://shop.example/p/000098\n" in done.out
+    (gate,) = [line.split() for line in done.out.splitlines() if line.startswith("products.max_drop")]
+    assert gate == ["products.max_drop", "2.00", "%", "10.00", "%", "8.00", "%", "ok"]
+    assert shown(done, "publish exactly this")[0] == "publish"
+
+
+def test_a_dry_run_says_what_is_in_the_way(site: TestSite) -> None:
+    (site.folder / "public").mkdir()
+    (site.folder / "public" / "sitemap.xml").write_text("<old/>")
+    done = run(site, 1, "--dry-run")
+    assert done.code == 0
+    assert "files: 1 in the way and not ours, publishing wants --adopt: sitemap.xml" in done.out
+
+
+# --- the others ---------------------------------------------------------------------------------------
+
+
+def test_history_lists_the_sets_with_their_reasons(site: TestSite) -> None:
+    assert call("history", site.path).out == "Nothing was published yet.\n"
+    run(site, 1)
+    site.export("products", pages(50))
+    run(site, 2, "--force", "products.max_drop", "--force", "max_drop", "--reason", "range discontinued")
+    done = call("history", site.path)
+    newest, oldest = done.out.splitlines()[1:]
+    assert newest.split()[0].startswith("20261102")
+    assert "current" in newest
+    assert "“range discontinued”" in newest
+    assert oldest.split()[1:] == ["100", "2"]
+    assert [entry["listed"] for entry in call("history", site.path, "--json").json["sets"]] == [50, 100]
+
+
+def test_rollback_publishes_the_set_before(site: TestSite) -> None:
+    run(site, 1)
+    site.export("products", pages(95, lastmod="2026-10-01"))
+    run(site, 2)
+    done = call("rollback", site.path, "--reason", "bad export", "--now", "2026-11-03T09:00:00Z", "--json")
+    assert (done.code, done.json["status"]) == (0, "published")
+    assert len(site.public().locs()) == 100
+    assert "rollback to 20261101T020000Z-" in call("history", site.path).out
+
+
+def test_rollback_with_nothing_to_go_back_to_ends_with_2(site: TestSite) -> None:
+    assert call("rollback", site.path).code == 2
+    run(site, 1)
+    done = call("rollback", site.path)
+    assert (done.code, done.err) == (2, "shop: no other set is kept than the current one\n")
+
+
+def test_ping_without_engines_says_so(site: TestSite) -> None:
+    run(site, 1)
+    done = call("ping", site.path, "--json")
+    assert (done.code, done.json["status"]) == (2, "failed")
+    assert done.json["error"].startswith("shop: the site file names no engine. Add one under ping:")
+
+
+def test_an_engine_that_fails_ends_with_3_and_the_set_is_published(site: TestSite) -> None:
+    site.keys["ping"] = {"http_ping": {"url": f"{DEAD}/?sitemap={{sitemap}}", "patience": 0}}
+    done = run(site, 1, "--json")
+    assert (done.code, done.json["status"], done.json["published"]) == (3, "partial", True)
+    assert done.json["engines"]["http_ping"]["status"] == "unavailable"
+    assert len(site.public().locs()) == 100
+    by_hand = call("ping", site.path, "--json")
+    assert (by_hand.code, by_hand.json["status"]) == (3, "partial")
+
+
+def test_schema_prints_a_json_schema() -> None:
+    assert call("schema").json["$schema"].startswith("https://json-schema.org/")
+
+
+def test_validate_tells_all_mistakes_of_all_files_at_once(site: TestSite, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("site: shop.example\npublish: ./public\nsectoins: {}\n")
+    done = call("validate", site.path, bad)
+    assert done.code == 2
+    assert done.out == f"{site.path}: no mistakes (shop, 1 section)\n"
+    assert done.err.splitlines()[0].endswith("mistakes:")
+    assert "did you mean sections?" in done.err
+    assert [entry["name"] for entry in call("validate", site.path, bad, "--json").json["sites"]] == ["shop", None]
+
+
+def test_validate_connect_asks_sources_storages_and_secrets(
+    site: TestSite, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("INDEXNOW_KEY", raising=False)
+    site.keys["ping"] = {"indexnow": {"key": "${INDEXNOW_KEY}"}}
+    site.section("products", lastmod="updated_at")
+    (tmp_path / "away.csv").write_text("url\n/a\n")
+    site.keys["sections"]["away"] = {"from": {"csv": "./away.csv"}}
+    assert call("validate", site.path).code == 0
+    done = call("validate", site.path, "--connect")
+    assert done.code == 2
+    assert "section products: a rule names the column 'updated_at', which the source does not yield" in done.err
+    assert "section away: the source yields no column 'loc'. It has: url" in done.err
+    assert "INDEXNOW_KEY" in done.err
+
+
+def test_validate_connect_ends_with_3_where_only_an_answer_is_missing(
+    site: TestSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_CATALOG", "postgresql://reader:geheim@127.0.0.1:1/shop")
+    site.keys["sections"]["more"] = {"from": {"database": "catalog", "query": "SELECT loc FROM pages"}}
+    done = call("validate", site.path, "--connect")
+    assert done.code == 3
+    assert "section more: " in done.err
+    assert "geheim" not in done.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("run",),
+        ("validate", "--connect"),
+        ("publish", "20261101T020000Z-beef"),
+        ("history",),
+        ("rollback",),
+        ("ping",),
+        ("explain", "/p/1"),
+    ],
+)
+def test_a_store_that_does_not_answer_ends_every_command_with_3(
+    site: TestSite, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...]
+) -> None:
+    for name, value in {
+        "AWS_ENDPOINT_URL": DEAD,
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "geheim",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_MAX_ATTEMPTS": "1",
+        "SITEMAP_ETL_S3_TIMEOUT": "1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    site.keys |= {"work": "s3://private/work", "ping": {"http_ping": {"url": f"{DEAD}/?s={{sitemap}}"}}}
+    name, *rest = arguments
+    done = call(name, site.path, *rest)
+    assert done.code == 3, done.err
+    assert "geheim" not in done.err
+    with_json = call(name, site.path, *rest, "--json")
+    assert (with_json.code, with_json.json["status"]) == (3, "failed")
+
+
+def test_a_machines_own_trouble_is_told_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _Call(["run", "x.yaml"]).tell(OSError(28, "No space left on device", "/tmp/x")) == 3
+    told = capsys.readouterr().err
+    assert told == "No space left on device (/tmp/x). What is public is valid; mend that and run again\n"
+
+
+def test_a_defect_is_told_as_one_and_json_stays_one_object(capsys: pytest.CaptureFixture[str]) -> None:
+    assert _Call(["run", "x.yaml", "--json"]).tell(ZeroDivisionError("division by zero")) == 3
+    out = capsys.readouterr().out
+    assert Done(3, out, "").json["kind"] == "defect"

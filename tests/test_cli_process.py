@@ -1,0 +1,156 @@
+"""The command as a process: Ctrl-C, SIGTERM, a closed pipe, a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import termios
+import time
+from fcntl import ioctl
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import PROGRAM, process
+from tests.support.sites import TestSite, pages
+
+HOOK = """
+import time
+from pathlib import Path
+
+
+def wait(frame):
+    Path("waiting").touch()
+    while not Path("go on").exists():
+        time.sleep(0.01)
+    return frame
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> TestSite:
+    """A published site whose next run waits in a hook until told to go on."""
+    site = TestSite(tmp_path).section("products", pages(100, lastmod="2026-10-01"))
+    site.night(1)
+    site.export("products", pages(101, lastmod="2026-11-01"))
+    (tmp_path / "hooks.py").write_text(HOOK)
+    site.section("products", transform="hooks:wait")
+    return site
+
+
+def begun(site: TestSite, *arguments: object) -> subprocess.Popen[str]:
+    """A run that has come to its hook."""
+    running = process("run", site.path, *arguments, cwd=site.folder)
+    until(lambda: (site.folder / "waiting").exists() or running.poll() is not None)
+    assert running.poll() is None, running.communicate()
+    return running
+
+
+def until(condition) -> None:
+    while not condition():
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_run_ends_with_130_and_leaves_everything_as_it_was(site: TestSite, number: int) -> None:
+    before = site.public().objects()
+    running = begun(site, "--json")
+    running.send_signal(number)
+    (site.folder / "go on").touch()
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert json.loads(out)["status"] == "failed"
+    assert "Interrupted. What is public is valid; the next run goes on from it." in err
+    assert "Traceback" not in err
+    assert site.public().objects() == before
+
+
+def test_an_interrupted_run_gives_its_lease_back(site: TestSite) -> None:
+    running = begun(site)
+    assert site.state().storage.get("state/lease.json") is not None
+    running.send_signal(signal.SIGINT)
+    (site.folder / "go on").touch()
+    running.communicate(timeout=60)
+    assert site.state().storage.get("state/lease.json") is None
+    assert site.night(2).summary["status"] == "published"
+
+
+def test_a_second_interruption_ends_at_once(site: TestSite) -> None:
+    """Also where what is under way never ends. The dead process holds no lease."""
+    before = site.public().objects()
+    running = begun(site, "--json")
+    running.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    assert running.poll() is None
+    running.send_signal(signal.SIGINT)
+    out, _ = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert json.loads(out)["kind"] == "interrupted"
+    assert site.public().objects() == before
+    (site.folder / "go on").touch()
+    assert site.night(2).summary["status"] == "published"
+
+
+@pytest.mark.parametrize("arguments", [("schema",), ("run", "shop.yaml", "--json"), ("history", "shop.yaml")])
+def test_a_reader_who_has_had_enough_is_no_error(site: TestSite, arguments: tuple[str, ...]) -> None:
+    (site.folder / "go on").touch()
+    assert site.path.name == "shop.yaml"
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [*PROGRAM, *arguments], cwd=site.folder, stdout=write, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(write)
+    assert "Traceback" not in done.stderr
+    assert "BrokenPipe" not in done.stderr
+    assert done.returncode == 0
+
+
+def on_terminal(*arguments: object, cwd: Path, columns: int) -> tuple[int, str]:
+    """Call the command on a terminal of so many columns; gives exit code and what it showed."""
+    leader, follower = pty.openpty()
+    ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    environ = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "LINES", "CI", "NO_COLOR")}
+    running = subprocess.Popen(
+        [*PROGRAM, *map(str, arguments)],
+        cwd=cwd,
+        env={**environ, "TERM": "xterm-256color"},
+        stdin=follower,
+        stdout=follower,
+        stderr=follower,
+        start_new_session=True,
+    )
+    os.close(follower)
+    shown = b""
+    while True:
+        ready, _, _ = select.select([leader], [], [], 60)
+        assert ready, shown
+        try:
+            data = os.read(leader, 65536)
+        except OSError:  # Linux' word for the end of a terminal
+            break
+        if not data:
+            break
+        shown += data
+    os.close(leader)
+    return running.wait(60), shown.decode()
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+def test_on_a_terminal_no_name_and_no_number_is_cut(site: TestSite, columns: int) -> None:
+    (site.folder / "go on").touch()
+    site.keys["gates"] = {"max_rejected": 1, "max_drop": 1}
+    odd = [{"loc": "https://elsewhere.example/x"}, {"loc": "/hidden", "exclude": "sold out"}, {"loc": "/p/000050"}]
+    site.export("products", [*pages(130, start=50, lastmod="2026-11-01"), *odd])
+    code, shown = on_terminal("run", site.path, cwd=site.folder, columns=columns)
+    assert code == 0, shown
+    for name in ("extracted", "listed", "duplicates", "excluded", "rejected", "added", "changed", "removed"):
+        assert f" {name}" in shown
+    assert "…" not in shown.partition("Published")[2]
+    assert "render" in shown.partition("Published")[0], "bars while it runs"
+    assert "render: 1 of 1" not in shown

@@ -1,0 +1,298 @@
+"""Kill it anywhere: what is public stays valid, and the next run ends where an undisturbed one does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.crash import Laboratory, World, listed, locs_of
+from tests.support.s3 import S3Server
+from tests.support.sites import pages
+
+Rows = list[dict[str, Any]]
+SMALL = {"rows": 20, "fill": 0.9}
+LOOSE = {"max_drop": 1, "max_growth": 99, "min_urls": 0}
+OLD, NEW = "2026-10-01", "2026-11-02"
+
+
+@dataclass
+class Scenario:
+    """`before`: the exports of the nights that lead up to it; `after`: those of the night that is killed.
+
+    A section of `without` is gone from the site file in that night.
+    """
+
+    before: Sequence[dict[str, Rows]]
+    after: dict[str, Rows]
+    keys: Callable[[str], dict[str, Any]] = lambda _name: {}
+    without: tuple[str, ...] = ()
+    nights: tuple[int, ...] = (1,)
+    night: int = 2
+    site: Callable[[], dict[str, Any]] = dict
+
+    def prepare(self, lab: Laboratory) -> None:
+        """The nights before, and the exports of the night in question."""
+        for number, exports in zip(self.nights, self.before, strict=True):
+            self._export(lab, exports)
+            if number == self.nights[0]:
+                lab.robots("User-agent: *\nDisallow: /cart\n")
+            assert lab.run(number).status == "published"
+        self._export(lab, self.after)
+        for name in self.without:
+            del lab.site.keys["sections"][name]
+
+    def _export(self, lab: Laboratory, exports: dict[str, Rows]) -> None:
+        for name, rows in exports.items():
+            lab.site.section(name, rows, **{"shards": SMALL, "gates": LOOSE, **self.keys(name)})
+
+
+def page(path: str, lastmod: str = OLD) -> dict[str, Any]:
+    return {"loc": path, "lastmod": lastmod}
+
+
+def family(prefix: str, numbers: Sequence[int], changed: Sequence[int] = ()) -> Rows:
+    return [page(f"/{prefix}/{n:04}", NEW if n in changed else OLD) for n in numbers]
+
+
+def _grown() -> Scenario:
+    """A split in the middle, rows at the end, an edit, moves between sections both ways."""
+    products = family("p", range(0, 400, 10))
+    archive = family("q", range(0, 400, 10))
+    more = family("p", sorted({*range(0, 400, 10), *range(1, 100, 5), *range(400, 600, 10)}), changed=[300])
+    to_archive, to_products = page("/p/0200"), page("/q/0390")
+    return Scenario(
+        [{"products": products, "archive": archive, "articles": family("a", range(12))}],
+        {
+            "products": [row for row in more if row["loc"] != to_archive["loc"]] + [to_products],
+            "archive": [row for row in archive if row["loc"] != to_products["loc"]] + [to_archive],
+            "articles": family("a", range(14), changed=[3]),
+        },
+        keys=lambda name: (
+            {"formats": ["xml", "text"]}
+            if name == "products"
+            else {"feed": {"formats": ["rss", "atom"], "title": "News", "items": 5}}
+            if name == "articles"
+            else {}
+        ),
+        site=lambda: {"recent": "3d"},
+    )
+
+
+def _shrunk() -> Scenario:
+    """Files merged, a section gone whose rows another takes over in part, retired files whose grace is over."""
+    products = family("p", range(100))
+    gone = family("g", range(30))
+    first = {"products": products + family("z", range(20)), "gone": gone}
+    return Scenario(
+        [first, {"products": products, "gone": gone}],
+        {"products": [row for n, row in enumerate(products) if not 20 <= n < 57] + gone[:5]},
+        without=("gone",),
+        nights=(1, 2),
+        night=6,
+    )
+
+
+GROWN, SHRUNK = _grown(), _shrunk()
+
+
+@pytest.fixture
+def laboratory(tmp_path: Path) -> Iterator[Callable[..., Laboratory]]:
+    made: list[Laboratory] = []
+
+    def make(s3: S3Server | None = None, **keys: Any) -> Laboratory:
+        made.append(Laboratory(tmp_path / str(len(made)), s3=s3, gates=LOOSE, **keys))
+        return made[-1]
+
+    yield make
+    for lab in made:
+        lab.__exit__()
+
+
+def check(world: World, before: set[str], source: set[str]) -> None:
+    """The public set is valid, and what was listed and is still in the source is listed."""
+    found = listed(world.objects)
+    missing = (before & source) - found.keys()
+    assert not missing, sorted(missing)
+    assert found.keys() <= before | source
+
+
+def until_committed(writes: Sequence[str]) -> list[int]:
+    """The numbers of all writes up to the commit and the one after it, and of a few later ones."""
+    commit = max(n for n, what in enumerate(writes, 1) if what.endswith("/current.json"))
+    return [*range(1, min(commit + 2, len(writes))), *range(commit + 2, len(writes) + 1, 12), len(writes)]
+
+
+def source_of(scenario: Scenario) -> set[str]:
+    return locs_of(*scenario.after.values())
+
+
+def prepared(lab: Laboratory, scenario: Scenario) -> tuple[set[str], World, list[str]]:
+    """What was listed before the night; the world after it, undisturbed; the writes of its publish.
+
+    The laboratory is left before the publish, all stages before it done.
+    """
+    scenario.prepare(lab)
+    before = set(listed(lab.world().objects))
+    assert lab.prepare(scenario.night).status == "prepared"
+    lab.keep()
+    assert lab.run(scenario.night).status == "published"
+    world = lab.world()
+    assert listed(world.objects).keys() == source_of(scenario)
+    lab.restore()
+    done = lab.publish()
+    assert done.status == "published", done.error
+    assert lab.world() == world
+    return before, world, done.writes
+
+
+STORES = ["folder", "s3"]
+
+
+@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize("scenario", [GROWN, SHRUNK], ids=["grown", "shrunk"])
+def test_a_publish_killed_after_any_write_leaves_a_valid_set_that_the_next_run_finishes(
+    laboratory: Callable[..., Laboratory], s3: S3Server, scenario: Scenario, store: str
+) -> None:
+    lab = laboratory(s3 if store == "s3" else None, **scenario.site())
+    before, world, writes = prepared(lab, scenario)
+    points = until_committed(writes)
+    for at in points if store == "folder" else points[1::4]:
+        lab.restore()
+        assert lab.publish(kill=at).killed
+        check(lab.world(), before, source_of(scenario))
+        assert lab.run(scenario.night).status in ("published", "unchanged")
+        assert lab.world() == world, writes[at - 1]
+
+
+def test_a_publish_killed_just_before_a_write_that_decides_is_no_different(
+    laboratory: Callable[..., Laboratory],
+) -> None:
+    lab = laboratory(**GROWN.site())
+    before, world, writes = prepared(lab, GROWN)
+    for at in [n for n, what in enumerate(writes, 1) if what.endswith(("current.json", "sitemap.xml", "/told.json"))]:
+        lab.restore()
+        assert lab.publish(kill=at, before=True).killed
+        check(lab.world(), before, source_of(GROWN))
+        assert lab.run(2).status == "published"
+        assert lab.world() == world, writes[at - 1]
+
+
+def test_a_run_killed_before_it_publishes_has_touched_nothing(laboratory: Callable[..., Laboratory]) -> None:
+    lab = laboratory(**GROWN.site())
+    GROWN.prepare(lab)
+    lab.keep()
+    before = lab.world()
+    writes = lab.run(2).writes
+    world = lab.world()
+    first = next(n for n, what in enumerate(writes, 1) if "/intent-" in what)
+    for at in range(2, first, 5):
+        lab.restore()
+        assert lab.run(2, kill=at).killed
+        assert lab.world() == before
+        assert lab.run(2).status == "published"
+        assert lab.world() == world, writes[at - 1]
+
+
+def other_night() -> dict[str, Rows]:
+    """Another night from the same start as the grown one: other files are split, other rows move."""
+    products = GROWN.before[0]["products"]
+    archive = GROWN.before[0]["archive"]
+    to_archive, to_products = page("/p/0010"), page("/q/0150")
+    return {
+        "products": [row for row in products if row["loc"] != to_archive["loc"]]
+        + [to_products]
+        + family("p", range(301, 400, 5)),
+        "archive": [row for row in archive if row["loc"] != to_products["loc"]] + [to_archive],
+        "articles": GROWN.before[0]["articles"],
+    }
+
+
+THEN = {"older": GROWN.before[0], "other": other_night()}
+
+
+def what_is_listed(world: World) -> dict[str, bytes]:
+    """The public objects but for those on their way out."""
+    assert world.manifest is not None
+    gone = {item["key"] for item in world.manifest["retired"]}
+    return {key: data for key, data in world.objects.items() if key not in gone}
+
+
+@pytest.mark.parametrize("then", THEN)
+def test_after_a_killed_run_a_source_that_went_elsewhere_is_published_as_if_nothing_had_been(
+    laboratory: Callable[..., Laboratory], then: str
+) -> None:
+    """Files that this source leaves alone come back from their snapshots; no URL is unlisted on the way."""
+    lab = laboratory(**GROWN.site())
+    GROWN.prepare(lab)
+    before = set(listed(lab.world().objects))
+    assert lab.prepare(2).status == "prepared"
+    lab.keep()
+    writes = lab.publish().writes
+    commit = max(n for n, what in enumerate(writes, 1) if what.endswith("/current.json"))
+    source, grown = locs_of(*THEN[then].values()), source_of(GROWN)
+    for name, rows in THEN[then].items():
+        lab.site.export(name, rows)
+    lab.restore()
+    lab.run(3)
+    world = lab.world()
+    lab.run(8)
+    later = lab.world()
+    for at in range(5, commit, 2):
+        lab.restore()
+        assert lab.publish(kill=at).killed
+        now = set(listed(lab.world().objects))
+        # Killed again on the way back, somewhere else each time.
+        if lab.run(3, kill=60 + 2 * at).killed:
+            found = listed(lab.world().objects).keys()
+            assert now & source <= found <= before | grown | source
+        assert lab.run(3).status in ("published", "unchanged")
+        after = lab.world()
+        assert listed(after.objects) == listed(world.objects), writes[at - 1]
+        assert what_is_listed(after) == what_is_listed(world), writes[at - 1]
+        assert lab.run(8).status in ("published", "unchanged")
+        assert lab.world().objects == later.objects, writes[at - 1]
+
+
+def test_a_rollback_killed_after_any_write_can_be_done_again(laboratory: Callable[..., Laboratory]) -> None:
+    lab = laboratory(**GROWN.site())
+    GROWN.prepare(lab)
+    assert lab.run(2).status == "published"
+    lab.keep()
+    before = set(listed(lab.world().objects))
+    done = lab.roll_back(3)
+    assert done.status == "published", done.error
+    world = lab.world()
+    source = locs_of(*GROWN.before[0].values())
+    assert listed(world.objects).keys() == source
+    commit = max(n for n, what in enumerate(done.writes, 1) if what.endswith("/current.json"))
+    for at in range(2, commit, 3):
+        lab.restore()
+        assert lab.roll_back(3, kill=at).killed
+        check(lab.world(), before, source)
+        assert lab.roll_back(3).status == "published"
+        assert lab.world() == world, done.writes[at - 1]
+
+
+def _full() -> Scenario:
+    """The first index gets full: rows move to files that a second one lists."""
+    rows = family("p", range(0, 19_000, 10))
+    moved = rows[3:40:4]
+    return Scenario(
+        [{"products": rows, "pages": family("q", range(4))}],
+        {
+            "products": [row for row in rows if row not in moved] + family("r", range(40)),
+            "pages": family("q", range(4)) + moved,
+        },
+        keys=lambda _name: {"shards": {"rows": 2, "fill": 1}},
+    )
+
+
+def test_a_second_index_is_named_before_rows_go_to_its_files(laboratory: Callable[..., Laboratory]) -> None:
+    scenario = _full()
+    lab = laboratory()
+    before, world, writes = prepared(lab, scenario)
+    print("\n".join(writes))
+    assert "sitemap-2.xml" in world.objects

@@ -1,0 +1,150 @@
+"""`where:` and `transform:`: a person's own code over the rows, held to its contract."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sitemap_etl.errors import ConfigError, InvalidSource
+from tests.support.sites import TestSite, pages
+
+HOOKS = """
+import pandas as pd
+
+def half(frame):
+    return frame[frame["price"].astype(int) % 2 == 0]
+
+def renamed(frame):
+    frame["loc"] = frame["loc"] + "?v=2"
+    return frame
+
+def shuffled(frame):
+    return frame.sample(frac=1, random_state=3)
+
+def added(frame):
+    return pd.concat([frame, frame])
+
+def reset(frame):
+    return frame.iloc[1:].reset_index(drop=True)
+
+def invented(frame):
+    return pd.DataFrame({"loc": ["/x"]}, index=[10_000])
+
+def without_loc(frame):
+    return frame.drop(columns="loc")
+
+def numbers(frame):
+    frame["loc"] = 1
+    return frame
+
+def nothing(frame):
+    return None
+
+def mixed(frame):
+    frame["extra"] = [{"a": 1}] + ["text"] * (len(frame) - 1)
+    return frame
+
+def broken(frame):
+    raise RuntimeError("no connection to the price service")
+
+not_a_function = 7
+"""
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[TestSite]:
+    (tmp_path / "shop_hooks.py").write_text(HOOKS)
+    sys.path.insert(0, str(tmp_path))
+    sys.modules.pop("shop_hooks", None)
+    yield TestSite(tmp_path).section("p", pages(10, price=lambda n: n))
+    sys.path.remove(str(tmp_path))
+
+
+def run_with(site: TestSite, hook: str) -> dict[str, int]:
+    site.section("p", transform=f"shop_hooks:{hook}")
+    counts: dict[str, int] = site.night(1).summary["sections"]["p"]
+    return counts
+
+
+def test_what_where_drops_is_excluded(site: TestSite) -> None:
+    site.section("p", where="price::int < 3")
+    counts = site.night(1).summary["sections"]["p"]
+    assert (counts["listed"], counts["excluded"]) == (3, 7)
+
+
+def test_where_sees_the_renamed_columns_and_null_is_false(site: TestSite) -> None:
+    site.section("p", [{"url": "/a", "cost": "1"}, {"url": "/b", "cost": ""}], columns={"loc": "url", "price": "cost"})
+    site.keys["sections"]["p"]["where"] = "price::int = 1"
+    assert site.night(1).summary["sections"]["p"]["listed"] == 1
+
+
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("nope > 1", r"section p: where: 'nope > 1' can't be evaluated.*Columns: loc, price"),
+        ("price::int", r"where: 'price::int' gives int32, true or false was expected"),
+        ("price >", "can't be evaluated"),
+        ("(select count(*) from read_csv('/etc/passwd')) > 0", "can't be evaluated"),
+    ],
+)
+def test_a_where_that_is_none_is_told(site: TestSite, where: str, message: str) -> None:
+    site.section("p", where=where)
+    with pytest.raises(InvalidSource, match=f"(?s){message}"):
+        site.night(1)
+
+
+def test_what_a_hook_drops_is_excluded_in_its_name(site: TestSite) -> None:
+    counts = run_with(site, "half")
+    assert (counts["listed"], counts["excluded"]) == (5, 5)
+    assert {entry.loc[-1] for entry in site.public().entries()} == set("02468")
+
+
+def test_a_hook_may_change_rows_and_their_order(site: TestSite) -> None:
+    run_with(site, "renamed")
+    assert all(loc.endswith("?v=2") for loc in site.public().locs())
+
+
+def test_the_source_row_of_a_rejected_url_is_right_after_a_shuffle(site: TestSite) -> None:
+    rows = pages(10, price=1)
+    rows[7]["loc"] = "https://elsewhere.example/"
+    site.export("p", rows)
+    site.section("p", transform="shop_hooks:shuffled", gates={"max_rejected": 1})
+    run_id = site.night(1).run.run_id
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(site.folder / "work/shop/reports" / run_id / "rejected.parquet")
+    assert table.column("row").to_pylist() == [7]
+
+
+@pytest.mark.parametrize(
+    ("hook", "message"),
+    [
+        (
+            "added",
+            r"transform shop_hooks:added gave rows that it was not given: a hook may change and drop rows, not add",
+        ),
+        ("reset", r"transform shop_hooks:reset .*keeps\s+the index"),
+        ("invented", r"transform shop_hooks:invented gave rows that it was not given"),
+        ("without_loc", r"transform shop_hooks:without_loc dropped the column 'loc'.*It gave: price"),
+        ("numbers", r"transform shop_hooks:numbers gave column 'loc' as int64, text was expected"),
+        ("nothing", r"transform shop_hooks:nothing gave NoneType, a DataFrame was expected"),
+        ("mixed", r"transform shop_hooks:mixed gave a column that holds no one type.*extra"),
+        ("broken", r"transform shop_hooks:broken raised RuntimeError: no connection to the price service"),
+    ],
+)
+def test_a_hook_that_breaks_its_contract_is_told_with_its_name_column_and_rule(
+    site: TestSite, hook: str, message: str
+) -> None:
+    with pytest.raises(InvalidSource, match=f"(?s)section p: {message}"):
+        run_with(site, hook)
+    assert not (site.folder / "public").exists()
+
+
+@pytest.mark.parametrize("hook", ["shop_hooks:missing", "no_such_module:f", "shop_hooks:not_a_function"])
+def test_a_hook_that_can_t_be_imported_is_a_mistake_in_the_site_file(site: TestSite, hook: str) -> None:
+    site.section("p", transform=hook)
+    with pytest.raises(ConfigError, match=r"sections\.p\.transform"):
+        site.night(1)

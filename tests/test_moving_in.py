@@ -1,0 +1,73 @@
+"""Taking over: other names, another place, a set that was tampered with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sitemap_etl.errors import Refused
+from tests.support.sites import TestSite, pages
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> TestSite:
+    return TestSite(tmp_path).section("p", pages(250, lastmod="2026-10-01"), shards={"rows": 100})
+
+
+def test_the_names_of_the_files_are_the_person_s(site: TestSite) -> None:
+    names = {"index": "sitemap_index.xml", "file": "{section}-sitemap{number}.xml"}
+    site.keys["publish"] = {"to": "./public", "names": names}
+    site.night(1)
+    assert {path.name for path in (site.folder / "public").glob("*.xml")} == {
+        "sitemap_index.xml",
+        "p-sitemap1.xml",
+        "p-sitemap2.xml",
+        "p-sitemap3.xml",
+    }
+    assert (site.folder / "public" / "p-sitemap1.xml").read_bytes().startswith(b"<?xml")
+
+
+def test_new_names_are_taken_by_all_files_at_once(site: TestSite) -> None:
+    site.night(1)
+    site.keys["publish"] = {"to": "./public", "names": {"file": "{section}-{number}.xml.gz"}}
+    done = site.night(2)
+    assert done.summary["files"]["written"] == 4
+    assert {entry.file for entry in site.public().entries()} == {f"p-{n}.xml.gz" for n in (1, 2, 3)}
+    assert (site.folder / "public" / "sitemap-p-00001.xml.gz").exists()  # until the grace is over
+    assert site.night(3).summary["status"] == "unchanged"
+    site.night(6)
+    assert not (site.folder / "public" / "sitemap-p-00001.xml.gz").exists()
+
+
+def test_another_place_gets_every_file(site: TestSite) -> None:
+    site.night(1)
+    before = site.public().objects()
+    site.keys["publish"] = "./elsewhere"
+    site.night(2)
+    assert site.public().objects() == before
+
+
+def test_a_file_of_ours_that_someone_changed_is_foreign_when_it_would_be_replaced(site: TestSite) -> None:
+    site.night(1)
+    (site.folder / "public" / "sitemap-p-00001.xml.gz").write_bytes(b"tampered")
+    site.export("p", pages(251, lastmod=lambda n: "2026-10-02" if n == 0 else "2026-10-01"))
+    with pytest.raises(Refused, match=r"sitemap-p-00001\.xml\.gz"):
+        site.night(2)
+
+
+def test_full_finds_and_mends_what_was_lost_in_public(site: TestSite) -> None:
+    site.night(1)
+    before = site.public().objects()
+    for path in (site.folder / "public").glob("sitemap*"):
+        path.unlink()
+    assert site.night(2).summary["status"] == "unchanged"
+    site.night(3, full=True)
+    assert site.public().objects() == before
+
+
+def test_the_state_of_another_site_is_refused(site: TestSite) -> None:
+    site.night(1)
+    site.keys["site"] = "https://other.example"
+    with pytest.raises(Refused, match=r"is the state of shop \(https://shop\.example\)"):
+        site.night(2)

@@ -1,0 +1,76 @@
+"""A set in a bucket: what a reader gets with each object."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sitemap_etl.errors import Refused
+from tests.support.s3 import S3Server
+from tests.support.sites import TestSite, pages
+
+
+@pytest.fixture
+def site(tmp_path: Path, bucket: str) -> TestSite:
+    publish = {
+        "to": f"s3://{bucket}/maps",
+        "at": "https://shop.example/maps/",
+        "root": f"s3://{bucket}",
+        "cache_control": "public, max-age=600",
+        "sse": "AES256",
+    }
+    site = TestSite(tmp_path, publish=publish, work=f"s3://{bucket}-private/work")
+    return site.section("p", pages(30), formats=["xml", "text"])
+
+
+def test_objects_have_their_content_types_and_no_encoding(site: TestSite, s3: S3Server, bucket: str) -> None:
+    s3.client().create_bucket(Bucket=f"{bucket}-private")
+    site.night(1)
+    heads = {key: s3.client().head_object(Bucket=bucket, Key=key) for key in keys(s3, bucket)}
+    assert {key: head["ContentType"] for key, head in heads.items()} == {
+        "maps/sitemap.xml": "application/xml",
+        "maps/sitemap-p-00001.xml.gz": "application/gzip",
+        "maps/sitemap-p-00001.txt.gz": "application/gzip",
+        "robots.txt": "text/plain; charset=utf-8",
+    }
+    assert not any("ContentEncoding" in head for head in heads.values())
+    assert all(h["CacheControl"] == "public, max-age=600" for key, h in heads.items() if key.startswith("maps/"))
+    assert all(head["ServerSideEncryption"] == "AES256" for head in heads.values())
+
+
+def test_a_whole_job_with_state_and_staging_in_s3(site: TestSite, s3: S3Server, bucket: str) -> None:
+    s3.client().create_bucket(Bucket=f"{bucket}-private")
+    assert site.night(1).summary["status"] == "published"
+    assert len(site.public().locs()) == 30
+    site.export("p", pages(31))
+    assert site.night(2, dry_run=True).summary["status"] == "dry_run"
+    assert site.night(3).summary["sections"]["p"]["added"] == 1
+    assert site.night(4).summary["status"] == "unchanged"
+
+
+def test_a_dry_run_is_published_later_exactly_as_it_was_shown(site: TestSite, s3: S3Server, bucket: str) -> None:
+    from sitemap_etl.pipeline.local import publish_locally
+
+    s3.client().create_bucket(Bucket=f"{bucket}-private")
+    site.night(1)
+    site.export("p", pages(20))
+    refused = site.night(2)
+    assert refused.summary["status"] == "refused"
+    assert len(site.public().locs()) == 30
+    site.export("p", pages(0))
+    force = ("p.max_drop", "max_drop")
+    done = publish_locally(site.load(), refused.run.run_id, site.outside, force=force, reason="sold", adopt=False)
+    assert done.summary["status"] == "published"
+    assert len(site.public().locs()) == 20
+
+
+def test_a_missing_bucket_is_named(site: TestSite, s3: S3Server, bucket: str) -> None:
+    s3.client().create_bucket(Bucket=f"{bucket}-private")
+    s3.client().delete_bucket(Bucket=bucket)
+    with pytest.raises(Refused, match=f"(?s){bucket}.*does not exist"):
+        site.night(1)
+
+
+def keys(s3: S3Server, bucket: str) -> list[str]:
+    return [item["Key"] for item in s3.client().list_objects_v2(Bucket=bucket).get("Contents", [])]
