@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import json
 import os
 import signal
@@ -29,6 +30,7 @@ from demo.surroundings import AIRFLOW, PROJECT, Home, free_port
 
 COMPONENTS = ("api-server", "scheduler", "dag-processor")
 READY_SECONDS, STOP_SECONDS = 180, 20
+_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 
 
 class Stop(BaseException):
@@ -63,6 +65,7 @@ def _serve(home: Home, port: int) -> int:
     _say("Starting the embedded bucket and Airflow (about half a minute) …")
     make(home.catalogue)
     password = home.password()
+    _adopt()
     with embedded(home.bucket) as bucket:
         environ = home.environ() | bucket.env
         environ |= {
@@ -166,32 +169,46 @@ def _end(processes: list[subprocess.Popen[bytes]]) -> None:
     """End the components and all that ran under them: first kindly, then for good."""
     sessions = {process.pid for process in processes}
     known: dict[int, psutil.Process] = {}
-    _left(sessions, known)  # while all parents are there to be asked for their children
+    _find(sessions, known)  # while all parents are there to be asked for their children
     for process in reversed(processes):
         with contextlib.suppress(ProcessLookupError):
             process.terminate()
     deadline = time.monotonic() + STOP_SECONDS
-    while time.monotonic() < deadline and _left(sessions, known):
-        for process in processes:
-            process.poll()  # so that no zombie counts as left
-        time.sleep(0.1)
     while left := _left(sessions, known):
-        for one in left:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                one.kill()
-        for process in processes:
-            process.poll()
+        if time.monotonic() > deadline:
+            for one in left:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    one.kill()
         time.sleep(0.1)
+
+
+def _adopt() -> None:
+    """Become the parent of whatever loses its own below here, so that it can be reaped. Linux only; else init does."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def _reap() -> None:
+    """Take note of every child that ended, adopted ones too."""
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
 
 
 def _left(sessions: set[int], known: dict[int, psutil.Process]) -> list[psutil.Process]:
     """What still runs of the sessions, and of what was ever seen below them in sessions of its own."""
+    _reap()
+    _find(sessions, known)
+    return [one for one in known.values() if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+
+
+def _find(sessions: set[int], known: dict[int, psutil.Process]) -> None:
+    """Add the processes of the sessions, and what runs below them, to the known ones."""
     for pid in psutil.pids():
         with contextlib.suppress(OSError, psutil.Error):
             if os.getsid(pid) in sessions:
                 for process in (one := psutil.Process(pid), *one.children(recursive=True)):
                     known.setdefault(process.pid, process)
-    return [one for one in known.values() if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
 
 
 if __name__ == "__main__":
