@@ -199,7 +199,14 @@ def _left(sessions: set[int], known: dict[int, psutil.Process]) -> list[psutil.P
     """What still runs of the sessions, and of what was ever seen below them in sessions of its own."""
     _reap()
     _find(sessions, known)
-    return [one for one in known.values() if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+    return [one for one in known.values() if _runs(one)]
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def _find(sessions: set[int], known: dict[int, psutil.Process]) -> None:

@@ -63,7 +63,7 @@ sections:
     lastmod: {fingerprint: [title, body_sha1], until_changed: published_at, first_seen: true}
     on_error: keep
   news:
-    from: {csv: [exports/news.csv.gz, https://files.example/more.csv], delimiter: ";", encoding: latin-1}
+    from: {csv: [exports/news.csv.gz, s3://exports/more.csv], delimiter: ";"}
     news: {publication: The Times, language: en}
   pages:
     from: {csv: exports/pages.csv.gz}

@@ -51,7 +51,7 @@ def test_site_publish_and_one_section_are_enough(tmp_path):
     assert site.ping.engines() == {}
     pages = site.sections["pages"]
     assert pages.source == CsvSource(
-        csv=(str(tmp_path / "sites/exports/pages.csv"),), query=None, sql_path=None, delimiter=",", encoding="utf-8"
+        csv=(str(tmp_path / "sites/exports/pages.csv"),), query=None, sql_path=None, delimiter=","
     )
     assert pages.lastmod == LastmodRule(kind="default")
     assert pages.priority == PriorityRule(kind="default")
@@ -104,8 +104,8 @@ def test_every_key_arrives(tmp_path):
     assert articles.on_error == "keep"
     news = site.sections["news"]
     assert isinstance(news.source, CsvSource)
-    assert news.source.csv == (str(tmp_path / "sites/exports/news.csv.gz"), "https://files.example/more.csv")
-    assert (news.source.delimiter, news.source.encoding) == (";", "iso8859-1")
+    assert news.source.csv == (str(tmp_path / "sites/exports/news.csv.gz"), "s3://exports/more.csv")
+    assert news.source.delimiter == ";"
     assert list(site.ping.engines()) == ["indexnow", "search_console", "bing", "websub", "http_ping"]
 
 

@@ -44,14 +44,17 @@ def run(arguments: Sequence[str]) -> int:
 
 def _run(call: _Call) -> int:
     try:
-        done = typer.main.get_command(app).main(list(call.arguments), prog_name="sitemap-etl", standalone_mode=False)
+        # Not its `main`, which ends the process itself where a pipe is closed.
+        command = typer.main.get_command(app)
+        with command.make_context("sitemap-etl", list(call.arguments)) as context:
+            command.invoke(context)
     except typer.Exit as ended:
         return ended.exit_code
     except BrokenPipeError:
         raise
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever is raised, --json prints one object
         return call.tell(error)
-    return int(done or 0)
+    return 0
 
 
 class _Call:

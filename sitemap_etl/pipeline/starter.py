@@ -171,8 +171,8 @@ def _lastmod(export: _Export, name: str, notes: list[str]) -> list[str]:
             )
         except InvalidSource:
             continue
-        if settings.get("unit") and not dates.drop_null():
-            continue
+        if dates.null_count == len(dates) > column.null_count:
+            continue  # nothing of it can be believed
         notes.append(
             f"the column {name} is taken for the date of a page's last change: it must not be the date of the export"
         )

@@ -107,18 +107,17 @@ class DatabaseSource(Value):
 
 
 class CsvSource(Value):
-    """CSV exports: absolute paths, globs, or s3:// and http(s):// addresses."""
+    """CSV exports in UTF-8: absolute paths, globs, or s3:// addresses."""
 
     kind: Literal["csv"] = "csv"
     csv: tuple[str, ...]
     query: str | None
     sql_path: str | None
     delimiter: str
-    encoding: str
 
 
 class ParquetSource(Value):
-    """Parquet exports: absolute files, folders, globs, or s3:// and http(s):// addresses."""
+    """Parquet exports: absolute files, folders, globs, or s3:// addresses."""
 
     kind: Literal["parquet"] = "parquet"
     parquet: tuple[str, ...]

@@ -37,12 +37,12 @@ class Resolver:
         return self.file(path, text)
 
     def source(self, path: KeyPath, text: str) -> str:
-        """An absolute path or glob, or an s3:// or http(s):// address."""
+        """An absolute path or glob, or an s3:// address."""
         scheme, colon, _ = text.partition("://")
         if not colon:
             return self.file(path, text)
-        if scheme not in ("s3", "http", "https"):
-            self.layers.add(path, f"expected a path, s3://… or https://…, found {scheme}://…")
+        if scheme != "s3":
+            self.layers.add(path, f"expected a path or s3://…, found {scheme}://…")
         return text
 
     def file(self, path: KeyPath, text: str) -> str:

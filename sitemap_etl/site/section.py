@@ -145,7 +145,6 @@ def _source(keys: DatabaseKeys | CsvKeys | ParquetKeys, path: KeyPath, reads: Re
             query=query,
             sql_path=file,
             delimiter=keys.delimiter,
-            encoding=keys.encoding,
         )
     return ParquetSource(parquet=_paths(keys.parquet, (*path, "parquet"), reads), query=query, sql_path=file)
 

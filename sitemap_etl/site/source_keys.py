@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 from typing import Annotated, Any, Self
 
 from pydantic import Field, Tag, field_validator, model_validator
@@ -67,13 +66,10 @@ class DatabaseKeys(_Select):
 
 
 class CsvKeys(_Select):
-    """Rows of CSV exports, also gzipped; the first line names the columns."""
+    """Rows of CSV exports in UTF-8, also gzipped; the first line names the columns."""
 
-    csv: Texts = Field(
-        description="File, glob, `s3://…` or `https://…`, or a list of them.", examples=["exports/pages.csv.gz"]
-    )
+    csv: Texts = Field(description="File, glob or `s3://…`, or a list of them.", examples=["exports/pages.csv.gz"])
     delimiter: str = Field(default=",", description="The character between two values.", examples=[";"])
-    encoding: Text = Field(default="utf-8", description="How the file's text is encoded, by its Python name.")
 
     @field_validator("delimiter")
     @classmethod
@@ -82,20 +78,12 @@ class CsvKeys(_Select):
             raise unlike('one ASCII character, such as ";" or "\\t"')
         return value
 
-    @field_validator("encoding")
-    @classmethod
-    def _known(cls, value: str) -> str:
-        try:
-            return codecs.lookup(value).name
-        except LookupError as error:
-            raise unlike("an encoding, such as utf-8, latin-1 or cp1252") from error
-
 
 class ParquetKeys(_Select):
     """Rows of Parquet exports: read where they are, not copied."""
 
     parquet: Texts = Field(
-        description="File, folder, glob, `s3://…` or `https://…`, or a list of them.",
+        description="File, folder, glob or `s3://…`, or a list of them.",
         examples=["s3://exports/articles/*.parquet"],
     )
 
