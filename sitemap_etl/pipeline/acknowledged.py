@@ -32,6 +32,7 @@ class Told:
     listed: int
     quiet_because: str | None
     by_hand: bool = False  # a person asked for it: no share of the site is too much
+    covers: tuple[str, ...] = ()  # runs whose changes are among these
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Told:

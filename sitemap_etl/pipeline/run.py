@@ -19,7 +19,7 @@ from sitemap_etl import storage as storages
 from sitemap_etl.errors import ConfigError, Refused
 from sitemap_etl.manifest import Manifest
 from sitemap_etl.pipeline.state import State, dumps
-from sitemap_etl.site import Site
+from sitemap_etl.site import Site, from_json
 from sitemap_etl.storage import ABSENT, PreconditionFailed, Storage
 
 PLAN: Final = "plan.json"
@@ -80,7 +80,7 @@ class Run:
         self.staging = staging
         self.plan = plan
         self.outside = outside
-        self.site = Site.model_validate(plan.site)
+        self.site = from_json(plan.site)
         self.options = Options(
             **{**plan.options, "sections": tuple(plan.options["sections"]), "force": tuple(plan.options["force"])}
         )
@@ -168,7 +168,7 @@ def open_run(key: str, outside: Outside, *, staging: Storage | None = None) -> R
     if stored is None:
         raise Refused(f"{key}/{PLAN} is missing: there is no such run, or its staging was removed")
     plan = Plan(**json.loads(stored.data))
-    site = Site.model_validate(plan.site)
+    site = from_json(plan.site)
     work = open_work(site, outside)
     return Run(work, staging or work.sub(f"runs/{plan.run_id}"), plan, outside)
 

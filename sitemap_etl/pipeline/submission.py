@@ -63,7 +63,12 @@ def ping_engine(
     done = answer_of(state, run_id, engine)
     if done is not None and done["status"] in ("accepted", "nothing", "skipped"):
         return done
-    unheard = tuple(run for run in runs_with_changes(state) if run < run_id and not _heard(state, run, engine))
+    told = told_by(state, run_id)
+    if told is None:
+        raise Refused(f"Nothing is known of run {run_id}: it published nothing, or its changes are no longer kept")
+    unheard: tuple[str, ...] = ()
+    if not told.by_hand:
+        unheard = tuple(run for run in runs_with_changes(state) if run < run_id and not _heard(state, run, engine))
     submission = _submission(site, state, run_id, unheard)
     made = _engine(site, engine, outside)
     try:
@@ -74,7 +79,7 @@ def ping_engine(
         raise
     except Refused as error:
         answer = ping.Answer(engine, "refused", 0, str(error)).to_json()
-    for run in (*unheard, run_id):
+    for run in (*unheard, *told.covers, run_id):
         put_answer(state, run, engine, answer)
     return answer
 
@@ -102,7 +107,8 @@ def put_by_hand(site: Site, outside: Outside, *, since: str | None, everything: 
     addresses = tuple(site.publish.at + index.file.key for index in manifest.indexes)
     feeds = tuple(site.publish.at + file.key for file in manifest.extras)
     run_id = new_run_id(outside.clock())
-    told = Told(addresses, addresses, (), feeds, manifest.listed, None, by_hand=True)
+    covers = tuple(runs if everything else later)
+    told = Told(addresses, addresses, (), feeds, manifest.listed, None, by_hand=True, covers=covers)
     put_changes(state, run_id, changes, told)
     return run_id
 

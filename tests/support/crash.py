@@ -50,20 +50,25 @@ class _Killing(Wrapped):
 
 
 class Killing(Wrapping):
-    """Counts the puts and deletes on all storages of a run; kills its process at the n-th, before or after it."""
+    """Counts the puts and deletes on all storages of a run; kills its process at the n-th, before or after it.
+
+    `since`: counting begins with the first write whose address has this in it.
+    """
 
     storage = _Killing
 
-    def __init__(self, at: int = 0, *, before: bool = False) -> None:
+    def __init__(self, at: int = 0, *, before: bool = False, since: str = "") -> None:
         self.at = at
         self.before = before
+        self.since = since
         self.writes: list[str] = []
         self._lock = threading.Lock()
 
     def write(self, what: str, act: Any) -> Any:
         with self._lock:
-            self.writes.append(what)
-            number = len(self.writes)
+            if self.writes or self.since in what:
+                self.writes.append(what)
+            number = len(self.writes) or -1
         if number == self.at and self.before:
             os.kill(os.getpid(), signal.SIGKILL)
         done = act()
@@ -98,7 +103,9 @@ class Laboratory:
         self.live = folder / "live"
         self.bucket = None if s3 is None else s3.bucket()
         self.client = None if s3 is None else s3.client()
-        places: dict[str, Any] = {} if s3 is None else {"to": f"s3://{self.bucket}/public", "work": f"s3://{self.bucket}/work"}
+        places: dict[str, Any] = (
+            {} if s3 is None else {"to": f"s3://{self.bucket}/public", "work": f"s3://{self.bucket}/work"}
+        )
         self.site = TestSite(self.live, **places, site=ORIGIN, **keys)
         self._kept: dict[str, tuple[str, bytes]] = {}
         env = {**os.environ, **({} if s3 is None else s3.env), "TMPDIR": str(folder)}
@@ -175,23 +182,23 @@ class Laboratory:
 
     # --- what is done ---
 
-    def run(self, night: int, *, kill: int = 0, before: bool = False, **options: Any) -> Done:
+    def run(self, night: int, **how: Any) -> Done:
         """A whole run of the n-th night at 2 a.m."""
-        return self._do("run", night, kill, before, options)
+        return self._do("run", night, **how)
 
-    def prepare(self, night: int, **options: Any) -> Done:
+    def prepare(self, night: int) -> Done:
         """A run of all stages before publish. What it staged is kept too."""
-        return self._do("prepare", night, 0, False, options)
+        return self._do("prepare", night)
 
-    def publish(self, *, kill: int = 0, before: bool = False) -> Done:
+    def publish(self, **how: Any) -> Done:
         """Publish what was prepared, in a process of its own."""
-        return self._do("publish", 1, kill, before, {})
+        return self._do("publish", 1, **how)
 
-    def roll_back(self, night: int, *, kill: int = 0) -> Done:
+    def roll_back(self, night: int, **how: Any) -> Done:
         """Publish the set before the current one again."""
-        return self._do("roll_back", night, kill, False, {})
+        return self._do("roll_back", night, **how)
 
-    def _do(self, job: str, night: int, kill: int, before: bool, options: Mapping[str, Any]) -> Done:
+    def _do(self, job: str, night: int, *, kill: int = 0, before: bool = False, since: str = "") -> Done:
         order = {
             "job": job,
             "site": str(self.site.path),
@@ -199,7 +206,7 @@ class Laboratory:
             "staging": str(self.live / "staging"),
             "kill": kill,
             "before": before,
-            "options": dict(options),
+            "since": since,
         }
         process = self._process
         assert process.stdin is not None
@@ -263,7 +270,7 @@ def _work(order: Mapping[str, Any]) -> dict[str, Any]:
     from sitemap_etl.pipeline.run import Outside
     from sitemap_etl.site import load
 
-    killing = Killing(order["kill"], before=order["before"])
+    killing = Killing(order["kill"], before=order["before"], since=order["since"])
     now = datetime.fromisoformat(order["now"])
     outside = replace(killing.around(Outside(environ={})), clock=lambda: now)
     site = load(Path(order["site"]), environ={})
@@ -279,7 +286,7 @@ def _run(site: Any, outside: Any, now: datetime, order: Mapping[str, Any]) -> st
     from sitemap_etl.pipeline.local import run_locally
     from sitemap_etl.pipeline.run import Options
 
-    return str(run_locally(site, Options(**_tuples(order["options"])), outside, jobs=1, now=now).summary["status"])
+    return str(run_locally(site, Options(), outside, jobs=1, now=now).summary["status"])
 
 
 def _prepare(site: Any, outside: Any, now: datetime, order: Mapping[str, Any]) -> str:
@@ -291,7 +298,7 @@ def _prepare(site: Any, outside: Any, now: datetime, order: Mapping[str, Any]) -
     from sitemap_etl.pipeline.start import start_run
 
     staging = outside.open_storage(order["staging"])
-    run = start_run(site, Options(**_tuples(order["options"])), outside, now=now, staging=staging)
+    run = start_run(site, Options(), outside, now=now, staging=staging)
     for work in (extract_split, transform_split):
         for n in range(len(run.plan.units)):
             work(run, n)
@@ -318,10 +325,6 @@ def _roll_back(site: Any, outside: Any, now: datetime, order: Mapping[str, Any])
     from sitemap_etl.pipeline.history import roll_back
 
     return str(roll_back(site, None, outside, reason="test", now=now).summary["status"])
-
-
-def _tuples(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in options.items()}
 
 
 _JOBS: dict[str, Any] = {"run": _run, "prepare": _prepare, "publish": _publish, "roll_back": _roll_back}

@@ -1,0 +1,200 @@
+"""Engines at the end of a run: told once of what changed, apart from each other, their secrets kept."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sitemap_etl.errors import ConfigError, SitemapEtlError
+from sitemap_etl.pipeline.history import ping_by_hand
+from sitemap_etl.pipeline.local import ping_locally
+from tests.support.engines import Reply, Request, Side
+from tests.support.sites import TestSite, pages
+
+KEY = "0123456789abcdef0123456789abcdef"
+BING = "bing-secret-4711"
+TOKEN = "hook-token-0815"
+
+
+class World:
+    """A site on loopback: its public folder, and every engine, behind one server."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.replies: dict[str, Reply] = {}
+        self.side = Side(self.answer)
+        self.site = TestSite(folder, gates={"max_drop": 1, "max_growth": 99})
+        url = self.side.url
+        self.site.keys["site"] = url
+        self.site.keys["ping"] = {
+            "indexnow": {"key": "${INDEXNOW_KEY}", "endpoint": f"{url}/indexnow", "patience": 0},
+            "bing": {"key": "${BING_KEY}", "endpoint": f"{url}/bing", "patience": 0},
+            "http_ping": {"url": f"{url}/hook?token=${{TOKEN}}&sitemap={{sitemap}}", "patience": 0},
+        }
+        environ = {"INDEXNOW_KEY": KEY, "BING_KEY": BING, "TOKEN": TOKEN}
+        self.site.outside = replace(self.site.outside, environ=environ)
+        self.site.section("p", pages(100, lastmod="2026-10-01"))
+
+    def answer(self, request: Request) -> Reply:
+        if request.method == "GET":
+            file = self.folder / "public" / request.path.lstrip("/")
+            if file.is_file():
+                return Reply(200, file.read_bytes())
+        for prefix, reply in self.replies.items():
+            if request.path.startswith(prefix):
+                return reply
+        if request.path.startswith(("/indexnow", "/bing", "/hook")):
+            return Reply(200, "{}")
+        return Reply(404)
+
+    def night(self, number: int, **options: Any) -> dict[str, Any]:
+        finished = self.site.night(number, **options)
+        return ping_locally(finished, self.site.outside) if options.get("ping", True) else finished.summary
+
+    def posted(self) -> list[str]:
+        """URLs that IndexNow was told, in order."""
+        return [url for request in self.side.asked("POST", "/indexnow") for url in request.json["urlList"]]
+
+    def change(self, *numbers: int, count: int = 100) -> None:
+        self.site.export("p", pages(count, lastmod=lambda n: "2026-11-01" if n in numbers else "2026-10-01"))
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    world = World(tmp_path)
+    with world.side:
+        yield world
+
+
+def test_the_first_publish_sends_no_single_url_and_says_why(world: World) -> None:
+    summary = world.night(1)
+    assert summary["engines"]["indexnow"]["status"] == "skipped"
+    assert "first publish" in summary["engines"]["indexnow"]["message"]
+    assert world.posted() == []
+    assert world.side.asked("POST", "/bing")
+
+
+def test_only_what_changed_is_sent_and_only_once(world: World) -> None:
+    world.night(1)
+    world.change(3, 7, count=101)
+    summary = world.night(2)
+    assert summary["status"] == "published"
+    expected = {f"{world.side.url}/p/{n:06}" for n in (3, 7, 100)}
+    assert set(world.posted()) == expected
+    assert len(world.posted()) == 3
+    world.night(3)
+    assert len(world.posted()) == 3
+
+
+def test_the_key_file_lies_at_the_root_and_the_key_in_no_state(world: World) -> None:
+    world.night(1)
+    assert (world.folder / "public" / f"{KEY}.txt").read_text() == KEY
+    assert not any(KEY in path.read_text("utf-8", "replace") for path in (world.folder / "work").rglob("*.json"))
+
+
+def test_a_failing_engine_touches_neither_the_set_nor_the_others(world: World) -> None:
+    world.night(1)
+    world.replies = {"/bing": Reply(500, "down")}
+    world.change(3)
+    summary = world.night(2)
+    assert summary["status"] == "partial"
+    assert summary["engines"]["bing"]["status"] == "unavailable"
+    assert summary["engines"]["indexnow"]["status"] == "accepted"
+    assert world.site.manifest().run_id == summary["run_id"]
+    assert world.site.manifest().indexing["bing"]["status"] == "unavailable"
+
+
+def test_an_engine_that_was_away_hears_of_it_the_next_night(world: World) -> None:
+    world.night(1)
+    world.replies = {"/indexnow": Reply(503)}
+    world.change(3)
+    world.night(2)
+    world.replies = {}
+    world.change(3, 4)
+    world.night(3)
+    told = [request for request in world.side.asked("POST", "/indexnow")]
+    assert {f"{world.side.url}/p/{n:06}" for n in (3, 4)} <= {
+        url for request in told for url in request.json["urlList"]
+    }
+
+
+def test_without_ping_nobody_is_told_and_by_hand_they_are(world: World) -> None:
+    world.night(1)
+    world.change(5)
+    world.night(2, ping=False)
+    assert world.posted() == []
+    answers = ping_by_hand(world.site.load(), world.site.outside, engines=("indexnow",), since=None, everything=False)
+    assert answers["indexnow"]["status"] == "accepted"
+    assert world.posted() == [f"{world.side.url}/p/000005"]
+    again = ping_by_hand(world.site.load(), world.site.outside, engines=("indexnow",), since=None, everything=False)
+    assert again["indexnow"]["sent"] == 1
+    assert len(world.posted()) == 1
+
+
+def test_all_sends_every_url(world: World) -> None:
+    world.night(1)
+    answers = ping_by_hand(world.site.load(), world.site.outside, engines=("indexnow",), since=None, everything=True)
+    assert answers["indexnow"]["status"] == "accepted"
+    assert len(set(world.posted())) == 100
+
+
+def test_since_sends_what_changed_after_a_run(world: World) -> None:
+    world.night(1)
+    world.change(1)
+    first = world.night(2, ping=False)["run_id"]
+    world.change(1, 2)
+    world.night(3, ping=False)
+    ping_by_hand(world.site.load(), world.site.outside, engines=("indexnow",), since=first, everything=False)
+    assert world.posted() == [f"{world.side.url}/p/000002"]
+    world.change(1, 2, 3)
+    world.night(4)
+    assert sorted(set(world.posted()[1:])) == [f"{world.side.url}/p/{n:06}" for n in (1, 3)]
+
+
+def test_more_than_a_fifth_of_the_site_sends_nothing(world: World) -> None:
+    world.night(1)
+    world.change(*range(30))
+    assert world.night(2)["engines"]["indexnow"]["status"] == "skipped"
+    assert world.posted() == []
+
+
+def test_an_engine_that_is_not_named_is_told(world: World) -> None:
+    with pytest.raises(ConfigError, match="names no engine google"):
+        ping_by_hand(world.site.load(), world.site.outside, engines=("google",), since=None, everything=False)
+
+
+@pytest.mark.parametrize(
+    "reply", [Reply(500, "no"), Reply(403, "who are you"), Reply(fault="reset"), Reply(302, "", {"Location": "/x"})]
+)
+def test_no_secret_is_left_anywhere_when_engines_fail(
+    world: World, reply: Reply, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Logs, output, manifests, plans, intents, ledgers, reports and errors are searched for every secret."""
+    caplog.set_level(logging.DEBUG)
+    world.replies = dict.fromkeys(["/indexnow", "/bing", "/hook"], reply)
+    world.night(1)
+    world.change(3)
+    summary = world.night(2)
+    site, outside = world.site.load(), world.site.outside
+    told = json.dumps(summary) + repr(site) + json.dumps(site.to_json())
+    with contextlib.suppress(SitemapEtlError):
+        told += json.dumps(
+            ping_by_hand(world.site.load(), world.site.outside, engines=(), since=None, everything=False)
+        )
+    captured = capfd.readouterr()
+    told += (
+        caplog.text + captured.out + captured.err + repr(world.site.load()) + json.dumps(world.site.load().to_json())
+    )
+    assert summary["status"] == "partial"
+    files = {path: path.read_bytes() for path in (world.folder / "work").rglob("*") if path.is_file()}
+    assert len(files) > 10
+    for secret in (KEY, BING, TOKEN):
+        assert secret not in told
+        assert not [path for path, data in files.items() if secret.encode() in data or secret in path.name]
