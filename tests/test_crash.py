@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tests.support.crash import Laboratory, World, listed, locs_of
 from tests.support.s3 import S3Server
-from tests.support.sites import pages
 
 Rows = list[dict[str, Any]]
 SMALL = {"rows": 20, "fill": 0.9}
@@ -306,7 +306,7 @@ def test_a_second_index_is_named_before_rows_go_to_its_files(laboratory: Callabl
     before, world, writes = prepared(lab, scenario)
     assert "sitemap-2.xml" in world.objects
     named = next(n for n, what in enumerate(writes, 1) if what.endswith("/robots.txt"))
-    assert sum(what.endswith(".xml.gz") for what in writes[named:]) == 10  # one of each pair has moved
+    assert sum(what.endswith(".xml.gz") for what in writes[named:]) >= 10  # of each pair of rows one moves
     for at in (named - 1, named, named + 5):
         lab.restore()
         assert lab.publish(kill=at).killed

@@ -28,12 +28,11 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from sitemap_etl.manifest import Manifest
+from sitemap_etl.storage import Storage, open_storage
 from tests.support.s3 import S3Server
 from tests.support.sites import FIRST_NIGHT, TestSite
 from tests.support.storages import Wrapped, Wrapping
-
-from sitemap_etl.manifest import Manifest
-from sitemap_etl.storage import Storage, open_storage
 
 ORIGIN = "http://127.0.0.1:9"
 """Nobody answers there, at once."""
@@ -307,7 +306,7 @@ def _prepare(site: Any, outside: Any, now: datetime, order: Mapping[str, Any]) -
     return "prepared"
 
 
-def _publish(site: Any, outside: Any, now: datetime, order: Mapping[str, Any]) -> str:  # noqa: ARG001 - one form for all
+def _publish(site: Any, outside: Any, now: datetime, order: Mapping[str, Any]) -> str:
     from sitemap_etl.pipeline.finish import finish_run
     from sitemap_etl.pipeline.run import open_run
     from sitemap_etl.pipeline.stages import publish
@@ -321,7 +320,7 @@ def _publish(site: Any, outside: Any, now: datetime, order: Mapping[str, Any]) -
         release_lease(run.work, run.run_id)
 
 
-def _roll_back(site: Any, outside: Any, now: datetime, order: Mapping[str, Any]) -> str:  # noqa: ARG001 - as above
+def _roll_back(site: Any, outside: Any, now: datetime, order: Mapping[str, Any]) -> str:
     from sitemap_etl.pipeline.history import roll_back
 
     return str(roll_back(site, None, outside, reason="test", now=now).summary["status"])
