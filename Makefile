@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help install demo airflow test check bench constraints clean
+.PHONY: help install demo airflow test check clean
 
 help: ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -24,7 +24,7 @@ airflow: $(READY) ## Airflow with its UI over the demo; Ctrl-C stops it
 	@$(BIN)/python -m demo.serve
 
 test: $(READY) ## the tests
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 check: $(READY) ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import resource
 import sqlite3
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +15,7 @@ import pytest
 import yaml
 
 from sitemap_etl.pipeline.state import State
-from tests.support.command import Done, call
+from tests.support.command import PROGRAM, Done, call
 from tests.support.postgres import Postgres
 from tests.support.proxy import Fault, FaultProxy
 from tests.support.s3 import S3Server
@@ -298,14 +301,26 @@ def test_a_place_that_takes_no_files_is_told(shop: Shop, key: str) -> None:
     assert "Traceback" not in done.err
 
 
-def test_a_full_disk_is_told_as_what_may_help_to_try_again(shop: Shop) -> None:
-    """Every write to /dev/full fails as on a full disk."""
-    (shop.folder / "public" / "sitemap-products-00001.xml.gz").unlink()
-    from sitemap_etl.storage.folder import translated
-
-    error = translated(OSError(28, "No space left on device"), "write", "public/sitemap.xml")
-    assert error.exit_code == 3
-    assert "no space is left" in str(error)
+@pytest.mark.parametrize("most", [300, 10_000, 100_000])
+def test_a_disk_that_takes_no_more_ends_with_3(shop: Shop, most: int) -> None:
+    """Files may have so many bytes: the first is too large at the lease, while extracting, while publishing."""
+    shop.export("products", pages(20_000, title=lambda n: f"{n * 7919:x}" * 5))
+    shop.keys["gates"] = {"max_growth": 1_000}
+    done = subprocess.run(
+        [*PROGRAM, "run", str(shop.path), "--json"],
+        cwd=shop.folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)),
+    )
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert json.loads(done.stdout)["status"] == "failed"
+    assert "File too large" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert call("check", shop.folder / "public").code == 0
+    again = call("run", shop.path, "--json")
+    assert (again.code, again.json["status"]) == (0, "published")
 
 
 def on_s3(shop: Shop, bucket: str) -> None:

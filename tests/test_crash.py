@@ -58,10 +58,12 @@ def family(prefix: str, numbers: Sequence[int], changed: Sequence[int] = ()) -> 
 
 
 def _grown() -> Scenario:
-    """A split in the middle, rows at the end, an edit, moves between sections both ways."""
+    """Splits in the middle, rows at the end, an edit, moves between sections both ways."""
     products = family("p", range(0, 400, 10))
     archive = family("q", range(0, 400, 10))
-    more = family("p", sorted({*range(0, 400, 10), *range(1, 100, 5), *range(400, 600, 10)}), changed=[300])
+    more = family(
+        "p", sorted({*range(0, 400, 10), *range(1, 100, 5), *range(141, 240, 5), *range(400, 500, 10)}), changed=[300]
+    )
     to_archive, to_products = page("/p/0200"), page("/q/0390")
     return Scenario(
         [{"products": products, "archive": archive, "articles": family("a", range(12))}],
@@ -256,8 +258,8 @@ def test_after_a_killed_run_a_source_that_went_elsewhere_is_published_as_if_noth
         lab.restore()
         assert lab.publish(kill=at).killed
         now = set(listed(lab.world().objects))
-        # Killed again on the way back, a little later each time.
-        lab.run(3, kill=4 + 2 * step, since="/intent-")
+        if step % 2:  # killed again on the way back, a little later each time
+            assert lab.run(3, kill=4 + step, since="/intent-").killed
         found = listed(lab.world().objects).keys()
         assert now & source <= found <= before | grown | source
         assert lab.run(3).status in ("published", "unchanged")

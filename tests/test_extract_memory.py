@@ -1,4 +1,3 @@
-# ruff: noqa: F811 - fixtures are imported and asked for by name
 from __future__ import annotations
 
 import json

@@ -8,7 +8,7 @@ it names; a rollback renders an older one anew.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 FORMAT: Final = 1

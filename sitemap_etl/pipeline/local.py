@@ -27,7 +27,6 @@ from sitemap_etl.pipeline.submission import engines_of, ping_engine
 from sitemap_etl.site import Site
 from sitemap_etl.storage import Storage
 
-
 SPLIT_ROWS: Final = 500_000
 """Rows of a split here: a unit costs milliseconds, and small ones keep every processor busy."""
 KEPT: Final = ("plan.json", "partition.json", "extract/", "transform/", "render/", "align")

@@ -55,7 +55,8 @@ def start_run(
     A section whose source can't be planned is kept as published where the site file says so; `final`:
     also where the source only did not answer. `pid`: the process the lease belongs to, this one by default.
     `owner`: what a scheduler calls its run; another try of it takes the lease over. `durable`: what is staged
-    outlives a power cut. `split_rows`: rows of a split of a Parquet export. Raises ConfigError, InvalidSource, Refused, Unavailable.
+    outlives a power cut. `split_rows`: rows of a split of a Parquet export. Raises ConfigError, InvalidSource,
+    Refused, Unavailable.
     """
     check_options(site, options)
     now = now or outside.clock()
