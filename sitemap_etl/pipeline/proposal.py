@@ -222,7 +222,8 @@ def _balance(section: str, where: str, what: str, one: int, other_what: str, oth
     if one != other:
         raise Refused(
             f"{section}: rows are unaccounted for ({where}): {what} {one:,}, {other_what} {other:,}. "
-            "Nothing public was touched. This is a defect of sitemap_etl, or its staging was changed: run again, and report it if it stays"
+            "Nothing public was touched. This is a defect of sitemap_etl, or its staging was changed: "
+            "run again, and report it if it stays"
         )
 
 
