@@ -50,11 +50,15 @@ TOPICS = ("history", "nature", "food", "people", "travel")
 LANGUAGES = ("en", "de", "ja")
 
 
-def make(folder: Path, day: int = 1) -> dict[str, int]:
-    """Write the catalogue of a day into the folder, unless it is there; gives the rows of each source."""
+def make(folder: Path, day: int | None = 1) -> dict[str, int]:
+    """Write the catalogue of a day into the folder, unless it is there; gives the rows of each source.
+
+    None: of the day that is there, else the first.
+    """
     mark = folder / "made.json"
     made = json.loads(mark.read_text()) if mark.is_file() else {}
-    if made.get("version") != VERSION or made.get("day") != day:
+    day = day or made.get("day", 1)
+    if made.get("version") != VERSION or made["day"] != day:
         folder.mkdir(parents=True, exist_ok=True)
         mark.unlink(missing_ok=True)
         rows = {

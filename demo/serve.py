@@ -63,7 +63,7 @@ def _say(text: str) -> None:
 def _serve(home: Home, port: int) -> int:
     address = f"http://127.0.0.1:{port}"
     _say("Starting the embedded bucket and Airflow (about half a minute) …")
-    make(home.catalogue)
+    make(home.catalogue, None)
     password = home.password()
     _adopt()
     with embedded(home.bucket) as bucket:

@@ -21,8 +21,6 @@ from tests.support.proxy import Fault, FaultProxy
 from tests.support.s3 import S3Server
 from tests.support.sites import Crawler, TestSite, pages
 
-pytest_plugins = ["tests.support.postgres"]
-
 
 class Shop(TestSite):
     """A published site of one section, `products`."""

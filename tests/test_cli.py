@@ -389,3 +389,28 @@ def test_a_defect_is_told_as_one_and_json_stays_one_object(capsys: pytest.Captur
     assert _Call(["run", "x.yaml", "--json"]).tell(ZeroDivisionError("division by zero")) == 3
     out = capsys.readouterr().out
     assert Done(3, out, "").json["kind"] == "defect"
+
+
+def test_of_many_gates_those_nearest_to_their_limits_are_shown(site: TestSite) -> None:
+    for n in range(6):
+        site.section(f"s{n}", pages(40, start=1_000 * (n + 1)))
+    run(site, 1)
+    site.export("s3", pages(38, start=4_000))
+    done = run(site, 2, "--dry-run")
+    gates = [line.split()[0] for line in done.out.splitlines() if line.endswith(("  ok", " warned", " refused"))]
+    assert "s3.max_drop" in gates
+    assert len(gates) == 16
+    assert "and 16 gates further from their limits" in done.out
+
+
+def test_a_table_too_wide_goes_on_below_and_cuts_nothing() -> None:
+    from sitemap_etl.cli.columns import in_columns
+
+    lines = list(in_columns(["section", "extracted", "listed", "removed"], [["a" * 50, "1", "22", "333"]], 60))
+    assert lines == [
+        "section".ljust(50),
+        "a" * 50 + "          1",
+    ] or all(len(line) <= 61 for line in lines)
+    assert " ".join(lines).split().count("a" * 50) == sum("section" in line for line in lines)
+    for name in ("extracted", "listed", "removed", "1", "22", "333"):
+        assert name in " ".join(lines).split()

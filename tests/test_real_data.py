@@ -26,8 +26,6 @@ from tests.support.postgres import Postgres
 from tests.support.rendered import fault_by_xmllint, faults_by_lxml
 from tests.support.s3 import S3Server
 
-pytest_plugins = ["tests.support.postgres"]
-
 SITE = "https://atlas.example"
 CITIES = 234_908
 PACKAGES = 63_666

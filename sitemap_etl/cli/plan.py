@@ -9,6 +9,8 @@ from sitemap_etl.cli.columns import in_columns
 
 _NAMES: Final = 6
 """Files that are named; of the rest only the number is told."""
+_GATES: Final = 16
+"""Gates that are shown, the nearest to their limits; a site of many sections has hundreds."""
 
 
 def plan_lines(summary: Mapping[str, Any], width: int) -> Iterator[str]:
@@ -29,8 +31,13 @@ def plan_lines(summary: Mapping[str, Any], width: int) -> Iterator[str]:
     if plan["broken_off"]:
         yield "files: an earlier publish did not end; what it left is written again where it must be"
     yield ""
-    rows = [_gate(gate) for gate in summary["gates"]]
-    yield from in_columns(["gate", "now", "limit", "margin", "status"], rows, width)
+    gates = summary["gates"]
+    if len(gates) > _GATES:
+        nearest = sorted(range(len(gates)), key=lambda at: -_fullness(gates[at]))[:_GATES]
+        gates = [gate for at, gate in enumerate(gates) if at in nearest or gate["status"] != "ok"]
+    yield from in_columns(["gate", "now", "limit", "margin", "status"], [_gate(gate) for gate in gates], width)
+    if len(gates) < len(summary["gates"]):
+        yield f"and {len(summary['gates']) - len(gates):,} gates further from their limits"
     yield ""
 
 
@@ -38,6 +45,14 @@ def _files(what: str, names: Sequence[str]) -> str:
     shown = ", ".join(names[:_NAMES])
     more = f", … and {len(names) - _NAMES:,} more" if len(names) > _NAMES else ""
     return f"files: {len(names):,} {what}{': ' if names else ''}{shown}{more}"
+
+
+def _fullness(gate: Mapping[str, Any]) -> float:
+    """How near a gate is to its limit: 1 is there."""
+    part, whole = gate["value"], gate["limit"]
+    if gate["name"].endswith("min_urls"):
+        part, whole = whole, part
+    return part / whole if whole else float(part > 0)
 
 
 def _gate(gate: Mapping[str, Any]) -> list[str]:

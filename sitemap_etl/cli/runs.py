@@ -146,7 +146,7 @@ def _tell(summary: dict[str, Any], site_file: Path, *, as_json: bool) -> None:
     if as_json:
         put_json({**summary, "error": error})
     else:
-        show_summary(console(), {**summary, "error": None}, str(site_file))
+        show_summary(console(), summary, str(site_file), error=False)
         sys.stdout.flush()
     if error:
         print(error, file=sys.stderr)

@@ -56,8 +56,11 @@ def named(text: str, site_file: str | None, run_id: str | None) -> str:
     return text if run_id is None else text.replace("RUN_ID", run_id)
 
 
-def show_summary(console: Console, summary: Mapping[str, Any], site_file: str) -> None:
-    """A run's outcome: headline, counts, what was left out and why, warnings, where to look further."""
+def show_summary(console: Console, summary: Mapping[str, Any], site_file: str, *, error: bool = True) -> None:
+    """A run's outcome: headline, counts, what was left out and why, warnings, where to look further.
+
+    `error`: False where the caller tells of it elsewhere.
+    """
     headline = _HEADLINES[summary["status"]]
     if summary["status"] == "partial" and not summary.get("kept"):
         headline = "Published, but not every engine took it"
@@ -66,7 +69,7 @@ def show_summary(console: Console, summary: Mapping[str, Any], site_file: str) -
     console.print(f"[bold]{headline}[/bold]  run {summary['run_id']}", highlight=False, soft_wrap=True)
     for line in _lines(summary, site_file, console.width):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
-    if summary["error"]:
+    if summary["error"] and error:
         console.print(
             named(summary["error"], site_file, summary["run_id"]), highlight=False, markup=False, soft_wrap=True
         )
