@@ -325,6 +325,23 @@ def on_s3(shop: Shop, bucket: str) -> None:
     shop.keys["publish"] = {"to": f"s3://{bucket}/maps", "at": "https://shop.example/"}
 
 
+def test_what_is_in_the_way_in_a_bucket_can_be_adopted_as_the_message_says(
+    shop: Shop, s3: S3Server, bucket: str
+) -> None:
+    """Also where the run staged in a scratch folder, its state being in a bucket."""
+    on_s3(shop, bucket)
+    shop.keys["work"] = f"s3://{bucket}/private"
+    s3.client().put_object(Bucket=bucket, Key="maps/sitemap.xml", Body=b"<old/>")
+    done = call("run", shop.path, "--json")
+    assert (done.code, done.json["status"]) == (1, "refused")
+    assert f"s3://{bucket}/maps/sitemap.xml" in done.json["error"]
+    assert call("publish", shop.path, done.json["run_id"]).code == 1
+    assert call("publish", shop.path, done.json["run_id"], "--adopt").code == 0
+    kept = s3.client().get_object(Bucket=bucket, Key=f"private/shop/state/adopted/{done.json['run_id']}/sitemap.xml")
+    assert kept["Body"].read() == b"<old/>"
+    assert len(shop.public().locs()) == 50
+
+
 def test_a_missing_bucket_is_told(shop: Shop, s3: S3Server) -> None:
     on_s3(shop, "no-such-bucket")
     done = call("run", shop.path)

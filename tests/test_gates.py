@@ -114,3 +114,25 @@ def test_a_bleed_of_a_week_is_refused_though_no_night_is(tmp_path: Path) -> None
         assert site.night(night).summary["status"] == "published"
     site.export("p", pages(890))
     assert site.night(5).summary["status"] == "refused"
+
+
+def test_what_is_let_through_in_a_section_does_not_stop_the_site_as_well(tmp_path: Path) -> None:
+    site = TestSite(tmp_path).section("p", pages(100)).section("q", pages(10, start=500))
+    site.night(1)
+    site.export("p", pages(60))
+    refused = site.night(2)
+    assert refused.summary["error"].count("Refused:") == 1
+    assert "--force p.max_drop --reason" in refused.summary["error"]
+    done = site.night(2, force=("p.max_drop",), reason="range discontinued")
+    assert done.summary["status"] == "published"
+    assert site.manifest().forced == ("p.max_drop",)
+
+
+def test_the_site_s_gate_still_holds_what_no_section_s_gate_does(tmp_path: Path) -> None:
+    """A section that left the site file has no gate of its own."""
+    site = TestSite(tmp_path).section("p", pages(100)).section("q", pages(100, start=500))
+    site.night(1)
+    del site.keys["sections"]["q"]
+    refused = site.night(2)
+    assert "the site would drop 100 of 200 URLs (50 %, max_drop is 10 %)" in refused.summary["error"]
+    assert "--force max_drop --reason" in refused.summary["error"]

@@ -18,9 +18,10 @@ from sitemap_etl.errors import ConfigError, SitemapEtlError
 from sitemap_etl.frames import CHANGES, SNAPSHOT, conform
 from sitemap_etl.manifest import Entry, File, Manifest, SectionState, same_set
 from sitemap_etl.pipeline.finish import finish_run
+from sitemap_etl.pipeline.gates import COUNTED
 from sitemap_etl.pipeline.local import Finished
 from sitemap_etl.pipeline.moves import Moves
-from sitemap_etl.pipeline.proposal import COUNTED, Draft, Proposal
+from sitemap_etl.pipeline.proposal import Draft, Proposal
 from sitemap_etl.pipeline.publication import Target, publish_target
 from sitemap_etl.pipeline.retention import kept_manifests
 from sitemap_etl.pipeline.run import PLAN, Options, Outside, Plan, Run, instant, new_run_id, open_work, plan_json

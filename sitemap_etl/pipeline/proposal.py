@@ -8,28 +8,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
-from typing import Any, Final
+from typing import Any
 
 from sitemap_etl.errors import Refused
 from sitemap_etl.frames import Tally
 from sitemap_etl.manifest import (
-    Counts,
     Entry,
     File,
     Gate,
-    Manifest,
     SectionState,
-    evaluate,
     one_date,
 )
 from sitemap_etl.pipeline.borders import NAME as PARTITION
+from sitemap_etl.pipeline.gates import COUNTED, held_gates
 from sitemap_etl.pipeline.moves import Moves, net_moves
-from sitemap_etl.pipeline.rules import thresholds_of
-from sitemap_etl.pipeline.run import Run, instant
-
-COUNTED: Final = ("extracted", "carried", "listed", "duplicates", "excluded", "rejected", "added", "changed", "removed")
-WEEK: Final = timedelta(days=7)
+from sitemap_etl.pipeline.run import Run
 
 
 @dataclass(frozen=True)
@@ -88,7 +81,9 @@ def propose(run: Run, force: frozenset[str] | None = None) -> Proposal:
         state = "stays as published" if name in proposal.sections else "was never published and is left out"
         proposal.warnings.append(f"{name} {state}: {why}")
     _warn(run, planned, proposal)
-    _hold_gates(run, proposal, frozenset(run.options.force) if force is None else force)
+    proposal.gates = held_gates(
+        run, proposal.counts, moves.dropped, frozenset(run.options.force) if force is None else force
+    )
     return proposal
 
 
@@ -264,40 +259,3 @@ def _by_section(run: Run, planned: dict[str, Any]) -> Iterator[tuple[str, list[d
             name,
             [run.need(f"render/{n}") for n, (section, _) in enumerate(planned["units"]) if section == name],
         )
-
-
-def _hold_gates(run: Run, proposal: Proposal, forced: frozenset[str]) -> None:
-    base = run.base
-    recent = [] if base is None else _last_week(run, base)
-    total: Counter[str] = Counter()
-    for name, counts in proposal.counts.items():
-        section = run.site.sections[name]
-        published = base.sections.get(name) if base is not None else None
-        before = published.listed if published is not None else 0
-        if not section.view:
-            total.update({key: counts[key] for key in COUNTED})
-        largest = max([before, *(entry["sections"].get(name, 0) for entry in recent)])
-        proposal.gates += evaluate(name, _gate_counts(counts, before, largest), thresholds_of(section.gates), forced)
-    dropped = proposal.moves.dropped
-    total["removed"] += sum(dropped.values())
-    before = base.listed if base is not None else 0
-    largest = max([before, *(entry["site"] for entry in recent)])
-    proposal.gates += evaluate(None, _gate_counts(total, before, largest), thresholds_of(run.site.gates), forced)
-
-
-def _gate_counts(counts: Mapping[str, int], published: int, largest: int) -> Counts:
-    return Counts(
-        published,
-        largest,
-        counts["listed"],
-        counts["added"],
-        counts["removed"],
-        counts["extracted"],
-        counts["rejected"],
-    )
-
-
-def _last_week(run: Run, base: Manifest) -> list[Mapping[str, Any]]:
-    """What was listed by the sets of the last seven days."""
-    since = instant(run.now - WEEK)
-    return [entry for entry in base.history if entry["at"] >= since]

@@ -19,9 +19,10 @@ from sitemap_etl.errors import Refused
 from sitemap_etl.manifest import File, Manifest, Retired, SectionState, manifest_key, receivers_first
 from sitemap_etl.pipeline.acknowledged import Told, put_changes
 from sitemap_etl.pipeline.claim import Claim
+from sitemap_etl.pipeline.gates import WEEK
 from sitemap_etl.pipeline.handover import with_standing_rows
 from sitemap_etl.pipeline.objects import Object, content_type, in_threads, survey
-from sitemap_etl.pipeline.proposal import WEEK, Draft
+from sitemap_etl.pipeline.proposal import Draft
 from sitemap_etl.pipeline.retention import hold_snapshots
 from sitemap_etl.pipeline.retired import retired_files
 from sitemap_etl.pipeline.robots_file import Root, open_root

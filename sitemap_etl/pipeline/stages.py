@@ -10,6 +10,7 @@ from sitemap_etl.manifest import Manifest
 from sitemap_etl.pipeline.acknowledged import net_changes
 from sitemap_etl.pipeline.borders import NAME as PARTITION
 from sitemap_etl.pipeline.departed import with_departed
+from sitemap_etl.pipeline.gates import held_gates
 from sitemap_etl.pipeline.preview import Preview, preview
 from sitemap_etl.pipeline.proposal import Proposal, propose
 from sitemap_etl.pipeline.publication import Outcome, Target, publish_target
@@ -102,13 +103,24 @@ def quiet_because(run: Run, proposal: Proposal) -> str | None:
 
 
 def refusal(run: Run, proposal: Proposal) -> Refused:
-    """The words of a refusal: what, how much, where most of it is, how to look and how to publish anyway."""
+    """The words of a refusal: what, how much, where most of it is, how to look and how to publish anyway.
+
+    A site's gate that is refused only for what its sections' gates are refused for is not told twice.
+    """
+    told = [gate for gate in proposal.refused if "." in gate.name]
+    forced = frozenset(gate.name for gate in proposal.gates if gate.status == "forced")
+    if told:
+        names = forced | {gate.name for gate in told}
+        held = held_gates(run, proposal.counts, proposal.moves.dropped, names)
+        told += [gate for gate in held if gate.status == "refused"]
+    else:
+        told = proposal.refused
     lines: list[str] = []
-    for gate in proposal.refused:
+    for gate in told:
         lines.append(f"Refused: {gate.message}. Nothing public was touched.")
         lines += [line for line in where_most(run, proposal, gate.name) if line not in lines]
-    names = " ".join(f"--force {gate.name}" for gate in proposal.refused)
-    lines.append(f'  publish: sitemap-etl publish SITE.yaml {run.run_id} {names} --reason "…"')
+    options = " ".join(f"--force {gate.name}" for gate in told)
+    lines.append(f'  publish: sitemap-etl publish SITE.yaml {run.run_id} {options} --reason "…"')
     return Refused("\n".join(lines))
 
 

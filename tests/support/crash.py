@@ -97,9 +97,12 @@ class World:
 class Laboratory:
     """A site in `folder/live`, public and state there or in a bucket, and the process that runs its jobs."""
 
-    def __init__(self, folder: Path, *, s3: S3Server | None = None, **keys: Any) -> None:
+    def __init__(
+        self, folder: Path, *, s3: S3Server | None = None, env: Mapping[str, str] | None = None, **keys: Any
+    ) -> None:
         self.folder = folder
         self.live = folder / "live"
+        self.live.mkdir(parents=True, exist_ok=True)
         self.bucket = None if s3 is None else s3.bucket()
         self.client = None if s3 is None else s3.client()
         places: dict[str, Any] = (
@@ -107,7 +110,7 @@ class Laboratory:
         )
         self.site = TestSite(self.live, **places, site=ORIGIN, **keys)
         self._kept: dict[str, tuple[str, bytes]] = {}
-        env = {**os.environ, **({} if s3 is None else s3.env), "TMPDIR": str(folder)}
+        env = {**os.environ, **({} if s3 is None else s3.env), "TMPDIR": str(folder), **(env or {})}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.crash"],
             stdin=subprocess.PIPE,

@@ -1,0 +1,128 @@
+"""An S3 that misbehaves at any request: a typed error or none, a valid set, and the next try finishes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sitemap_etl.errors import Unavailable
+from tests.support.crash import Laboratory, World, listed
+from tests.support.proxy import FAULTS, Fault, FaultProxy, Seen, fault_proxy
+from tests.support.s3 import S3Server
+from tests.support.sites import TestSite, pages
+from tests.support.storages import Wrapped, Wrapping
+from tests.test_crash import SMALLER, check, prepared, source_of
+
+
+@pytest.fixture
+def faulty(s3: S3Server) -> Iterator[FaultProxy]:
+    with fault_proxy(s3.endpoint) as running:
+        yield running
+
+
+def requests_of(lab: Laboratory, proxy: FaultProxy) -> list[Seen]:
+    """The requests of an undisturbed publish."""
+    lab.restore()
+    proxy.reset()
+    assert lab.publish().status == "published"
+    return list(proxy.seen)
+
+
+def survives(lab: Laboratory, proxy: FaultProxy, number: int, fault: Fault, before: set[str], world: World) -> str:
+    """Publish with this fault at this request, then again without: the status of the first."""
+    lab.restore()
+    proxy.reset()
+    proxy.at(number, fault)
+    done = lab.publish()
+    assert done.status in ("published", "Unavailable", "Refused"), (number, fault)
+    assert done.status == "published" or done.error
+    proxy.reset()
+    check(lab.world(), before, source_of(SMALLER))
+    assert lab.publish().status in ("published", "unchanged"), (number, fault)
+    assert lab.world() == world, (number, fault)
+    return done.status
+
+
+def test_whatever_a_request_of_a_publish_comes_to_the_set_is_valid_and_the_next_try_finishes_it(
+    tmp_path: Path, s3: S3Server, faulty: FaultProxy
+) -> None:
+    """Each request once: every write with three faults in turn, every third read with one. Nothing is tried again."""
+    env = {"AWS_ENDPOINT_URL": faulty.endpoint, "AWS_MAX_ATTEMPTS": "1", "SITEMAP_ETL_S3_TIMEOUT": "0.7"}
+    with Laboratory(tmp_path, s3=s3, env=env) as lab:
+        before, world, _ = prepared(lab, SMALLER)
+        seen = requests_of(lab, faulty)
+        statuses = []
+        for request in seen:
+            kinds = [FAULTS[(request.number + step) % len(FAULTS)] for step in (0, 3, 6)]
+            for fault in kinds if request.writes else kinds[: request.number % 3 == 0]:
+                statuses.append(survives(lab, faulty, request.number, fault, before, world))
+    assert statuses.count("Unavailable") > len(statuses) / 4
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
+def test_a_fault_that_passes_is_not_noticed(tmp_path: Path, s3: S3Server, faulty: FaultProxy, fault: Fault) -> None:
+    """With the usual number of tries, at the claim and at the index."""
+    env = {"AWS_ENDPOINT_URL": faulty.endpoint, "SITEMAP_ETL_S3_TIMEOUT": "0.7"}
+    with Laboratory(tmp_path, s3=s3, env=env) as lab:
+        lab.site.section("products", pages(30))
+        lab.robots("")
+        for ending in ("current.json", "sitemap.xml"):
+            faulty.once(fault, method="PUT", contains=ending)
+            lab.site.export("products", pages(30 + len(ending)))
+            done = lab.run(len(ending))
+            assert done.status == "published", done.error
+            assert any(request.fault == fault for request in faulty.seen)
+
+
+class _Altering(Wrapped):
+    def put(self, key: str, data: Any, **options: Any) -> Any:
+        outer: Any = self._outer
+        if outer.fits in key and isinstance(data, bytes):
+            data = data[:-1] + bytes([data[-1] ^ 1])
+        return self._inner.put(key, data, **options)
+
+
+class Altering(Wrapping):
+    """A store that changes a byte of what it is given, and says that all is well."""
+
+    storage = _Altering
+
+    def __init__(self, fits: str) -> None:
+        self.fits = fits
+
+
+@pytest.mark.parametrize("key", ["-00001.xml.gz", "sitemap.xml", "robots.txt"])
+def test_a_store_that_keeps_other_bytes_than_it_was_given_is_caught(tmp_path: Path, key: str) -> None:
+    site = TestSite(tmp_path)
+    site.section("products", pages(30))
+    outside = site.outside
+    site.outside = Altering(key).around(outside)
+    with pytest.raises(Unavailable, match="does not hold what was put"):
+        site.night(1)
+    assert site.state().current().manifest is None
+    site.outside = outside
+    assert site.night(1).summary["status"] == "published"
+    assert len(listed(site.public().objects(), f"{site.origin}/")) == 30
+
+
+def test_a_store_that_knows_no_conditions_works_and_each_run_says_what_is_lost(
+    tmp_path: Path, s3: S3Server, faulty: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It answers 501 to If-Match and If-None-Match, as some do."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", faulty.endpoint)
+    conditions = {"if-match", "if-none-match"}
+    unknown = Fault("answer", 501, "NotImplemented")
+    faulty.plan = lambda seen: unknown if seen.writes and conditions & {name.lower() for name in seen.headers} else None
+    bucket = s3.bucket()
+    to = {"to": f"s3://{bucket}/public", "conditional_writes": False}
+    site = TestSite(tmp_path, work=f"s3://{bucket}/work", publish=to, site="http://127.0.0.1:9")
+    site.section("products", pages(30))
+    for night in (1, 2, 3):
+        site.export("products", pages(30 + night // 2))
+        done = site.night(night)
+        assert done.summary["status"] == ("unchanged" if night == 3 else "published")
+        assert any("conditional_writes is false" in warning for warning in done.summary["warnings"])
+    assert len(site.public().locs()) == 31
