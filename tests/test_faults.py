@@ -40,8 +40,11 @@ def survives(lab: Laboratory, proxy: FaultProxy, number: int, fault: Fault, befo
     assert done.status in ("published", "Unavailable", "Refused"), (number, fault)
     assert done.status == "published" or done.error
     proxy.reset()
-    check(lab.world(), before, source_of(SMALLER))
-    assert lab.publish().status in ("published", "unchanged"), (number, fault)
+    after = lab.world()
+    check(after, before, source_of(SMALLER))
+    # What was committed is published, also where the tidying up after it failed.
+    again = lab.run(2) if after.manifest == world.manifest else lab.publish()
+    assert again.status in ("published", "unchanged"), (number, fault, again.error)
     assert lab.world() == world, (number, fault)
     return done.status
 
@@ -49,16 +52,23 @@ def survives(lab: Laboratory, proxy: FaultProxy, number: int, fault: Fault, befo
 def test_whatever_a_request_of_a_publish_comes_to_the_set_is_valid_and_the_next_try_finishes_it(
     tmp_path: Path, s3: S3Server, faulty: FaultProxy
 ) -> None:
-    """Each request once: every write with three faults in turn, every third read with one. Nothing is tried again."""
+    """Up to the commit: each write with one fault, the claim and the commit with all, each fifth read with one.
+
+    Nothing is tried again by itself.
+    """
     env = {"AWS_ENDPOINT_URL": faulty.endpoint, "AWS_MAX_ATTEMPTS": "1", "SITEMAP_ETL_S3_TIMEOUT": "0.7"}
     with Laboratory(tmp_path, s3=s3, env=env) as lab:
         before, world, _ = prepared(lab, SMALLER)
         seen = requests_of(lab, faulty)
+        swaps = [request.number for request in seen if request.writes and request.path.endswith("/current.json")]
         statuses = []
-        for request in seen:
-            kinds = [FAULTS[(request.number + step) % len(FAULTS)] for step in (0, 3, 6)]
-            for fault in kinds if request.writes else kinds[: request.number % 3 == 0]:
-                statuses.append(survives(lab, faulty, request.number, fault, before, world))
+        for request in seen[: swaps[-1] + 1]:
+            kinds = [FAULTS[request.number % len(FAULTS)]]
+            if request.number in swaps:
+                kinds = list(FAULTS)
+            elif not request.writes and request.number % 5:
+                continue
+            statuses += [survives(lab, faulty, request.number, fault, before, world) for fault in kinds]
     assert statuses.count("Unavailable") > len(statuses) / 4
 
 
