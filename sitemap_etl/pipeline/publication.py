@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from sitemap_etl.errors import Refused
+from sitemap_etl.errors import Refused, Unavailable
 from sitemap_etl.manifest import File, Manifest, Retired, SectionState, manifest_key, receivers_first
 from sitemap_etl.pipeline.acknowledged import Told, put_changes
 from sitemap_etl.pipeline.claim import Claim
@@ -239,6 +239,9 @@ class _Publication:
             stat = put_verified(
                 self.public, key, data, content_type=kind, cache_control=publish.cache_control, expect=item.expect
             )
+        except Unavailable:
+            self.claim.hold()  # other bytes than were put may be those of a run that took over
+            raise
         except PreconditionFailed as error:
             self.claim.hold()
             raise Refused(

@@ -1,0 +1,209 @@
+"""Two at once: one publishes, the other is told who was first; what the manifest says is what is there."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sitemap_etl.errors import Refused
+from sitemap_etl.pipeline.local import Finished
+from sitemap_etl.storage import open_storage
+from tests.support.crash import Laboratory, listed
+from tests.support.s3 import S3Server
+from tests.support.sites import TestSite, pages
+from tests.support.storages import Wrapped, Wrapping
+
+SMALL = {"rows": 20, "fill": 0.9}
+SECONDS = 60
+
+
+class _Pausing(Wrapped):
+    def put(self, key: str, *arguments: Any, **options: Any) -> Any:
+        url = self._inner.url_of(key)
+        self._outer.pass_by(url, before=True)
+        done = self._inner.put(key, *arguments, **options)
+        self._outer.pass_by(url, before=False)
+        return done
+
+
+class Pausing(Wrapping):
+    """Holds a run at the n-th put of an address with this ending, before or after it, until it is let go.
+
+    `written`: the addresses whose put went through since it was let go.
+    """
+
+    storage = _Pausing
+
+    def __init__(self, ending: str, *, nth: int = 1, before: bool = True) -> None:
+        self.ending = ending
+        self.left = nth
+        self.before = before
+        self.reached = threading.Event()
+        self.go_on = threading.Event()
+        self.written: list[str] = []
+        self._lock = threading.Lock()
+
+    def pass_by(self, url: str, *, before: bool) -> None:
+        with self._lock:
+            if self.go_on.is_set() and not before:
+                self.written.append(url)
+            fits = before == self.before and url.endswith(self.ending)
+            self.left -= fits
+            stop = fits and self.left == 0
+        if stop:
+            self.reached.set()
+            assert self.go_on.wait(SECONDS)
+
+
+@contextmanager
+def paused(site: TestSite, night: int, pausing: Pausing) -> Iterator[Future[Finished]]:
+    """A run in a thread of its own, held where `pausing` says."""
+    plain = site.outside
+    site.outside = pausing.around(plain)
+    with ThreadPoolExecutor(1) as pool:
+        try:
+            future = pool.submit(site.night, night)
+            while not pausing.reached.wait(0.05):
+                assert not future.done(), future.exception()
+            site.outside = plain
+            yield future
+        finally:
+            pausing.go_on.set()
+
+
+def agrees(site: TestSite) -> None:
+    """Every file of the manifest is there, with the bytes and the ETag it says."""
+    public = open_storage(site.load().publish.to)
+    for file in site.manifest().files():
+        stored = public.get(file.key)
+        assert stored is not None, file.key
+        assert (stored.stat.size, stored.stat.etag) == (file.stored, file.etag), file.key
+        assert hashlib.sha256(stored.data).hexdigest() == file.stored_sha256, file.key
+
+
+def published_ahead(site: TestSite) -> None:
+    """Two sections, three files each; in both the coming night changes something."""
+    for name, start in (("a", 0), ("b", 500)):
+        site.section(name, pages(50, start, lastmod="2026-10-01"), shards=SMALL)
+    site.night(1)
+    changed(site, "a")
+
+
+def changed(site: TestSite, *names: str) -> None:
+    """Of these sections the first page is changed, the last is new; the others are as they were at first."""
+    for name, start in (("a", 0), ("b", 500)):
+        rows = pages(50, start, lastmod="2026-10-01")
+        if name in names:
+            rows = [*pages(1, start, lastmod="2026-11-01"), *rows[1:], *pages(1, start + 50)]
+        site.export(name, rows)
+
+
+POINTS: dict[str, Callable[[], Pausing]] = {
+    "before the intent": lambda: Pausing("state/lease.json", nth=4, before=False),
+    "before the claim": lambda: Pausing("current.json"),
+    "after the claim": lambda: Pausing("current.json", before=False),
+    "between two public writes": lambda: Pausing("sitemap.xml", before=False),
+    "before the manifest": lambda: Pausing("told.json"),
+    "before the commit": lambda: Pausing("current.json", nth=2),
+}
+
+
+@pytest.mark.parametrize("store", ["folder", "s3"])
+@pytest.mark.parametrize("point", POINTS)
+def test_a_run_that_slept_while_another_published_writes_nothing_public_and_says_who_was_first(
+    tmp_path: Path, s3: S3Server, point: str, store: str
+) -> None:
+    bucket = s3.bucket()
+    places = {"to": f"s3://{bucket}/public", "work": f"s3://{bucket}/work"} if store == "s3" else {}
+    site = TestSite(tmp_path, site="http://127.0.0.1:9", **places)
+    published_ahead(site)
+    pausing = POINTS[point]()
+    with paused(site, 2, pausing) as sleeper:
+        changed(site, "b")
+        winner = site.night(3)
+        assert winner.summary["status"] == "published"
+        after = site.public().objects()
+        pausing.go_on.set()
+        with pytest.raises(Refused) as refused:
+            sleeper.result(SECONDS)
+    assert winner.run.run_id in str(refused.value)
+    assert "2026-" in str(refused.value).partition(winner.run.run_id)[2]
+    assert not [url for url in pausing.written if "/public/" in url]
+    assert site.public().objects() == after
+    assert site.manifest().run_id == winner.run.run_id
+    agrees(site)
+    assert len(listed(after, "http://127.0.0.1:9/")) == 101
+
+
+@pytest.mark.parametrize(("key", "through"), [("sitemap-b-00001.xml.gz", False), ("sitemap-a-00001.xml.gz", True)])
+def test_a_put_that_slept_past_its_claim_meets_its_condition_or_is_made_good_by_the_next_run(
+    tmp_path: Path, key: str, *, through: bool
+) -> None:
+    """Held between the look at its claim and the put. Only an object that the winner left alone can be replaced."""
+    site = TestSite(tmp_path, site="http://127.0.0.1:9")
+    published_ahead(site)
+    changed(site, "a", "b")
+    pausing = Pausing(key)
+    with paused(site, 2, pausing) as sleeper:
+        changed(site, "b")
+        site.export("b", [*pages(1, 500, lastmod="2026-11-01T01:00:00Z"), *pages(49, 501, lastmod="2026-10-01")])
+        assert site.night(3).summary["status"] == "published"
+        pausing.go_on.set()
+        with pytest.raises(Refused):
+            sleeper.result(SECONDS)
+    assert bool([url for url in pausing.written if "/public/" in url]) == through
+    assert site.night(4).summary["status"] == ("published" if through else "unchanged")
+    agrees(site)
+    assert site.public().by_loc()["http://127.0.0.1:9/p/000000"].lastmod == "2026-10-01"
+    assert site.night(5).summary["status"] == "unchanged"
+
+
+def test_of_two_processes_at_once_one_publishes_and_the_other_is_told_who_is_at_it(tmp_path: Path) -> None:
+    with Laboratory(tmp_path) as one, Laboratory(tmp_path) as other:
+        for lab in (one, other):
+            lab.site.section("a", pages(300), shards=SMALL)
+        one.robots("")
+        start = threading.Barrier(2)
+
+        def night(lab: Laboratory, number: int) -> Any:
+            start.wait()
+            return lab.run(number)
+
+        for number in range(1, 6):
+            one.site.export("a", pages(300 + number))
+            with ThreadPoolExecutor(2) as pool:
+                done = list(pool.map(night, (one, other), (number, number)))
+            statuses = sorted(each.status for each in done)
+            assert statuses in (["Refused", "published"], ["published", "unchanged"]), done
+            for each in done:
+                assert each.status != "Refused" or " since 2026-" in each.error, each.error
+            agrees(one.site)
+            assert len(listed(one.world().objects)) == 300 + number
+
+
+def test_a_retry_of_the_same_run_goes_on_and_its_first_try_writes_no_more(tmp_path: Path) -> None:
+    """As when a scheduler takes a task for dead that only sleeps."""
+    from sitemap_etl.pipeline.run import open_run
+    from sitemap_etl.pipeline.stages import publish
+
+    site = TestSite(tmp_path, site="http://127.0.0.1:9")
+    published_ahead(site)
+    pausing = Pausing("sitemap.xml", before=False)
+    with paused(site, 2, pausing) as sleeper:
+        staged = next((tmp_path / "work" / "shop" / "runs").glob("*/render/0.json")).parents[1]
+        done = publish(open_run(str(staged), site.outside))
+        assert done.status == "published"
+        after = site.public().objects()
+        pausing.go_on.set()
+        with pytest.raises(Refused, match="Overtaken"):
+            sleeper.result(SECONDS)
+    assert not [url for url in pausing.written if "/public/" in url]
+    assert site.public().objects() == after
+    agrees(site)
