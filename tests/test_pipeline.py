@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sitemap_etl.errors import InvalidSource, Refused
+from sitemap_etl.errors import ConfigError, InvalidSource, Refused
 from tests.support.sites import TestSite, pages
 from tests.support.storages import BrokenReceipts
 
@@ -309,3 +309,11 @@ def test_past_a_thousand_files_a_second_index_is_written(site: TestSite) -> None
     assert len(crawler.locs()) == 2_010
     robots = (site.folder / "public" / "robots.txt").read_text()
     assert "https://shop.example/sitemap-2.xml" in robots
+
+
+def test_a_limited_run_is_for_looking_once_something_is_published(site: TestSite) -> None:
+    site.section("products", pages(100))
+    assert site.night(1, limit=10).summary["sections"]["products"]["listed"] == 10
+    with pytest.raises(ConfigError, match=r"--limit 10 would take down .* 10 URLs are published\. Add --dry-run"):
+        site.night(2, limit=10)
+    assert site.night(2, limit=20, dry_run=True).summary["sections"]["products"]["extracted"] == 20

@@ -57,14 +57,13 @@ def evaluate(scope: str | None, counts: Counts, limits_: Thresholds, forced: fro
     bled = max(0, c.largest - c.listed)
     if c.largest >= limits.SHARE_FROM and _share(bled, c.largest) > _share(drop, published):
         published, drop, since = c.largest, bled, " against the largest set of the last seven days"
+    drops = f"{who} would drop {drop:,} of {published:,} URLs{since}"
+    grows = f"{who} would add {c.added:,} URLs to {c.published:,}"
+    rejects = f"{who} rejects {c.rejected:,} of {c.extracted:,} rows"
     return [
-        _share_gate(scope, "max_drop", drop, published, limits_.max_drop, f"{who} would drop", f"URLs{since}", forced),
-        _share_gate(
-            scope, "max_growth", c.added, c.published, limits_.max_growth, f"{who} would add", "to so many URLs", forced
-        ),
-        _share_gate(
-            scope, "max_rejected", c.rejected, c.extracted, limits_.max_rejected, f"{who} rejects", "rows", forced
-        ),
+        _share_gate(scope, "max_drop", (drop, published), limits_.max_drop, drops, forced),
+        _share_gate(scope, "max_growth", (c.added, c.published), limits_.max_growth, grows, forced),
+        _share_gate(scope, "max_rejected", (c.rejected, c.extracted), limits_.max_rejected, rejects, forced),
         _min_urls(scope, who, c.listed, limits_.min_urls, forced),
     ]
 
@@ -74,15 +73,18 @@ def _share(part: int, whole: int) -> float:
 
 
 def _share_gate(
-    scope: str | None, gate: str, part: int, whole: int, limit: float, would: str, of: str, forced: frozenset[str]
+    scope: str | None, gate: str, of: tuple[int, int], limit: float, would: str, forced: frozenset[str]
 ) -> Gate:
+    """A gate over a share, `of` (part, whole). It holds from `limits.SHARE_FROM` on: of less, a share says nothing."""
     name = f"{scope}.{gate}" if scope else gate
-    share = _share(part, whole) if whole >= limits.SHARE_FROM else 0.0
-    message = f"{would} {part:,} of {whole:,} {of} ({percent(share)}, {gate} is {percent(limit)})"
+    share = _share(*of)
+    holds = of[1] >= limits.SHARE_FROM
+    few = "" if holds or not of[1] else f"; a share counts from {limits.SHARE_FROM} on"
+    message = f"{would} ({percent(share)}, {gate} is {percent(limit)}{few})"
     status: Status = "ok"
-    if share > limit:
+    if holds and share > limit:
         status = "forced" if name in forced else "refused"
-    elif share > limit / 2:
+    elif holds and share > limit / 2:
         status = "warned"
     return Gate(name, status, share, limit, message)
 

@@ -67,6 +67,12 @@ def start_run(
     take_lease(work, run_id, pid=pid, owner=owner)
     current = state.current()  # a run that has just ended may have moved it
     base = state.manifest(current.manifest)
+    if options.limit is not None and not options.dry_run and base is not None:
+        release_lease(work, run_id)
+        raise ConfigError(
+            f"--limit {options.limit} would take down what it does not read: {base.listed:,} URLs are published. "
+            "Add --dry-run"
+        )
     chosen = [name for name in site.sections if not options.sections or name in options.sections]
     units: list[dict[str, Any]] = []
     kept: dict[str, str] = {}
