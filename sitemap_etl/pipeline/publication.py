@@ -121,8 +121,9 @@ class _Publication:
     def _keep_adopted(self, foreign: Sequence[Stat]) -> None:
         if foreign and self.run.base is None:
             self.outcome.warnings.append(
-                f"there was no state, and {len(foreign):,} files that stood there were replaced: pages have no dates by "
-                "fingerprint yet, and no engine is told of single URLs. If a state was lost, restore it from a backup"
+                f"there was no state, and {len(foreign):,} files that stood there were replaced: pages have no dates "
+                "by fingerprint yet, and no engine is told of single URLs. If a state was lost, restore it from a "
+                "backup"
             )
         for stat in foreign:
             stored = self.public.get(stat.key)
