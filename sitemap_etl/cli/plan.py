@@ -52,6 +52,8 @@ def _fullness(gate: Mapping[str, Any]) -> float:
     part, whole = gate["value"], gate["limit"]
     if gate["name"].endswith("min_urls"):
         part, whole = whole, part
+    elif gate["status"] == "ok" and part > whole:
+        return 0.0
     return part / whole if whole else float(part > 0)
 
 
@@ -59,7 +61,9 @@ def _gate(gate: Mapping[str, Any]) -> list[str]:
     value, limit = gate["value"], gate["limit"]
     if gate["name"].endswith("min_urls"):
         return [gate["name"], f"{value:,.0f}", f"{limit:,.0f}", f"{value - limit:+,.0f}", gate["status"]]
-    return [gate["name"], _percent(value), _percent(limit), _percent(limit - value), gate["status"]]
+    # Of a few URLs a share says nothing: the gate is open however large it is.
+    margin = "too few" if gate["status"] == "ok" and value > limit else _percent(limit - value)
+    return [gate["name"], _percent(value), _percent(limit), margin, gate["status"]]
 
 
 def _percent(share: float) -> str:
