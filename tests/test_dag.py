@@ -273,6 +273,30 @@ def test_engines_hear_of_the_changes_and_one_that_refuses_fails_only_its_own_tas
     assert (refused.states("ping"), refused.tries("ping")) == (["failed"], [1])
 
 
+def test_no_secret_reaches_logs_xcoms_state_or_airflow_s_database_when_engines_fail(shop: Shop) -> None:
+    key, bing, token = "fedcba9876543210fedcba9876543210", "bing-secret-4711", "hook-token-0815"
+    shop.environ = {"THE_KEY": key, "BING_KEY": bing, "TOKEN": token}
+    with Side(lambda request: Reply(403 if request.method == "POST" else 404, "no")) as side:
+        shop.pages(100)
+        engines = {
+            "indexnow": {"key": "${THE_KEY}", "endpoint": f"{side.url}/indexnow"},
+            "bing": {"key": "${BING_KEY}", "endpoint": f"{side.url}/bing"},
+            "http_ping": {"url": f"{side.url}/hook?token=${{TOKEN}}&sitemap={{sitemap}}"},
+        }
+        shop.site(site=side.url, publish={"to": "../public", "at": f"{side.url}/"}, ping=engines)
+        shop.run()
+        shop.pages(105)
+        failed = shop.run()
+    assert failed.states("publish") == ["success"]
+    assert failed.states("ping") == ["failed"] * 3
+    told = failed.log + json.dumps(failed.xcoms)
+    files = [path for path in (shop.folder / "work").rglob("*") if path.is_file()]
+    files += [path for path in shop.airflow.home.rglob("*") if path.is_file()]
+    for secret in (key, bing, token):
+        assert secret not in told
+        assert not [path for path in files if secret.encode() in path.read_bytes()]
+
+
 def test_a_database_is_reached_by_a_connection_that_only_airflow_knows(shop: Shop) -> None:
     path = shop.folder / "shop ü.sqlite"
     with sqlite3.connect(path) as database:
