@@ -180,18 +180,27 @@ def remove_stale(path: Path) -> None:
             path.unlink()
 
 
+_TRIES: Final = 100
+"""Others may remove a folder that they emptied between our making it and our making the next one in it."""
+
+
+_TRIES: Final = 100
+"""How often a folder is made again whose parent another thread removes as empty; /proc and the like make none at all."""
+
+
 def _make(folder: Path, *, durable: bool) -> None:
     """The folder and those above it, each new one synced into the one above."""
-    try:
-        folder.mkdir()
-    except FileExistsError:
-        return  # that a file is there shows when it is written into
-    except FileNotFoundError:
-        if folder.parent.is_dir():
-            raise  # /proc and the like make no folders
-        _make(folder.parent, durable=durable)
-        _make(folder, durable=durable)
-        return
+    for left in reversed(range(_TRIES)):
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            return  # that a file is there shows when it is written into
+        except FileNotFoundError:
+            if not left:
+                raise
+            _make(folder.parent, durable=durable)
+        else:
+            break
     if durable:
         sync(folder.parent)
 

@@ -1,0 +1,73 @@
+"""Another place, other names: the set is published there whole, and the dates of its files stay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sitemap_etl.manifest import Entry, File
+from sitemap_etl.pipeline.wanted import in_slots
+from tests.support.crash import listed
+from tests.support.sites import TestSite, pages
+
+SMALL = {"rows": 20, "fill": 0.9}
+AT = "http://127.0.0.1:9/"
+
+
+def shop(folder: Path) -> TestSite:
+    site = TestSite(folder, site="http://127.0.0.1:9", recent="3d")
+    site.section("a", pages(40, lastmod="2026-10-01"), shards=SMALL, formats=["xml", "text"])
+    site.section("b", pages(5, 100, lastmod="2026-10-01"), feed={"formats": ["rss", "atom"], "title": "B", "items": 3})
+    site.night(1)
+    return site
+
+
+def test_a_set_that_is_to_stand_elsewhere_is_written_there_whole(tmp_path: Path) -> None:
+    """Though nothing changed: files, texts, feeds, index and robots.txt. The old place is left as it is."""
+    site = shop(tmp_path)
+    old = site.public().objects()
+    dates = {entry.file.key: entry.file.lastmod for entry in site.manifest().entries}
+    site.keys["publish"] = "./elsewhere"
+    assert site.night(9).summary["status"] == "published"
+    assert site.public().objects().keys() == old.keys()
+    assert {k: v for k, v in site.public().objects().items() if k.endswith(".gz")} == {
+        k: v for k, v in old.items() if k.endswith(".gz")
+    }
+    assert {entry.file.key: entry.file.lastmod for entry in site.manifest().entries} == dates
+    assert {path.name: path.read_bytes() for path in (tmp_path / "public").iterdir()} == old
+    assert site.night(10).summary["status"] == "unchanged"
+    assert {path.name: path.read_bytes() for path in (tmp_path / "public").iterdir()} == old
+
+
+def test_a_set_that_was_copied_to_its_new_place_is_not_written_again(tmp_path: Path) -> None:
+    site = shop(tmp_path)
+    (tmp_path / "public").rename(tmp_path / "elsewhere")
+    before = {path.name: path.stat().st_ino for path in (tmp_path / "elsewhere").iterdir()}
+    site.keys["publish"] = "./elsewhere"
+    done = site.night(2)
+    assert done.summary["files"]["written"] == 0
+    assert {path.name: path.stat().st_ino for path in (tmp_path / "elsewhere").iterdir()} == before
+    assert site.manifest().to == str(tmp_path / "elsewhere")
+
+
+def test_under_other_names_every_file_is_written_anew_and_the_old_ones_are_retired(tmp_path: Path) -> None:
+    site = shop(tmp_path)
+    before = set(site.public().objects())
+    site.keys["publish"] = {"to": "./public", "names": {"file": "map-{section}-{number}.xml"}}
+    site.night(2)
+    objects = site.public().objects()
+    now = {"map-a-1.xml", "map-a-1.txt", "map-a-2.xml", "map-a-2.txt", "map-a-3.xml", "map-a-3.txt", "map-b-1.xml"}
+    assert objects.keys() - before == now
+    assert len(listed(objects, AT)) == 45
+    site.night(6)
+    assert not [key for key in site.public().objects() if key.startswith("sitemap-")]
+
+
+def test_the_first_index_never_stands_empty() -> None:
+    """Its address is the one that people gave to engines."""
+
+    def entry(number: int, index: int) -> Entry:
+        file = File(f"{number}.xml", 1, "", 1, "", None, "2026-11-01T00:00:00Z")
+        return Entry("a", number, "", "", "", 1, 1, index, file, "")
+
+    assert [e.index for e in in_slots([entry(1, 2), entry(2, 3), entry(3, 3)])] == [2, 1, 1]
+    assert [e.index for e in in_slots([entry(1, 1), entry(2, 3), entry(3, 0)])] == [1, 3, 1]
