@@ -115,7 +115,7 @@ def test_the_source_row_of_a_rejected_url_is_right_after_a_shuffle(site: TestSit
     run_id = site.night(1).run.run_id
     import pyarrow.parquet as pq
 
-    table = pq.read_table(site.folder / "work/shop/reports" / run_id / "rejected.parquet")
+    table = pq.read_table(site.folder / "work" / "shop" / "reports" / run_id / "rejected.parquet")
     assert table.column("row").to_pylist() == [7]
 
 

@@ -278,7 +278,7 @@ def test_another_host_is_a_mistake_until_robots_txt_names_the_index(tmp_path):
 
 
 def test_paths_are_relative_to_the_file_that_wrote_them(tmp_path):
-    base = tmp_path / "shared" / "bases"
+    base = tmp_path / "common" / "bases"
     base.mkdir(parents=True)
     (base / "_base.yaml").write_text(
         "work: ../state\nsections:\n  products:\n    from: {database: c, sql: products.sql}\n"
@@ -286,10 +286,10 @@ def test_paths_are_relative_to_the_file_that_wrote_them(tmp_path):
     (base / "products.sql").write_text("SELECT 1")
     site = loaded(
         tmp_path,
-        "extends: ../shared/bases/_base.yaml\nsite: https://shop.example\npublish: out\n"
+        "extends: ../common/bases/_base.yaml\nsite: https://shop.example\npublish: out\n"
         "sections:\n  pages:\n    from: {parquet: ['data/*.parquet']}\n",
     )
-    assert site.work == str(tmp_path / "shared/state")
+    assert site.work == str(tmp_path / "common/state")
     assert site.publish.to == str(tmp_path / "sites/out")
     products, pages = site.sections.values()
     assert isinstance(products.source, DatabaseSource)

@@ -22,13 +22,14 @@ from sitemap_etl.pipeline.gates import COUNTED
 from sitemap_etl.pipeline.local import Finished
 from sitemap_etl.pipeline.moves import Moves
 from sitemap_etl.pipeline.proposal import Draft, Proposal
-from sitemap_etl.pipeline.publication import Target, publish_target
+from sitemap_etl.pipeline.publication import publish_target
 from sitemap_etl.pipeline.retention import kept_manifests
 from sitemap_etl.pipeline.run import PLAN, Options, Outside, Plan, Run, instant, new_run_id, open_work, plan_json
 from sitemap_etl.pipeline.stages import Published
 from sitemap_etl.pipeline.start import release_lease, take_lease
 from sitemap_etl.pipeline.state import State
 from sitemap_etl.pipeline.submission import engines_of, ping_engine, put_by_hand
+from sitemap_etl.pipeline.target import Target
 from sitemap_etl.pipeline.views import RECENT, feed_objects, recent_drafts
 from sitemap_etl.site import Site
 

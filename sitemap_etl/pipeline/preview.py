@@ -6,11 +6,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from sitemap_etl.pipeline.objects import survey
-from sitemap_etl.pipeline.publication import Target, known_etags
+from sitemap_etl.pipeline.publication import known_etags
 from sitemap_etl.pipeline.retired import retired_files
 from sitemap_etl.pipeline.robots_file import open_root
 from sitemap_etl.pipeline.run import Run
 from sitemap_etl.pipeline.standing import Standing
+from sitemap_etl.pipeline.target import Target
 from sitemap_etl.pipeline.wanted import wanted_set
 
 

@@ -9,46 +9,26 @@ keys it must look at again.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Final
-
-import pyarrow as pa
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Final
 
 from sitemap_etl.errors import Refused, Unavailable
-from sitemap_etl.manifest import File, Manifest, Retired, SectionState, manifest_key, receivers_first
+from sitemap_etl.manifest import Manifest, Retired, manifest_key, receivers_first
 from sitemap_etl.pipeline.acknowledged import Told, put_changes
 from sitemap_etl.pipeline.claim import Claim
-from sitemap_etl.pipeline.gates import WEEK
 from sitemap_etl.pipeline.handover import with_standing_rows
 from sitemap_etl.pipeline.objects import Object, content_type, in_threads, survey
-from sitemap_etl.pipeline.proposal import Draft
 from sitemap_etl.pipeline.retention import hold_snapshots
 from sitemap_etl.pipeline.retired import retired_files
 from sitemap_etl.pipeline.robots_file import Root, open_root
-from sitemap_etl.pipeline.run import Run, instant
+from sitemap_etl.pipeline.run import Run
 from sitemap_etl.pipeline.standing import Standing
+from sitemap_etl.pipeline.target import Target, made_manifest, state_differs, with_etags
 from sitemap_etl.pipeline.wanted import index_object, wanted_set
 from sitemap_etl.storage import ABSENT, PreconditionFailed, Stat, put_verified
 
 FEEDS: Final = (".rss.xml", ".atom.xml")
-
-
-@dataclass(frozen=True)
-class Target:
-    """The set to publish. `gives`: published key → keys that take over some of its URLs."""
-
-    drafts: Sequence[Draft]
-    sections: Mapping[str, SectionState]
-    counts: Mapping[str, Mapping[str, int]]
-    gates: Sequence[Mapping[str, Any]]
-    gives: Mapping[str, frozenset[str]]
-    changes: pa.Table  # frames.CHANGES
-    quiet_because: str | None = None
-    extras: Sequence[Object] = ()
-    forced: tuple[str, ...] = ()
-    reason: str | None = None
-    rolled_back_to: str | None = None
 
 
 @dataclass
@@ -92,12 +72,12 @@ class _Publication:
     def publish(self, *, adopt: bool) -> Outcome:
         run, wanted, outcome = self.run, self.wanted, self.outcome
         retired, due = retired_files(run, wanted, self.standing, self.claim.foreign)
-        manifest = self._manifest(retired)
+        manifest = made_manifest(run, self.target, wanted, retired)
         root = open_root(run, self._addresses(manifest))
         outcome.warnings += root.warnings
         outcome.unchanged = len(wanted.keys()) - len(wanted.objects())
         says = root.writes(self._addresses(manifest))
-        if not (wanted.objects() or due or says or self.claim.took_over or _state_differs(run, manifest)):
+        if not (wanted.objects() or due or says or self.claim.took_over or state_differs(run, manifest)):
             self.claim.commit("unchanged")
             outcome.status, outcome.manifest = "unchanged", run.base
             return outcome
@@ -142,34 +122,6 @@ class _Publication:
             }
             for item in self.wanted.objects()
         }
-
-    def _manifest(self, retired: Sequence[Retired]) -> Manifest:
-        run, target, base = self.run, self.target, self.run.base
-        since = instant(run.now - WEEK)
-        # A drop that a person let through, or went back to, is no slow bleed: the week is counted from there.
-        restarts = target.rolled_back_to is not None or any(gate.endswith("max_drop") for gate in target.forced)
-        history = [entry for entry in (base.history if base and not restarts else ()) if entry["at"] >= since]
-        sections = {name: state.listed for name, state in target.sections.items()}
-        manifest = Manifest(
-            name=run.site.name,
-            site=run.site.site,
-            run_id=run.run_id,
-            now=run.plan.now,
-            to=run.site.publish.to,
-            base=run.plan.base,
-            sections=target.sections,
-            entries=tuple(self.wanted.entries),
-            indexes=tuple(self.wanted.indexes),
-            extras=tuple(self.wanted.extras),
-            retired=tuple(retired),
-            counts=target.counts,
-            gates=tuple(target.gates),
-            forced=target.forced,
-            reason=target.reason,
-            rolled_back_to=target.rolled_back_to,
-        )
-        entry = {"at": run.plan.now, "site": manifest.listed, "sections": sections}
-        return replace(manifest, history=(*history, entry))
 
     # --- the writes, in their order ------------------------------------------------------------------
 
@@ -267,17 +219,7 @@ class _Publication:
     # --- the commit ----------------------------------------------------------------------------------
 
     def _commit(self, manifest: Manifest) -> None:
-        def fresh(file: File) -> File:
-            return replace(file, etag=self.etags[file.key]) if file.key in self.etags else file
-
-        manifest = replace(
-            manifest,
-            entries=tuple(
-                replace(e, file=fresh(e.file), text=fresh(e.text) if e.text else None) for e in manifest.entries
-            ),
-            indexes=tuple(replace(index, file=fresh(index.file)) for index in manifest.indexes),
-            extras=tuple(fresh(extra) for extra in manifest.extras),
-        )
+        manifest = with_etags(manifest, self.etags)
         self.claim.hold()
         # Kept before the commit, so that it can't be lost after.
         put_changes(self.run.state, self.run.run_id, self.target.changes, self._told(manifest))
@@ -306,16 +248,3 @@ def known_etags(run: Run, standing: Standing) -> dict[str, set[str | None]]:
         for key, etag in [(f.key, f.etag) for f in base.files()] + [(r.key, r.etag) for r in base.retired]:
             ours.setdefault(key, set()).add(etag)
     return ours | {key: {None} for key in standing.touched}
-
-
-def _state_differs(run: Run, manifest: Manifest) -> bool:
-    """Whether the state would change though no file does: new snapshots, a new rule, a rollback, a new place."""
-    if run.base is None or manifest.rolled_back_to is not None:
-        return True
-
-    def essence(of: Manifest) -> Any:
-        sections = {name: replace(state, read_at=None) for name, state in of.sections.items()}
-        entries = [(entry.section, entry.number, entry.low, entry.snapshot) for entry in of.entries]
-        return of.to, sections, entries, {file.key: file.etag for file in of.files()}
-
-    return bool(essence(run.base) != essence(manifest))

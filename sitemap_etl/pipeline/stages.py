@@ -13,9 +13,10 @@ from sitemap_etl.pipeline.departed import with_departed
 from sitemap_etl.pipeline.gates import held_gates
 from sitemap_etl.pipeline.preview import Preview, preview
 from sitemap_etl.pipeline.proposal import Proposal, propose
-from sitemap_etl.pipeline.publication import Outcome, Target, publish_target
+from sitemap_etl.pipeline.publication import Outcome, publish_target
 from sitemap_etl.pipeline.run import Run
 from sitemap_etl.pipeline.served import served_otherwise
+from sitemap_etl.pipeline.target import Target
 from sitemap_etl.pipeline.views import feed_objects, recent_drafts, with_tops
 
 

@@ -181,11 +181,7 @@ def remove_stale(path: Path) -> None:
 
 
 _TRIES: Final = 100
-"""Others may remove a folder that they emptied between our making it and our making the next one in it."""
-
-
-_TRIES: Final = 100
-"""How often a folder is made again whose parent another thread removes as empty; /proc and the like make none at all."""
+"""How often a folder is made whose parent another thread removes as empty. /proc and the like make none at all."""
 
 
 def _make(folder: Path, *, durable: bool) -> None:
