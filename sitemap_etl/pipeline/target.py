@@ -9,8 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from sitemap_etl.manifest import File, Manifest, Retired, SectionState
+from sitemap_etl.pipeline.gates import WEEK
 from sitemap_etl.pipeline.objects import Object
-from sitemap_etl.pipeline.proposal import WEEK, Draft
+from sitemap_etl.pipeline.proposal import Draft
 from sitemap_etl.pipeline.run import Run, instant
 from sitemap_etl.pipeline.wanted import Wanted
 
