@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from sitemap_etl import extract
+from sitemap_etl import sources
 
 SELECT = "SELECT loc, updated, price, title FROM products"
 
@@ -75,12 +75,12 @@ def measure(kind: str, place: str, query: str | None) -> None:
         rows = sum(batch.num_rows for batch in pq.ParquetFile(place).iter_batches(batch_size=500_000))
     else:
         if query is None:
-            plan = {"csv": extract.plan_csv, "parquet": extract.plan_parquet}[kind](place)
+            plan = {"csv": sources.plan_csv, "parquet": sources.plan_parquet}[kind](place)
         elif kind == "query":
-            plan = extract.plan_query("parquet", place, query)
+            plan = sources.plan_query("parquet", place, query)
         else:
-            plan = extract.plan_database(place, query)
-        rows = sum(batch.num_rows for split in plan for batch in extract.read(split, uri=place, query=query))
+            plan = sources.plan_database(place, query)
+        rows = sum(batch.num_rows for split in plan for batch in sources.read(split, uri=place, query=query))
     seconds = time.perf_counter() - begin
     peak = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
     print(json.dumps([rows, seconds, int(peak[1]) if peak else 0]))

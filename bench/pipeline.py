@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
-from sitemap_etl.pipeline.local import run_locally
-from sitemap_etl.pipeline.run import Options, Outside
+from sitemap_etl.config import load
 from sitemap_etl.render import compress
-from sitemap_etl.site import load
+from sitemap_etl.runs.local import run_locally
+from sitemap_etl.stages.run import Environment, Options
 
 SITE = """
 name: bench
@@ -82,7 +82,7 @@ def main() -> None:
         site = load(folder / "site.yaml", environ={})
         for name in ("first night", "second night, nothing changed"):
             wall, cpu = time.perf_counter(), time.process_time()
-            finished = run_locally(site, Options(), Outside(environ={}), jobs=arguments.jobs)
+            finished = run_locally(site, Options(), Environment(environ={}), jobs=arguments.jobs)
             wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
             stages = ", ".join(f"{k} {v:.2f}" for k, v in finished.summary["seconds"].items())
             print(f"{name}: {arguments.rows / wall / 1e6:.2f} M rows/s, {wall:.2f} s wall, {cpu:.2f} s of processor")

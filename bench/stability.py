@@ -22,9 +22,9 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
-from sitemap_etl.pipeline.local import run_locally
-from sitemap_etl.pipeline.run import Options, Outside
-from sitemap_etl.site import load
+from sitemap_etl.config import load
+from sitemap_etl.runs.local import run_locally
+from sitemap_etl.stages.run import Environment, Options
 
 SITE = """
 name: bench
@@ -50,8 +50,8 @@ def night(folder: Path, number: int, ids: np.ndarray, versions: np.ndarray) -> i
     """Run a night; gives how many sitemaps were written."""
     pq.write_table(rows_of(ids, versions), folder / "export.parquet")
     now = FIRST + timedelta(days=number)
-    outside = replace(Outside(environ={}), clock=lambda: now)
-    finished = run_locally(load(folder / "site.yaml", environ={}), Options(), outside, now=now)
+    environment = replace(Environment(environ={}), clock=lambda: now)
+    finished = run_locally(load(folder / "site.yaml", environ={}), Options(), environment, now=now)
     return max(0, int(finished.summary["files"]["written"]) - 1)  # the index is always among them
 
 

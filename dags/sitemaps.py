@@ -63,13 +63,13 @@ from airflow.sdk import (
 )
 from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
 
+from sitemap_etl.config import Site, read_folder
 from sitemap_etl.errors import ConfigError, SitemapEtlError, Unavailable
-from sitemap_etl.site import Site, read_folder
 
 if TYPE_CHECKING:
-    from sitemap_etl.pipeline.run import Outside
+    from sitemap_etl.stages.run import Environment
 
-# Parsing must stay quick: nothing above imports pandas, pyarrow or boto3. The tasks import the pipeline.
+# Parsing must stay quick: nothing above imports pandas, pyarrow or boto3. The tasks import the stages.
 
 Unit = dict[str, Any]
 T = TypeVar("T")
@@ -80,12 +80,12 @@ GATES = ("max_drop", "max_growth", "max_rejected", "min_urls")
 log = logging.getLogger("sitemap_etl")
 
 
-def outside() -> Outside:
+def environment() -> Environment:
     """The world as a task reaches it: Airflow's connections, the task's log, its label in the grid."""
-    from sitemap_etl.pipeline.run import Outside
+    from sitemap_etl.stages.run import Environment
 
     logging.getLogger("botocore").setLevel(logging.WARNING)  # it says where it found credentials, each time
-    return Outside(connections=uri_of, log=tell, label=show_label)
+    return Environment(connections=uri_of, log=tell, label=show_label)
 
 
 def tell(line: str) -> None:
@@ -95,7 +95,7 @@ def tell(line: str) -> None:
 
 def uri_of(connection_id: str) -> str:
     """The URI of an Airflow connection: of a secrets backend, the environment or the metadata database."""
-    from sitemap_etl.extract.connections import from_json
+    from sitemap_etl.sources.connections import from_json
 
     try:
         connection = Connection.get(connection_id)
@@ -126,12 +126,12 @@ def is_last_try() -> bool:
     return instance.try_number > instance.max_tries
 
 
-def attempt(stage: Callable[[Any, Outside], T]) -> T:
-    """What a stage, one of `pipeline.tasks`, gives. Unavailable is left to the retries; all else fails for good."""
+def attempt(stage: Callable[[Any, Environment], T]) -> T:
+    """What a stage, one of `runs.tasks`, gives. Unavailable is left to the retries; all else fails for good."""
     try:
-        from sitemap_etl.pipeline import tasks
+        from sitemap_etl.runs import tasks
 
-        return stage(tasks, outside())
+        return stage(tasks, environment())
     except Unavailable as error:
         raise Unavailable(str(error)) from None
     except SitemapEtlError as error:
@@ -234,9 +234,9 @@ def make_dag(site: Site) -> DAG:
     """The DAG of one site."""
 
     def abandon(context: Mapping[str, Any]) -> None:
-        from sitemap_etl.pipeline import tasks
+        from sitemap_etl.runs import tasks
 
-        tasks.abandon(site, owner_of(context), outside())
+        tasks.abandon(site, owner_of(context), environment())
 
     timetable = None
     if site.schedule:  # a new site begins with its next time, not with the one that has just gone by
@@ -273,7 +273,7 @@ def wire(site: Site) -> None:
         context = get_current_context()
         asked = context["params"]
 
-        def start(tasks: Any, world: Outside) -> list[Unit]:
+        def start(tasks: Any, world: Environment) -> list[Unit]:
             options = tasks.Options(
                 sections=tuple(asked["sections"] or ()),
                 full=asked["full"],

@@ -9,8 +9,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from sitemap_etl.config import read_folder
 from sitemap_etl.errors import ConfigError
-from sitemap_etl.site import read_folder
 
 SITES = Path(os.environ.get("SITEMAP_ETL_SITES") or Path(__file__).resolve().parent.parent / "sites")
 

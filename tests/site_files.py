@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from sitemap_etl.config import Site, load
 from sitemap_etl.errors import ConfigError
-from sitemap_etl.site import Site, load
 
 MINIMAL = """\
 site: https://shop.example

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from sitemap_etl.pipeline.state import State
+from sitemap_etl.state.store import State
 from tests.support.command import PROGRAM, Done, call
 from tests.support.postgres import Postgres
 from tests.support.proxy import Fault, FaultProxy

@@ -192,7 +192,7 @@ def test_a_gate_that_is_forced_wants_a_reason(site: TestSite) -> None:
 
 def test_another_run_under_way_is_named_and_ends_with_1(site: TestSite) -> None:
     run(site, 1)
-    from sitemap_etl.pipeline.start import take_lease
+    from sitemap_etl.state.lease import take_lease
 
     # Process 0 is nobody's on this machine: its lease counts until its time is over.
     take_lease(site.state().storage, "20261101T030000Z-beef", pid=0, owner="shop/nightly")

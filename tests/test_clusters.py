@@ -180,10 +180,10 @@ def test_twenty_languages_fit_in_a_small_memory(tmp_path: Path) -> None:
     )
     site.keys["sections"]["a"]["alternates"] = RULE
     code = (
-        "import resource, sys; from pathlib import Path; from sitemap_etl.site import load;"
-        "from sitemap_etl.pipeline.local import run_locally; from sitemap_etl.pipeline.run import Options, Outside;"
+        "import resource, sys; from pathlib import Path; from sitemap_etl.config import load;"
+        "from sitemap_etl.runs.local import run_locally; from sitemap_etl.stages.run import Options, Environment;"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss;"
-        "run_locally(load(Path(sys.argv[1]), environ={}), Options(), Outside(environ={}), jobs=1);"
+        "run_locally(load(Path(sys.argv[1]), environ={}), Options(), Environment(environ={}), jobs=1);"
         "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)"
     )
     output = subprocess.run([sys.executable, "-c", code, str(site.path)], check=True, capture_output=True, text=True)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sitemap_etl.errors import Refused
-from sitemap_etl.pipeline.local import Finished
+from sitemap_etl.runs.local import Finished
 from sitemap_etl.storage import open_storage
 from tests.support.crash import Laboratory, listed
 from tests.support.s3 import S3Server
@@ -65,14 +65,14 @@ class Pausing(Wrapping):
 @contextmanager
 def paused(site: TestSite, night: int, pausing: Pausing) -> Iterator[Future[Finished]]:
     """A run in a thread of its own, held where `pausing` says."""
-    plain = site.outside
-    site.outside = pausing.around(plain)
+    plain = site.environment
+    site.environment = pausing.around(plain)
     with ThreadPoolExecutor(1) as pool:
         try:
             future = pool.submit(site.night, night)
             while not pausing.reached.wait(0.05):
                 assert not future.done(), future.exception()
-            site.outside = plain
+            site.environment = plain
             yield future
         finally:
             pausing.go_on.set()
@@ -190,15 +190,15 @@ def test_of_two_processes_at_once_one_publishes_and_the_other_is_told_who_is_at_
 
 def test_a_retry_of_the_same_run_goes_on_and_its_first_try_writes_no_more(tmp_path: Path) -> None:
     """As when a scheduler takes a task for dead that only sleeps."""
-    from sitemap_etl.pipeline.run import open_run
-    from sitemap_etl.pipeline.stages import publish
+    from sitemap_etl.publish.publish import publish
+    from sitemap_etl.stages.run import open_run
 
     site = TestSite(tmp_path, site="http://127.0.0.1:9")
     published_ahead(site)
     pausing = Pausing("sitemap.xml", before=False)
     with paused(site, 2, pausing) as sleeper:
         staged = next((tmp_path / "work" / "shop" / "runs").glob("*/render/0.json")).parents[1]
-        done = publish(open_run(str(staged), site.outside))
+        done = publish(open_run(str(staged), site.environment))
         assert done.status == "published"
         after = site.public().objects()
         pausing.go_on.set()

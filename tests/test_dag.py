@@ -408,5 +408,5 @@ def test_parsing_the_dag_file_imports_no_heavy_library(shop: Shop) -> None:
         text=True,
         check=True,
     )
-    heavy = {"pandas", "pyarrow", "duckdb", "boto3", "numpy", "lxml", "sitemap_etl.pipeline"}
+    heavy = {"pandas", "pyarrow", "duckdb", "boto3", "numpy", "lxml", "sitemap_etl.stages"}
     assert heavy & set(done.stdout.split()) == set()

@@ -13,7 +13,7 @@ import pytest
 
 from demo.bucket import PRIVATE, PUBLIC, embedded
 from demo.catalogue import SYLLABLES, make
-from sitemap_etl.site import load
+from sitemap_etl.config import load
 from tests.support.airflow import PROJECT
 
 

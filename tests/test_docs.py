@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from sitemap_etl.cli.app import app
-from sitemap_etl.site import load
+from sitemap_etl.config import load
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()

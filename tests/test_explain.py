@@ -17,9 +17,9 @@ import pyarrow as pa
 import pytest
 
 from sitemap_etl.errors import Refused
-from sitemap_etl.pipeline.explanation import explain
-from sitemap_etl.pipeline.history import roll_back
-from sitemap_etl.pipeline.nearest import alike, differences, spellings
+from sitemap_etl.explain.explain import explain
+from sitemap_etl.explain.spellings import alike, differences, spellings
+from sitemap_etl.runs.rollback import roll_back
 from sitemap_etl.urls import UrlRules
 from tests.support.sites import FIRST_NIGHT, TestSite, pages
 
@@ -34,7 +34,7 @@ def site(tmp_path: Path) -> TestSite:
 
 
 def ask(site: TestSite, url: str) -> dict[str, Any]:
-    (answer,) = explain(site.load(), [url], site.outside)
+    (answer,) = explain(site.load(), [url], site.environment)
     assert answer["sentence"].startswith(url)
     assert answer["sentence"].endswith(".")
     assert "\n" not in answer["sentence"]
@@ -340,7 +340,9 @@ def test_of_an_incremental_source_an_exclusion_is_found_in_the_run_that_read_the
         database.execute("CREATE TABLE pages (loc TEXT, exclude TEXT, touched TEXT)")
         rows = [(f"/p/{n:03}", "sold out" if n == 7 else None, "2026-10-01") for n in range(30)]
         database.executemany("INSERT INTO pages VALUES (?, ?, ?)", rows)
-    site.outside = replace(site.outside, environ={"AIRFLOW_CONN_CATALOG": f"sqlite:///{site.folder}/catalog.db"})
+    site.environment = replace(
+        site.environment, environ={"AIRFLOW_CONN_CATALOG": f"sqlite:///{site.folder}/catalog.db"}
+    )
     site.section("pages")
     query = "SELECT loc, exclude FROM pages WHERE touched >= :since"
     site.keys["sections"]["pages"]["from"] = {"database": "catalog", "query": query}
@@ -357,7 +359,7 @@ def test_after_a_rollback_the_reports_of_what_it_took_back_do_not_speak(site: Te
     first = site.night(1).run.run_id
     site.export("products", pages(52))
     site.night(2)
-    roll_back(site.load(), first, site.outside, reason="broken export", now=FIRST_NIGHT + timedelta(days=2))
+    roll_back(site.load(), first, site.environment, reason="broken export", now=FIRST_NIGHT + timedelta(days=2))
     answer = ask(site, "/p/000051")
     assert answer["answer"] == "absent"
     assert answer["published"]["rolled_back_to"] == first

@@ -107,12 +107,12 @@ class Altering(Wrapping):
 def test_a_store_that_keeps_other_bytes_than_it_was_given_is_caught(tmp_path: Path, key: str) -> None:
     site = TestSite(tmp_path)
     site.section("products", pages(30))
-    outside = site.outside
-    site.outside = Altering(key).around(outside)
+    environment = site.environment
+    site.environment = Altering(key).around(environment)
     with pytest.raises(Unavailable, match="does not hold what was put"):
         site.night(1)
     assert site.state().current().manifest is None
-    site.outside = outside
+    site.environment = environment
     assert site.night(1).summary["status"] == "published"
     assert len(listed(site.public().objects(), f"{site.origin}/")) == 30
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sitemap_etl.manifest import Counts, Thresholds, evaluate, one_date, receivers_first
+from sitemap_etl.manifest import Counts, Thresholds, evaluate, one_date
+from sitemap_etl.publish.commit import receivers_first
 from tests.support.sites import TestSite, pages
 
 NONE: frozenset[str] = frozenset()

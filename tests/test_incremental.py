@@ -21,7 +21,7 @@ def site(tmp_path: Path) -> TestSite:
         database.execute("CREATE TABLE pages (loc TEXT, lastmod TEXT, exclude TEXT, touched TEXT)")
         rows = [(f"/p/{n:03}", "2026-10-01", None, "2026-10-01") for n in range(100)]
         database.executemany("INSERT INTO pages VALUES (?, ?, ?, ?)", rows)
-    site.outside = replace(site.outside, environ={"AIRFLOW_CONN_CATALOG": f"sqlite:///{tmp_path}/catalog.db"})
+    site.environment = replace(site.environment, environ={"AIRFLOW_CONN_CATALOG": f"sqlite:///{tmp_path}/catalog.db"})
     site.section("pages")
     site.keys["sections"]["pages"]["from"] = {"database": "catalog", "query": QUERY}
     return site

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sitemap_etl.manifest import Entry, File
-from sitemap_etl.pipeline.wanted import in_slots
+from sitemap_etl.publish.plan import in_slots
 from tests.support.crash import listed
 from tests.support.sites import TestSite, pages
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from sitemap_etl.errors import ConfigError, SitemapEtlError
-from sitemap_etl.pipeline.history import ping_by_hand
-from sitemap_etl.pipeline.local import ping_locally
+from sitemap_etl.runs.local import ping_locally
+from sitemap_etl.runs.rollback import ping_by_hand
 from tests.support.engines import Reply, Request, Side
 from tests.support.sites import TestSite, pages
 
@@ -39,7 +39,7 @@ class World:
             "http_ping": {"url": f"{url}/hook?token=${{TOKEN}}&sitemap={{sitemap}}", "patience": 0},
         }
         environ = {"INDEXNOW_KEY": KEY, "BING_KEY": BING, "TOKEN": TOKEN}
-        self.site.outside = replace(self.site.outside, environ=environ)
+        self.site.environment = replace(self.site.environment, environ=environ)
         self.site.section("p", pages(100, lastmod="2026-10-01"))
 
     def answer(self, request: Request) -> Reply:
@@ -56,7 +56,7 @@ class World:
 
     def night(self, number: int, **options: Any) -> dict[str, Any]:
         finished = self.site.night(number, **options)
-        return ping_locally(finished, self.site.outside) if options.get("ping", True) else finished.summary
+        return ping_locally(finished, self.site.environment) if options.get("ping", True) else finished.summary
 
     def posted(self) -> list[str]:
         """URLs that IndexNow was told, in order."""
@@ -127,17 +127,21 @@ def test_without_ping_nobody_is_told_and_by_hand_they_are(world: World) -> None:
     world.change(5)
     world.night(2, ping=False)
     assert world.posted() == []
-    answers = ping_by_hand(world.site.load(), world.site.outside, engines=("indexnow",), since=None, everything=False)
+    answers = ping_by_hand(
+        world.site.load(), world.site.environment, engines=("indexnow",), since=None, everything=False
+    )
     assert answers["indexnow"]["status"] == "accepted"
     assert world.posted() == [f"{world.side.url}/p/000005"]
-    again = ping_by_hand(world.site.load(), world.site.outside, engines=("indexnow",), since=None, everything=False)
+    again = ping_by_hand(world.site.load(), world.site.environment, engines=("indexnow",), since=None, everything=False)
     assert again["indexnow"]["sent"] == 1
     assert len(world.posted()) == 1
 
 
 def test_all_sends_every_url(world: World) -> None:
     world.night(1)
-    answers = ping_by_hand(world.site.load(), world.site.outside, engines=("indexnow",), since=None, everything=True)
+    answers = ping_by_hand(
+        world.site.load(), world.site.environment, engines=("indexnow",), since=None, everything=True
+    )
     assert answers["indexnow"]["status"] == "accepted"
     assert len(set(world.posted())) == 100
 
@@ -148,7 +152,7 @@ def test_since_sends_what_changed_after_a_run(world: World) -> None:
     first = world.night(2, ping=False)["run_id"]
     world.change(1, 2)
     world.night(3, ping=False)
-    ping_by_hand(world.site.load(), world.site.outside, engines=("indexnow",), since=first, everything=False)
+    ping_by_hand(world.site.load(), world.site.environment, engines=("indexnow",), since=first, everything=False)
     assert world.posted() == [f"{world.side.url}/p/000002"]
     world.change(1, 2, 3)
     world.night(4)
@@ -164,7 +168,7 @@ def test_more_than_a_fifth_of_the_site_sends_nothing(world: World) -> None:
 
 def test_an_engine_that_is_not_named_is_told(world: World) -> None:
     with pytest.raises(ConfigError, match="names no engine google"):
-        ping_by_hand(world.site.load(), world.site.outside, engines=("google",), since=None, everything=False)
+        ping_by_hand(world.site.load(), world.site.environment, engines=("google",), since=None, everything=False)
 
 
 @pytest.mark.parametrize(
@@ -179,10 +183,10 @@ def test_no_secret_is_left_anywhere_when_engines_fail(
     world.night(1)
     world.change(3)
     summary = world.night(2)
-    site, outside = world.site.load(), world.site.outside
+    site, environment = world.site.load(), world.site.environment
     told = json.dumps(summary) + repr(site) + json.dumps(site.to_json())
     with contextlib.suppress(SitemapEtlError):
-        told += json.dumps(ping_by_hand(site, outside, engines=(), since=None, everything=False))
+        told += json.dumps(ping_by_hand(site, environment, engines=(), since=None, everything=False))
     captured = capfd.readouterr()
     told += caplog.text + captured.out + captured.err
     assert summary["status"] == "partial"

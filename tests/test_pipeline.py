@@ -167,7 +167,7 @@ def test_rows_that_are_not_listed_are_kept_with_their_reasons(site: TestSite) ->
 def test_a_run_whose_accounting_does_not_hold_fails(site: TestSite, counter: str) -> None:
     """Each counter of a split's receipt is broken on purpose."""
     site.section("products", pages(50))
-    site.outside = BrokenReceipts("transform/0.json", counter).around(site.outside)
+    site.environment = BrokenReceipts("transform/0.json", counter).around(site.environment)
     with pytest.raises(Refused, match="unaccounted for"):
         site.night(1)
     assert not (site.folder / "public").exists()
@@ -176,7 +176,7 @@ def test_a_run_whose_accounting_does_not_hold_fails(site: TestSite, counter: str
 @pytest.mark.parametrize("counter", ["gathered", "listed", "duplicates"])
 def test_a_run_that_loses_rows_while_rendering_fails(site: TestSite, counter: str) -> None:
     site.section("products", pages(50))
-    site.outside = BrokenReceipts("render/0.json", counter).around(site.outside)
+    site.environment = BrokenReceipts("render/0.json", counter).around(site.environment)
     with pytest.raises(Refused, match="unaccounted for"):
         site.night(1)
     assert not (site.folder / "public").exists()

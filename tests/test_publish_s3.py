@@ -50,7 +50,7 @@ def test_a_whole_job_with_state_and_staging_in_s3(site: TestSite, s3: S3Server, 
 
 
 def test_a_dry_run_is_published_later_exactly_as_it_was_shown(site: TestSite, s3: S3Server, bucket: str) -> None:
-    from sitemap_etl.pipeline.local import publish_locally
+    from sitemap_etl.runs.local import publish_locally
 
     s3.client().create_bucket(Bucket=f"{bucket}-private")
     site.night(1)
@@ -60,7 +60,7 @@ def test_a_dry_run_is_published_later_exactly_as_it_was_shown(site: TestSite, s3
     assert len(site.public().locs()) == 30
     site.export("p", pages(0))
     force = ("p.max_drop", "max_drop")
-    done = publish_locally(site.load(), refused.run.run_id, site.outside, force=force, reason="sold", adopt=False)
+    done = publish_locally(site.load(), refused.run.run_id, site.environment, force=force, reason="sold", adopt=False)
     assert done.summary["status"] == "published"
     assert len(site.public().locs()) == 20
 

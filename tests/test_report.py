@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sitemap_etl import report
-from sitemap_etl.pipeline.finish import add_answers, put_summary
+from sitemap_etl.publish.summary import add_answers, put_summary
 from tests.support.sites import TestSite, pages
 
 ORIGIN = "https://shop.example"
@@ -298,7 +298,7 @@ def test_clusters_that_are_not_whole_are_in_summary_and_page(site: TestSite) -> 
 
 def test_no_secret_comes_into_summary_or_page(site: TestSite) -> None:
     secret = "0123456789abcdef0123456789abcdef"
-    site.outside.environ["INDEXNOW_KEY"] = secret  # type: ignore[index]  # the fixture's own dict
+    site.environment.environ["INDEXNOW_KEY"] = secret  # type: ignore[index]  # the fixture's own dict
     site.keys["ping"] = {"indexnow": {"key": "${INDEXNOW_KEY}"}}
     site.section("products", pages(30))
     done = site.night(1)

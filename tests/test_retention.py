@@ -17,9 +17,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from sitemap_etl.errors import ConfigError, Refused
 from sitemap_etl.manifest import Manifest, same_set
-from sitemap_etl.pipeline.history import published_sets, roll_back
-from sitemap_etl.pipeline.local import Finished, publish_locally, run_locally
-from sitemap_etl.pipeline.run import Options
+from sitemap_etl.runs.local import Finished, publish_locally, run_locally
+from sitemap_etl.runs.rollback import published_sets, roll_back
+from sitemap_etl.stages.run import Options
 from sitemap_etl.storage import Stat, Stored
 from tests.support.crash import listed
 from tests.support.sites import FIRST_NIGHT, TestSite, pages
@@ -91,10 +91,10 @@ class Site(TestSite):
     def __init__(self, folder: Path, **keys: Any) -> None:
         super().__init__(folder, site="http://127.0.0.1:9", **keys)
         self.clock = Clocked()
-        self.outside = replace(self.clock.around(self.outside), clock=lambda: self.clock.time)
+        self.environment = replace(self.clock.around(self.environment), clock=lambda: self.clock.time)
 
     def go(self, **options: Any) -> Finished:
-        return run_locally(self.load(), Options(**options), self.outside, jobs=1)
+        return run_locally(self.load(), Options(**options), self.environment, jobs=1)
 
     def pass_time(self, **span: float) -> None:
         self.clock.time += timedelta(**span)
@@ -178,7 +178,9 @@ class Nights(RuleBasedStateMachine):
         run_id = data.draw(st.sampled_from(self.staged))
         gates = ("a.max_drop", "max_drop")
         try:
-            done = publish_locally(self.site.load(), run_id, self.site.outside, force=gates, reason="test", adopt=False)
+            done = publish_locally(
+                self.site.load(), run_id, self.site.environment, force=gates, reason="test", adopt=False
+            )
         except ConfigError:
             assert run_id not in self.site.keys_under("runs/")  # too old
         except Refused as error:
@@ -188,10 +190,10 @@ class Nights(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def rollback(self, data: st.DataObject) -> None:
-        kept = published_sets(self.site.load(), self.site.outside)
+        kept = published_sets(self.site.load(), self.site.environment)
         run_id = data.draw(st.sampled_from([each["run_id"] for each in kept]))
         before = {manifest.run_id: manifest for manifest in self.site.chain()}[run_id]
-        roll_back(self.site.load(), run_id, self.site.outside, reason="test")
+        roll_back(self.site.load(), run_id, self.site.environment, reason="test")
         now = self.site.manifest()
         mine = [{e.file.key: e.file.sha256 for e in m.entries if e.section == "a"} for m in (before, now)]
         assert mine[0] == mine[1]
@@ -272,7 +274,7 @@ def test_keep_counts_distinct_sets(site: Site) -> None:
         runs.append(site.manifest().run_id)
         site.pass_time(days=3)
     site.go()
-    kept = [each["run_id"] for each in published_sets(site.load(), site.outside)]
+    kept = [each["run_id"] for each in published_sets(site.load(), site.environment)]
     assert kept == runs[::-1]
     assert site.keys_under("state/manifest-") == {f"state/manifest-{run_id}.json" for run_id in kept}
 
@@ -301,7 +303,7 @@ def test_a_refused_run_can_be_published_days_later_though_others_have_run(site: 
         site.pass_time(days=2)
         assert site.go().summary["status"] == "unchanged"
     done = publish_locally(
-        site.load(), refused.run.run_id, site.outside, force=("a.max_drop",), reason="meant", adopt=False
+        site.load(), refused.run.run_id, site.environment, force=("a.max_drop",), reason="meant", adopt=False
     )
     assert done.summary["status"] == "published"
     assert len(listed(site.public().objects())) == 30
@@ -343,5 +345,5 @@ def test_a_run_whose_snapshots_were_forgotten_is_refused(site: Site) -> None:
         site.state().storage.delete(key)
     before = site.public().objects()
     with pytest.raises(Refused, match="is gone"):
-        publish_locally(site.load(), dry.run.run_id, site.outside, force=(), reason=None, adopt=False)
+        publish_locally(site.load(), dry.run.run_id, site.environment, force=(), reason=None, adopt=False)
     assert site.public().objects() == before

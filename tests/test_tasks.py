@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
+from sitemap_etl.config import Site, load
 from sitemap_etl.errors import Refused
-from sitemap_etl.pipeline import tasks
-from sitemap_etl.pipeline.run import Options, Outside
-from sitemap_etl.site import Site, load
+from sitemap_etl.runs import tasks
+from sitemap_etl.stages.run import Environment, Options
 
-OUTSIDE = Outside(environ={})
+OUTSIDE = Environment(environ={})
 
 
 @pytest.fixture

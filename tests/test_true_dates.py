@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sitemap_etl.pipeline.history import roll_back
+from sitemap_etl.runs.rollback import roll_back
 from tests.support.sites import TestSite, pages
 
 PRINT = {"fingerprint": ["title"]}
@@ -110,7 +110,7 @@ def test_a_rollback_and_the_night_after_it_keep_every_date(site: TestSite) -> No
 
     from tests.support.sites import FIRST_NIGHT
 
-    roll_back(site.load(), None, site.outside, reason="test", now=FIRST_NIGHT + timedelta(days=1, hours=8))
+    roll_back(site.load(), None, site.environment, reason="test", now=FIRST_NIGHT + timedelta(days=1, hours=8))
     assert dates(site) == {None: 40}
     site.night(3)
     assert dates(site) == expected == {None: 10, SECOND: 30}

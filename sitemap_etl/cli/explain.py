@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from rich.console import Console
 
-from sitemap_etl.pipeline.answer import row_in_words, run_in_words
+from sitemap_etl.explain.explain import row_in_words, run_in_words
 from sitemap_etl.urls import REASONS
 
 _ROWS: Final = 5

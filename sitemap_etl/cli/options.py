@@ -11,8 +11,8 @@ from typing import Annotated, Any, NoReturn
 import typer
 from rich.console import Console
 
+from sitemap_etl.config import Site, load
 from sitemap_etl.errors import ConfigError
-from sitemap_etl.site import Site, load
 
 SiteFile = Annotated[Path, typer.Argument(metavar="SITE.yaml", help="The site file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, whatever happens.")]

@@ -58,8 +58,8 @@ def run(
     Exit code 1: a gate or the other side said no, nothing public was touched. 3: something did not
     answer, or a section was kept as published, or an engine failed.
     """
-    from sitemap_etl.pipeline.local import ping_locally, run_locally
-    from sitemap_etl.pipeline.run import Options, Outside
+    from sitemap_etl.runs.local import ping_locally, run_locally
+    from sitemap_etl.stages.run import Environment, Options
 
     if against is not None and not dry_run:
         raise ConfigError("--against goes with --dry-run")
@@ -76,13 +76,13 @@ def run(
         adopt=adopt,
     )
     with Bars() as bars:
-        outside = Outside(advance=bars.advance, log=bars.say)
+        environment = Environment(advance=bars.advance, log=bars.say)
         if fixed is not None:
-            outside = replace(outside, clock=lambda: fixed)
-        finished = run_locally(site, options, outside, jobs=jobs or os.cpu_count() or 1, now=fixed)
-        summary = ping_locally(finished, outside) if options.ping else finished.summary
+            environment = replace(environment, clock=lambda: fixed)
+        finished = run_locally(site, options, environment, jobs=jobs or os.cpu_count() or 1, now=fixed)
+        summary = ping_locally(finished, environment) if options.ping else finished.summary
         if against is not None:
-            from sitemap_etl.pipeline.comparison import compare_with
+            from sitemap_etl.runs.compare import compare_with
 
             summary = {**summary, "against": compare_with(finished.run, finished.published.proposal, against)}
     _tell(summary, site_file, as_json=as_json)
@@ -101,15 +101,15 @@ def publish(
 
     Nothing is read or rendered again. If another run was published since, this one is refused.
     """
-    from sitemap_etl.pipeline.local import ping_locally, publish_locally
-    from sitemap_etl.pipeline.run import Outside
+    from sitemap_etl.runs.local import ping_locally, publish_locally
+    from sitemap_etl.stages.run import Environment
 
     with Bars() as bars:
-        outside = Outside(advance=bars.advance, log=bars.say)
+        environment = Environment(advance=bars.advance, log=bars.say)
         finished = publish_locally(
-            read_site(site_file), run_id, outside, force=tuple(force or ()), reason=reason, adopt=adopt
+            read_site(site_file), run_id, environment, force=tuple(force or ()), reason=reason, adopt=adopt
         )
-        summary = finished.summary if no_ping else ping_locally(finished, outside)
+        summary = finished.summary if no_ping else ping_locally(finished, environment)
     _tell(summary, site_file, as_json=as_json)
 
 
@@ -128,14 +128,14 @@ def rollback(
     No source is read and no gate asked. The next run goes on from there: a cause that is not
     mended is published again.
     """
-    from sitemap_etl.pipeline.history import roll_back
-    from sitemap_etl.pipeline.local import ping_locally
-    from sitemap_etl.pipeline.run import Outside
+    from sitemap_etl.runs.local import ping_locally
+    from sitemap_etl.runs.rollback import roll_back
+    from sitemap_etl.stages.run import Environment
 
     with Bars() as bars:
-        outside = Outside(advance=bars.advance, log=bars.say)
-        finished = roll_back(read_site(site_file), run_id, outside, reason=reason, now=moment(now))
-        summary = finished.summary if no_ping else ping_locally(finished, outside)
+        environment = Environment(advance=bars.advance, log=bars.say)
+        finished = roll_back(read_site(site_file), run_id, environment, reason=reason, now=moment(now))
+        summary = finished.summary if no_ping else ping_locally(finished, environment)
     _tell(summary, site_file, as_json=as_json)
 
 

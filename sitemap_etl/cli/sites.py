@@ -29,7 +29,7 @@ def init(
 
     Looks at the columns of the export and at its first rows. Replaces no file.
     """
-    from sitemap_etl.pipeline.starter import start_site
+    from sitemap_etl.runs.init import start_site
 
     started = start_site(site_file, export=export, site=site)
     if as_json:
@@ -54,7 +54,7 @@ def validate(
     With --connect also what sources, storages and engines lack. Exit code 3: nothing is wrong but
     that something did not answer.
     """
-    from sitemap_etl.pipeline.validation import problems_of
+    from sitemap_etl.runs.validate import problems_of
 
     found: list[dict[str, Any]] = []
     errors: list[SitemapEtlError] = []
@@ -93,6 +93,6 @@ def _worst(errors: list[SitemapEtlError]) -> int:
 
 def schema() -> None:
     """Print the JSON Schema of site files, for editors."""
-    from sitemap_etl.site import schema as json_schema
+    from sitemap_etl.config import schema as json_schema
 
     put_json(json_schema())

@@ -14,10 +14,10 @@ from sitemap_etl.errors import Unavailable
 
 def history(site_file: SiteFile, as_json: Json = False) -> None:
     """List the published sets that are kept, newest first."""
-    from sitemap_etl.pipeline.history import published_sets
-    from sitemap_etl.pipeline.run import Outside
+    from sitemap_etl.runs.rollback import published_sets
+    from sitemap_etl.stages.run import Environment
 
-    sets = published_sets(read_site(site_file), Outside())
+    sets = published_sets(read_site(site_file), Environment())
     if as_json:
         put_json({"status": "done", "error": None, "sets": sets})
     else:
@@ -31,10 +31,10 @@ def explain(
 ) -> None:
     """Say why URLs are listed, or not: from state and reports, without asking the source."""
     from sitemap_etl.cli.explain import show_answers
-    from sitemap_etl.pipeline.explanation import explain as explain_urls
-    from sitemap_etl.pipeline.run import Outside
+    from sitemap_etl.explain.explain import explain as explain_urls
+    from sitemap_etl.stages.run import Environment
 
-    answers = explain_urls(read_site(site_file), urls, Outside())
+    answers = explain_urls(read_site(site_file), urls, Environment())
     if as_json:
         put_json({"status": "done", "error": None, "urls": answers})
     else:
@@ -52,13 +52,13 @@ def ping(
 
     Without options: what they have not heard yet. Exit code 3: an engine failed.
     """
-    from sitemap_etl.pipeline.history import ping_by_hand
-    from sitemap_etl.pipeline.run import Outside
+    from sitemap_etl.runs.rollback import ping_by_hand
+    from sitemap_etl.stages.run import Environment
 
     with Bars() as bars:
-        outside = Outside(advance=bars.advance, log=bars.say)
+        environment = Environment(advance=bars.advance, log=bars.say)
         answers = ping_by_hand(
-            read_site(site_file), outside, engines=tuple(engine or ()), since=since, everything=everything
+            read_site(site_file), environment, engines=tuple(engine or ()), since=since, everything=everything
         )
     failed = [name for name, answer in answers.items() if answer["status"] in ("partial", "refused", "unavailable")]
     if as_json:

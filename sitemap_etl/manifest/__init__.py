@@ -3,7 +3,6 @@
 from sitemap_etl.manifest.diff import Compared, Dating, compare
 from sitemap_etl.manifest.gates import Counts, Gate, Thresholds, evaluate, one_date
 from sitemap_etl.manifest.model import Entry, File, Index, Manifest, Retired, SectionState, manifest_key, same_set
-from sitemap_etl.manifest.order import receivers_first
 
 __all__ = [
     "Compared",
@@ -21,6 +20,5 @@ __all__ = [
     "evaluate",
     "manifest_key",
     "one_date",
-    "receivers_first",
     "same_set",
 ]

@@ -61,6 +61,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
 
 def describe() -> dict[str, Any]:
     """What a DAG processor finds, and what it leaves in the database."""
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
     from airflow.dag_processing.dagbag import sync_bag_to_db
     from airflow.models.dag import DagModel
     from airflow.models.errors import ParseImportError
@@ -68,6 +69,7 @@ def describe() -> dict[str, Any]:
     from sqlalchemy import select
 
     found = bag()
+    DagBundlesManager().sync_bundles_to_db()  # a DAG belongs to a bundle that the database knows
     sync_bag_to_db(found, "dags-folder", None)
     with create_session() as session:
         models = session.scalars(select(DagModel)).all()

@@ -246,7 +246,7 @@ def main() -> None:
 
     from sitemap_etl import report
 
-    for name in ("sitemap_etl.pipeline.history", "boto3", "duckdb", "httpcore", "anyio"):
+    for name in ("sitemap_etl.runs.rollback", "boto3", "duckdb", "httpcore", "anyio"):
         __import__(name)
     with suppress(UndefinedError):
         report.render({"run_id": "", "status": "unchanged"})  # compiles its template, and finds nothing to fill in
@@ -268,39 +268,39 @@ def main() -> None:
 
 
 def _work(order: Mapping[str, Any]) -> dict[str, Any]:
+    from sitemap_etl.config import load
     from sitemap_etl.errors import SitemapEtlError
-    from sitemap_etl.pipeline.run import Outside
-    from sitemap_etl.site import load
+    from sitemap_etl.stages.run import Environment
 
     killing = Killing(order["kill"], before=order["before"], since=order["since"])
     now = datetime.fromisoformat(order["now"])
-    outside = replace(killing.around(Outside(environ={})), clock=lambda: now)
+    environment = replace(killing.around(Environment(environ={})), clock=lambda: now)
     site = load(Path(order["site"]), environ={})
     status = error = ""
     try:
-        status = _JOBS[order["job"]](site, outside, now, order)
+        status = _JOBS[order["job"]](site, environment, now, order)
     except SitemapEtlError as raised:
         status, error = type(raised).__name__, str(raised)
     return {"killed": False, "status": status, "error": error, "writes": killing.writes}
 
 
-def _run(site: Any, outside: Any, now: datetime, order: Mapping[str, Any]) -> str:
-    from sitemap_etl.pipeline.local import run_locally
-    from sitemap_etl.pipeline.run import Options
+def _run(site: Any, environment: Any, now: datetime, order: Mapping[str, Any]) -> str:
+    from sitemap_etl.runs.local import run_locally
+    from sitemap_etl.stages.run import Options
 
-    return str(run_locally(site, Options(), outside, jobs=1, now=now).summary["status"])
+    return str(run_locally(site, Options(), environment, jobs=1, now=now).summary["status"])
 
 
-def _prepare(site: Any, outside: Any, now: datetime, order: Mapping[str, Any]) -> str:
-    from sitemap_etl.pipeline.borders import partition
-    from sitemap_etl.pipeline.inventory import transform_split
-    from sitemap_etl.pipeline.raw import extract_split
-    from sitemap_etl.pipeline.run import Options
-    from sitemap_etl.pipeline.shards import render_group
-    from sitemap_etl.pipeline.start import start_run
+def _prepare(site: Any, environment: Any, now: datetime, order: Mapping[str, Any]) -> str:
+    from sitemap_etl.stages.extract import extract_split
+    from sitemap_etl.stages.partition import partition
+    from sitemap_etl.stages.plan import start_run
+    from sitemap_etl.stages.render import render_group
+    from sitemap_etl.stages.run import Options
+    from sitemap_etl.stages.transform import transform_split
 
-    staging = outside.open_storage(order["staging"])
-    run = start_run(site, Options(), outside, now=now, staging=staging)
+    staging = environment.open_storage(order["staging"])
+    run = start_run(site, Options(), environment, now=now, staging=staging)
     for work in (extract_split, transform_split):
         for n in range(len(run.plan.units)):
             work(run, n)
@@ -309,13 +309,13 @@ def _prepare(site: Any, outside: Any, now: datetime, order: Mapping[str, Any]) -
     return "prepared"
 
 
-def _publish(site: Any, outside: Any, now: datetime, order: Mapping[str, Any]) -> str:
-    from sitemap_etl.pipeline.finish import finish_run
-    from sitemap_etl.pipeline.run import open_run
-    from sitemap_etl.pipeline.stages import publish
-    from sitemap_etl.pipeline.start import release_lease, take_lease
+def _publish(site: Any, environment: Any, now: datetime, order: Mapping[str, Any]) -> str:
+    from sitemap_etl.publish.publish import publish
+    from sitemap_etl.publish.summary import finish_run
+    from sitemap_etl.stages.run import open_run
+    from sitemap_etl.state.lease import release_lease, take_lease
 
-    run = open_run("", outside, staging=outside.open_storage(order["staging"]))
+    run = open_run("", environment, staging=environment.open_storage(order["staging"]))
     take_lease(run.work, run.run_id)
     try:
         return str(finish_run(run, publish(run))["status"])
@@ -323,10 +323,10 @@ def _publish(site: Any, outside: Any, now: datetime, order: Mapping[str, Any]) -
         release_lease(run.work, run.run_id)
 
 
-def _roll_back(site: Any, outside: Any, now: datetime, order: Mapping[str, Any]) -> str:
-    from sitemap_etl.pipeline.history import roll_back
+def _roll_back(site: Any, environment: Any, now: datetime, order: Mapping[str, Any]) -> str:
+    from sitemap_etl.runs.rollback import roll_back
 
-    return str(roll_back(site, None, outside, reason="test", now=now).summary["status"])
+    return str(roll_back(site, None, environment, reason="test", now=now).summary["status"])
 
 
 _JOBS: dict[str, Any] = {"run": _run, "prepare": _prepare, "publish": _publish, "roll_back": _roll_back}

@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pyarrow as pa
 import trustme
 
-from sitemap_etl import frames, ping
+from sitemap_etl import engines, frames
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,7 @@ def changes(rows: list[tuple[str, str, str | None]]) -> pa.Table:
     return pa.table([*columns, pa.array(["pages"] * len(rows), pa.string())], schema=frames.CHANGES)
 
 
-def submission(site: str, run_id: str = "20261120T020000Z-0001", **values: Any) -> ping.Submission:
+def submission(site: str, run_id: str = "20261120T020000Z-0001", **values: Any) -> engines.Submission:
     """One changed index, one feed, three changes of a site of a hundred URLs, unless `values` say otherwise."""
     rows = [
         (f"{site}/a", "added", "2026-11-19"),
@@ -182,12 +182,12 @@ def submission(site: str, run_id: str = "20261120T020000Z-0001", **values: Any) 
         "name": "shop",
         "site": site,
         "run_id": run_id,
-        "indexes": (ping.Index(f"{site}/sitemap.xml", True), ping.Index(f"{site}/sitemap-2.xml", False)),
+        "indexes": (engines.Index(f"{site}/sitemap.xml", True), engines.Index(f"{site}/sitemap-2.xml", False)),
         "feeds": (f"{site}/news.atom.xml",),
         "changes": changes(rows),
         "listed": 100,
     }
-    return ping.Submission(**(given | values))
+    return engines.Submission(**(given | values))
 
 
 def index_of(request: Request) -> str:

@@ -17,7 +17,7 @@ CREDENTIALS = {
     "AWS_ACCESS_KEY_ID": "AKIATESTTESTTESTTEST",
     "AWS_SECRET_ACCESS_KEY": "test-secret-that-must-never-show",
     "AWS_DEFAULT_REGION": "us-east-1",
-    # Nothing outside: no role of the machine, no files of the developer.
+    # Nothing from outside: no role of the machine, no files of the developer.
     "AWS_EC2_METADATA_DISABLED": "true",
     "AWS_CONFIG_FILE": os.devnull,
     "AWS_SHARED_CREDENTIALS_FILE": os.devnull,

@@ -13,11 +13,11 @@ from typing import Any
 
 import yaml
 
+from sitemap_etl.config import Site, load
 from sitemap_etl.manifest import Manifest
-from sitemap_etl.pipeline.local import Finished, run_locally
-from sitemap_etl.pipeline.run import Options, Outside, open_work
-from sitemap_etl.pipeline.state import State
-from sitemap_etl.site import Site, load
+from sitemap_etl.runs.local import Finished, run_locally
+from sitemap_etl.stages.run import Environment, Options, open_work
+from sitemap_etl.state.store import State
 from sitemap_etl.storage import Storage, open_storage
 
 NS = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
@@ -109,7 +109,7 @@ class TestSite:
             "sections": {},
             **keys,
         }
-        self.outside = Outside(environ={})
+        self.environment = Environment(environ={})
 
     def section(self, name: str, rows: Iterable[Mapping[str, Any]] | None = None, **keys: Any) -> TestSite:
         """Add or change a section, and write its export where rows are given."""
@@ -133,16 +133,16 @@ class TestSite:
         return path
 
     def load(self) -> Site:
-        return load(self.path, environ=self.outside.environ)
+        return load(self.path, environ=self.environment.environ)
 
     def night(self, number: int, *, jobs: int = 1, sections: Sequence[str] = (), **options: Any) -> Finished:
         now = FIRST_NIGHT + timedelta(days=number - 1)
-        outside = replace(self.outside, clock=lambda: now)
-        return run_locally(self.load(), Options(sections=tuple(sections), **options), outside, jobs=jobs, now=now)
+        environment = replace(self.environment, clock=lambda: now)
+        return run_locally(self.load(), Options(sections=tuple(sections), **options), environment, jobs=jobs, now=now)
 
     def state(self) -> State:
         site = self.load()
-        return State(open_work(site, self.outside), site.name, site.site)
+        return State(open_work(site, self.environment), site.name, site.site)
 
     def manifest(self) -> Manifest:
         manifest = self.state().manifest(self.state().current().manifest)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from sitemap_etl.pipeline.run import Outside
+from sitemap_etl.stages.run import Environment
 from sitemap_etl.storage import Storage, Stored
 
 
@@ -33,9 +33,9 @@ class Wrapping:
     def wrap(self, storage: Storage) -> Any:
         return type(self).storage(storage, self)
 
-    def around(self, outside: Outside) -> Outside:
-        opened = outside.open_storage
-        return replace(outside, open_storage=lambda url, **options: self.wrap(opened(url, **options)))
+    def around(self, environment: Environment) -> Environment:
+        opened = environment.open_storage
+        return replace(environment, open_storage=lambda url, **options: self.wrap(opened(url, **options)))
 
 
 class _Broken(Wrapped):

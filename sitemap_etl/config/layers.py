@@ -1,0 +1,148 @@
+"""A site file with its bases merged under it and its variables filled in; each value knows the file that wrote it."""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from sitemap_etl.config import reader, variables
+from sitemap_etl.config.kinds import Expanded
+from sitemap_etl.config.reader import KeyPath, Mark
+from sitemap_etl.errors import ConfigError
+
+
+@dataclass
+class Layers:
+    """The merged values, where each stands, and every mistake found so far."""
+
+    data: dict[str, Any]
+    marks: dict[KeyPath, Mark]
+    files: dict[str, Path]  # how messages name a file → its absolute path; the site file first
+    problems: list[tuple[Mark, str]] = field(default_factory=list)
+    noted: set[KeyPath] = field(default_factory=set)  # where a mistake was found: one of each value is enough
+
+    def add(self, path: KeyPath, said: str) -> None:
+        """Notes a mistake at a key path: `file:line: key path: what is wrong`."""
+        if path in self.noted:
+            return
+        self.noted.add(path)
+        mark = self.mark(path) or Mark(next(iter(self.files)), 0)
+        shown = reader.shown(path)
+        self.problems.append((mark, f"{mark}: {shown}: {said}" if shown else f"{mark}: {said}"))
+
+    def told(self) -> list[str]:
+        """All mistakes, one line each, in the order of the files and their lines."""
+        order = list(self.files)
+        return [said for mark, said in sorted(self.problems, key=lambda one: (order.index(one[0].file), one[0].line))]
+
+    def mark(self, path: KeyPath) -> Mark | None:
+        """Where the value stands, or what it would stand in."""
+        while path:
+            if path in self.marks:
+                return self.marks[path]
+            path = path[:-1]
+        return None
+
+    def written_in(self, path: KeyPath) -> Path:
+        """The absolute path of the file that wrote the value."""
+        mark = self.mark(path)
+        return self.files[mark.file] if mark else next(iter(self.files.values()))
+
+
+def read(path: Path, environ: Mapping[str, str], secrets: Collection[KeyPath]) -> Layers:
+    """The file and all that it extends, as one. Values at `secrets` keep their `${…}`.
+
+    ConfigError where a file of the chain can't be read at all; other mistakes are in `problems`.
+    """
+    documents: list[tuple[str, reader.Document]] = []
+    shown, file = str(path), Path(os.path.abspath(path))  # noqa: PTH100 - resolve() would follow links
+    problems: list[tuple[Mark, str]] = []
+    while True:
+        document = reader.read(file, shown_as=shown)
+        documents.append((shown, document))
+        problems += document.problems
+        base = document.data.pop("extends", None)
+        if base is None:
+            break
+        mark = document.marks[("extends",)]
+        where = f"{mark}: extends"
+        if not isinstance(base, str) or not base.strip():
+            problems.append((mark, f"{where}: expected the path of one base, such as _base.yaml"))
+            break
+        base, unset = variables.expand(base, environ)
+        if unset:
+            problems.append((mark, f"{where}: the environment variable {unset[0]} is not set"))
+            break
+        shown, file = str(Path(shown).parent / base), Path(os.path.abspath(file.parent / base))  # noqa: PTH100 - as above
+        seen = [document.path for _, document in documents]
+        if file in seen:
+            chain = " → ".join(other.name for other in [*seen, file])
+            problems.append((mark, f"{where}: goes in a circle: {chain}"))
+            break
+        if not file.is_file():
+            raise ConfigError([*(said for _, said in problems), f"{where}: there is no file {file}"])
+
+    data: dict[str, Any] = {}
+    marks: dict[KeyPath, Mark] = {}
+    for _, document in reversed(documents):
+        _merge(data, marks, document.data, document.marks, ())
+    files = {shown: document.path for shown, document in documents}
+    layers = Layers(data, marks, files, problems)
+    _drop_nulls(data, ())
+    layers.data = _expand(data, (), layers, environ, frozenset(secrets))
+    return layers
+
+
+def _merge(
+    into: dict[str, Any],
+    marks: dict[KeyPath, Mark],
+    over: dict[str, Any],
+    over_marks: dict[KeyPath, Mark],
+    path: KeyPath,
+) -> None:
+    """Merges `over` into `into`: mappings by key, the rest replaced, a null removes what is under it."""
+    for key, value in over.items():
+        here = (*path, key)
+        if isinstance(value, dict) and isinstance(into.get(key), dict):
+            marks[here] = over_marks[here]
+            _merge(into[key], marks, value, over_marks, here)
+            continue
+        for old in [mark for mark in marks if mark[: len(here)] == here]:
+            del marks[old]
+        if value is None and into.get(key) is not None:
+            del into[key]
+            continue
+        into[key] = value
+        marks.update({mark: place for mark, place in over_marks.items() if mark[: len(here)] == here})
+
+
+def _drop_nulls(data: dict[str, Any], path: KeyPath) -> None:
+    """Takes nulls as absent keys. A section that is null is left in: it was meant to be something."""
+    for key, value in list(data.items()):
+        if value is None and path != ("sections",):
+            del data[key]
+        elif isinstance(value, dict):
+            _drop_nulls(value, (*path, key))
+
+
+def _expand(value: Any, path: KeyPath, layers: Layers, environ: Mapping[str, str], secrets: frozenset[KeyPath]) -> Any:
+    if isinstance(value, dict):
+        return {key: _expand(item, (*path, key), layers, environ, secrets) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_expand(item, (*path, number), layers, environ, secrets) for number, item in enumerate(value)]
+    if not isinstance(value, str) or "${" not in value:
+        return value
+    is_secret = tuple(part for part in path if not isinstance(part, int)) in secrets
+    if (found := variables.malformed(value)) is not None:
+        shown = "${" if is_secret else found
+        layers.add(path, f"{shown} is no variable; write ${{NAME}} or ${{NAME:-default}}, and $${{ for a plain ${{")
+    if is_secret:
+        return value
+    text, unset = variables.expand(value, environ)
+    if unset:
+        names = " and ".join(dict.fromkeys(unset))
+        layers.add(path, f"the environment variable {names} is not set; set it, or write ${{{unset[0]}:-default}}")
+    return Expanded(text, value)

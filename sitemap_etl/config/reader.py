@@ -1,0 +1,222 @@
+"""One YAML file → plain values, and where each of them stands.
+
+Only what a configuration needs, in YAML 1.2's sense: text, numbers, true, false, null, lists, mappings.
+`no`, `on`, `12:30`, `0o10`, `1_000`, `007` and `2026-01-02` are text. A key is always text, and may stand
+once. Every mistake that can be found in one go is found, each with its line.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+from sitemap_etl.config import yaml_errors
+from sitemap_etl.errors import ConfigError
+
+KeyPath = tuple[str | int, ...]
+
+_NODES: Final = 100_000
+"""Values in one file: a site file has hundreds; aliases of aliases could mean billions."""
+
+_PREFIX = "tag:yaml.org,2002:"
+_INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_WORDS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+
+
+class Mark(NamedTuple):
+    """A place in a file, as messages show it."""
+
+    file: str
+    line: int  # from 1; 0: the file as such
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}" if self.line else self.file
+
+
+@dataclass
+class Document:
+    """A file's values, the place of each, and the mistakes of its YAML."""
+
+    path: Path
+    data: dict[str, Any]
+    marks: dict[KeyPath, Mark] = field(default_factory=dict)
+    problems: list[tuple[Mark, str]] = field(default_factory=list)
+
+
+def scalar(text: str) -> Any:
+    """What an unquoted word means: a number, true, false, null, or itself."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if text in _NULLS:
+        return None
+    if _INT.fullmatch(text):
+        return int(text)
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    return text
+
+
+def read(path: Path, *, shown_as: str | None = None) -> Document:
+    """The file's values. `shown_as` is how messages name it.
+
+    ConfigError where the file can't be read, is not YAML, or is no mapping; mistakes that leave the rest
+    readable are in `Document.problems`.
+    """
+    file = shown_as or str(path)
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError as error:
+        raise ConfigError(f"{file}: there is no such file{_nearest_file(path)}") from error
+    except IsADirectoryError as error:
+        raise ConfigError(f"{file}: is a folder; name one site file in it") from error
+    except OSError as error:
+        raise ConfigError(f"{file}: can't be read: {error.strerror or error}") from error
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw[: error.start].count(b"\n") + 1
+        raise ConfigError(f"{file}:{line}: is not UTF-8; save the file in this encoding") from error
+    try:
+        node = yaml.compose(text, Loader=_Loader)
+    except yaml.YAMLError as error:
+        raise ConfigError(yaml_errors.message(file, text, error)) from error
+    except RecursionError as error:
+        raise ConfigError(f"{file}: is nested too deeply") from error
+    if node is None or (isinstance(node, yaml.ScalarNode) and node.value == "" and not node.style):
+        raise ConfigError(f"{file}: is empty; at least site, publish and one section are needed")
+    if not isinstance(node, yaml.MappingNode):
+        raise ConfigError(f"{file}:{node.start_mark.line + 1}: {yaml_errors.not_a_mapping(node)}")
+    document = Document(path, {})
+    _Builder(file, document).fill(node)
+    return document
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader whose plain scalars are all text: `scalar` decides what they mean."""
+
+    yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012 - PyYAML's name and type for it
+
+
+class _Builder:
+    """Plain values from YAML's nodes, with their marks and mistakes."""
+
+    def __init__(self, file: str, document: Document) -> None:
+        self.file = file
+        self.document = document
+        self.count = 0
+        self.open: list[yaml.Node] = []
+
+    def fill(self, node: yaml.MappingNode) -> None:
+        self.document.data.update(self._mapping(node, ()))
+
+    def _value(self, node: yaml.Node, path: KeyPath) -> Any:
+        self.count += 1
+        if self.count > _NODES:
+            raise ConfigError(f"{self.file}: has more than {_NODES:,} values, aliases counted each time they are used")
+        if any(node is parent for parent in self.open):
+            raise ConfigError(f"{self.file}:{node.start_mark.line + 1}: {shown(path)}: an anchor that holds itself")
+        if isinstance(node, yaml.ScalarNode):
+            return self._scalar(node, path)
+        self.open.append(node)
+        try:
+            if isinstance(node, yaml.MappingNode):
+                return self._mapping(node, path)
+            self._tag(node, path, "seq")
+            assert isinstance(node, yaml.SequenceNode)
+            return [self._item(item, (*path, number)) for number, item in enumerate(node.value)]
+        finally:
+            self.open.pop()
+
+    def _item(self, node: yaml.Node, path: KeyPath) -> Any:
+        self.document.marks[path] = self._mark(node)
+        return self._value(node, path)
+
+    def _mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
+        self._tag(node, path, "map")
+        data: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            mark = self._mark(key_node)
+            if not isinstance(key_node, yaml.ScalarNode):
+                self._problem(mark, path, "a list or mapping as a key; if it was meant as text, put it in quotes")
+                continue
+            key = key_node.value
+            here = (*path, key)
+            if key == "<<" and key_node.style is None:
+                self._problem(mark, here, "merge keys are not part of YAML 1.2; put what is shared in a base: extends")
+                continue
+            if key in data:
+                first = self.document.marks[here]
+                self._problem(mark, here, f"stands twice, first in line {first.line}; keep one of the two")
+                continue
+            self.document.marks[here] = mark
+            data[key] = self._value(value_node, here)
+        return data
+
+    def _scalar(self, node: yaml.ScalarNode, path: KeyPath) -> Any:
+        tag = node.tag.removeprefix(_PREFIX)
+        if _SURROGATE.search(node.value):  # JSON writes a character beyond U+FFFF as two escapes
+            try:
+                node.value = node.value.encode("utf-16", "surrogatepass").decode("utf-16")
+            except UnicodeDecodeError:
+                self._problem(self._mark(node), path, r"half a character (a lone \ud800 to \udfff)")
+                return None
+        if tag == "str":
+            return node.value if node.style or _explicit(node) else scalar(node.value)
+        if tag in ("int", "float", "bool", "null"):
+            return scalar(node.value)
+        self._problem(
+            self._mark(node),
+            path,
+            f"the tag {_tag_text(node.tag)}; a site file takes no tags; text that begins with ! must be in quotes",
+        )
+        return node.value
+
+    def _tag(self, node: yaml.Node, path: KeyPath, plain: str) -> None:
+        if node.tag != _PREFIX + plain:
+            self._problem(
+                self._mark(node),
+                path,
+                f"the tag {_tag_text(node.tag)}; a site file takes no tags; text that begins with ! must be in quotes",
+            )
+
+    def _mark(self, node: yaml.Node) -> Mark:
+        return Mark(self.file, node.start_mark.line + 1)
+
+    def _problem(self, mark: Mark, path: KeyPath, text: str) -> None:
+        self.document.problems.append((mark, f"{mark}: {shown(path)}: {text}" if path else f"{mark}: {text}"))
+
+
+def _explicit(node: yaml.ScalarNode) -> bool:
+    """Whether a plain scalar was tagged `!!str`: its mark then begins at the tag."""
+    buffer = node.start_mark.buffer
+    return buffer is not None and buffer[node.start_mark.pointer : node.start_mark.pointer + 1] == "!"
+
+
+def _tag_text(tag: str) -> str:
+    return "!!" + tag.removeprefix(_PREFIX) if tag.startswith(_PREFIX) else tag
+
+
+def shown(path: KeyPath) -> str:
+    """A key path as messages write it: `sections.products.from.params`, `urls.exclude[2]`."""
+    text = ""
+    for part in path:
+        text += f"[{part + 1}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+def _nearest_file(path: Path) -> str:
+    """The file of the same folder that was probably meant, as the end of a sentence."""
+    try:
+        names = [entry.name for entry in path.parent.iterdir() if entry.suffix in (".yaml", ".yml")]
+    except OSError:
+        return f" (nor a folder {path.parent})"
+    nearest = difflib.get_close_matches(path.name, names, n=1)
+    return f"; did you mean {path.parent / nearest[0]}?" if nearest else ""

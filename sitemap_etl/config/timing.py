@@ -1,0 +1,84 @@
+"""Schedules: cron expressions and time zones, checked before Airflow sees them."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import zoneinfo
+from typing import Final
+
+from sitemap_etl.config.kinds import unlike, wrong
+
+PRESETS: Final = ("@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
+"""The ones that Airflow takes for a time table of its own."""
+
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_LENGTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_FIELDS: Final[tuple[tuple[str, int, int, dict[str, int]], ...]] = (
+    ("a minute of", 0, 59, {}),
+    ("an hour of", 0, 23, {}),
+    ("a day of the month of", 1, 31, {}),
+    ("a month of", 1, 12, {name: number for number, name in enumerate(_MONTHS, 1)}),
+    ("a day of the week of", 0, 7, {name: number for number, name in enumerate(_DAYS)}),
+)
+
+
+def check_cron(text: str) -> str:
+    """The expression, with single spaces; an error that names the field that is wrong."""
+    if text.startswith("@"):
+        if text not in PRESETS:
+            raise unlike(f"five cron fields or one of {', '.join(PRESETS)}")
+        return text
+    parts = text.split()
+    if len(parts) != len(_FIELDS):
+        raise unlike(f"five cron fields (minute hour day month weekday), such as 0 2 * * *; these are {len(parts)}")
+    for part, (name, low, high, words) in zip(parts, _FIELDS, strict=True):
+        for item in part.split(","):
+            if not _is_item(item, low, high, words):
+                raise wrong(f'expected {name} {low} to {high} (or *, lists, ranges, steps), found "{item}"')
+    if _never(*parts[2:]):
+        raise wrong("the cron expression never comes true: none of its months has such a day")
+    return " ".join(parts)
+
+
+def _never(days: str, months: str, weekdays: str) -> bool:
+    """Whether plain days of the month lie in none of plain months, as in `31 2`."""
+    plain = re.compile(r"[0-9]+(,[0-9]+)*")
+    if weekdays != "*" or not plain.fullmatch(days) or not plain.fullmatch(months):
+        return False
+    return min(map(int, days.split(","))) > max(_LENGTHS[int(month) - 1] for month in months.split(","))
+
+
+def _is_item(item: str, low: int, high: int, words: dict[str, int]) -> bool:
+    """`*`, `5`, `mon`, `1-5`, `22-2`, each also with a step."""
+    if high == 31 and item.upper() == "L":  # the month's last day
+        return True
+    if words and low == 0 and (nth := re.fullmatch(r"(\w+)#[1-5]", item)):  # the month's second Monday: mon#2
+        item = nth[1]
+    span, slash, step = item.partition("/")
+    if slash and not (step.isdecimal() and step.isascii() and 0 < int(step) <= high):
+        return False
+    if span == "*":
+        return True
+    first, dash, last = span.partition("-")
+    ends = [_number(end, words) for end in ([first, last] if dash else [first])]
+    return all(end is not None and low <= end <= high for end in ends)
+
+
+def _number(text: str, words: dict[str, int]) -> int | None:
+    if text.isdecimal() and text.isascii():
+        return int(text)
+    return words.get(text.lower())
+
+
+def check_timezone(text: str) -> str:
+    """The IANA name; an error with the nearest one."""
+    if text == "UTC":
+        return text
+    try:
+        zoneinfo.ZoneInfo(text)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:
+        near = difflib.get_close_matches(text, sorted(zoneinfo.available_timezones()), n=1)
+        raise unlike("an IANA time zone such as Europe/Berlin or UTC", near=next(iter(near), None)) from error
+    return text

@@ -1,0 +1,84 @@
+"""Bing Webmaster Tools: every index that changed is submitted as a feed.
+
+https://learn.microsoft.com/dotnet/api/microsoft.bing.webmaster.api.interfaces.iwebmasterapi.submitfeed
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final
+
+from pydantic import Field, SecretStr
+
+from sitemap_etl.engines.engine import HttpAddress, HttpEngine, SecureAddress, answer, one_by_one
+from sitemap_etl.engines.exchange import Exchange, Reply
+from sitemap_etl.engines.ledger import Book, Dues
+from sitemap_etl.engines.submission import Answer, Submission
+from sitemap_etl.errors import Refused, Unavailable
+
+ALREADY: Final = 12
+BUSY: Final = (1, 4, 5)
+"""Error codes that mean "later": InternalError, ThrottleUser, ThrottleHost."""
+WORDS: Final = {
+    3: "the API key is not valid: Bing Webmaster Tools, Settings, API access",
+    6: "the user of the API key is blocked",
+    7: "it takes the address for no valid URL",
+    8: "it takes a parameter for not valid",
+    10: "it does not know the user of the API key",
+    11: "the site is not in Bing Webmaster Tools: add and verify it there, or name it as it is there with site:",
+    13: "the user of the API key may not do this",
+    14: "the user of the API key has no right to this site: verify it in Bing Webmaster Tools",
+    16: "this call is no longer offered",
+}
+"""What an error code means (ApiErrorCode in the same documentation)."""
+
+
+class Bing(HttpEngine):
+    """`ping.bing`. The password of a `connection` is the API key.
+
+    `site` is the site as it is called in Bing Webmaster Tools (default: the site of the file).
+    """
+
+    name: ClassVar[str] = "bing"
+    needs: ClassVar[tuple[str, ...]] = ("key",)
+
+    key: SecretStr | None = None
+    site: HttpAddress | None = None
+    endpoint: SecureAddress = Field("https://ssl.bing.com/webmaster/api.svc/json")
+
+    def tell(self, submission: Submission, book: Book, exchange: Exchange) -> Answer:
+        dues = Dues(book)
+        dues.enter(submission.run_id, {"submit": submission.told()}, again=submission.all)
+        dues.keep("submit", [index.address for index in submission.indexes])
+
+        def submit(address: str) -> None:
+            self._submit(exchange, self.site or submission.site, address)
+            dues.settle("submit", address)
+
+        told, refusals, fault = one_by_one(dues.owed("submit"), submit)
+        if fault is not None:
+            raise fault
+        return answer(self.name, told, refusals, what="index", nothing="no index changed", details={"indexes": told})
+
+    def _submit(self, exchange: Exchange, site: str, address: str) -> None:
+        reply = exchange.request(
+            "POST",
+            f"{self.endpoint.rstrip('/')}/SubmitFeed",
+            f"submitting {address}",
+            busy=lambda reply: _code(reply) in BUSY,
+            params={"apikey": self.key.get_secret_value() if self.key else ""},
+            json={"siteUrl": site, "feedUrl": address},
+        )
+        code = _code(reply)
+        if code == ALREADY or (reply.ok and not code and (not reply.body.strip() or reply.json() is not None)):
+            return
+        if reply.ok and not code:
+            raise Unavailable(f"bing: answered {reply.status} to submitting {address}, but not with JSON.")
+        words = WORDS.get(code, "it gives no reason that is documented")
+        raise Refused(f"bing: submitting {address} was refused: {words} ({reply.said()}).")
+
+
+def _code(reply: Reply) -> int:
+    """Bing's error code, 0 where there is none."""
+    data: Any = reply.json()
+    code = data.get("ErrorCode") if isinstance(data, dict) else None
+    return code if isinstance(code, int) else 0

@@ -1,0 +1,277 @@
+"""IndexNow: the URLs that were removed, added or changed, to Bing, Yandex, Naver, Seznam, Yep and Amazon at once.
+
+https://www.indexnow.org/documentation
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Annotated, Any, ClassVar, Final
+from urllib.parse import urlsplit
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pydantic import AfterValidator, Field, SecretStr
+
+from sitemap_etl.engines.backlog import RUNS_WAITING, Recent, Waiting, advance, finish, left_of, mark_of, ordered
+from sitemap_etl.engines.engine import HttpAddress, HttpEngine, SecureAddress
+from sitemap_etl.engines.exchange import Exchange, Reply, Unanswered, at
+from sitemap_etl.engines.ledger import Book, Ledger
+from sitemap_etl.engines.submission import Answer, Submission
+from sitemap_etl.errors import Refused, Unavailable
+from sitemap_etl.limits import INDEXNOW_COOLDOWN, INDEXNOW_DAILY, INDEXNOW_KEY, INDEXNOW_URLS
+
+WORDS: Final = {
+    400: "it could not read the request",
+    403: "the key is not valid: the key file was not found, or holds another key",
+    422: "it says that URLs are not of this host, or that the key does not fit",
+}
+"""What a status means (indexnow.org, "Response format")."""
+
+
+def _valid_key(key: SecretStr) -> SecretStr:
+    shortest, longest = INDEXNOW_KEY
+    if not re.fullmatch(rf"[A-Za-z0-9-]{{{shortest},{longest}}}", key.get_secret_value()):
+        raise ValueError(f"expected {shortest} to {longest} of a-z A-Z 0-9 and - ; `openssl rand -hex 16` makes one")
+    return key
+
+
+def key_file(key: str) -> tuple[str, bytes]:
+    """Name and content of the file that proves a key: it goes to the root of the site."""
+    return f"{key}.txt", key.encode()
+
+
+class IndexNow(HttpEngine):
+    """`ping.indexnow`. The password of a `connection` is the key.
+
+    `key_location`: where the key file is, if not at the root of the site; then only URLs under its folder are sent.
+    `daily_limit`: URLs a day (UTC). `max_share`: changes over URLs of the site, from which on nothing is sent.
+    """
+
+    name: ClassVar[str] = "indexnow"
+    needs: ClassVar[tuple[str, ...]] = ("key",)
+
+    key: Annotated[SecretStr, AfterValidator(_valid_key)] | None = None
+    key_location: HttpAddress | None = None
+    endpoint: SecureAddress = "https://api.indexnow.org/indexnow"
+    daily_limit: int = Field(INDEXNOW_DAILY, ge=1, le=1_000_000)
+    max_share: float = Field(0.2, ge=0, le=1)
+
+    def key_file(self) -> tuple[str, bytes] | None:
+        """Name and content of the file to publish at the root of the site; None where `key_location` says it exists."""
+        return None if self.key_location else key_file(self.plain_key)
+
+    def pending(self, ledger: Ledger) -> tuple[str, ...]:
+        return tuple(entry["run"] for entry in Book(self.name, ledger).data.get("waiting", []))
+
+    @property
+    def plain_key(self) -> str:
+        """The key itself, for requests only."""
+        return self.key.get_secret_value() if self.key else ""
+
+    def tell(self, submission: Submission, book: Book, exchange: Exchange) -> Answer:
+        waiting = [Waiting.from_json(entry) for entry in book.data.get("waiting", [])]
+        known = [entry.run for entry in waiting]
+        new = [run for run in submission.unheard if run not in known and not book.knows(run)]
+        if submission.run_id not in known and (submission.all or not book.knows(submission.run_id)):
+            new.append(submission.run_id)
+        tables = {run: table for run in new if (table := submission.changes_of(run)) is not None}
+        if new and (reason := self._quiet(submission, sum(table.num_rows for table in tables.values()))):
+            left = sum(entry.left for entry in waiting)
+            return Answer(self.name, "skipped", 0, f"sent nothing: {reason}", {"requests": 0, "left": left})
+        waiting += [Waiting(run) for run, table in tables.items() if table.num_rows]
+        if not waiting:
+            return Answer(self.name, "nothing", 0, "no URL waits to be sent", {"requests": 0, "left": 0})
+        return _Work(self, book, exchange, submission, *_load(waiting, tables, submission)).carry_out()
+
+    def _quiet(self, submission: Submission, changes: int) -> str | None:
+        """Why these changes are not sent at all."""
+        if submission.all:
+            return None
+        by_hand, listed = submission.by_hand(self.name, "--all"), submission.listed
+        if submission.quiet_because:
+            return f"{submission.quiet_because}. To send the {changes:,} URLs all the same: {by_hand}"
+        if changes > self.max_share * listed:
+            share = f"{changes / listed:.1%}" if listed else "all"
+            return (
+                f"{changes:,} of {listed:,} URLs changed ({share}, max_share is {self.max_share:.1%}), "
+                f"and engines take a whole site for spam. To send them all the same: {by_hand}"
+            )
+        return None
+
+
+@dataclass
+class _Work:
+    """One submission under way: what waits, what was sent."""
+
+    engine: IndexNow
+    book: Book
+    exchange: Exchange
+    submission: Submission
+    waiting: list[Waiting]
+    tables: list[pa.Table]
+    given_up: int
+    requests: int = 0
+    key_pending: bool = False
+
+    def carry_out(self) -> Answer:
+        """Send what may be sent now, and say what waits."""
+        now = self.exchange.clock().timestamp()
+        recent = Recent(self.book.data.get("recent", []), now=now, cooldown=INDEXNOW_COOLDOWN)
+        self._save(recent)
+        rows = left_of(self.waiting, self.tables, self._scope())
+        cooling = recent.has(rows["loc"])
+        held, ready = rows.filter(pa.array(cooling)), rows.filter(pa.array(~cooling))
+        sending = ready.slice(0, max(0, self.engine.daily_limit - self._sent_today()))
+        if sending.num_rows:
+            self._verify_key()
+        for begin in range(0, sending.num_rows, INDEXNOW_URLS):
+            self._send(sending.slice(begin, INDEXNOW_URLS), held, recent)
+        if sending.num_rows == ready.num_rows:
+            self.waiting = finish(self.waiting, held)
+        while self.waiting and not self.waiting[0].left:
+            self.book.enter(self.waiting.pop(0).run)
+        self._save(recent)
+        unknown = int(recent.has(held["loc"], unanswered=True).sum())
+        if unknown:
+            again = at(self.exchange.clock() + timedelta(seconds=recent.unanswered_at() + INDEXNOW_COOLDOWN - now))
+            raise Unavailable(
+                f"indexnow: {unknown:,} URLs were sent a moment ago without an answer; they may be sent again "
+                f"from {again} on. The next attempt or run does so."
+            )
+        return self._answer(sending, ready.num_rows - sending.num_rows, held.num_rows)
+
+    def _send(self, batch: pa.Table, held: pa.Table, recent: Recent) -> None:
+        """One POST. The ledger knows of it before it goes out: whatever dies, no URL goes out twice in ten minutes."""
+        count, today = batch.num_rows, self._sent_today()
+        recent.sending(batch["loc"], self.exchange.clock().timestamp())
+        self._count(today + count)
+        self._save(recent)
+        try:
+            reply = self._post(batch)
+        except Unanswered as error:
+            again = at(self.exchange.clock() + timedelta(seconds=INDEXNOW_COOLDOWN))
+            message = f"{error} It may have taken the {count:,} URLs, so they are sent again from {again} on."
+            raise Unanswered(message) from error.__cause__
+        except (Refused, Unavailable):
+            recent.refused()
+            self._count(today)
+            self._save(recent)
+            raise
+        self.key_pending |= reply.status == 202
+        recent.taken(self.exchange.clock().timestamp())
+        self.waiting = advance(self.waiting, batch, held)
+        self._save(recent)
+
+    def _post(self, batch: pa.Table) -> Reply:
+        """The 200 or 202 to a batch. Raises `Refused` where the answer is another one."""
+        body: dict[str, Any] = {"host": urlsplit(self.submission.site).netloc, "key": self.engine.plain_key}
+        if self.engine.key_location:
+            body["keyLocation"] = self.engine.key_location
+        body["urlList"] = batch["loc"].to_pylist()
+        reply = self.exchange.request(
+            "POST",
+            self.engine.endpoint,
+            f"submitting {batch.num_rows:,} URLs",
+            once=True,
+            content=json.dumps(body),
+            headers={"Content-Type": "application/json; charset=utf-8"},
+        )
+        self.requests += 1
+        if reply.status in (200, 202):
+            return reply
+        raise Refused(
+            f"indexnow refused {batch.num_rows:,} URLs: {WORDS.get(reply.status, 'it answered')} ({reply.said()}). "
+            f"After mending it: {self.submission.by_hand('indexnow')}"
+        )
+
+    def _verify_key(self) -> None:
+        """Raises `Refused` unless the public key file holds the key: else every URL would be refused."""
+        key = self.engine.plain_key
+        location = self._key_location()
+        reply = self.exchange.request("GET", location, "asking for the key file")
+        shown = self.exchange.redact(location)
+        if reply.status != 200:
+            raise Refused(
+                f"indexnow: the key file {shown} answers {reply.said()}. It must answer 200 with the key: "
+                "check that publish.root is what serves the root of the site."
+            )
+        if reply.body.strip() != key.encode():
+            raise Refused(f"indexnow: {shown} does not hold the key alone. Nothing was sent.")
+
+    def _key_location(self) -> str:
+        return self.engine.key_location or f"{self.submission.site.rstrip('/')}/{key_file(self.engine.plain_key)[0]}"
+
+    def _scope(self) -> str:
+        """What a URL must begin with: the folder of the key file."""
+        return self._key_location().rpartition("/")[0] + "/"
+
+    def _sent_today(self) -> int:
+        today = self.book.data.get("today", {})
+        return int(today["sent"]) if today.get("day") == self.exchange.clock().date().isoformat() else 0
+
+    def _count(self, sent: int) -> None:
+        self.book.data["today"] = {"day": self.exchange.clock().date().isoformat(), "sent": sent}
+
+    def _save(self, recent: Recent) -> None:
+        self.book.data["waiting"] = [entry.to_json() for entry in self.waiting]
+        self.book.data["recent"] = recent.to_json()
+        self.book.save()
+
+    def _answer(self, sent: pa.Table, over: int, held: int) -> Answer:
+        kinds = {kind: pc.sum(pc.equal(sent["kind"], kind)).as_py() or 0 for kind in ("removed", "added", "changed")}
+        out = sum(int(np.invert(pc.starts_with(t["loc"], self._scope()).to_numpy()).sum()) for t in self.tables)
+        details = kinds | {
+            "requests": self.requests,
+            "left": over + held,
+            "given_up": self.given_up,
+            "out_of_scope": out,
+        }
+        waits = []
+        if over:
+            waits.append(f"{over:,} URLs go with a later run: daily_limit is {self.engine.daily_limit:,}")
+        if held:
+            waits.append(
+                f"{held:,} go with a later run: they were sent less than {INDEXNOW_COOLDOWN // 60} minutes ago"
+            )
+        if self.given_up:
+            waits.append(f"{self.given_up:,} of earlier runs were given up: their changes are gone")
+        if out:
+            waits.append(f"{out:,} are not under {self.exchange.redact(self._scope())} and are never sent")
+        if not sent.num_rows:
+            status = "skipped" if over or held else "nothing"
+            return Answer("indexnow", status, 0, "; ".join(waits) or "no URL waits to be sent", details)  # type: ignore[arg-type] # one of the two above
+        counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count)
+        message = (
+            f"sent {sent.num_rows:,} URLs ({counts}) in {self.requests} request{'' if self.requests == 1 else 's'}"
+        )
+        message += "; the check of the key is pending, as is normal for a new one" if self.key_pending else ""
+        return Answer("indexnow", "accepted", sent.num_rows, "; ".join([message, *waits]), details)
+
+
+def _load(
+    waiting: list[Waiting], tables: dict[str, pa.Table], submission: Submission
+) -> tuple[list[Waiting], list[pa.Table], int]:
+    """The runs that can still be sent, each run's changes in order, and the rows of those that can't.
+
+    `tables`: the changes that were read already.
+    """
+    kept: list[Waiting] = []
+    changes: list[pa.Table] = []
+    given_up = sum(entry.left for entry in waiting[:-RUNS_WAITING])
+    for entry in waiting[-RUNS_WAITING:]:
+        found = tables[entry.run] if entry.run in tables else submission.changes_of(entry.run)
+        table = None if found is None else ordered(found)
+        mark = None if table is None else mark_of(table)
+        if table is None or (entry.mark not in (None, mark) and entry.run != submission.run_id):
+            given_up += entry.left
+            continue
+        # Of this very run other changes mean another submission, of the whole site for one: from its beginning.
+        same = entry if entry.mark == mark else Waiting(entry.run)
+        kept.append(replace(same, rows=table.num_rows, mark=mark))
+        changes.append(table)
+    return kept, changes, given_up

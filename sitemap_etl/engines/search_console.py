@@ -1,0 +1,244 @@
+"""Google Search Console: indexes that changed are submitted, retired ones deleted, and what Google found read back.
+
+https://developers.google.com/webmaster-tools/v1/sitemaps
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final
+from urllib.parse import quote, urlsplit
+
+from pydantic import AfterValidator, SecretStr
+
+from sitemap_etl.engines.credentials import Redactor
+from sitemap_etl.engines.engine import HttpEngine, SecureAddress, answer, http_address, one_by_one, secure_address
+from sitemap_etl.engines.exchange import Exchange, Reply
+from sitemap_etl.engines.ledger import Book, Dues
+from sitemap_etl.engines.submission import Answer, Submission
+from sitemap_etl.errors import ConfigError, Refused, Unavailable
+from sitemap_etl.limits import SEARCH_CONSOLE_PACE
+
+SCOPE: Final = "https://www.googleapis.com/auth/webmasters"
+GRANT: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+TOKEN_SECONDS: Final = 3_600
+DOMAIN: Final = "sc-domain:"
+BUSY: Final = ("rateLimitExceeded", "userRateLimitExceeded", "quotaExceeded")
+"""Reasons of a 403 that mean "later"."""
+COUNTS: Final = ("errors", "warnings")
+READ_BACK: Final = ("isPending", *COUNTS, "lastDownloaded", "lastSubmitted")
+
+
+def _property(text: str) -> str:
+    if text.startswith(DOMAIN) and "/" not in text and len(text) > len(DOMAIN):
+        return text.lower()
+    try:
+        return http_address(text).rstrip("/") + "/"
+    except ValueError:
+        raise ValueError("expected a property: sc-domain:shop.example or https://shop.example/") from None
+
+
+class SearchConsole(HttpEngine):
+    """`ping.search_console`. `key` is the key file of a service account: its path, or its JSON.
+
+    A `connection` of Airflow's Google type gives it in its extra, as `key_path` or `keyfile_dict`.
+    """
+
+    name: ClassVar[str] = "search_console"
+    needs: ClassVar[tuple[str, ...]] = ("key",)
+    pace: ClassVar[float] = SEARCH_CONSOLE_PACE
+
+    property: Annotated[str, AfterValidator(_property)]
+    key: SecretStr | None = None
+    endpoint: SecureAddress = "https://www.googleapis.com/webmasters/v3"
+
+    @classmethod
+    def credentials(cls, connection: Mapping[str, Any]) -> dict[str, Any]:
+        extra = connection["extra"]
+        for field in ("keyfile_dict", "key_path"):
+            value = extra.get(field) or extra.get(f"extra__google_cloud_platform__{field}")
+            if value:
+                return {"key": value if isinstance(value, str) else json.dumps(value)}
+        return {}
+
+    def tell(self, submission: Submission, book: Book, exchange: Exchange) -> Answer:
+        dues = Dues(book)
+        dues.enter(
+            submission.run_id, {"submit": submission.told(), "delete": list(submission.retired)}, again=submission.all
+        )
+        published = [index.address for index in submission.indexes]
+        dues.keep("submit", published)
+        dues.keep("delete", set(dues.owed("delete")) - set(published))
+        if not published and not dues.owed("delete"):
+            return Answer(self.name, "nothing", 0, "there is no index to tell of")
+        authorization = {"Authorization": f"Bearer {self._token(exchange)}"}
+
+        def submit(address: str) -> None:
+            self._check(address)
+            self._call(exchange, "PUT", address, authorization)
+            dues.settle("submit", address)
+
+        def delete(address: str) -> None:
+            self._call(exchange, "DELETE", address, authorization)
+            dues.settle("delete", address)
+
+        told, refusals, fault = one_by_one(dues.owed("submit"), submit)
+        deleted: list[str] = []
+        if fault is None:
+            deleted, refused, fault = one_by_one(dues.owed("delete"), delete)
+            refusals += refused
+        if fault is not None:
+            raise fault
+        indexes = {address: self._read_back(exchange, address, authorization) for address in published}
+        nothing = "no index changed" + (f"; {len(deleted)} retired ones deleted" if deleted else "")
+        result = answer(
+            self.name, told, refusals, what="index", nothing=nothing, details={"indexes": indexes, "deleted": deleted}
+        )
+        return Answer(
+            result.engine, result.status, result.sent, "; ".join([result.message, *_found(indexes)]), result.details
+        )
+
+    def _token(self, exchange: Exchange) -> str:
+        """An access token for the service account: one signed claim, one request.
+
+        google-auth signs; the request is ours, so that it waits, fails and keeps silent like every other one.
+        """
+        from google.auth import crypt, jwt  # slow to import, and only this engine needs it
+
+        account = self._account()
+        exchange.redact.learn(account["private_key"])
+        try:
+            signer = crypt.RSASigner.from_service_account_info(account)  # type: ignore[no-untyped-call] # no types there
+        except (ValueError, TypeError):
+            signer = None  # the parser's words may quote the key
+        if signer is None:
+            raise ConfigError("ping.search_console.key: its private_key is not a PEM key; download the key file again")
+        now = int(exchange.clock().timestamp())
+        claim = {"iss": account["client_email"], "scope": SCOPE, "aud": account["token_uri"], "iat": now}
+        claim["exp"] = now + TOKEN_SECONDS
+        key_id = account.get("private_key_id")
+        assertion = jwt.encode(signer, claim, key_id=key_id).decode()  # type: ignore[no-untyped-call] # no types there
+        exchange.redact.learn(assertion)
+        form = {"grant_type": GRANT, "assertion": assertion}
+        reply = exchange.request("POST", account["token_uri"], "asking for an access token", data=form)
+        if not reply.ok:
+            said = _said(reply, exchange.redact)
+            raise Refused(
+                f"search_console: Google gives {account['client_email']} no access token ({said}). "
+                "Check that the key was not revoked and that this machine's clock is right."
+            )
+        parsed = reply.json()
+        token = parsed.get("access_token") if isinstance(parsed, dict) else None
+        if not isinstance(token, str) or not token:
+            raise Unavailable("search_console: the token endpoint answered 200, but not with the JSON of a token.")
+        exchange.redact.learn(token)
+        return token
+
+    def _account(self) -> dict[str, Any]:
+        """The parsed key file. Raises `ConfigError`, which shows nothing of it."""
+        text = self.key.get_secret_value() if self.key else ""
+        problem, account = "is no key file of a service account (JSON with client_email, private_key, token_uri)", None
+        try:
+            account = json.loads(text if text.lstrip().startswith("{") else Path(text).read_text("utf-8"))
+            for field in ("client_email", "private_key", "token_uri"):
+                if not isinstance(account[field], str):
+                    account = None
+                    break
+            else:
+                secure_address(account["token_uri"])
+        except OSError as error:
+            # Its text would show the value, which may be a key that was meant to be JSON.
+            problem, account = f"names a file that can't be read ({type(error).__name__})", None
+        except (ValueError, KeyError, TypeError):
+            account = None
+        if account is None:
+            raise ConfigError(f"ping.search_console.key: {problem}")
+        return dict(account)
+
+    def _check(self, address: str) -> None:
+        """Raises `Refused` for an index that the property does not cover."""
+        if self.property.startswith(DOMAIN):
+            host, domain = (urlsplit(address).hostname or ""), self.property.removeprefix(DOMAIN)
+            covered = host == domain or host.endswith(f".{domain}")
+        else:
+            covered = address.startswith(self.property)
+        if not covered:
+            raise Refused(
+                f"search_console: {address} does not lie under the property {self.property}. "
+                "Name a property that covers it, verified in Search Console, or change publish.at."
+            )
+
+    def _call(self, exchange: Exchange, method: str, address: str, headers: dict[str, str]) -> Reply:
+        """One call about one index; both parts of the path are percent-encoded whole."""
+        url = f"{self.endpoint.rstrip('/')}/sites/{quote(self.property, safe='')}/sitemaps/{quote(address, safe='')}"
+        what = {"PUT": "submitting", "DELETE": "deleting", "GET": "reading back"}[method]
+        reply = exchange.request(method, url, f"{what} {address}", headers=headers, busy=_busy)
+        gone = reply.status == 404 and method != "PUT"
+        if not (reply.ok or gone):
+            raise Refused(
+                f"search_console: {what} {address} was refused ({_said(reply, exchange.redact)}). {self._advice(reply)}"
+            )
+        return reply
+
+    def _advice(self, reply: Reply) -> str:
+        if reply.status == 403 and "accessNotConfigured" in _reasons(reply):
+            return "Enable the Google Search Console API in the project of the service account."
+        if reply.status in (401, 403, 404):
+            return (
+                f"Add {self._account()['client_email']} as an owner or full user of {self.property}: "
+                "Search Console, Settings, Users and permissions."
+            )
+        return "Look at the property and the address of the index."
+
+    def _read_back(self, exchange: Exchange, address: str, headers: dict[str, str]) -> dict[str, Any]:
+        """What Google says of an index now; where it says nothing usable, that stands under `problem`."""
+        try:
+            reply = self._call(exchange, "GET", address, headers)
+        except (Refused, Unavailable) as error:
+            return {"problem": str(error)}
+        if reply.status == 404:
+            return {"problem": "Google does not know it yet"}
+        data = reply.json()
+        if not isinstance(data, dict):
+            return {"problem": "the answer is not the JSON of a sitemap"}
+        return {field: _number(data[field]) if field in COUNTS else data[field] for field in READ_BACK if field in data}
+
+
+def _number(value: Any) -> int | None:
+    """Longs arrive as JSON strings."""
+    try:
+        return int(value)
+    except (ValueError, TypeError):
+        return None
+
+
+def _error(reply: Reply) -> dict[str, Any]:
+    data = reply.json()
+    error = data.get("error") if isinstance(data, dict) else None
+    return error if isinstance(error, dict) else {}
+
+
+def _reasons(reply: Reply) -> set[str]:
+    items = _error(reply).get("errors")
+    return {str(item.get("reason")) for item in items if isinstance(item, dict)} if isinstance(items, list) else set()
+
+
+def _busy(reply: Reply) -> bool:
+    return reply.status == 403 and bool(_reasons(reply).intersection(BUSY))
+
+
+def _said(reply: Reply, redact: Redactor) -> str:
+    """Status and the message inside Google's JSON."""
+    message = _error(reply).get("message")
+    return f"{reply.status}: {redact(message)[:300]}" if isinstance(message, str) else reply.said()
+
+
+def _found(indexes: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What a reader of the report should know of what was read back."""
+    return [
+        f"Google found {found.get('errors') or 0:,} errors and {found.get('warnings') or 0:,} warnings in {address}"
+        for address, found in indexes.items()
+        if found.get("errors") or found.get("warnings")
+    ]

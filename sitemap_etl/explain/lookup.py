@@ -1,0 +1,254 @@
+"""Where a set lists a URL, and since when: of each section at most one shard's rows are read."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import pyarrow as pa
+
+from sitemap_etl.dates import instant
+from sitemap_etl.errors import Refused
+from sitemap_etl.manifest import Entry, Manifest
+from sitemap_etl.manifest.diff import places
+from sitemap_etl.stages.partition import NAME as PARTITION
+from sitemap_etl.stages.run import Run
+from sitemap_etl.state.store import State
+
+COLUMNS: Final = (
+    "loc",
+    "lastmod",
+    "changefreq",
+    "priority",
+    "images",
+    "alternates",
+    "cluster",
+    "hreflang",
+    "since",
+)
+_HELD: Final = 16
+"""Snapshots kept in memory, each of at most a file's rows: URLs asked for together often lie together."""
+
+
+class Shelf:
+    """Reads snapshots, and keeps the last few."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self._held: OrderedDict[str, pa.Table] = OrderedDict()
+
+    def rows(self, snapshot: str) -> pa.Table:
+        """The rows of a snapshot, ordered by loc: COLUMNS."""
+        if snapshot not in self._held:
+            self._held[snapshot] = self.state.snapshot(snapshot, COLUMNS).combine_chunks()
+            if len(self._held) > _HELD:
+                self._held.popitem(last=False)
+        self._held.move_to_end(snapshot)
+        return self._held[snapshot]
+
+    def row(self, snapshot: str, loc: str) -> dict[str, Any] | None:
+        """The row of a loc, or None."""
+        rows = self.rows(snapshot)
+        at = int(places(pa.array([loc], pa.string()), _locs(rows))[0])
+        return None if at < 0 else dict(rows.slice(at, 1).to_pylist()[0])
+
+
+def _locs(rows: pa.Table) -> pa.Array:
+    column = rows.column("loc")
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+@dataclass(frozen=True)
+class Found:
+    """One listing of a loc. `entry` is None where the file has no number yet: the run was not published."""
+
+    section: str
+    view: bool
+    row: dict[str, Any]
+    entry: Entry | None
+
+
+class PublishedSet:
+    """A manifest, asked for single locs."""
+
+    def __init__(self, manifest: Manifest, shelf: Shelf) -> None:
+        self.manifest = manifest
+        self.shelf = shelf
+        self._entries: dict[str, list[Entry]] = {}
+        for entry in manifest.entries:
+            if entry.snapshot and entry.section in manifest.sections:
+                self._entries.setdefault(entry.section, []).append(entry)
+        for entries in self._entries.values():
+            entries.sort(key=_first)
+
+    def find(self, loc: str) -> list[Found]:
+        """Every listing of the loc, views last."""
+        found = []
+        for section, entries in self._entries.items():
+            at = bisect_right(entries, loc, key=_first) - 1
+            if at >= 0 and loc <= entries[at].last:
+                row = self.shelf.row(entries[at].snapshot, loc)
+                if row is not None:
+                    found.append(Found(section, self.manifest.sections[section].view, row, entries[at]))
+        return sorted(found, key=lambda one: one.view)
+
+    def around(self, locs: Sequence[str]) -> Iterator[pa.Array]:
+        """The locs of the shards in which these would stand, and of their neighbours; views left out."""
+        for section, entries in self._entries.items():
+            if self.manifest.sections[section].view:
+                continue
+            wanted: set[int] = set()
+            for loc in locs:
+                at = bisect_right(entries, loc, key=_first) - 1
+                wanted |= {at - 1, at, at + 1}
+            for at in sorted(wanted):
+                if 0 <= at < len(entries):
+                    yield _locs(self.shelf.rows(entries[at].snapshot))
+
+
+class ProposedSet:
+    """What a run that was not published would list, from what it staged."""
+
+    def __init__(self, run: Run, published: PublishedSet | None, shelf: Shelf) -> None:
+        self.run = run
+        self.published = published
+        self.shelf = shelf
+        self.planned = run.need(PARTITION)
+        self._receipts: dict[int, dict[str, Any]] = {}
+
+    def find(self, loc: str) -> list[Found]:
+        """Every listing of the loc, views last. Raises Refused where what was staged is gone."""
+        found = []
+        for section in self.run.site.sections:
+            if section in self.planned["sections"]:
+                row = self._row(section, loc)
+                if row is not None:
+                    found.append(Found(section, self.run.site.sections[section].view, row, None))
+        if self.published is not None:  # sections that were not read stay as they are
+            stay = set(self.run.site.sections) - set(self.planned["sections"])
+            found += [one for one in self.published.find(loc) if one.section in stay]
+        return sorted(found, key=lambda one: one.view)
+
+    def _row(self, section: str, loc: str) -> dict[str, Any] | None:
+        plan = self.planned["sections"][section]
+        window = max(0, bisect_right(plan["windows"], loc, key=_low) - 1)
+        for group, (first, past) in enumerate(plan["groups"]):
+            if first <= window < past:
+                shards = self._receipt(section, group)["shards"]
+                at = bisect_right(shards, loc, key=_first_of) - 1
+                if at >= 0 and loc <= shards[at]["last"]:
+                    return self.shelf.row(shards[at]["snapshot"], loc)
+        return None
+
+    def _receipt(self, section: str, group: int) -> dict[str, Any]:
+        n = self.planned["units"].index([section, group])
+        if n not in self._receipts:
+            self._receipts[n] = self.run.need(f"render/{n}")
+        return self._receipts[n]
+
+
+def proposed_set(open_it: Callable[[], Run], published: PublishedSet | None, shelf: Shelf) -> ProposedSet | None:
+    """What a run would list; None where its staging is no longer kept."""
+    try:
+        return ProposedSet(open_it(), published, shelf)
+    except Refused:
+        return None
+
+
+def _first(entry: Entry) -> str:
+    return entry.first
+
+
+def _first_of(shard: dict[str, Any]) -> str:
+    return str(shard["first"])
+
+
+def _low(window: Sequence[str | None]) -> str:
+    return window[0] or ""
+
+
+class Provenance:
+    """The manifests of a state from one of them back. Each is read once, and only if it is needed."""
+
+    def __init__(self, state: State, manifest: Manifest, shelf: Shelf) -> None:
+        self.state = state
+        self.shelf = shelf
+        self._chain = [manifest]
+        self._sets: dict[str, PublishedSet] = {}
+
+    def since(self, found: Found) -> dict[str, Any]:
+        """`{at, run_id, how}`: how is added, changed, first publish, or added or changed where that is not known.
+
+        `at` and `run_id` are None where the run is no longer kept and its time is not known; for a first publish
+        `before` is then a time at which it was over.
+        """
+        if found.row["since"] is None:
+            return self._first_publish(found.section)
+        moment = instant(datetime.fromtimestamp(found.row["since"], UTC))
+        for manifest in self._back():
+            if manifest.now < moment:
+                break
+            if manifest.now == moment:
+                return {"at": moment, "run_id": manifest.run_id, "how": self._how(manifest, found)}
+        return {"at": moment, "run_id": None, "how": "added or changed"}
+
+    def last_listed(self, loc: str) -> dict[str, Any] | None:
+        """The newest set before this one that lists the loc, as `{run_id, at}`; None where no kept one does."""
+        for manifest in self._back():
+            if manifest is self._chain[0]:
+                continue
+            try:
+                if self._set(manifest).find(loc):
+                    return {"run_id": manifest.run_id, "at": manifest.now}
+            except Refused:
+                return None  # its snapshots are no longer kept
+        return None
+
+    def _set(self, manifest: Manifest) -> PublishedSet:
+        if manifest.run_id not in self._sets:
+            self._sets[manifest.run_id] = PublishedSet(manifest, self.shelf)
+        return self._sets[manifest.run_id]
+
+    def _first_publish(self, section: str) -> dict[str, Any]:
+        oldest = self._chain[0]
+        for manifest in self._back():
+            if section not in manifest.sections:
+                break
+            oldest = manifest
+        else:
+            if oldest.base is not None:  # what was before it is no longer kept
+                return {"at": None, "run_id": None, "how": "first publish", "before": oldest.now}
+        return {"at": oldest.now, "run_id": oldest.run_id, "how": "first publish"}
+
+    def _how(self, manifest: Manifest, found: Found) -> str:
+        if manifest.base is None:
+            return "added"
+        base = next((older for older in self._back() if older.key == manifest.base), None)
+        if base is None:
+            return "added or changed"
+        try:
+            return "changed" if self._set(base).find(found.row["loc"]) else "added"
+        except Refused:
+            return "added or changed"  # its snapshots are no longer kept
+
+    def _back(self) -> Iterator[Manifest]:
+        at = 0
+        while True:
+            yield self._chain[at]
+            at += 1
+            if at == len(self._chain):
+                base = self._chain[-1].base
+                older = None if base is None else self._kept(base)
+                if older is None:
+                    return
+                self._chain.append(older)
+
+    def _kept(self, key: str) -> Manifest | None:
+        try:
+            return self.state.manifest(key)
+        except Refused:
+            return None  # forgotten: only the last sets are kept

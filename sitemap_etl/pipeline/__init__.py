@@ -1,1 +1,0 @@
-"""The stages, wired to the world."""

@@ -1,0 +1,193 @@
+"""The actual state: what lies under the public keys."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os.path
+import re
+import zlib
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from html import unescape
+from typing import Final, TypeVar
+
+from sitemap_etl.errors import Refused
+from sitemap_etl.manifest import File
+from sitemap_etl.stages.run import Run
+from sitemap_etl.storage import ABSENT, Expect, Stat, Storage
+
+_LOC: Final = re.compile(rb"<loc>([^<]*)</loc>")
+"""In a file of ours: images and videos have prefixes."""
+_SITEMAP: Final = re.compile(rb"<sitemap><loc>([^<]*)</loc>(?:<lastmod>([^<]*)</lastmod>)?</sitemap>")
+
+
+class Standing:
+    """The public files as they are.
+
+    `files`: by key, as the last manifest has them; none where the set is to stand elsewhere now. `touched`: keys
+    that broken-off publishes may have written. `doubtful`: keys of which only the object is believed (with `--full`,
+    every one); `there`: what is under them. `moved_house`: `publish.to` is not where the last set was put.
+    """
+
+    def __init__(self, run: Run, public: Storage, touched: Collection[str]) -> None:
+        base = run.base
+        self.public = public
+        self.moved_house = base is not None and base.to != run.site.publish.to
+        published = {file.key: file for file in base.files()} if base is not None else {}
+        self.files = {} if self.moved_house else published
+        self.touched = frozenset(touched)
+        self.doubtful = {*touched, *(published if self.moved_house or run.options.full else ())}
+        self.there = look(public, self.doubtful)
+        self._at = run.site.publish.at
+        self._listed: dict[str, dict[str, str]] = {}
+        for index in base.indexes if base is not None and not self.moved_house else ():
+            assert base is not None
+            entries = (entry for entry in base.entries if entry.index == index.number)
+            self._listed[index.file.key] = {self._at + e.file.key: e.file.lastmod for e in entries}
+
+    def unchanged(self, files: Iterable[File]) -> dict[str, File]:
+        """Those of the files that are there already, byte for byte, with their ETags, by key."""
+        found = {}
+        doubtful = []
+        for file in files:
+            known = self.files.get(file.key)
+            if file.key in self.doubtful:
+                doubtful.append(file)
+            elif known is not None and known.sha256 == file.sha256:
+                found[file.key] = known
+        looked = in_threads(self._look, doubtful)
+        return found | {file.key: file for file in looked if file is not None}
+
+    def _look(self, file: File) -> File | None:
+        """The file with the ETag of the object, where that is the file."""
+        stat = self.there.get(file.key)
+        if stat is None:
+            return None
+        if stat.etag == file.etag:
+            return file
+        stored = self.public.get(file.key) if stat.size == file.stored else None
+        if stored is None or hashlib.sha256(stored.data).hexdigest() != file.stored_sha256:
+            return None
+        return replace(file, etag=stored.stat.etag)
+
+    def dated(self, file: File) -> File:
+        """The file with the lastmod that its bytes have had since an earlier set."""
+        known = self.files.get(file.key)
+        return replace(file, lastmod=known.lastmod) if known is not None and known.sha256 == file.sha256 else file
+
+    def listed(self, index: str) -> dict[str, str]:
+        """What the public index of this name lists now: address → lastmod. What does not exist is left out."""
+        if index not in self.doubtful:
+            return self._listed.get(index, {})
+        found = {}
+        for address, lastmod in _SITEMAP.findall(self._inflated(index)):
+            key = unescape(address.decode()).removeprefix(self._at)
+            if key in self.there or key in self.files:
+                found[self._at + key] = lastmod.decode()
+        return found
+
+    def locs(self, key: str) -> Sequence[str]:
+        """The locs of the object under a doubtful key; none where it is no sitemap."""
+        return [unescape(loc.decode()) for loc in _LOC.findall(self._inflated(key))]
+
+    def _inflated(self, key: str) -> bytes:
+        stored = self.public.get(key) if key in self.there else None
+        if stored is None:
+            return b""
+        try:
+            return gzip.decompress(stored.data) if key.endswith(".gz") else stored.data
+        except (OSError, EOFError, zlib.error):
+            return b""  # whatever changed it, no crawler reads it either
+
+
+THREADS: Final = 16
+"""Requests to a store at a time."""
+_LIST_FROM: Final = 100
+"""Keys from which on one listing is cheaper than asking for each."""
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
+
+CONTENT_TYPES: Final = {
+    ".gz": "application/gzip",
+    ".rss.xml": "application/rss+xml",
+    ".atom.xml": "application/atom+xml",
+    ".xml": "application/xml",
+    ".txt": "text/plain; charset=utf-8",
+}
+
+
+def content_type(key: str) -> str:
+    """The content type of a published key. Gzipped files are application/gzip, without a Content-Encoding."""
+    return next((kind for ending, kind in CONTENT_TYPES.items() if key.endswith(ending)), "application/octet-stream")
+
+
+@dataclass
+class Object:
+    """One object to be written. `data` gives its bytes as stored. `expect`: `survey` fills it in, a write renews it."""
+
+    file: File
+    data: Callable[[], bytes]
+    expect: Expect = None
+
+
+def in_threads(work: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
+    """Do `work` for each item, several at a time; the first error ends it."""
+    if len(items) < 2:
+        return [work(item) for item in items]
+    with ThreadPoolExecutor(THREADS) as pool:
+        futures = [pool.submit(work, item) for item in items]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+
+
+def look(storage: Storage, keys: Iterable[str]) -> dict[str, Stat]:
+    """What is under these keys now, with ETags; absent ones are left out."""
+    wanted = sorted(set(keys))
+    if len(wanted) >= _LIST_FROM:
+        there = {stat.key: stat for stat in storage.list(os.path.commonprefix(wanted))}
+        found = {key: there[key] for key in wanted if key in there}
+        asked = [key for key, stat in found.items() if stat.etag is None]
+    else:
+        found, asked = {}, wanted
+    for key, stat in zip(asked, in_threads(storage.stat, asked), strict=True):
+        if stat is not None:
+            found[key] = stat
+        else:
+            found.pop(key, None)
+    return found
+
+
+def survey(
+    storage: Storage, objects: Sequence[Object], ours: Mapping[str, set[str | None]], *, adopt: bool
+) -> list[Stat]:
+    """Fill in what each write expects; gives the foreign objects that `adopt` lets it replace.
+
+    `ours`: key → ETags under which an object there is known to be ours; None among them: whatever is
+    there (an earlier publish was broken off). Raises Refused where an object is foreign.
+    """
+    there = look(storage, (item.file.key for item in objects))
+    foreign: list[Stat] = []
+    for item in objects:
+        stat = there.get(item.file.key)
+        item.expect = ABSENT if stat is None else stat.etag
+        known = ours.get(item.file.key, set())
+        if stat is not None and stat.etag not in known and None not in known:
+            foreign.append(stat)
+    if foreign and not adopt:
+        shown = "\n".join(
+            f"  {storage.url_of(stat.key)}  {stat.size:,} bytes, written {stat.modified:%Y-%m-%dT%H:%M:%SZ}"
+            for stat in foreign[:5]
+        )
+        more = f"\n  … and {len(foreign) - 5:,} more" if len(foreign) > 5 else ""
+        count = f"{len(foreign):,} object{'s are' if len(foreign) > 1 else ' is'}"
+        raise Refused(
+            f"{count} in the way that no manifest of this state wrote. Nothing public was touched.\n{shown}{more}\n"
+            "  to replace them, keeping a copy in the state: sitemap-etl publish SITE.yaml RUN_ID --adopt"
+        )
+    return foreign

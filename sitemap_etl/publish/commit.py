@@ -1,0 +1,313 @@
+"""The publish stage: from a target to public files, in the order in which no URL is ever unlisted.
+
+new files → indexes of old and new → changed files, receivers before givers → final indexes → robots.txt →
+late deletes → manifest. Before the first public write the publish is claimed: `current.json` names its
+intent. A process that dies on any line leaves a valid set, and the next run knows from the intent which
+keys it must look at again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sitemap_etl.errors import Refused, Unavailable
+from sitemap_etl.manifest import Manifest, Retired, manifest_key
+from sitemap_etl.publish.actual import Object, Standing, content_type, in_threads, survey
+from sitemap_etl.publish.claim import Claim
+from sitemap_etl.publish.plan import (
+    Target,
+    Wanted,
+    index_object,
+    made_manifest,
+    retired_files,
+    state_differs,
+    wanted_set,
+    with_etags,
+)
+from sitemap_etl.publish.retention import hold_snapshots
+from sitemap_etl.publish.robots import Root, open_root
+from sitemap_etl.stages.run import Run
+from sitemap_etl.state.changes import Told, put_changes
+from sitemap_etl.storage import ABSENT, PreconditionFailed, Stat, put_verified
+
+FEEDS: Final = (".rss.xml", ".atom.xml")
+
+
+@dataclass
+class Outcome:
+    """What a publish did. `bytes`: as stored, of the files written."""
+
+    status: str  # published, unchanged
+    manifest: Manifest | None
+    written: int = 0
+    unchanged: int = 0
+    deleted: int = 0
+    bytes: int = 0
+    warnings: list[str] = field(default_factory=list)
+
+
+def publish_target(run: Run, target: Target, *, adopt: bool = False) -> Outcome:
+    """Publish the target. Raises Refused where another run was first or an object is foreign."""
+    current = run.state.current()
+    if current.manifest == manifest_key(run.run_id):
+        manifest = run.state.manifest(current.manifest)
+        return Outcome("published", manifest, warnings=["this run was published already; nothing was done"])
+    claim = Claim(run, current)
+    claim.settle()
+    return _Publication(run, target, claim).publish(adopt=adopt)
+
+
+class _Publication:
+    """One publish under way."""
+
+    def __init__(self, run: Run, target: Target, claim: Claim) -> None:
+        self.run = run
+        self.target = target
+        self.claim = claim
+        self.public = run.public()
+        self.standing = Standing(run, self.public, claim.doubtful)
+        self.wanted = wanted_set(run, target.drafts, target.extras, self.standing)
+        self.outcome = Outcome("published", None)
+        self.etags: dict[str, str | None] = {}
+        self._counting = threading.Lock()
+
+    def publish(self, *, adopt: bool) -> Outcome:
+        run, wanted, outcome = self.run, self.wanted, self.outcome
+        retired, due = retired_files(run, wanted, self.standing, self.claim.foreign)
+        manifest = made_manifest(run, self.target, wanted, retired)
+        root = open_root(run, self._addresses(manifest))
+        outcome.warnings += root.warnings
+        outcome.unchanged = len(wanted.keys()) - len(wanted.objects())
+        says = root.writes(self._addresses(manifest))
+        if not (wanted.objects() or due or says or self.claim.took_over or state_differs(run, manifest)):
+            self.claim.commit("unchanged")
+            outcome.status, outcome.manifest = "unchanged", run.base
+            return outcome
+        hold_snapshots(run, manifest)
+        self._keep_adopted(survey(self.public, wanted.objects(), known_etags(run, self.standing), adopt=adopt))
+        self.claim.take(self._intended(), [asdict(item) for item in due], robots=says)
+        self._write_set(root)
+        for item in due:
+            self.claim.hold()
+            outcome.deleted += self._delete(item)
+        self._commit(manifest)
+        return outcome
+
+    def _address(self, key: str) -> str:
+        return self.run.site.publish.at + key
+
+    def _addresses(self, manifest: Manifest | None) -> list[str]:
+        """The addresses of a set's indexes."""
+        return [] if manifest is None else [self._address(index.file.key) for index in manifest.indexes]
+
+    def _keep_adopted(self, foreign: Sequence[Stat]) -> None:
+        if foreign and self.run.base is None:
+            self.outcome.warnings.append(
+                f"there was no state, and {len(foreign):,} files that stood there were replaced: pages have no dates "
+                "by fingerprint yet, and no engine is told of single URLs. If a state was lost, restore it from a "
+                "backup"
+            )
+        for stat in foreign:
+            stored = self.public.get(stat.key)
+            if stored is not None:
+                self.run.work.put(f"state/adopted/{self.run.run_id}/{stat.key}", stored.data)
+                self.claim.foreign[stat.key] = stat.etag
+
+    def _intended(self) -> dict[str, dict[str, str | None]]:
+        """Every key to write: its ETag and the hash of its inflated bytes now, and the new hash."""
+        old = self.standing.files
+        return {
+            item.file.key: {
+                "old_etag": None if item.expect is ABSENT else item.expect,
+                "old_sha256": old[item.file.key].sha256 if item.file.key in old else None,
+                "new_sha256": item.file.sha256,
+            }
+            for item in self.wanted.objects()
+        }
+
+    # --- the writes, in their order ------------------------------------------------------------------
+
+    def _write_set(self, root: Root) -> None:
+        wanted = self.wanted
+        new = [item for item in wanted.files.values() if item.expect is ABSENT]
+        changed = {key: item for key, item in wanted.files.items() if item.expect is not ABSENT}
+        in_threads(self._write, new)
+        indexes = dict(wanted.index_objects)
+        if changed or len(indexes) > 1:
+            for key in self._list_old_and_new(root):
+                del indexes[key]
+        gives = with_standing_rows(self.run, self.target.gives, wanted, changed, self.standing)
+        ordered = receivers_first(changed, gives)
+        givers = [key for key in ordered if gives.get(key, frozenset()) & set(ordered) - {key}]
+        in_threads(self._write, [changed[key] for key in ordered if key not in givers])
+        for key in givers:
+            self._write(changed[key])
+        in_threads(self._write, list(indexes.values()))
+        in_threads(self._write, wanted.extra_objects)
+        self._name_in_robots(root, [self._address(index.file.key) for index in wanted.indexes])
+        if root.key_file is not None and root.key is not None:
+            self.claim.hold()
+            root.key_file.write(root.key)
+
+    def _list_old_and_new(self, root: Root) -> list[str]:
+        """Let the indexes list the old files and the new ones, before any old file gives rows away.
+
+        Gives the keys of those that are final by that.
+        """
+        done = []
+        for index in self.wanted.indexes:
+            item = self.wanted.index_objects.get(index.file.key)
+            if item is None:
+                continue
+            listed = self.standing.listed(index.file.key)
+            final = {self._address(e.file.key): e.file.lastmod for e in self.wanted.entries if e.index == index.number}
+            if not final.keys() <= listed.keys():
+                both = index_object(index.file.key, list({**final, **listed}.items()), self.run.plan.now)
+                if both.file.sha256 == item.file.sha256:
+                    self._write(item)
+                    done.append(both.file.key)
+                else:
+                    self._put(both.file.key, both.data(), item)
+        old = self._addresses(None if self.standing.moved_house else self.run.base)
+        new = [self._address(index.file.key) for index in self.wanted.indexes]
+        if not set(new) <= set(old):
+            self._name_in_robots(root, [*old, *(address for address in new if address not in old)])
+        return done
+
+    def _name_in_robots(self, root: Root, addresses: Sequence[str]) -> None:
+        data = root.naming(addresses)
+        if data is not None and root.robots is not None:
+            self.claim.hold()
+            root.robots.write(data)
+
+    def _write(self, item: Object) -> None:
+        data = item.data()
+        self._put(item.file.key, data, item)
+        with self._counting:
+            self.etags[item.file.key] = item.expect if isinstance(item.expect, str) else None
+            self.outcome.written += 1
+            self.outcome.bytes += len(data)
+            written = self.outcome.written
+        self.run.environment.advance("publish", written, len(self.wanted.objects()))
+
+    def _put(self, key: str, data: bytes, item: Object) -> None:
+        """Write these bytes where `item` goes, on the condition it has, and renew the condition."""
+        self.claim.hold()
+        publish = self.run.site.publish
+        kind = content_type(key)
+        try:
+            stat = put_verified(
+                self.public, key, data, content_type=kind, cache_control=publish.cache_control, expect=item.expect
+            )
+        except Unavailable:
+            self.claim.hold()  # other bytes than were put may be those of a run that took over
+            raise
+        except PreconditionFailed as error:
+            self.claim.hold()
+            raise Refused(
+                f"{error} The publish stopped there; what is public is valid, and the next run goes on from it"
+            ) from error
+        item.expect = stat.etag
+
+    def _delete(self, item: Retired) -> bool:
+        try:
+            return item.etag is not None and self.public.delete(item.key, expect=item.etag)
+        except PreconditionFailed:
+            self.outcome.warnings.append(
+                f"{self.public.url_of(item.key)} was retired and is now another object than ours: it was left there"
+            )
+            return False
+
+    # --- the commit ----------------------------------------------------------------------------------
+
+    def _commit(self, manifest: Manifest) -> None:
+        manifest = with_etags(manifest, self.etags)
+        self.claim.hold()
+        # Kept before the commit, so that it can't be lost after.
+        put_changes(self.run.state, self.run.run_id, self.target.changes, self._told(manifest))
+        self.claim.commit("published", manifest=self.run.state.put_manifest(manifest), pending=None)
+        self.outcome.manifest = manifest
+
+    def _told(self, manifest: Manifest) -> Told:
+        """What the engines are to hear besides the changes."""
+        now = self._addresses(manifest)
+        feeds = [item.file.key for item in self.wanted.extra_objects if item.file.key.endswith(FEEDS)]
+        return Told(
+            indexes=tuple(now),
+            changed_indexes=tuple(self._address(key) for key in self.wanted.index_objects),
+            retired_indexes=tuple(address for address in self._addresses(self.run.base) if address not in now),
+            feeds=tuple(self._address(key) for key in feeds),
+            listed=manifest.listed,
+            quiet_because=self.target.quiet_because,
+        )
+
+
+def known_etags(run: Run, standing: Standing) -> dict[str, set[str | None]]:
+    """Key → ETags that an object of ours may have. Of a broken-off publish we only know the keys."""
+    ours: dict[str, set[str | None]] = {}
+    base = run.base
+    if base is not None:
+        for key, etag in [(f.key, f.etag) for f in base.files()] + [(r.key, r.etag) for r in base.retired]:
+            ours.setdefault(key, set()).add(etag)
+    return ours | {key: {None} for key in standing.touched}
+
+
+def with_standing_rows(
+    run: Run, gives: Mapping[str, frozenset[str]], wanted: Wanted, changed: Mapping[str, Object], standing: Standing
+) -> dict[str, frozenset[str]]:
+    """`gives` (public key → keys of the files that list its URLs now), right also after a broken-off publish.
+
+    It was found by comparing with the last manifest. Where a doubtful object is about to be replaced (`changed`, by
+    key), its rows count as they stand. Memory holds the rows that leave such objects.
+    """
+    result: dict[str, set[str]] = defaultdict(set, {key: set(receivers) for key, receivers in gives.items()})
+    doubtful = [key for key in changed if key in standing.doubtful]
+    if not doubtful:
+        return {key: frozenset(receivers) for key, receivers in result.items()}
+    locs, keys = [], []
+    for key in doubtful:
+        result.pop(key, None)
+        found = standing.locs(key)
+        locs.append(pa.array(found, pa.string()))
+        keys.append(pa.repeat(pa.scalar(key), len(found)))
+    rows = pa.table({"loc": pa.chunked_array(locs, pa.string()), "key": pa.chunked_array(keys, pa.string())})
+    for entry in wanted.entries:
+        section = run.site.sections.get(entry.section)
+        receiver = entry.file.key
+        if receiver not in wanted.files or section is None or section.view:
+            continue
+        arrived = run.state.snapshot(entry.snapshot, ["loc"]).column("loc").combine_chunks()
+        taken = rows.filter(pc.is_in(rows.column("loc"), arrived))
+        for giver in pc.unique(taken.column("key")).to_pylist():  # one a doubtful file
+            if giver != receiver:
+                result[giver].add(receiver)
+    return {key: frozenset(receivers) for key, receivers in result.items()}
+
+
+def receivers_first(changed: Iterable[str], gives: Mapping[str, frozenset[str]]) -> list[str]:
+    """Changed files in the order to write them: those that give no row away, then receivers before givers.
+
+    `gives`: key → keys of the files that now list URLs it listed. Files that exchange rows both ways
+    have no such order; among them the order is by key, and a URL may be missing between two writes.
+    """
+    keys = sorted(changed)
+    inside = {key: gives.get(key, frozenset()) & frozenset(keys) - {key} for key in keys}
+    done: list[str] = []
+    written: set[str] = set()
+    waiting = dict(inside)
+    while waiting:
+        ready = [key for key, receivers in waiting.items() if receivers <= written]
+        if not ready:
+            ready = [min(waiting, key=lambda key: (len(waiting[key] - written), key))]
+        for key in ready:
+            done.append(key)
+            written.add(key)
+            del waiting[key]
+    return done

@@ -1,0 +1,171 @@
+"""Rows that changed their section: neither added nor removed, and to be written where they arrive first."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sitemap_etl.frames import CHANGES, conform
+from sitemap_etl.hashes import hash64
+from sitemap_etl.manifest import Entry
+from sitemap_etl.stages.run import Run
+
+
+@dataclass
+class Moves:
+    """`moved`: loc, lastmod (as published before), was_section, was_number, section, group, shard, new_lastmod.
+
+    `into`, `out_of`, `changed`: moved rows by section; changed are those whose lastmod is another now.
+    `dropped`: rows of sections that the site file no longer has and no other lists, by section.
+    `placed`: (section, group, place) → key of the file the shard becomes.
+    """
+
+    moved: pa.Table
+    into: Counter[str] = field(default_factory=Counter)
+    out_of: Counter[str] = field(default_factory=Counter)
+    changed: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[str] = field(default_factory=Counter)
+    placed: dict[tuple[str, int, int], str] = field(default_factory=dict)
+
+    def gives(self, old_keys: dict[tuple[str, int], str]) -> dict[str, frozenset[str]]:
+        """Published key → keys that list URLs it listed. `old_keys`: (section, number) → published key."""
+        edges: dict[str, set[str]] = defaultdict(set)
+        columns = ["was_section", "was_number", "section", "group", "shard"]
+        pairs = self.moved.select(columns).group_by(columns).aggregate([])
+        for row in pairs.to_pylist():  # one a pair of files
+            giver = old_keys[(row["was_section"], row["was_number"])]
+            edges[giver].add(self.placed[(row["section"], row["group"], row["shard"])])
+        return {key: frozenset(receivers) for key, receivers in edges.items()}
+
+
+_MOVED = pa.schema(
+    [
+        ("loc", pa.string()),
+        ("lastmod", pa.string()),
+        ("was_section", pa.string()),
+        ("was_number", pa.int64()),
+        ("section", pa.string()),
+        ("group", pa.int64()),
+        ("shard", pa.int64()),
+        ("new_lastmod", pa.string()),
+    ]
+)
+
+
+def net_moves(run: Run, rendered: Sequence[dict[str, Any]], dropped: Sequence[Entry]) -> Moves:
+    """Find the rows that one section lost and another won. Views take no part."""
+    receipts = [receipt for receipt in rendered if not run.site.sections[receipt["section"]].view]
+    moves = Moves(_MOVED.empty_table())
+    moves.dropped.update({entry.section: 0 for entry in dropped})
+    lost = list(_lost(run, receipts, dropped))
+    if not lost:
+        return moves
+    for table, is_dropped in lost:
+        if is_dropped:
+            moves.dropped[table.column("section")[0].as_py()] += table.num_rows
+    hashes = np.sort(np.concatenate([hash64(table.column("loc")) for table, _ in lost]))
+    won = [table for table in _won(run, receipts, hashes) if table.num_rows]
+    if not won:
+        return moves
+    arrived = pa.concat_tables(won)
+    left = pa.concat_tables([table.select(["loc", "lastmod", "section", "shard"]) for table, _ in lost]).rename_columns(
+        ["loc", "lastmod", "was_section", "was_number"]
+    )
+    moves.moved = arrived.join(left, "loc", join_type="inner").select(_MOVED.names).sort_by("loc").cast(_MOVED)
+    for name, count in _counts(moves.moved, "section").items():
+        moves.into[name] = count
+    for name, count in _counts(moves.moved, "was_section").items():
+        moves.out_of[name] = count
+        if name in moves.dropped:
+            moves.dropped[name] -= count
+    other = pc.not_equal(
+        pc.fill_null(moves.moved.column("lastmod"), ""), pc.fill_null(moves.moved.column("new_lastmod"), "")
+    )
+    moves.changed.update(_counts(moves.moved.filter(other), "section"))
+    return moves
+
+
+def read_changes(run: Run, receipt: dict[str, Any]) -> pa.Table | None:
+    """A group's staged changes, or None where it has none."""
+    key = receipt["staged"].get("changes")
+    if key is None:
+        return None
+    stored = run.staging.get(key)
+    assert stored is not None, key
+    return pq.read_table(pa.BufferReader(stored.data))
+
+
+def net_changes(run: Run, rendered: Sequence[dict[str, Any]], moves: Moves) -> pa.Table:
+    """The run's changes with moves netted out: a moved row is changed where its lastmod is, else nothing."""
+    moved = moves.moved.column("loc").combine_chunks()
+    parts = [CHANGES.empty_table()]
+    for receipt in rendered:
+        if run.site.sections[receipt["section"]].view:
+            continue
+        table = read_changes(run, receipt)
+        if table is None:
+            continue
+        if len(moved):
+            known = pc.is_in(table.column("loc"), moved)
+            crossing = pc.and_(known, pc.not_equal(table.column("kind"), "changed"))
+            table = table.filter(pc.invert(crossing))
+        parts.append(conform(table, CHANGES))
+    dated = pc.not_equal(
+        pc.fill_null(moves.moved.column("lastmod"), ""), pc.fill_null(moves.moved.column("new_lastmod"), "")
+    )
+    arrived = moves.moved.filter(dated)
+    if arrived.num_rows:
+        kind = pa.repeat(pa.scalar("changed"), arrived.num_rows)
+        table = pa.table(
+            [arrived.column("loc"), kind, arrived.column("new_lastmod"), arrived.column("section")], schema=CHANGES
+        )
+        parts.append(table)
+    return pa.concat_tables(parts)
+
+
+def _lost(run: Run, receipts: Sequence[dict[str, Any]], dropped: Sequence[Entry]) -> Iterator[tuple[pa.Table, bool]]:
+    """Removed rows: (table with loc, lastmod, section, shard), and whether their section was dropped."""
+    for receipt in receipts:
+        if receipt["counts"].get("removed"):
+            table = read_changes(run, receipt)
+            assert table is not None
+            yield table.filter(pc.equal(table.column("kind"), "removed")), False
+    for entry in dropped:
+        rows = run.state.snapshot(entry.snapshot, ["loc", "lastmod"])
+        count = rows.num_rows
+        yield (
+            rows.append_column("section", pa.repeat(pa.scalar(entry.section), count)).append_column(
+                "shard", pa.repeat(pa.scalar(entry.number, pa.int64()), count)
+            ),
+            True,
+        )
+
+
+def _won(run: Run, receipts: Sequence[dict[str, Any]], lost: np.ndarray) -> Iterator[pa.Table]:
+    """Added rows whose hash is among the lost ones (ascending)."""
+    for receipt in receipts:
+        if not receipt["counts"].get("added"):
+            continue
+        table = read_changes(run, receipt)
+        assert table is not None
+        table = table.filter(pc.equal(table.column("kind"), "added"))
+        hashes = hash64(table.column("loc"))
+        at = np.minimum(np.searchsorted(lost, hashes), len(lost) - 1)
+        found = table.filter(pa.array(lost[at] == hashes))
+        yield (
+            found.select(["loc", "section", "shard"])
+            .append_column("new_lastmod", found.column("lastmod"))
+            .append_column("group", pa.repeat(pa.scalar(receipt["group"], pa.int64()), found.num_rows))
+        )
+
+
+def _counts(table: pa.Table, column: str) -> dict[str, int]:
+    counted = table.group_by(column).aggregate([([], "count_all")])
+    return dict(zip(counted.column(column).to_pylist(), counted.column("count_all").to_pylist(), strict=True))

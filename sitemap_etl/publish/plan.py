@@ -1,0 +1,267 @@
+"""The desired state: the set as it should be, the manifest that says so, and what must be written for it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal, TypeAlias
+
+import pyarrow as pa
+
+from sitemap_etl import limits
+from sitemap_etl.dates import instant
+from sitemap_etl.errors import Refused
+from sitemap_etl.manifest import Entry, File, Index, Manifest, Retired, SectionState
+from sitemap_etl.publish.actual import Object, Standing
+from sitemap_etl.publish.proposal import WEEK, Draft, file_of
+from sitemap_etl.render import compress, text, urlset
+from sitemap_etl.render import index as index_document
+from sitemap_etl.stages.render import put_staged
+from sitemap_etl.stages.run import Run
+from sitemap_etl.state.store import GRACE
+
+RESERVED: Final = 10
+"""Places of each index that shards leave free, for the files of recent changes."""
+
+
+@dataclass
+class Wanted:
+    """The set, and what must be written of it: `files` (sitemaps and texts), `indexes`, `extras` by key."""
+
+    entries: list[Entry]
+    indexes: list[Index]
+    extras: list[File]
+    files: dict[str, Object]
+    index_objects: dict[str, Object]
+    extra_objects: list[Object]
+
+    def objects(self) -> list[Object]:
+        return [*self.files.values(), *self.index_objects.values(), *self.extra_objects]
+
+    def keys(self) -> set[str]:
+        """Every key of the set."""
+        shards = {entry.file.key for entry in self.entries} | {e.text.key for e in self.entries if e.text is not None}
+        return shards | {index.file.key for index in self.indexes} | {file.key for file in self.extras}
+
+
+def wanted_set(run: Run, drafts: Sequence[Draft], extras: Sequence[Object], standing: Standing) -> Wanted:
+    """Compare the drafts, their indexes and the extras with what stands; what is there as it should be is left."""
+    wanted = Wanted(in_slots([draft.entry for draft in drafts]), [], [], {}, {}, [])
+    _add_files(run, drafts, standing, wanted)
+    at = run.site.publish.at
+    made = []
+    for number in sorted({entry.index for entry in wanted.entries}):
+        entries = [(at + e.file.key, e.file.lastmod) for e in wanted.entries if e.index == number]
+        made.append((number, index_object(run.site.publish.names.index_name(number), entries, run.plan.now)))
+    there = standing.unchanged([*(item.file for _, item in made), *(item.file for item in extras)])
+    for number, item in made:
+        wanted.indexes.append(Index(number, _settled(item, there, standing)))
+        if item.file.key not in there:
+            wanted.index_objects[item.file.key] = item
+    for item in extras:
+        wanted.extras.append(_settled(item, there, standing))
+        if item.file.key not in there:
+            wanted.extra_objects.append(item)
+    return wanted
+
+
+def in_slots(entries: Sequence[Entry]) -> list[Entry]:
+    """The entries, each with an index: the one it has had, or the first with room. The first index is never empty."""
+    taken = Counter(entry.index for entry in entries)
+    del taken[0]
+    slot = 1
+    placed = []
+    for entry in entries:
+        if not entry.index:
+            while taken[slot] >= limits.INDEX_FILES - RESERVED:
+                slot += 1
+            taken[slot] += 1
+            entry = replace(entry, index=slot)  # noqa: PLW2901 - the same entry, now with a place
+        placed.append(entry)
+    used = {entry.index for entry in placed}
+    if used and 1 not in used:  # its address is the one that people and engines know
+        placed = [replace(entry, index=1) if entry.index == max(used) else entry for entry in placed]
+    return placed
+
+
+def index_object(key: str, entries: Sequence[tuple[str, str | None]], now: str) -> Object:
+    """An index of these addresses and lastmods."""
+    data = index_document.document(entries)
+    stored = compress.gzip([data]) if key.endswith(".gz") else data
+    return Object(File(key, len(data), _sha256(data), len(stored), _sha256(stored), None, now), lambda: stored)
+
+
+def _settled(item: Object, there: Mapping[str, File], standing: Standing) -> File:
+    """The record of a file of the set: as it stands, or as it will be written."""
+    item.file = standing.dated(item.file)
+    found = there.get(item.file.key)
+    return item.file if found is None else standing.dated(found)
+
+
+def _add_files(run: Run, drafts: Sequence[Draft], standing: Standing, wanted: Wanted) -> None:
+    names = run.site.publish.names
+    candidates: list[tuple[int, Kind, File, Mapping[str, Any] | None, str]] = []
+    for at, (draft, entry) in enumerate(zip(drafts, wanted.entries, strict=True)):
+        own = names.file_name(entry.section, entry.number)
+        candidates.append((at, "file", entry.file, draft.staged, own))
+        if entry.text is not None:
+            own = names.text_name(entry.section, entry.number)
+            candidates.append((at, "text", entry.text, draft.staged_text, own))
+    there = standing.unchanged(file for _, _, file, staged, own in candidates if file.key == own or staged is not None)
+    for at, kind, file, staged, own in candidates:
+        found = there.get(file.key)
+        if found is None:
+            item = _staged(run, file, staged) if staged is not None else rerender(run, wanted.entries[at], kind, own)
+            wanted.files[item.file.key] = item
+            found = item.file
+        entry = wanted.entries[at]
+        wanted.entries[at] = replace(entry, file=found) if kind == "file" else replace(entry, text=found)
+
+
+def _staged(run: Run, file: File, staged: Mapping[str, Any]) -> Object:
+    def data() -> bytes:
+        stored = run.staging.get(staged["staged"])
+        if stored is None:
+            where = run.staging.url_of(staged["staged"])
+            raise Refused(f"{where} is missing: the staging of run {run.run_id} was removed. Run again")
+        return stored.data
+
+    return Object(file_of(file.key, staged, file.lastmod), data)
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+@dataclass(frozen=True)
+class Target:
+    """The set to publish. `gives`: published key → keys that take over some of its URLs."""
+
+    drafts: Sequence[Draft]
+    sections: Mapping[str, SectionState]
+    counts: Mapping[str, Mapping[str, int]]
+    gates: Sequence[Mapping[str, Any]]
+    gives: Mapping[str, frozenset[str]]
+    changes: pa.Table  # frames.CHANGES
+    quiet_because: str | None = None
+    extras: Sequence[Object] = ()
+    forced: tuple[str, ...] = ()
+    reason: str | None = None
+    rolled_back_to: str | None = None
+
+
+def made_manifest(run: Run, target: Target, wanted: Wanted, retired: Sequence[Retired]) -> Manifest:
+    """The manifest of this publish; the ETags of what is yet to be written are not in it."""
+    base = run.base
+    since = instant(run.now - WEEK)
+    # A drop that a person let through, or went back to, is no slow bleed: the week is counted from there.
+    restarts = target.rolled_back_to is not None or any(gate.endswith("max_drop") for gate in target.forced)
+    history = [entry for entry in (base.history if base and not restarts else ()) if entry["at"] >= since]
+    sections = {name: state.listed for name, state in target.sections.items()}
+    manifest = Manifest(
+        name=run.site.name,
+        site=run.site.site,
+        run_id=run.run_id,
+        now=run.plan.now,
+        to=run.site.publish.to,
+        base=run.plan.base,
+        sections=target.sections,
+        entries=tuple(wanted.entries),
+        indexes=tuple(wanted.indexes),
+        extras=tuple(wanted.extras),
+        retired=tuple(retired),
+        counts=target.counts,
+        gates=tuple(target.gates),
+        forced=target.forced,
+        reason=target.reason,
+        rolled_back_to=target.rolled_back_to,
+    )
+    entry = {"at": run.plan.now, "site": manifest.listed, "sections": sections}
+    return replace(manifest, history=(*history, entry))
+
+
+def with_etags(manifest: Manifest, etags: Mapping[str, str | None]) -> Manifest:
+    """The manifest with the ETags of what was written, by key."""
+
+    def fresh(file: File) -> File:
+        return replace(file, etag=etags[file.key]) if file.key in etags else file
+
+    return replace(
+        manifest,
+        entries=tuple(replace(e, file=fresh(e.file), text=fresh(e.text) if e.text else None) for e in manifest.entries),
+        indexes=tuple(replace(index, file=fresh(index.file)) for index in manifest.indexes),
+        extras=tuple(fresh(extra) for extra in manifest.extras),
+    )
+
+
+def state_differs(run: Run, manifest: Manifest) -> bool:
+    """Whether the state would change though no file does: new snapshots, a new rule, a rollback, a new place."""
+    if run.base is None or manifest.rolled_back_to is not None:
+        return True
+
+    def essence(of: Manifest) -> Any:
+        sections = {name: replace(state, read_at=None) for name, state in of.sections.items()}
+        entries = [(entry.section, entry.number, entry.low, entry.snapshot) for entry in of.entries]
+        return of.to, sections, entries, {file.key: file.etag for file in of.files()}
+
+    return bool(essence(run.base) != essence(manifest))
+
+
+def retired_files(
+    run: Run, wanted: Wanted, standing: Standing, foreign: Mapping[str, str | None]
+) -> tuple[list[Retired], list[Retired]]:
+    """Those that wait, and those whose grace is over: indexes first, before what they list.
+
+    What a broken-off publish left is retired now, but not an object that was there before it (`foreign`: key →
+    ETag). Where `publish.to` is another place than it was, what lies in the old one is not ours to delete.
+    """
+    base = run.base if not standing.moved_house else None
+    kept, touched = wanted.keys(), standing.touched
+    left = {key: file.etag for key, file in standing.files.items() if key not in touched}
+    left |= {
+        key: standing.there[key].etag
+        for key in touched
+        if key in standing.there and foreign.get(key, "") != standing.there[key].etag
+    }
+    waiting = [
+        item
+        for item in (base.retired if base is not None else ())
+        if item.key not in kept and (item.key not in touched or left.get(item.key, "") == item.etag)
+    ]
+    known = {item.key for item in waiting}
+    indexes = {index.file.key for index in base.indexes} if base is not None else set()
+    waiting += [
+        Retired(key, left[key], run.epoch)
+        for key in sorted(left, key=lambda key: (key not in indexes, key))
+        if key not in kept and key not in known
+    ]
+    limit = run.epoch - GRACE.total_seconds()
+    return [item for item in waiting if item.at > limit], [item for item in waiting if item.at <= limit]
+
+
+Kind: TypeAlias = Literal["file", "text"]
+
+
+def rerender(run: Run, entry: Entry, kind: Kind, key: str) -> Object:
+    """The sitemap (or text sitemap) of a published shard, staged anew, to be stored under `key`.
+
+    It keeps its lastmod where its bytes are those that the entry has. Raises Refused where the snapshot is gone.
+    """
+    rows = run.state.snapshot(entry.snapshot)
+    if kind == "text":
+        parts = text.document(rows, 0, rows.num_rows)
+    else:
+        parts = urlset.document(urlset.entries(rows), 0, rows.num_rows, urlset.namespaces(rows))
+    staged = put_staged(run, f"again/{key}", parts, gzipped=key.endswith(".gz"))
+    published = entry.file if kind == "file" else entry.text
+    assert published is not None
+    same = published.sha256 == staged["sha256"]
+
+    def data() -> bytes:
+        stored = run.staging.get(staged["staged"])
+        assert stored is not None
+        return stored.data
+
+    return Object(file_of(key, staged, published.lastmod if same else run.plan.now), data)

@@ -1,0 +1,258 @@
+"""The publish stage: a run's proposal shown, refused, or carried out."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+import httpx
+
+from sitemap_etl.errors import Refused
+from sitemap_etl.limits import SITEMAP_BYTES
+from sitemap_etl.manifest import File, Manifest
+from sitemap_etl.publish.actual import Standing, survey
+from sitemap_etl.publish.commit import Outcome, known_etags, publish_target
+from sitemap_etl.publish.moves import net_changes
+from sitemap_etl.publish.plan import Target, retired_files, wanted_set
+from sitemap_etl.publish.proposal import Proposal, held_gates, propose, with_departed
+from sitemap_etl.publish.robots import open_root
+from sitemap_etl.publish.views import feed_objects, recent_drafts, with_tops
+from sitemap_etl.stages.partition import NAME as PARTITION
+from sitemap_etl.stages.run import Run
+
+
+@dataclass
+class Published:
+    """What became of a run: the proposal, and what publishing it did (None: it was not published)."""
+
+    status: str  # published, unchanged, dry_run, refused
+    proposal: Proposal
+    outcome: Outcome | None = None
+    error: Refused | None = None
+    warnings: list[str] = field(default_factory=list)
+    preview: Preview | None = None  # what publishing would do, where it was not done
+
+    @property
+    def manifest(self) -> Manifest | None:
+        return self.outcome.manifest if self.outcome is not None else None
+
+
+def publish(
+    run: Run,
+    *,
+    dry_run: bool | None = None,
+    force: frozenset[str] | None = None,
+    reason: str | None = None,
+    adopt: bool | None = None,
+) -> Published:
+    """Publish what a run rendered, or say why not. What is None is as the run was started with.
+
+    Raises Refused where the accounting does not hold, an object is foreign, or another run was first.
+    A gate's refusal is in the answer.
+    """
+    proposal = propose(run, force)
+    dry_run = run.options.dry_run if dry_run is None else dry_run
+    warnings = list(proposal.warnings)
+    if not run.site.publish.conditional_writes:
+        warnings.append(
+            "publish.conditional_writes is false: two runs at the same moment can overwrite each other's files unseen"
+        )
+    target = _target(run, proposal, reason)
+    if proposal.refused or dry_run:
+        seen = preview(run, target)
+        error = refusal(run, proposal) if proposal.refused else None
+        status = "dry_run" if dry_run else "refused"
+        return Published(status, proposal, None, error, warnings + seen.warnings, seen)
+    outcome = publish_target(run, target, adopt=run.options.adopt if adopt is None else adopt)
+    warnings += outcome.warnings
+    if outcome.status == "published" and outcome.manifest is not None:
+        warnings += served_otherwise(run, outcome.manifest)
+    return Published(outcome.status, proposal, outcome, None, warnings)
+
+
+def _target(run: Run, proposal: Proposal, reason: str | None) -> Target:
+    sections = with_tops(run, with_departed(run, proposal))
+    old_keys = {(e.section, e.number): e.file.key for e in run.base.entries} if run.base is not None else {}
+    quiet = quiet_because(run, proposal)
+    planned = run.need(PARTITION)
+    rendered = [run.need(f"render/{n}") for n in range(len(planned["units"]))] if run.base is not None else []
+    return Target(
+        changes=net_changes(run, rendered, proposal.moves),
+        quiet_because=quiet,
+        drafts=[*recent_drafts(run, proposal.drafts), *proposal.drafts],
+        sections=sections,
+        counts=proposal.counts,
+        gates=[gate.to_json() for gate in proposal.gates],
+        gives=proposal.moves.gives(old_keys),
+        extras=feed_objects(run, sections),
+        forced=tuple(gate.name for gate in proposal.gates if gate.status == "forced"),
+        reason=reason or run.options.reason,
+    )
+
+
+def quiet_because(run: Run, proposal: Proposal) -> str | None:
+    """Why engines should not be told of single URLs this time; None where they should."""
+    if run.base is None:
+        return "it is the first publish of this state: every URL would count as new"
+    rebased = [
+        name
+        for name, state in proposal.sections.items()
+        if name in run.base.sections and run.base.sections[name].rule != state.rule
+    ]
+    if rebased:
+        return f"the fingerprint of {', '.join(rebased)} has another definition: what changed this time can't be told"
+    return None
+
+
+def refusal(run: Run, proposal: Proposal) -> Refused:
+    """The words of a refusal: what, how much, where most of it is, how to look and how to publish anyway.
+
+    A site's gate that is refused only for what its sections' gates are refused for is not told twice.
+    """
+    told = [gate for gate in proposal.refused if "." in gate.name]
+    forced = frozenset(gate.name for gate in proposal.gates if gate.status == "forced")
+    if told:
+        names = forced | {gate.name for gate in told}
+        held = held_gates(run, proposal.counts, proposal.moves.dropped, names)
+        told += [gate for gate in held if gate.status == "refused"]
+    else:
+        told = proposal.refused
+    lines: list[str] = []
+    for gate in told:
+        lines.append(f"Refused: {gate.message}. Nothing public was touched.")
+        lines += [line for line in where_most(run, proposal, gate.name) if line not in lines]
+    options = " ".join(f"--force {gate.name}" for gate in told)
+    lines.append(f'  publish: sitemap-etl publish SITE.yaml {run.run_id} {options} --reason "…"')
+    return Refused("\n".join(lines))
+
+
+def where_most(run: Run, proposal: Proposal, gate: str) -> list[str]:
+    """Where most of what a gate objects to lies: a prefix of paths, and an example."""
+    from sitemap_etl.publish.proposal import most_of
+
+    section, _, name = gate.rpartition(".")
+    kind = {"max_drop": "removed", "max_growth": "added"}.get(name)
+    if kind is not None:
+        found = most_of(run, kind, section or None)
+        if found is None:
+            return []
+        prefix, count, example = found
+        return [
+            f"  most of them: {prefix}… ({count:,})    e.g. {example}",
+            f"  look:    sitemap-etl explain SITE.yaml {example}",
+        ]
+    if name == "max_rejected":
+        tally = proposal.reasons.get(section, {}).get("rejected")
+        if tally is None:
+            return []
+        return [
+            f"  {reason}: {entry['count']:,}    e.g. {entry['examples'][0] if entry['examples'] else ''}"
+            for reason, entry in list(tally.to_json().items())[:3]
+        ]
+    return []
+
+
+def as_counts(proposal: Proposal) -> dict[str, dict[str, Any]]:
+    """The counts of each section, for the JSON."""
+    return {name: dict(counts) for name, counts in proposal.counts.items()}
+
+
+@dataclass(frozen=True)
+class Preview:
+    """Keys of public files. `foreign`: in the way, and not ours; `retire`: listed no longer, deleted after the grace.
+
+    `broken_off`: an earlier publish did not end, so that more files may be written than are named.
+    """
+
+    write: list[str]
+    delete: list[str]
+    retire: list[str]
+    foreign: list[str]
+    unchanged: int
+    broken_off: bool
+    warnings: list[str]
+
+    def to_json(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if name != "warnings"}
+
+
+def preview(run: Run, target: Target) -> Preview:
+    """Compare the target with what is published, as a publish begins by doing."""
+    public = run.public()
+    standing = Standing(run, public, ())
+    wanted = wanted_set(run, target.drafts, target.extras, standing)
+    waiting, due = retired_files(run, wanted, standing, {})
+    known = {item.key for item in run.base.retired} if run.base is not None else set()
+    foreign = survey(public, wanted.objects(), known_etags(run, standing), adopt=True)
+    addresses = [run.site.publish.at + index.file.key for index in wanted.indexes]
+    root = open_root(run, addresses)
+    write = [item.file.key for item in wanted.objects()]
+    if root.naming(addresses) is not None:
+        write.append("robots.txt")
+    return Preview(
+        write=write,
+        delete=[item.key for item in due],
+        retire=[item.key for item in waiting if item.key not in known],
+        foreign=[stat.key for stat in foreign],
+        unchanged=len(wanted.keys()) - len(wanted.objects()),
+        broken_off=run.state.current().pending is not None,
+        warnings=root.warnings,
+    )
+
+
+SECONDS: Final = 5.0
+"""How long the public address is given to answer."""
+
+
+def served_otherwise(run: Run, manifest: Manifest) -> list[str]:
+    """Warnings where `publish.at` serves other bytes than were put: of the first index and one sitemap.
+
+    An address that does not answer, or asks for a login, says nothing: a bucket may be private until a
+    CDN is pointed at it.
+    """
+    files = [index.file for index in manifest.indexes[:1]] + [entry.file for entry in manifest.entries[:1]]
+    warnings = []
+    with httpx.Client(timeout=SECONDS, follow_redirects=True) as client:
+        for file in files:
+            warning = _compare(client, run.site.publish.at + file.key, file)
+            if warning is not None:
+                warnings.append(warning)
+    return warnings
+
+
+def _compare(client: httpx.Client, address: str, file: File) -> str | None:
+    try:
+        answer = client.get(address)
+    except (httpx.HTTPError, httpx.InvalidURL):
+        return None
+    if answer.status_code != httpx.codes.OK:
+        return None
+    # httpx has undone a Content-Encoding; what is left may still be the gzip file itself.
+    data = answer.content
+    if hashlib.sha256(data).hexdigest() in (file.stored_sha256, file.sha256) or _inflated(data) == file.sha256:
+        return None
+    age = answer.headers.get("age")
+    cached = f", {age} s old by its Age header" if age else ""
+    return (
+        f"{address} serves other bytes than were put: {len(data):,} bytes beginning {_start(data)!r}{cached}; "
+        f"put were {file.stored:,} bytes with sha256 {file.stored_sha256[:16]}…. A cache, or a publish.at that leads "
+        "elsewhere?"
+    )
+
+
+def _inflated(data: bytes) -> str | None:
+    """The hash of a gzip file's content; None where it is none, or too large to be a sitemap."""
+    if not data.startswith(b"\x1f\x8b"):
+        return None
+    try:
+        plain = zlib.decompressobj(31).decompress(data, SITEMAP_BYTES + 1)
+    except zlib.error:
+        return None
+    return hashlib.sha256(plain).hexdigest()
+
+
+def _start(data: bytes) -> str:
+    """The beginning of an answer, for a person."""
+    return data[:60].decode("utf-8", "replace")

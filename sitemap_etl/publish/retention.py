@@ -1,0 +1,134 @@
+"""What the state may forget: nothing that a kept manifest, an intent, a staged run or an unheard engine refers to."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import timedelta
+from typing import Final
+
+from sitemap_etl import engines
+from sitemap_etl.errors import Refused
+from sitemap_etl.manifest import Manifest
+from sitemap_etl.stages.ping import StoredLedger, engines_of
+from sitemap_etl.stages.run import PLAN, Run
+from sitemap_etl.state.changes import FOLDER, answer_of, runs_with_changes
+from sitemap_etl.state.store import CURRENT, GRACE, State
+from sitemap_etl.storage import Storage
+
+STAGING_KEPT: Final = timedelta(days=14)
+"""How long what a dry or refused run staged can be published, and the reports of runs that are not kept can be read."""
+_FRESH: Final = timedelta(days=1)
+"""A run younger than this has its snapshots safe: none is removed before `GRACE`."""
+_NEVER: Final = ("state/ledger/", "state/adopted/")
+
+
+def kept_manifests(state: State, keep: int) -> list[str]:
+    """Keys of the manifests to keep: the current one, and back from it until `keep` distinct sets are held."""
+    keys: list[str] = []
+    distinct: set[str] = set()
+    key = state.current().manifest
+    while key is not None:
+        stored = state.storage.get(key)
+        if stored is None:
+            break
+        manifest = Manifest.from_json(json.loads(stored.data))
+        distinct.add(_set_id(manifest))
+        if len(distinct) > keep:
+            break
+        keys.append(key)
+        key = manifest.base
+    return keys
+
+
+def _set_id(manifest: Manifest) -> str:
+    """One text for all manifests that publish the same inflated bytes under the same names."""
+    files = sorted((file.key, file.sha256) for file in manifest.files())
+    return hashlib.sha256(json.dumps(files).encode()).hexdigest()
+
+
+def forget(run: Run) -> int:
+    """Remove state that nothing refers to and that is older than the grace; gives how many objects."""
+    state, storage = run.state, run.work
+    now = storage.now()
+    # Listed before it is known what is referred to: what comes later is not in the list.
+    found = [stat for stat in storage.list("state/") if stat.modified <= now - GRACE]
+    kept = kept_manifests(state, run.site.keep)
+    referenced = {*kept, CURRENT, "state/lease.json"} | _staged_snapshots(storage)
+    for key in kept:
+        manifest = state.manifest(key)
+        assert manifest is not None
+        referenced |= snapshots_of(manifest)
+    pending = state.current().pending
+    if pending is not None:
+        referenced.add(pending)
+    unheard = _unheard(run)
+    removed = 0
+    for stat in found:
+        key = stat.key
+        if key in referenced or key.startswith(_NEVER):
+            continue
+        if key.startswith(f"{FOLDER}/") and key.removeprefix(f"{FOLDER}/").split("/")[0] in unheard:
+            continue
+        removed += storage.delete(key)
+    keep_reports = {key.removeprefix("state/manifest-").removesuffix(".json") for key in kept} | {run.run_id}
+    for prefix in ("reports/", "runs/"):
+        for stat in list(storage.list(prefix)):
+            if stat.key.split("/")[1] not in keep_reports and stat.modified <= now - STAGING_KEPT:
+                removed += storage.delete(stat.key)
+    return removed
+
+
+def snapshots_of(manifest: Manifest) -> set[str]:
+    """Keys of the snapshots that a manifest refers to."""
+    found = {entry.snapshot for entry in manifest.entries if entry.snapshot}
+    for state in manifest.sections.values():
+        found |= {key for key in (state.departed, state.top) if key is not None}
+    return found
+
+
+def hold_snapshots(run: Run, manifest: Manifest) -> None:
+    """Make sure that what a manifest is about to refer to is there and stays.
+
+    A run may be published days after it was rendered. Raises Refused where a snapshot was forgotten meanwhile.
+    """
+    storage = run.work
+    begun = run.staging.stat(PLAN)
+    if begun is not None and run.staging.now() - begun.modified < _FRESH:
+        return
+    known = snapshots_of(run.base) if run.base is not None else set()
+    for key in sorted(snapshots_of(manifest) - known):
+        stored = storage.get(key)
+        if stored is None:
+            raise Refused(
+                f"{storage.url_of(key)} is gone, which run {run.run_id} rendered. Nothing public was touched; run again"
+            )
+        if storage.now() - stored.stat.modified >= _FRESH:
+            storage.put(key, stored.data)
+
+
+def _staged_snapshots(storage: Storage) -> set[str]:
+    """The snapshots of runs that could still be published: dry, refused or under way."""
+    found: set[str] = set()
+    for stat in list(storage.list("runs/")):
+        _, _, name = stat.key.removeprefix("runs/").partition("/")
+        if name.startswith("render/") and name.endswith(".json"):
+            stored = storage.get(stat.key)
+            receipt = {} if stored is None else json.loads(stored.data)
+            found |= {shard["snapshot"] for shard in receipt.get("shards", ())}
+    return found
+
+
+def _unheard(run: Run) -> set[str]:
+    """Runs whose changes some engine has yet to hear, or is half way through."""
+    waiting: set[str] = set()
+    runs = runs_with_changes(run.state)
+    for name in engines_of(run.site):
+        ledger = StoredLedger(run.state, name)
+        pending = engines.ENGINES[name].model_construct().pending(ledger)
+        waiting |= set(pending)
+        for run_id in runs:
+            answer = answer_of(run.state, run_id, name)
+            if answer is None or answer["status"] == "unavailable":
+                waiting.add(run_id)
+    return waiting | {run.run_id}

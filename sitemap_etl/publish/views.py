@@ -1,0 +1,131 @@
+"""Files that show again what sections list: the URLs that changed lately, and the feeds."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sitemap_etl.frames import SNAPSHOT, conform
+from sitemap_etl.manifest import Entry, File, SectionState
+from sitemap_etl.partition import Limits, cut
+from sitemap_etl.publish.actual import Object
+from sitemap_etl.publish.proposal import Draft, file_of
+from sitemap_etl.render import feeds, urlset
+from sitemap_etl.stages.partition import NAME as PARTITION
+from sitemap_etl.stages.render import put_staged
+from sitemap_etl.stages.run import Run
+
+RECENT: Final = "recent"
+"""The name under which the recent files stand in manifest and file names; no section may have it."""
+
+
+def recent_drafts(run: Run, drafts: Sequence[Draft]) -> list[Draft]:
+    """The files of the URLs that were added or changed within `recent:`, of all sections that are no views.
+
+    Rows of a section's first publish do not count. Memory holds the recent rows.
+    """
+    if run.site.recent is None:
+        return []
+    since = run.epoch - int(run.site.recent.total_seconds())
+    tables = []
+    for draft in drafts:
+        entry = draft.entry
+        section = run.site.sections.get(entry.section)
+        if section is None or section.view or entry.since is None or entry.since < since:
+            continue
+        rows = run.state.snapshot(entry.snapshot)
+        tables.append(rows.filter(pc.greater_equal(rows.column("since"), since)))
+    table = pa.concat_tables(tables).combine_chunks() if tables else SNAPSHOT.empty_table()
+    if not table.num_rows:
+        return []
+    table = table.take(pc.sort_indices(table.column("loc"))).combine_chunks()
+    rendered = urlset.entries(table)
+    sizes = urlset.sizes(rendered).to_numpy()
+    limits_ = Limits()
+    starts = cut(sizes, replace(limits_, bytes=limits_.bytes - urlset.WRAPPER_BYTES))
+    return [
+        _recent(run, table.slice(start, stop - start), rendered.slice(start, stop - start), number)
+        for number, (start, stop) in enumerate(zip(starts, [*starts[1:], table.num_rows], strict=True), 1)
+    ]
+
+
+def _recent(run: Run, rows: pa.Table, rendered: pa.Array, number: int) -> Draft:
+    key = run.site.publish.names.file_name(RECENT, number)
+    parts = urlset.document(rendered, 0, rows.num_rows, urlset.namespaces(rows))
+    staged = put_staged(run, f"views/{key}", parts, gzipped=key.endswith(".gz"))
+    old = next((e for e in run.base.of(RECENT) if e.number == number), None) if run.base is not None else None
+    same = old is not None and old.file.sha256 == staged["sha256"] and old.file.key == key
+    locs = rows.column("loc")
+    entry = Entry(
+        section=RECENT,
+        number=number,
+        low=locs[0].as_py(),
+        first=locs[0].as_py(),
+        last=locs[-1].as_py(),
+        rows=rows.num_rows,
+        body=len(parts[1]),
+        index=1,
+        file=old.file if same and old is not None else file_of(key, staged, run.plan.now),
+        snapshot="",
+    )
+    return Draft(entry, staged)
+
+
+def with_tops(run: Run, sections: dict[str, SectionState]) -> dict[str, SectionState]:
+    """The sections' states with the rows that their feeds show."""
+    planned = run.need(PARTITION)
+    result = dict(sections)
+    for name, state in sections.items():
+        section = run.site.sections[name]
+        if section.feed is None:
+            result[name] = replace(state, top=None)
+            continue
+        if name not in planned["sections"]:
+            continue
+        tables = [SNAPSHOT.empty_table()]
+        for n, (owner, _) in enumerate(planned["units"]):
+            key = run.need(f"render/{n}")["top"] if owner == name else None
+            stored = None if key is None else run.staging.get(key)
+            if stored is not None:
+                tables.append(pq.read_table(pa.BufferReader(stored.data), schema=SNAPSHOT))
+        rows = conform(feeds.newest(pa.concat_tables(tables), section.feed.items), SNAPSHOT)
+        result[name] = replace(state, top=run.state.put_snapshot(rows) if rows.num_rows else None)
+    return result
+
+
+def feed_objects(run: Run, sections: dict[str, SectionState]) -> list[Object]:
+    """The feeds of every section that has some, as they should be."""
+    publish = run.site.publish
+    hubs = run.site.ping.websub.hub if run.site.ping.websub is not None else ()
+    found = []
+    for name, state in sections.items():
+        section = run.site.sections.get(name)
+        if section is None or section.feed is None:
+            continue
+        rows = run.state.snapshot(state.top) if state.top is not None else SNAPSHOT.empty_table()
+        for form in section.feed.formats:
+            key = publish.names.feed_name(name, form)
+            feed = feeds.Feed(
+                title=section.feed.title,
+                address=publish.at + key,
+                site=f"{run.site.site}/",
+                hubs=tuple(hubs),
+                items=section.feed.items,
+            )
+            data = feeds.rss(feed, rows) if form == "rss" else feeds.atom(feed, rows)
+            found.append(_object(run, key, data))
+    return found
+
+
+def _object(run: Run, key: str, data: bytes) -> Object:
+    digest = hashlib.sha256(data).hexdigest()
+    old = next((file for file in run.base.extras if file.key == key), None) if run.base is not None else None
+    if old is not None and old.sha256 == digest:
+        return Object(old, lambda: data)
+    return Object(File(key, len(data), digest, len(data), digest, None, run.plan.now), lambda: data)

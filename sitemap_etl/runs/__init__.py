@@ -1,0 +1,1 @@
+"""What a command or a scheduler starts: whole runs, and what stands beside them."""

@@ -1,0 +1,159 @@
+"""How a live sitemap differs from the set that a run would publish: `run --dry-run --against URL`.
+
+Both sides are dealt out by the hash of their locs into files on disk, so that only one part of each is
+in memory at a time, however large the sets are.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sitemap_etl.check.dates import parsed
+from sitemap_etl.check.fetch import Fetcher
+from sitemap_etl.check.listing import Listing, listings
+from sitemap_etl.check.options import Options
+from sitemap_etl.hashes import hash64
+from sitemap_etl.publish.proposal import Proposal
+from sitemap_etl.stages.run import Run
+from sitemap_etl.storage import open_storage
+from sitemap_etl.urls import UrlRules, canonicalize
+
+PARTS: Final = 64
+EXAMPLES: Final = 3
+_HERE: Final = pa.schema([("loc", pa.string()), ("lastmod", pa.string())])
+_THERE: Final = pa.schema([*_HERE, ("written", pa.string())])
+
+
+@dataclass
+class _Found:
+    """A count and a few examples, the first in the order of loc of each part."""
+
+    count: int = 0
+    examples: list[Any] = field(default_factory=list)
+
+    def add(self, count: int, examples: Iterable[Any]) -> None:
+        self.count += count
+        self.examples += list(examples)[: EXAMPLES - len(self.examples)]
+
+    def to_json(self) -> dict[str, Any]:
+        return {"count": self.count, "examples": self.examples}
+
+
+def compare_with(run: Run, proposal: Proposal, url: str, *, fetcher: Fetcher | None = None) -> dict[str, Any]:
+    """Counts with examples: URLs only here, only there, with another lastmod, in another spelling.
+
+    `url`: a sitemap, index, feed or robots.txt, also a path or `s3://` address. Locs there are made
+    canonical by the site's rules before they are compared; a view repeats others and takes no part. Raises
+    ConfigError where the url is nothing that can be read, Unavailable where it does not answer.
+    """
+    options = Options(now=run.now, open_s3=open_storage)
+    found = {name: _Found() for name in ("only_here", "only_there", "other_lastmod", "respelled")}
+    totals = {"here": 0, "urls": 0, "both": 0, "repeated": 0}
+    files, problems = 0, []
+    with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
+        there = _Dealt(Path(scratch), "there", _THERE)
+        for listing in listings(url, options, fetcher=fetcher):
+            files += 1
+            if listing.problem:
+                problems.append(f"{listing.name}: {listing.problem}")
+            there.deal(_as_listed(listing, run))
+            run.environment.advance("compare", files, 0)
+        here = _Dealt(Path(scratch), "here", _HERE)
+        for draft in proposal.drafts:
+            state = proposal.sections.get(draft.entry.section)
+            if draft.entry.snapshot and state is not None and not state.view:
+                here.deal(run.state.snapshot(draft.entry.snapshot, ["loc", "lastmod"]))
+        for mine, theirs in zip(here.parts(), there.parts(), strict=True):
+            _compare(mine, theirs, found, totals)
+    return {
+        "url": url,
+        "files": files,
+        **totals,
+        **{name: each.to_json() for name, each in found.items()},
+        "problems": problems,
+    }
+
+
+class _Dealt:
+    """Rows dealt out to files by the hash of their loc."""
+
+    def __init__(self, folder: Path, name: str, schema: pa.Schema) -> None:
+        self.schema = schema
+        self._paths = [folder / f"{name}-{part}.arrow" for part in range(PARTS)]
+        self._writers = [pa.ipc.new_stream(str(path), schema) for path in self._paths]
+
+    def deal(self, rows: pa.Table) -> None:
+        """Append the rows, each to its part."""
+        if not rows.num_rows:
+            return
+        part = hash64(rows.column("loc")) % np.uint64(PARTS)
+        order = np.argsort(part, kind="stable")
+        ordered = rows.cast(self.schema).take(pa.array(order)).combine_chunks()
+        borders = np.searchsorted(part[order], np.arange(PARTS + 1, dtype=np.uint64))
+        for at, writer in enumerate(self._writers):
+            if borders[at + 1] > borders[at]:
+                writer.write_table(ordered.slice(borders[at], borders[at + 1] - borders[at]))
+
+    def parts(self) -> Iterator[pa.Table]:
+        """Each part, read back."""
+        for writer in self._writers:
+            writer.close()
+        for path in self._paths:
+            with pa.ipc.open_stream(str(path)) as reader:
+                yield reader.read_all()
+
+
+def _as_listed(listing: Listing, run: Run) -> pa.Table:
+    """The rows of a file there: canonical locs where they can be, as they are written where not."""
+    written = listing.rows.column("loc").combine_chunks()
+    canonical = canonicalize(written, UrlRules(run.site.site, run.site.urls.same_as)).loc
+    loc = pc.coalesce(canonical.combine_chunks() if isinstance(canonical, pa.ChunkedArray) else canonical, written)
+    return pa.table([loc, listing.rows.column("lastmod"), written], schema=_THERE)
+
+
+def _compare(mine: pa.Table, theirs: pa.Table, found: dict[str, _Found], totals: dict[str, int]) -> None:
+    """Compare one part of each side."""
+    newest = theirs.group_by("loc").aggregate([("lastmod", "max"), ("written", "min")])
+    newest = newest.rename_columns(["loc", "there", "written"]).sort_by("loc")
+    totals["here"] += mine.num_rows
+    totals["urls"] += newest.num_rows
+    totals["repeated"] += theirs.num_rows - newest.num_rows
+    mine = mine.sort_by("loc")
+    only_here = mine.join(newest.select(["loc"]), "loc", join_type="left anti").sort_by("loc")
+    only_there = newest.join(mine.select(["loc"]), "loc", join_type="left anti").sort_by("loc")
+    found["only_here"].add(only_here.num_rows, only_here.column("loc").slice(0, EXAMPLES).to_pylist())
+    found["only_there"].add(only_there.num_rows, only_there.column("written").slice(0, EXAMPLES).to_pylist())
+    both = mine.rename_columns(["loc", "here"]).join(newest, "loc", join_type="inner").sort_by("loc").combine_chunks()
+    totals["both"] += both.num_rows
+    differs = both.filter(pa.array(_other_dates(both.column("here"), both.column("there"))))
+    shown = differs.select(["loc", "here", "there"]).slice(0, EXAMPLES).to_pylist()
+    found["other_lastmod"].add(differs.num_rows, shown)
+    respelled = both.filter(pc.not_equal(both.column("loc"), both.column("written"))).column("written")
+    found["respelled"].add(len(respelled), respelled.slice(0, EXAMPLES).to_pylist())
+
+
+def _other_dates(here: pa.ChunkedArray, there: pa.ChunkedArray) -> np.ndarray:
+    """Where two lastmods contradict each other. A date alone agrees with every time of that day (UTC)."""
+    here, there = here.combine_chunks(), there.combine_chunks()
+    if not len(here):
+        return np.zeros(0, bool)
+    one, other = parsed(here), parsed(there)
+    daily = one.daily | other.daily
+    same = np.where(daily, one.seconds // 86_400 == other.seconds // 86_400, one.seconds == other.seconds)
+    same &= one.read & other.read
+    none = (pc.is_null(here).to_numpy(zero_copy_only=False)) & (pc.is_null(there).to_numpy(zero_copy_only=False))
+    odd = (
+        ~one.read
+        & ~other.read
+        & pc.equal(pc.fill_null(here, ""), pc.fill_null(there, "")).to_numpy(zero_copy_only=False)
+    )
+    result: np.ndarray = ~(same | none | odd)
+    return result

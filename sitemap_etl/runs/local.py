@@ -1,0 +1,172 @@
+"""A whole run in this process: the stages in their order, units side by side."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from sitemap_etl.config import Site
+from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError
+from sitemap_etl.publish.publish import Published, publish
+from sitemap_etl.publish.summary import add_answers, finish_run, put_summary
+from sitemap_etl.stages.clusters import align, cluster_units, collect_members
+from sitemap_etl.stages.extract import extract_split
+from sitemap_etl.stages.partition import NAME as PARTITION
+from sitemap_etl.stages.partition import partition
+from sitemap_etl.stages.ping import engines_of, ping_engine
+from sitemap_etl.stages.plan import start_run
+from sitemap_etl.stages.render import render_group
+from sitemap_etl.stages.run import PLAN, Environment, Options, Run, check_options, open_run, open_work
+from sitemap_etl.stages.transform import transform_split
+from sitemap_etl.state.lease import release_lease, take_lease
+from sitemap_etl.storage import Storage
+
+SPLIT_ROWS: Final = 500_000
+"""Rows of a split here: a unit costs milliseconds, and small ones keep every processor busy."""
+KEPT: Final = ("plan.json", "partition.json", "extract/", "transform/", "render/", "align")
+
+
+@dataclass
+class Finished:
+    """A run that came to its end, published or not, and what there is to tell of it."""
+
+    run: Run
+    published: Published
+    summary: dict[str, Any]
+
+
+def run_locally(
+    site: Site, options: Options, environment: Environment, *, jobs: int = 2, now: datetime | None = None
+) -> Finished:
+    """Run all stages here. What was staged is removed when it was published, and kept when it was not."""
+    seconds: dict[str, float] = {}
+    scratch = None if not site.work.startswith("s3://") else Path(tempfile.mkdtemp(prefix="sitemap_etl-"))
+    try:
+        staging = None if scratch is None else environment.open_storage(scratch, durable=False)
+        started = time.monotonic()
+        run = start_run(site, options, environment, now=now, staging=staging, durable=False, split_rows=SPLIT_ROWS)
+        try:
+            _each(run, "extract", len(run.plan.units), extract_split, jobs, seconds)
+            take_lease(run.work, run.run_id)
+            _each(run, "transform", len(run.plan.units), transform_split, jobs, seconds)
+            before = time.monotonic()
+            planned = partition(run)
+            seconds["partition"] = time.monotonic() - before
+            take_lease(run.work, run.run_id)
+            members = cluster_units(run)
+            if members:
+                _each(run, "collect", len(members), lambda run, at: collect_members(run, members[at]), jobs, seconds)
+                before = time.monotonic()
+                align(run)
+                seconds["align"] = time.monotonic() - before
+            _each(run, "render", len(planned["units"]), render_group, jobs, seconds)
+            take_lease(run.work, run.run_id)
+            before = time.monotonic()
+            published = publish(run)
+            seconds["publish"] = time.monotonic() - before
+            seconds["total"] = time.monotonic() - started
+            summary = finish_run(run, published, seconds)
+        except Refused as error:
+            error.run_id = run.run_id
+            if scratch is not None and run.receipt(PARTITION) is not None:
+                _keep_staging(run)  # what was in the way may be adopted, or gone tomorrow
+            raise
+        except SitemapEtlError as error:
+            error.run_id = run.run_id
+            raise
+        finally:
+            release_lease(run.work, run.run_id)
+        if scratch is not None and published.outcome is None:
+            _keep_staging(run)
+        return Finished(run, published, summary)
+    finally:
+        if scratch is not None:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _each(
+    run: Run, stage: str, count: int, work: Callable[[Run, int], dict[str, Any]], jobs: int, seconds: dict[str, float]
+) -> None:
+    """Do a stage's units, `jobs` at a time. The first error stops the rest."""
+    before = time.monotonic()
+    done = 0
+    # Also one at a time they are done in a thread: a signal reaches this one, and no driver takes it for its own.
+    with ThreadPoolExecutor(jobs) as pool:
+        futures = [pool.submit(work, run, n) for n in range(count)]
+        try:
+            waiting = set(futures)
+            while waiting:
+                finished, waiting = wait(waiting, return_when=FIRST_EXCEPTION, timeout=0.2)
+                for future in finished:
+                    future.result()
+                    done += 1
+                    run.environment.advance(stage, done, count)
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+    seconds[stage] = time.monotonic() - before
+
+
+def _keep_staging(run: Run) -> None:
+    """Move what a dry or refused run staged to the state, so that it can be published as it was shown."""
+    target = run.work.sub(f"runs/{run.run_id}")
+    copy_staging(run.staging, target)
+
+
+def copy_staging(staging: Storage, target: Storage) -> None:
+    """Copy what publishing a run needs; the rows on their way to render stay behind."""
+    for prefix in KEPT:
+        for stat in staging.list(prefix):
+            if stat.key.startswith(("extract/", "transform/")) and not stat.key.endswith(".json"):
+                continue
+            stored = staging.get(stat.key)
+            if stored is None:
+                raise Refused(f"{staging.url_of(stat.key)} vanished while it was copied")
+            target.put(stat.key, stored.data)
+
+
+def publish_locally(
+    site: Site, run_id: str, environment: Environment, *, force: tuple[str, ...], reason: str | None, adopt: bool
+) -> Finished:
+    """Publish a dry or refused run as it was shown. Raises ConfigError where the state has no such run."""
+    check_options(site, Options(force=force, reason=reason))
+    work = open_work(site, environment)
+    staging = work.sub(f"runs/{run_id}")
+    if staging.stat(PLAN) is None:
+        raise ConfigError(
+            f"{run_id}: there is no such run in {work.url}/runs. A run's staging is kept where it was dry or refused, "
+            "until it is published or for two weeks"
+        )
+    run = open_run(staging.url, environment, staging=staging)
+    take_lease(work, run_id)
+    try:
+        before = time.monotonic()
+        published = publish(run, dry_run=False, force=frozenset(force), reason=reason, adopt=adopt)
+        summary = finish_run(run, published, {"publish": time.monotonic() - before})
+    finally:
+        release_lease(work, run_id)
+    return Finished(run, published, summary)
+
+
+def ping_locally(finished: Finished, environment: Environment) -> dict[str, Any]:
+    """Tell the engines of what was published; the failure of one touches nothing else. Gives the summary."""
+    run, summary = finished.run, finished.summary
+    engines = engines_of(run.site)
+    if not engines or not summary["published"]:
+        return summary
+    for n, engine in enumerate(engines):
+        try:
+            ping_engine(run.site, run.run_id, engine, environment)
+        except SitemapEtlError as error:
+            environment.log(f"{engine}: {error}")
+        environment.advance("ping", n + 1, len(engines))
+    summary = add_answers(run, summary)
+    put_summary(run, summary)
+    return summary

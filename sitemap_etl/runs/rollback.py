@@ -1,0 +1,265 @@
+"""Sets that were published: listing them, publishing one again, telling the engines of the current one."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sitemap_etl.config import Site
+from sitemap_etl.dates import instant
+from sitemap_etl.errors import ConfigError, SitemapEtlError
+from sitemap_etl.frames import CHANGES, SNAPSHOT, conform
+from sitemap_etl.manifest import Entry, File, Manifest, SectionState, same_set
+from sitemap_etl.publish.commit import publish_target
+from sitemap_etl.publish.moves import Moves
+from sitemap_etl.publish.plan import Target
+from sitemap_etl.publish.proposal import COUNTED, Draft, Proposal
+from sitemap_etl.publish.publish import Published
+from sitemap_etl.publish.retention import kept_manifests
+from sitemap_etl.publish.summary import finish_run
+from sitemap_etl.publish.views import RECENT, feed_objects, recent_drafts
+from sitemap_etl.runs.local import Finished
+from sitemap_etl.stages.ping import engines_of, ping_engine, put_by_hand
+from sitemap_etl.stages.run import PLAN, Environment, Options, Plan, Run, new_run_id, open_work, plan_json
+from sitemap_etl.state.lease import release_lease, take_lease
+from sitemap_etl.state.store import State
+
+
+def published_sets(site: Site, environment: Environment) -> list[dict[str, Any]]:
+    """What `history` shows: the manifests that are kept, newest first."""
+    state = State(open_work(site, environment), site.name, site.site)
+    current = state.current().manifest
+    return [_entry(manifest, current=key == current) for key, manifest in _kept(state, site.keep)]
+
+
+def _kept(state: State, keep: int) -> list[tuple[str, Manifest]]:
+    found = []
+    for key in kept_manifests(state, keep):
+        manifest = state.manifest(key)
+        assert manifest is not None
+        found.append((key, manifest))
+    return found
+
+
+def _entry(manifest: Manifest, *, current: bool) -> dict[str, Any]:
+    return {
+        "run_id": manifest.run_id,
+        "now": manifest.now,
+        "current": current,
+        "listed": manifest.listed,
+        "files": sum(1 for _ in manifest.files()),
+        "sections": {name: state.listed for name, state in manifest.sections.items()},
+        "counts": {name: dict(counts) for name, counts in manifest.counts.items()},
+        "forced": list(manifest.forced),
+        "reason": manifest.reason,
+        "rolled_back_to": manifest.rolled_back_to,
+        "engines": dict(manifest.indexing),
+    }
+
+
+def roll_back(
+    site: Site, run_id: str | None, environment: Environment, *, reason: str | None, now: datetime | None = None
+) -> Finished:
+    """Publish an older set as a new run: its rows as they were, the numbers of shards never reused.
+
+    `run_id`: the set; without it, the last one that differs from the current. The next nightly run goes
+    on from there. Gates don't hold it. Raises ConfigError where the set is not kept.
+    """
+    work = open_work(site, environment)
+    state = State(work, site.name, site.site)
+    current = state.current()
+    old = _older(state, site, current.manifest, run_id)
+    base = state.manifest(current.manifest)
+    assert base is not None
+    moment = now or environment.clock()
+    own = new_run_id(moment)
+    take_lease(work, own)
+    try:
+        with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
+            staging = environment.open_storage(Path(scratch), durable=False)
+            options = Options(reason=reason)
+            plan = Plan(own, instant(moment), current.manifest, site.to_json(), asdict(options), [], {})
+            staging.put(PLAN, plan_json(plan))
+            staging.put("partition.json", b'{"sections":{},"units":[],"kept":{}}')
+            run = Run(work, staging, plan, environment)
+            before = time.monotonic()
+            published = _publish(run, old, base)
+            summary = finish_run(run, published, {"publish": time.monotonic() - before})
+            return Finished(run, published, summary)
+    finally:
+        release_lease(work, own)
+
+
+def _older(state: State, site: Site, current: str | None, run_id: str | None) -> Manifest:
+    kept = _kept(state, site.keep)
+    if not kept:
+        raise ConfigError(f"{site.name}: nothing was published yet, so there is nothing to go back to")
+    names = ", ".join(manifest.run_id for key, manifest in kept if key != current) or "none"
+    if run_id is not None:
+        for _, manifest in kept:
+            if manifest.run_id == run_id:
+                return manifest
+        raise ConfigError(f"{run_id}: that set is not kept. Kept are: {names}")
+    newest = kept[0][1]
+    for _, manifest in kept[1:]:
+        if not same_set(manifest, newest):
+            return manifest
+    raise ConfigError(f"{site.name}: no other set is kept than the current one")
+
+
+def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
+    published = {file.key: file for file in base.files()}
+    drafts = [_draft(run, entry, published) for entry in old.entries if entry.section != RECENT]
+    sections = {
+        name: replace(
+            state,
+            next_number=max(state.next_number, base.sections.get(name, SectionState()).next_number),
+            read_at=None,
+        )
+        for name, state in old.sections.items()
+    }
+    for name, state in base.sections.items():
+        sections.setdefault(name, replace(state, listed=0, departed=None, top=None))
+    same = {entry.snapshot for entry in old.entries} & {entry.snapshot for entry in base.entries}
+    before = _rows(run, [e for e in base.entries if e.snapshot and e.snapshot not in same], base)
+    after = _rows(run, [e for e in old.entries if e.snapshot and e.snapshot not in same], old)
+    changes, gives = _difference(before, after)
+    sections = {name: replace(state, departed=_departed(run, name, before, base)) for name, state in sections.items()}
+    counts = _counts(run, sections, changes)
+    gone = Moves(pa.table({"loc": pa.array([], pa.string())}))
+    proposal = Proposal(drafts, sections, counts, [], gone, {})
+    target = Target(
+        drafts=[*recent_drafts(run, drafts), *drafts],
+        sections=sections,
+        counts=counts,
+        gates=[],
+        gives=gives,
+        changes=changes,
+        extras=feed_objects(run, {name: state for name, state in sections.items() if name in run.site.sections}),
+        reason=run.options.reason,
+        rolled_back_to=old.run_id,
+    )
+    outcome = publish_target(run, target)
+    return Published(outcome.status, proposal, outcome, None, list(outcome.warnings))
+
+
+def _draft(run: Run, entry: Entry, published: Mapping[str, File]) -> Draft:
+    """The entry as it was; its file is made again where the published one is another."""
+
+    def own(file: File) -> File:
+        now = published.get(file.key)
+        return now if now is not None and now.sha256 == file.sha256 else replace(file, lastmod=run.plan.now)
+
+    return Draft(replace(entry, file=own(entry.file), text=own(entry.text) if entry.text is not None else None))
+
+
+def _departed(run: Run, section: str, before: pa.Table, base: Manifest) -> str | None:
+    """What the rolled back set says of the section's rows: should they come again, they have those dates."""
+    rows = before.filter(
+        pc.and_(pc.equal(before.column("section"), section), pc.is_valid(before.column("fingerprint")))
+    )
+    since = pa.repeat(pa.scalar(run.epoch, pa.int64()), rows.num_rows)
+    table = conform(rows.select(["loc", "lastmod", "fingerprint"]).append_column("since", since), SNAPSHOT)
+    state = base.sections.get(section)
+    if state is not None and state.departed is not None:
+        left = run.state.snapshot(state.departed)
+        table = pa.concat_tables(
+            [table, left.filter(pc.invert(pc.is_in(left.column("loc"), rows.column("loc").combine_chunks())))]
+        )
+    if not table.num_rows:
+        return None
+    return run.state.put_snapshot(table.take(pc.sort_indices(table.column("loc"))))
+
+
+def _difference(before: pa.Table, after: pa.Table) -> tuple[pa.Table, dict[str, frozenset[str]]]:
+    """What the rollback changes (frames.CHANGES), and which published files give rows to which."""
+    both = before.join(after, "loc", join_type="inner", right_suffix="_new")
+    moved = both.filter(pc.not_equal(both.column("key"), both.column("key_new")))
+    gives: dict[str, set[str]] = {}
+    for pair in moved.group_by(["key", "key_new"]).aggregate([]).to_pylist():  # one a pair of files
+        gives.setdefault(pair["key"], set()).add(pair["key_new"])
+    other = pc.not_equal(pc.fill_null(both.column("lastmod"), ""), pc.fill_null(both.column("lastmod_new"), ""))
+    changed = both.filter(other)
+    parts = [
+        _kind(before.join(after.select(["loc"]), "loc", join_type="left anti"), "removed", "lastmod", "section"),
+        _kind(after.join(before.select(["loc"]), "loc", join_type="left anti"), "added", "lastmod", "section"),
+        _kind(changed, "changed", "lastmod_new", "section_new"),
+    ]
+    return pa.concat_tables(parts), {key: frozenset(receivers) for key, receivers in gives.items()}
+
+
+def _rows(run: Run, entries: list[Entry], manifest: Manifest) -> pa.Table:
+    """The rows of these shards, with the section and the file they stand in."""
+    schema = pa.schema(
+        [
+            *(SNAPSHOT.field(name) for name in ("loc", "lastmod", "fingerprint")),
+            ("section", pa.string()),
+            ("key", pa.string()),
+        ]
+    )
+    tables = [schema.empty_table()]
+    for entry in entries:
+        if entry.section in manifest.sections and manifest.sections[entry.section].view:
+            continue
+        rows = run.state.snapshot(entry.snapshot, ["loc", "lastmod", "fingerprint"])
+        owner = [pa.repeat(pa.scalar(text), rows.num_rows) for text in (entry.section, entry.file.key)]
+        tables.append(pa.table([*rows.columns, *owner], schema=schema))
+    return pa.concat_tables(tables)
+
+
+def _kind(rows: pa.Table, kind: str, lastmod: str, section: str) -> pa.Table:
+    columns = [
+        rows.column("loc"),
+        pa.repeat(pa.scalar(kind), rows.num_rows),
+        rows.column(lastmod),
+        rows.column(section),
+    ]
+    return pa.table(columns, schema=CHANGES)
+
+
+def _counts(run: Run, sections: dict[str, SectionState], changes: pa.Table) -> dict[str, dict[str, int]]:
+    found: Counter[tuple[str, str]] = Counter()
+    counted = changes.group_by(["section", "kind"]).aggregate([([], "count_all")])
+    for row in counted.to_pylist():  # one a section and kind
+        found[(row["section"], row["kind"])] = row["count_all"]
+    return {
+        name: {
+            **dict.fromkeys(COUNTED, 0),
+            "carried": state.listed,
+            "listed": state.listed,
+            **{kind: found[(name, kind)] for kind in ("added", "changed", "removed")},
+        }
+        for name, state in sections.items()
+        if name in run.site.sections
+    }
+
+
+def ping_by_hand(
+    site: Site, environment: Environment, *, engines: tuple[str, ...], since: str | None, everything: bool
+) -> dict[str, Any]:
+    """Tell engines of the current set, or of all that changed since a run; gives their answers."""
+    known = engines_of(site)
+    if not known:
+        raise ConfigError(f"{site.name}: the site file names no engine. Add one under ping: (see docs/engines.md)")
+    unknown = [name for name in engines if name not in known]
+    if unknown:
+        raise ConfigError(
+            f"{site.name}: the site file names no engine {', '.join(unknown)}. It names: {', '.join(known)}"
+        )
+    run_id = put_by_hand(site, environment, since=since, everything=everything)
+    answers = {}
+    for name in engines or known:
+        try:
+            answers[name] = ping_engine(site, run_id, name, environment)
+        except SitemapEtlError as error:
+            answers[name] = {"engine": name, "status": "unavailable", "sent": 0, "message": str(error), "details": {}}
+    return answers

@@ -1,0 +1,223 @@
+"""The stages as tasks of a scheduler: each takes a unit `{key, n}` and gives counts, never rows.
+
+`key` is the address of the run's folder, `n` the number of the unit. What a task needs besides is in
+the run's plan and in the receipts of the tasks before it, so that any machine can do any of them, and
+do it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from sitemap_etl.config import Site
+from sitemap_etl.errors import Refused
+from sitemap_etl.publish.publish import publish as publish_run
+from sitemap_etl.publish.summary import add_answers, finish_run, put_summary, read_summary, remove_staging
+from sitemap_etl.stages.clusters import align as align_run
+from sitemap_etl.stages.clusters import cluster_units, collect_members
+from sitemap_etl.stages.extract import extract_split
+from sitemap_etl.stages.partition import NAME as PARTITION
+from sitemap_etl.stages.partition import partition as partition_run
+from sitemap_etl.stages.ping import engines_of, ping_engine
+from sitemap_etl.stages.plan import start_run
+from sitemap_etl.stages.render import render_group
+from sitemap_etl.stages.run import Environment, Options, Run, open_run, open_work
+from sitemap_etl.stages.transform import transform_split
+from sitemap_etl.state.lease import release_lease, take_lease
+
+Unit = dict[str, Any]
+NO_PROCESS: Final = 0
+"""The lease of a scheduler's run belongs to no process: only its time can end it."""
+
+
+def start(
+    site: Site,
+    options: Options,
+    environment: Environment,
+    *,
+    now: datetime | None = None,
+    final: bool = True,
+    owner: str = "",
+) -> list[Unit]:
+    """Plan a run; gives the units of extract. `final`: no other attempt follows. `owner`: the scheduler's run."""
+    run = start_run(site, options, environment, now=now, final=final, pid=NO_PROCESS, owner=owner)
+    for name, why in run.plan.kept.items():
+        environment.log(f"warning: section {name} stays as published: {why}")
+    return _units(run.work.url_of(f"runs/{run.run_id}"), len(run.plan.units) or 1)
+
+
+def _units(key: str, count: int) -> list[Unit]:
+    return [{"key": key, "n": n} for n in range(count)]
+
+
+def _open(unit: Mapping[str, Any], environment: Environment) -> Run:
+    run = open_run(unit["key"], environment)
+    take_lease(run.work, run.run_id, pid=NO_PROCESS, owner=run.plan.owner)
+    return run
+
+
+def _open_split(unit: Mapping[str, Any], environment: Environment) -> Run | None:
+    """The run, its unit named; None where there is nothing to read because every section is kept."""
+    run = _open(unit, environment)
+    if unit["n"] >= len(run.plan.units):
+        environment.label("nothing to read")
+        return None
+    planned = run.plan.units[unit["n"]]
+    environment.label(f"{planned['section']}: {planned['label']}")
+    return run
+
+
+def extract(unit: Mapping[str, Any], environment: Environment, *, final: bool = True) -> dict[str, Any]:
+    """Extract one split; gives its rows."""
+    run = _open_split(unit, environment)
+    if run is None:
+        return {"rows": 0}
+    receipt = extract_split(run, unit["n"], final=final)
+    _log_kept(run, unit, receipt, environment)
+    return {"rows": receipt.get("rows", 0)}
+
+
+def transform(unit: Mapping[str, Any], environment: Environment, *, final: bool = True) -> dict[str, Any]:
+    """Transform one split; gives its counts."""
+    run = _open_split(unit, environment)
+    if run is None:
+        return {"rows": 0}
+    receipt = transform_split(run, unit["n"], final=final)
+    _log_kept(run, unit, receipt, environment)
+    return {name: receipt.get(name, 0) for name in ("rows", "inventory", "excluded", "rejected")}
+
+
+def _log_kept(run: Run, unit: Mapping[str, Any], receipt: Mapping[str, Any], environment: Environment) -> None:
+    if receipt.get("kept"):
+        environment.log(
+            f"warning: section {run.plan.units[unit['n']]['section']} stays as published: {receipt['kept']}"
+        )
+
+
+def partition(unit: Mapping[str, Any], environment: Environment) -> list[Unit]:
+    """Plan windows and groups; gives the units of render."""
+    run = _open(unit, environment)
+    return _units(unit["key"], len(partition_run(run)["units"]))
+
+
+def clusters(unit: Mapping[str, Any], environment: Environment) -> list[Unit]:
+    """The units of the sections with hreflang clusters; none where no section has them."""
+    run = _open(unit, environment)
+    return [{"key": unit["key"], "n": n} for n in cluster_units(run)]
+
+
+def collect(unit: Mapping[str, Any], environment: Environment) -> dict[str, Any]:
+    """Find the listed members of clusters in one group."""
+    run = _open_group(unit, environment)
+    return {"members": collect_members(run, unit["n"])["members"]}
+
+
+def align(unit: Mapping[str, Any], environment: Environment) -> dict[str, Any]:
+    """Close the clusters of every bucket; gives how many rows have alternates."""
+    return {"aligned": align_run(_open(unit, environment))["aligned"]}
+
+
+def render(unit: Mapping[str, Any], environment: Environment) -> dict[str, Any]:
+    """Render one group; gives its counts."""
+    receipt = render_group(_open_group(unit, environment), unit["n"])
+    return dict(receipt["counts"])
+
+
+def _open_group(unit: Mapping[str, Any], environment: Environment) -> Run:
+    """The run, its unit of render named."""
+    run = _open(unit, environment)
+    units = run.need(PARTITION)["units"]
+    section, group = units[unit["n"]]
+    environment.label(f"{section} {group + 1} of {sum(other == section for other, _ in units)}")
+    return run
+
+
+def publish(unit: Mapping[str, Any], environment: Environment) -> dict[str, Any]:
+    """Publish the run; gives its summary's counts. Raises Refused where a gate says no."""
+    run = _open(unit, environment)
+    summary = read_summary(run)
+    if summary is None or summary["status"] not in _DONE:
+        published = publish_run(run)
+        summary = finish_run(run, published)
+        for line in _story(summary):
+            environment.log(line)
+        if published.status == "refused":
+            release_lease(run.work, run.run_id)
+            assert published.error is not None
+            raise published.error
+    else:  # a try before this one came to the end, but could not say so
+        remove_staging(run)
+    release_lease(run.work, run.run_id)
+    return {
+        "key": unit["key"],
+        "status": summary["status"],
+        "files": summary["files"],
+        "sections": summary["sections"],
+    }
+
+
+_DONE: Final = ("published", "unchanged", "partial")
+
+
+_REASONS: Final = 10
+"""Reasons of one kind and section that a log shows, the most frequent first; the report has them all."""
+
+
+def _story(summary: Mapping[str, Any]) -> Iterator[str]:
+    """The summary in a few lines of a log."""
+    files = summary["files"]
+    yield f"{summary['status']}: {files['written']:,} files written, {files['unchanged']:,} unchanged"
+    for name, counts in summary["sections"].items():
+        told = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+        yield f"section {name}: {told or 'no rows'}"
+    for name, kinds in summary["reasons"].items():
+        for kind, reasons in kinds.items():
+            for reason, entry in list(reasons.items())[:_REASONS]:
+                example = f", such as {entry['examples'][0]}" if entry["examples"] else ""
+                yield f"section {name}: {entry['count']:,} {kind}: {reason}{example}"
+    for reason, entry in summary["clusters"]["notes"].items():
+        yield f"{entry['count']:,} noted: {reason}, such as {entry['examples'][0]}"
+    for name, why in summary["kept"].items():
+        yield f"warning: section {name} stays as published: {why}"
+    for warning in summary["warnings"]:
+        yield f"warning: {warning}"
+    if summary["error"] and summary["status"] == "dry_run":
+        yield summary["error"]
+    for address in summary["index"]:
+        yield f"index: {address}"
+    yield f"report: {summary['report']}"
+
+
+def engines(published: Mapping[str, Any], environment: Environment) -> list[Unit]:
+    """The units of ping: one an engine, none where nothing was published or the run is not to ping."""
+    run = open_run(published["key"], environment)
+    if published["status"] not in ("published", "partial") or not run.options.ping:
+        return []
+    summary = read_summary(run)
+    if summary is None or not summary["published"]:
+        return []
+    return [{"key": published["key"], "n": n} for n in range(len(engines_of(run.site)))]
+
+
+def ping(unit: Mapping[str, Any], environment: Environment) -> dict[str, Any]:
+    """Tell one engine; gives what it took. Raises Unavailable or Refused where it was not accepted."""
+    run = open_run(unit["key"], environment)
+    engine = engines_of(run.site)[unit["n"]]
+    environment.label(engine)
+    try:
+        answer = ping_engine(run.site, run.run_id, engine, environment)
+    finally:
+        summary = read_summary(run)
+        if summary is not None:
+            put_summary(run, add_answers(run, summary))
+    if answer["status"] in ("partial", "refused"):
+        raise Refused(f"{engine}: {answer['message']}")
+    environment.log(f"{engine}: {answer['status']}: {answer['message']}")
+    return {"status": answer["status"], "sent": answer["sent"]}
+
+
+def abandon(site: Site, owner: str, environment: Environment) -> None:
+    """Give the lease of the scheduler's run back after it failed for good, so that a new run may start at once."""
+    release_lease(open_work(site, environment), "", owner=owner)

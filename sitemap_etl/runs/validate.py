@@ -1,0 +1,100 @@
+"""What can be told of a site before it is run: hooks, and with a connection sources, storages and engines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sitemap_etl import sources
+from sitemap_etl.config import CsvSource, DatabaseSource, Section, Site
+from sitemap_etl.errors import ConfigError, InvalidSource, SitemapEtlError
+from sitemap_etl.stages.extract import params_of, uri_of
+from sitemap_etl.stages.ping import engines_of, ready_engine
+from sitemap_etl.stages.plan import EPOCH
+from sitemap_etl.stages.rules import rules_of
+from sitemap_etl.stages.run import Environment
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong, in a line; `error` is its kind."""
+
+    text: str
+    error: SitemapEtlError
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def problems_of(site: Site, *, connect: bool, environment: Environment | None = None) -> list[Problem]:
+    """All that is wrong. `connect`: sources are asked for their columns, storages for an object, secrets are read."""
+    environment = environment or Environment()
+    problems: list[Problem] = []
+    for name, section in site.sections.items():
+        try:
+            rules_of(site, section, environment.clock(), None)
+            if connect:
+                lacks = list(_lacks(site, section, environment))
+                problems += [Problem(f"section {name}: {text}", InvalidSource(text)) for text in lacks]
+        except SitemapEtlError as error:
+            problems += _told(f"section {name}", error)
+    if connect:
+        problems += _storages(site, environment)
+        for name in engines_of(site):
+            try:
+                ready_engine(site, name, environment)
+            except SitemapEtlError as error:
+                problems += _told(f"ping.{name}", error)
+    return problems
+
+
+def _told(where: str, error: SitemapEtlError) -> list[Problem]:
+    texts = error.problems if isinstance(error, ConfigError) else (str(error),)
+    return [Problem(text if text.startswith(where) else f"{where}: {text}", error) for text in texts]
+
+
+def _storages(site: Site, environment: Environment) -> list[Problem]:
+    publish = site.publish
+    problems: list[Problem] = []
+    places = {"work": site.work, "publish.to": publish.to}
+    if publish.root is not None and publish.root != publish.to:
+        places["publish.root"] = publish.root
+    for key, url in places.items():
+        try:
+            environment.open_storage(url, checksums=publish.checksums).stat("sitemap.xml")
+        except SitemapEtlError as error:
+            problems += _told(key, error)
+    return problems
+
+
+def _lacks(site: Site, section: Section, environment: Environment) -> Iterator[str]:
+    """What the source's columns lack for the section's rules."""
+    source = section.source
+    if isinstance(source, DatabaseSource):
+        params = params_of(source, site, environment.clock(), EPOCH)
+        schema = sources.probe_database(uri_of(source, environment), source.query, params=params)
+    elif isinstance(source, CsvSource):
+        schema = sources.probe_files("csv", source.csv, source.query, delimiter=source.delimiter)
+    else:
+        schema = sources.probe_files("parquet", source.parquet, source.query)
+    names = set(schema.names)
+    has = f"It has: {', '.join(schema.names)}"
+    for column, name in section.columns.items():
+        if name not in names:
+            yield f"columns.{column}: the source has no column {name!r}. {has}"
+    names |= set(section.columns)
+    if "loc" not in names:
+        yield f"the source yields no column 'loc'. {has}"
+    if section.transform is not None:
+        return  # it may make columns
+    rules = [
+        *section.lastmod.columns,
+        section.lastmod.until_changed,
+        section.priority.column,
+        section.changefreq.column,
+        section.alternates.group if section.alternates else None,
+        section.alternates.hreflang if section.alternates else None,
+    ]
+    for ruled in dict.fromkeys(rules):
+        if ruled and ruled not in names:
+            yield f"a rule names the column {ruled!r}, which the source does not yield. {has}"

@@ -1,0 +1,122 @@
+"""Sources to raw rows: databases, CSV and Parquet exports, SQL over exports.
+
+`plan_*` cuts a source into splits, `read` streams one of them in batches of at most
+`limits.BATCH_ROWS` rows and `limits.BATCH_BYTES` bytes, `probe_*` looks at its columns. This edge
+takes plain arguments, and tells every error of a driver as one of `sitemap_etl.errors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+
+from sitemap_etl import limits
+from sitemap_etl.sources.connections import Connections, dialect, environment_connections, normal, redact
+from sitemap_etl.sources.database import plan_database, probe_database, read_database
+from sitemap_etl.sources.parameters import Value, names
+from sitemap_etl.sources.splits import Split, unpack_schema
+
+__all__ = [
+    "Connections",
+    "Split",
+    "Value",
+    "columns",
+    "environment_connections",
+    "named_parameters",
+    "plan_csv",
+    "plan_database",
+    "plan_parquet",
+    "plan_query",
+    "probe_database",
+    "probe_files",
+    "read",
+    "read_database",
+    "redact",
+]
+
+Paths = str | Path | Sequence[str | Path]
+
+
+def plan_csv(paths: Paths, *, delimiter: str = ",", split_bytes: int = limits.SPLIT_BYTES) -> list[Split]:
+    """See `csv_files.plan_csv`."""
+    from sitemap_etl.sources import csv_files
+
+    return csv_files.plan_csv(paths, delimiter=delimiter, split_bytes=split_bytes)
+
+
+def plan_parquet(
+    paths: Paths, *, split_rows: int = limits.SPLIT_ROWS, split_bytes: int = limits.SPLIT_BYTES
+) -> list[Split]:
+    """See `parquet_files.plan_parquet`."""
+    from sitemap_etl.sources import parquet_files
+
+    return parquet_files.plan_parquet(paths, split_rows=split_rows, split_bytes=split_bytes)
+
+
+def plan_query(
+    kind: Literal["csv", "parquet"], paths: Paths, sql: str, *, delimiter: str = ",", label: str = "sql"
+) -> list[Split]:
+    """See `query.plan_query`."""
+    from sitemap_etl.sources import query
+
+    return query.plan_query(kind, paths, sql, delimiter=delimiter, label=label)
+
+
+def read(
+    split: Split,
+    *,
+    columns: Sequence[str] | None = None,
+    uri: str | None = None,
+    query: str | None = None,
+    params: Mapping[str, Value] | None = None,
+    batch_rows: int = limits.BATCH_ROWS,
+    batch_bytes: int = limits.BATCH_BYTES,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of any split in batches; all batches have one schema, and an empty source yields none.
+
+    `columns`: those wanted of an export, others are not read. `uri`, `query`, `params`: of a database,
+    as they were planned. Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
+    """
+    if split.kind == "database":
+        if uri is None or query is None:
+            raise TypeError("a split of a database is read with uri and query")
+        return read_database(split, uri, query, params, batch_rows=batch_rows, batch_bytes=batch_bytes)
+    if split.kind == "csv":
+        from sitemap_etl.sources.csv_files import read_csv
+
+        return read_csv(split, columns=columns, batch_rows=batch_rows, batch_bytes=batch_bytes)
+    if split.kind == "parquet":
+        from sitemap_etl.sources.parquet_files import read_parquet
+
+        return read_parquet(split, columns=columns, batch_rows=batch_rows, batch_bytes=batch_bytes)
+    from sitemap_etl.sources.query import read_query
+
+    return read_query(split, columns=columns, batch_rows=batch_rows, batch_bytes=batch_bytes)
+
+
+def named_parameters(uri: str, query: str) -> set[str]:
+    """The names of the parameters that a SELECT binds."""
+    return names(query, dialect(normal(uri)))
+
+
+def columns(split: Split) -> pa.Schema:
+    """The columns that reading the split gives, known since it was planned."""
+    if "schema" in split.detail:
+        return unpack_schema(split.detail["schema"])
+    return pa.schema([(name, pa.string()) for name in split.detail["columns"]])
+
+
+def probe_files(
+    kind: Literal["csv", "parquet"], paths: Paths, sql: str | None = None, *, delimiter: str = ",", label: str = "sql"
+) -> pa.Schema:
+    """The columns of an export, or of the SQL over it, without reading its rows.
+
+    Raises `InvalidSource`, `Refused`, `Unavailable`.
+    """
+    if sql is not None:
+        return columns(plan_query(kind, paths, sql, delimiter=delimiter, label=label)[0])
+    plans = plan_csv(paths, delimiter=delimiter) if kind == "csv" else plan_parquet(paths)
+    return columns(plans[0])

@@ -1,0 +1,197 @@
+"""CSV exports, plain or compressed (`.csv.gz`): streamed; every column is text, an empty field is null.
+
+UTF-8, with or without a byte order mark; the first row names the columns; quoted values may hold
+line breaks. Types come later, from the rules: an id keeps its leading zeros.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.csv
+
+from sitemap_etl import limits
+from sitemap_etl.errors import InvalidSource, SitemapEtlError
+from sitemap_etl.sources.batches import fit
+from sitemap_etl.sources.files import File, check_unchanged, each, locate, reading, told
+from sitemap_etl.sources.splits import Split
+
+SUFFIXES: Final = (".csv", ".csv.gz")
+_COMPRESSIONS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+_UNPACKED: Final = 5
+"""What a compressed byte is counted as when small files are joined in a split."""
+_BLOCK_BYTES: Final = 2 * 1024 * 1024
+"""Bytes parsed at a time; no row may be longer."""
+_SHOWN: Final = 200
+
+
+def plan_csv(
+    paths: str | Path | Sequence[str | Path], *, delimiter: str = ",", split_bytes: int = limits.SPLIT_BYTES
+) -> list[Split]:
+    """The splits of CSV files: each is streamed in one, several small ones share one.
+
+    Columns that a file lacks are null. Raises `InvalidSource` (no such file, no header,
+    a name twice), `Refused`, `Unavailable`.
+    """
+    files = locate(paths, SUFFIXES)
+    headers = each(lambda file: header(file, delimiter), files)
+    names = list(dict.fromkeys(name for found in headers for name in found))
+    sizes = [file.size * (_UNPACKED if Path(file.path).suffix in _COMPRESSIONS else 1) for file in files]
+    bound = max(split_bytes, sum(sizes) // limits.SPLITS_PER_SECTION)
+    bundles: list[list[File]] = []
+    held = 0
+    for file, size in zip(files, sizes, strict=True):
+        if not bundles or held + size > bound:
+            bundles.append([])
+            held = 0
+        bundles[-1].append(file)
+        held += size
+    while len(bundles) > limits.SPLITS_PER_SECTION:
+        bundles = [bundles[at] + (bundles[at + 1] if at + 1 < len(bundles) else []) for at in range(0, len(bundles), 2)]
+    return [
+        Split(
+            "csv",
+            bundle[0].path if len(bundle) == 1 else f"{bundle[0].path} and {len(bundle) - 1} more",
+            {"files": [file.to_json() for file in bundle], "columns": names, "delimiter": delimiter},
+        )
+        for bundle in bundles
+    ]
+
+
+def read_csv(
+    split: Split,
+    *,
+    columns: Sequence[str] | None = None,
+    batch_rows: int = limits.BATCH_ROWS,
+    batch_bytes: int = limits.BATCH_BYTES,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a split as text, of `columns` only where given (in that order; unknown ones left out).
+
+    Raises `InvalidSource` with file and line for a broken row or text that is not UTF-8, `Refused`, and
+    `Unavailable` where a file changed since it was planned.
+    """
+    known = split.detail["columns"]
+    schema = pa.schema([(name, pa.string()) for name in (known if columns is None else columns) if name in known])
+    files = [File(*file) for file in split.detail["files"]]
+    check_unchanged(files)
+    for file in files:
+        try:
+            batches = _batches(file, split.detail["delimiter"], schema)
+            yield from fit(batches, label=file.path, schema=schema, batch_rows=batch_rows, batch_bytes=batch_bytes)
+        except InvalidSource:
+            # A file that is written over is a broken file for a moment.
+            check_unchanged([file])
+            raise
+    check_unchanged(files)
+
+
+def header(file: File, delimiter: str) -> list[str]:
+    """The names in the first row. Raises `InvalidSource` where there is none or a name stands twice."""
+    try:
+        with _text(file) as text:
+            names = next((row for row in csv.reader(text, delimiter=delimiter) if row), [])
+    except UnicodeDecodeError as error:
+        raise _not_utf8(file) from error
+    except (pa.ArrowException, OSError, csv.Error) as error:
+        raise told(error, file.path) from error
+    if not names:
+        raise InvalidSource(f"{file.path} is empty: expected a first row that names the columns")
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InvalidSource(f"{file.path}: the first row names the column {twice[0]!r} more than once")
+    other = next((mark for mark in ";\t|" if len(names) == 1 and mark in names[0]), None)
+    if other:
+        raise InvalidSource(
+            f"{file.path} is separated by {other!r}: expected {delimiter!r} (first row: {names[0][:_SHOWN]})"
+        )
+    return names
+
+
+@contextmanager
+def _text(file: File) -> Iterator[io.TextIOWrapper]:
+    with _unpacked(file) as stream, io.TextIOWrapper(stream, "utf-8-sig", newline="") as text:
+        yield text
+
+
+@contextmanager
+def _unpacked(file: File) -> Iterator[pa.NativeFile]:
+    with reading(file, stream=True) as raw:
+        kind = _COMPRESSIONS.get(Path(file.path).suffix)
+        if kind is None:
+            yield raw
+        else:
+            with pa.CompressedInputStream(raw, kind) as stream:
+                yield stream
+
+
+def _batches(file: File, delimiter: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    names = header(file, delimiter)
+    parse = pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
+    convert = pa.csv.ConvertOptions(
+        column_types=dict.fromkeys(names, pa.string()),
+        include_columns=[name for name in names if name in schema.names],
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=True,
+    )
+    try:
+        with _unpacked(file) as stream:
+            options = pa.csv.ReadOptions(block_size=_BLOCK_BYTES)
+            with pa.csv.open_csv(stream, read_options=options, parse_options=parse, convert_options=convert) as reader:
+                yield from reader
+    except SitemapEtlError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise (_fault(file, delimiter, len(names)) or told(error, file.path)) from error
+
+
+def _fault(file: File, delimiter: str, expected: int) -> InvalidSource | None:
+    """What is wrong in the file, with its line: read again row by row, as nothing of it will be published."""
+    line = 1
+    try:
+        with _text(file) as text:
+            reader = csv.reader(text, delimiter=delimiter)
+            for row in reader:
+                if row and len(row) != expected:
+                    shown = delimiter.join(row)[:_SHOWN]
+                    return InvalidSource(
+                        f"{file.path} line {line}: expected {expected} fields as in the first row, "
+                        f"found {len(row)}: {shown!r}"
+                    )
+                line = reader.line_num + 1
+    except UnicodeDecodeError:
+        return _not_utf8(file)
+    except csv.Error:
+        return InvalidSource(
+            f"{file.path} line {line}: a value that begins here is longer than {csv.field_size_limit():,} characters: "
+            "is a closing quote missing?"
+        )
+    except (pa.ArrowException, OSError):
+        # The stream itself is broken: the first error says how.
+        return None
+    return None
+
+
+def _not_utf8(file: File) -> InvalidSource:
+    decoder, line, shown = codecs.getincrementaldecoder("utf-8")(), 1, b""
+    with _unpacked(file) as stream:
+        while data := stream.read(_BLOCK_BYTES):
+            try:
+                decoder.decode(data)
+            except UnicodeDecodeError as error:
+                # The error counts from the bytes kept of the block before.
+                line += error.object[: error.start].count(b"\n")
+                begin = error.object.rfind(b"\n", 0, error.start) + 1
+                shown = error.object[begin : begin + _SHOWN].partition(b"\n")[0]
+                break
+            line += data.count(b"\n")
+    utf16 = shown.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    hint = "it looks like UTF-16; export it as UTF-8" if utf16 else f"export it as UTF-8: {shown!r}"
+    return InvalidSource(f"{file.path} line {line} is not UTF-8: {hint}")

@@ -1,0 +1,216 @@
+"""Parquet exports: planned as row groups, read in batches; nothing is copied."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sitemap_etl import limits
+from sitemap_etl.errors import InvalidSource, SitemapEtlError
+from sitemap_etl.sources.batches import conform, fit, plain_schema, read_rows
+from sitemap_etl.sources.files import File, check_unchanged, each, locate, reading, told
+from sitemap_etl.sources.splits import Split, pack_schema, unpack_schema
+
+SUFFIXES: Final = (".parquet", ".pq")
+_BUFFER_BYTES: Final = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Export:
+    """A Parquet file: its schema in plain types; rows and compressed bytes of each row group."""
+
+    file: File
+    schema: pa.Schema
+    groups: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Neighbouring row groups of one file."""
+
+    file: int
+    first: int
+    last: int
+
+
+def plan_parquet(
+    paths: str | Path | Sequence[str | Path],
+    *,
+    split_rows: int = limits.SPLIT_ROWS,
+    split_bytes: int = limits.SPLIT_BYTES,
+) -> list[Split]:
+    """The splits of Parquet files: row groups of big files, several small files together.
+
+    A split holds about `split_rows` rows or `split_bytes` compressed bytes, and at least one row group; where
+    that would be more than `limits.SPLITS_PER_SECTION`, they grow. Columns that a file lacks are null.
+    Raises `InvalidSource` (no such file, cut off, not Parquet, columns of different types), `Refused`, `Unavailable`.
+    """
+    exports = look(locate(paths, SUFFIXES))
+    schema = pack_schema(one_schema(exports))
+    bundles = _bundles(exports, split_rows, split_bytes)
+    splits = []
+    for bundle in bundles:
+        used = [exports[piece.file].file for piece in bundle]
+        detail = {
+            "files": [file.to_json() for file in used],
+            "row_groups": [[piece.first, piece.last] for piece in bundle],
+            "schema": schema,
+        }
+        held = sum(rows for piece in bundle for rows, _ in exports[piece.file].groups[piece.first : piece.last])
+        splits.append(Split("parquet", _label(bundle, exports), detail, held))
+    return splits
+
+
+def read_parquet(
+    split: Split,
+    *,
+    columns: Sequence[str] | None = None,
+    batch_rows: int = limits.BATCH_ROWS,
+    batch_bytes: int = limits.BATCH_BYTES,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a split, of `columns` only where given (in that order; unknown ones left out).
+
+    Raises `InvalidSource`, `Refused`, and `Unavailable` where a file changed since it was planned.
+    """
+    schema = unpack_schema(split.detail["schema"])
+    if columns is not None:
+        schema = pa.schema([schema.field(name) for name in columns if name in schema.names])
+    files = [File(*file) for file in split.detail["files"]]
+    check_unchanged(files)
+    for file, (first, last) in zip(files, split.detail["row_groups"], strict=True):
+        try:
+            batches = _batches(file, first, last, schema, batch_rows=batch_rows, batch_bytes=batch_bytes)
+            yield from fit(batches, label=file.path, schema=schema, batch_rows=batch_rows, batch_bytes=batch_bytes)
+        except InvalidSource:
+            # A file that is written over is a broken file for a moment.
+            check_unchanged([file])
+            raise
+    check_unchanged(files)
+
+
+def look(files: Sequence[File]) -> list[Export]:
+    """The footers of the files. Raises `InvalidSource` for one that is no whole Parquet file."""
+    return each(_export, files)
+
+
+def one_schema(exports: Sequence[Export]) -> pa.Schema:
+    """One schema for all: every column of every file, numbers widened.
+
+    Raises `InvalidSource` that names two files where a column's types have nothing in common.
+    """
+    known: dict[str, tuple[pa.DataType, str]] = {}
+    for export in exports:
+        for entry in export.schema:
+            kind, path = known.get(entry.name, (entry.type, export.file.path))
+            known[entry.name] = (_common(entry, kind, path, export.file.path), path)
+    return pa.schema([(name, kind) for name, (kind, _) in known.items()])
+
+
+def _common(entry: pa.Field, kind: pa.DataType, path: str, other: str) -> pa.DataType:
+    if entry.type == kind:
+        return kind
+    pair = [pa.schema([(entry.name, kind)]), pa.schema([(entry.name, entry.type)])]
+    try:
+        return pa.unify_schemas(pair, promote_options="permissive").field(0).type
+    except pa.ArrowException as error:
+        raise InvalidSource(
+            f"the column {entry.name!r} is {kind} in {path} and {entry.type} in {other}: "
+            "the files of one section need types that go together"
+        ) from error
+
+
+def _export(file: File) -> Export:
+    try:
+        with reading(file) as opened:
+            metadata = pq.read_metadata(opened)
+    except SitemapEtlError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise broken(error, file) from error
+    groups = []
+    for at in range(metadata.num_row_groups):
+        group = metadata.row_group(at)
+        size = sum(group.column(column).total_compressed_size for column in range(group.num_columns))
+        groups.append((group.num_rows, size))
+    return Export(file, plain_schema(metadata.schema.to_arrow_schema(), label=file.path), tuple(groups))
+
+
+def broken(error: BaseException, file: File) -> SitemapEtlError:
+    """The error of a Parquet reader as one of ours."""
+    problem = told(error, file.path)
+    if isinstance(problem, InvalidSource) and not isinstance(error, FileNotFoundError):
+        detail = str(error).strip().partition("\n")[0]
+        return InvalidSource(
+            f"{file.path} is not a whole Parquet file, it may be cut off ({file.size:,} bytes): {detail}"
+        )
+    return problem
+
+
+def _batches(
+    file: File, first: int, last: int, schema: pa.Schema, *, batch_rows: int, batch_bytes: int
+) -> Iterator[pa.RecordBatch]:
+    remote = file.path.startswith("s3://")
+    try:
+        with reading(file) as opened:
+            # In S3 whole column chunks are fetched ahead, one row group at a time; on disk a small buffer does.
+            export = pq.ParquetFile(opened, pre_buffer=remote, buffer_size=0 if remote else _BUFFER_BYTES)
+            metadata = export.metadata
+            names = [name for name in export.schema_arrow.names if name in schema.names]
+            rows = read_rows(schema, _row_bytes(metadata, first, last, names), batch_rows, batch_bytes)
+            runs = [[group] for group in range(first, last)] if remote else [list(range(first, last))]
+            for run in runs:
+                for batch in export.iter_batches(batch_size=rows, row_groups=run, columns=names):
+                    yield batch if names else conform(batch, schema)
+    except SitemapEtlError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise broken(error, file) from error
+
+
+def _row_bytes(metadata: Any, first: int, last: int, names: Sequence[str]) -> float:
+    """Bytes a row takes once decoded, as the footer knows it: dictionaries make it too small."""
+    size = rows = 0
+    for at in range(first, last):
+        group = metadata.row_group(at)
+        rows += group.num_rows
+        for index in range(group.num_columns):
+            column = group.column(index)
+            if column.path_in_schema.partition(".")[0] in names:
+                size += column.total_uncompressed_size
+    return size / rows if rows else 0.0
+
+
+def _bundles(exports: Sequence[Export], rows: int, size: int) -> list[list[_Piece]]:
+    """Row groups in order, in bundles of about equal weight: no full ones and a rest."""
+    weights = [[max(held / rows, taken / size) for held, taken in export.groups] for export in exports]
+    total = sum(map(sum, weights))
+    count = min(max(math.ceil(total), 1), limits.SPLITS_PER_SECTION)
+    bundles: list[list[_Piece]] = [[] for _ in range(count)]
+    before = 0.0
+    for at, groups in enumerate(weights):
+        for group, weight in enumerate(groups):
+            # The middle of a row group decides on which side of a border it falls.
+            middle = (before + weight / 2) / total if total else 0.0
+            bundle = bundles[min(int(middle * count), count - 1)]
+            before += weight
+            if bundle and bundle[-1].file == at:
+                bundle[-1] = _Piece(at, bundle[-1].first, group + 1)
+            else:
+                bundle.append(_Piece(at, group, group + 1))
+    return [bundle for bundle in bundles if bundle] or [[]]
+
+
+def _label(bundle: Sequence[_Piece], exports: Sequence[Export]) -> str:
+    if not bundle:
+        return f"{exports[0].file.path} (no rows)"
+    if len(bundle) > 1:
+        return f"{exports[bundle[0].file].file.path} and {len(bundle) - 1} more"
+    piece = bundle[0]
+    path, groups = exports[piece.file].file.path, len(exports[piece.file].groups)
+    return path if piece.last - piece.first == groups else f"{path} row groups {piece.first}-{piece.last - 1}"

@@ -1,0 +1,211 @@
+"""SQL over exports, run by DuckDB in memory: the files are the table `source`, the result is streamed.
+
+The SQL sees `source` and nothing else: DuckDB opens no file, reaches no network and installs no extension.
+Session time zone: UTC.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Literal
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset
+
+from sitemap_etl import limits
+from sitemap_etl.errors import InvalidSource, SitemapEtlError
+from sitemap_etl.sources.batches import fit, plain_schema
+from sitemap_etl.sources.csv_files import SUFFIXES as CSV_SUFFIXES
+from sitemap_etl.sources.csv_files import header, read_csv
+from sitemap_etl.sources.files import File, check_unchanged, each, locate, system_of
+from sitemap_etl.sources.parquet_files import SUFFIXES as PARQUET_SUFFIXES
+from sitemap_etl.sources.parquet_files import look, one_schema
+from sitemap_etl.sources.splits import Split, pack_schema, unpack_schema
+
+MEMORY: Final = "1GiB"
+"""What a query may hold before it spills to a scratch folder."""
+_FETCH_ROWS: Final = 32_768
+_SESSION: Final = (
+    "TimeZone = 'UTC'",
+    "enable_progress_bar = false",  # it writes to stdout after two seconds
+    "enable_external_access = false",
+    "lock_configuration = true",
+)
+_SCAN_ROWS: Final = 8_192
+"""Rows that DuckDB is given and asked for at a time: it holds many such batches, `fit` joins them."""
+_BUFFER_BYTES: Final = 1024 * 1024
+
+
+def plan_query(
+    kind: Literal["csv", "parquet"],
+    paths: str | Path | Sequence[str | Path],
+    sql: str,
+    *,
+    delimiter: str = ",",
+    label: str = "sql",
+) -> list[Split]:
+    """One split: the result of one SELECT over the files. Raises `InvalidSource`, `Refused`, `Unavailable`."""
+    of: dict[str, Any]
+    if kind == "parquet":
+        files = locate(paths, PARQUET_SUFFIXES)
+        of = {"kind": kind, "schema": pack_schema(one_schema(look(files)))}
+    else:
+        files = locate(paths, CSV_SUFFIXES)
+        headers = each(lambda file: header(file, delimiter), files)
+        names = list(dict.fromkeys(name for found in headers for name in found))
+        of = {"kind": kind, "columns": names, "delimiter": delimiter}
+    of["files"] = [file.to_json() for file in files]
+    with _database(label, None) as database:
+        database.register("source", _schema_of(of).empty_table())
+        found = _run(lambda: _select(database, sql, label).limit(0).to_arrow_table(), label).schema
+    name = f"{label} over {files[0].path}" + (f" and {len(files) - 1} more" if len(files) > 1 else "")
+    return [Split("query", name, {"sql": sql, "of": of, "schema": pack_schema(plain_schema(found, label=label))})]
+
+
+def read_query(
+    split: Split,
+    *,
+    columns: Sequence[str] | None = None,
+    batch_rows: int = limits.BATCH_ROWS,
+    batch_bytes: int = limits.BATCH_BYTES,
+    memory: str = MEMORY,
+) -> Iterator[pa.RecordBatch]:
+    """The result's rows, of `columns` only where given (in that order; unknown ones left out).
+
+    Raises `InvalidSource` with DuckDB's message, `Refused`, `Unavailable`.
+    """
+    schema = unpack_schema(split.detail["schema"])
+    if columns is not None:
+        schema = pa.schema([schema.field(name) for name in columns if name in schema.names])
+    of = split.detail["of"]
+    files = [File(*file) for file in of["files"]]
+    check_unchanged(files)
+    try:
+        found = _result(split.detail["sql"], of, split.label, memory)
+        yield from fit(found, label=split.label, schema=schema, batch_rows=batch_rows, batch_bytes=batch_bytes)
+    except InvalidSource:
+        check_unchanged(files)
+        raise
+    check_unchanged(files)
+
+
+class _Rows:
+    """A table to DuckDB that is read anew for every scan, through our own reader; keeps the error of a scan."""
+
+    def __init__(self, schema: pa.Schema, rows: Callable[[], Iterator[pa.RecordBatch]]) -> None:
+        self._schema, self._rows = schema, rows
+        self.failed: SitemapEtlError | None = None
+
+    def __arrow_c_schema__(self) -> object:
+        return self._schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return pa.RecordBatchReader.from_batches(self._schema, self._kept()).__arrow_c_stream__(requested_schema)
+
+    def _kept(self) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self._rows()
+        except SitemapEtlError as error:
+            self.failed = error
+            raise
+
+
+class _Exports(pa.dataset.FileSystemDataset):  # type: ignore[misc] # pyarrow ships no types
+    """Parquet files as a dataset, so that DuckDB asks for the columns and rows it needs only.
+
+    It reads a little ahead, where a dataset of itself would hold sixteen batches of 131,072 rows of any width.
+    """
+
+    def scanner(self, **asked: Any) -> Any:
+        return super().scanner(**asked, batch_size=_SCAN_ROWS, batch_readahead=1, fragment_readahead=1)
+
+
+def _result(sql: str, of: Mapping[str, Any], label: str, memory: str) -> Iterator[pa.RecordBatch]:
+    source = _source(of)
+    try:
+        with (
+            tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch,
+            _database(label, scratch, memory) as database,
+        ):
+            database.register("source", source)
+            reader = _run(lambda: _select(database, sql, label).to_arrow_reader(_FETCH_ROWS), label)
+            try:
+                while (batch := _run(lambda: next(reader, None), label)) is not None:
+                    yield batch
+            finally:
+                reader.close()  # an open result owns the connection
+    except InvalidSource as error:
+        failed = getattr(source, "failed", None)
+        if failed is not None:
+            raise failed from error
+        raise
+
+
+def _source(of: Mapping[str, Any]) -> Any:
+    schema = _schema_of(of)
+    files = [File(*file) for file in of["files"]]
+    if of["kind"] == "csv":
+        return _Rows(schema, lambda: read_csv(Split("csv", "source", of)))
+    options = pa.dataset.ParquetFragmentScanOptions(
+        use_buffered_stream=True, buffer_size=_BUFFER_BYTES, pre_buffer=False
+    )
+    form = pa.dataset.ParquetFileFormat(default_fragment_scan_options=options)
+    places = [system_of(file.path) for file in files]
+    fragments = [form.make_fragment(name, system) for system, name in places]
+    return _Exports(fragments, schema, form, places[0][0])
+
+
+def _schema_of(of: Mapping[str, Any]) -> pa.Schema:
+    if of["kind"] == "parquet":
+        return unpack_schema(of["schema"])
+    return pa.schema([(name, pa.string()) for name in of["columns"]])
+
+
+@contextmanager
+def _database(label: str, scratch: str | None, memory: str = MEMORY) -> Iterator[Any]:
+    settings: dict[str, Any] = {
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+        "memory_limit": memory,
+        "threads": str(min(4, os.cpu_count() or 1)),
+        "preserve_insertion_order": "false",
+        "python_enable_replacements": "false",
+    }
+    if scratch is not None:
+        settings["temp_directory"] = scratch
+    database = _run(lambda: duckdb.connect(config=settings), label)
+    try:
+        for setting in _SESSION:
+            database.execute(f"SET {setting}")
+        yield database
+    finally:
+        database.close()
+
+
+def _select(database: Any, sql: str, label: str) -> Any:
+    statements = database.extract_statements(sql)
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        raise InvalidSource(f"{label}: expected one SELECT over the table source")
+    return database.sql(statements[0].query)
+
+
+def _run(step: Callable[[], Any], label: str) -> Any:
+    try:
+        return step()
+    except duckdb.OutOfMemoryException as error:
+        raise InvalidSource(
+            f"{label}: the query needs more memory than it may have ({MEMORY}): {_first(error)}"
+        ) from error
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        raise InvalidSource(f"{label}: {_first(error)}") from error
+
+
+def _first(error: Exception) -> str:
+    """DuckDB's message with the line it points at, in one line."""
+    lines = [line.strip() for line in str(error).split("\n") if line.strip(" ^\t")]
+    return " ".join(lines)[:600]

@@ -1,0 +1,138 @@
+"""SQLite through ADBC, opened read-only, streamed in batches.
+
+A column of SQLite has no type, its values do. The driver takes a column's type from the first batch
+and fails where a later value differs, so the types are found first, over all rows, and held:
+
+| values | type |
+|---|---|
+| integer | int64 |
+| real, or integer and real | double |
+| blob | binary |
+| text, or text with anything | string |
+| only null | string |
+
+Datetimes are bound as text in UTC, `YYYY-MM-DD HH:MM:SS`, as SQLite's own functions write them.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
+from sitemap_etl.sources import adbc
+from sitemap_etl.sources.connections import sqlite_path
+from sitemap_etl.sources.parameters import Value, bind
+
+_BATCH_ROWS: Final = 65_536
+_PROTOTYPES: Final = {"int64": "0", "double": "0.5", "string": "''", "binary": "x''"}
+
+
+def rows(
+    uri: str, sql: str, values: Mapping[str, Value], *, label: str, types: Mapping[str, str] | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The result of one SELECT, an empty batch first. `types`: of `column_types`, found anew where not given.
+
+    Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
+    """
+    types = column_types(uri, sql, values, label=label) if types is None else types
+    shown = {"string": "CAST({} AS TEXT)", "double": "CAST({} AS REAL)"}
+    wanted = ", ".join(
+        shown.get(kind, "{}").format(_quoted(name)) + f" AS {_quoted(name)}" for name, kind in types.items()
+    )
+    # The first row settles the types for the driver, also where the first batches are all null.
+    prototype = ", ".join(f"{_PROTOTYPES[kind]} AS {_quoted(name)}" for name, kind in types.items())
+    settled = f"SELECT {prototype} UNION ALL SELECT {wanted} FROM ({sql}\n)"  # noqa: S608 - the site's own SELECT; values are bound
+    first = True
+    for batch in _execute(uri, settled, values, label):
+        if [str(kind) for kind in batch.schema.types] != list(types.values()):
+            raise _changed(Path(sqlite_path(uri)), label, "a column has values of another type")
+        skip = 1 if first and batch.num_rows else 0
+        first = first and not skip
+        yield batch.slice(skip)
+
+
+def column_types(
+    uri: str, sql: str, values: Mapping[str, Value], *, label: str, limit: int | None = None
+) -> dict[str, str]:
+    """Column → int64, double, string or binary, from the values of all rows, or of the first `limit`."""
+    nothing = f"SELECT * FROM ({sql}\n) WHERE 0"  # noqa: S608 - as above
+    names = next(iter(_execute(uri, nothing, values, label))).schema.names
+    kinds = ", ".join(f"group_concat(DISTINCT typeof({_quoted(name)}))" for name in names)
+    bound = "" if limit is None else f" LIMIT {limit}"
+    over = f"SELECT {kinds} FROM (SELECT * FROM ({sql}\n){bound})"  # noqa: S608 - as above
+    found = pa.Table.from_batches(_execute(uri, over, values, label))
+    seen = [set((column[0].as_py() or "").split(",")) - {"", "null"} for column in found.columns]
+    return {name: _type_of(kinds) for name, kinds in zip(names, seen, strict=True)}
+
+
+def _type_of(kinds: set[str]) -> str:
+    if kinds == {"integer"}:
+        return "int64"
+    if kinds and kinds <= {"integer", "real"}:
+        return "double"
+    return "binary" if kinds == {"blob"} else "string"
+
+
+def _execute(uri: str, sql: str, values: Mapping[str, Value], label: str) -> Iterator[pa.RecordBatch]:
+    order: dict[str, int] = {}
+    text, used = bind(sql, values, "sqlite", lambda name: f"?{order.setdefault(name, len(order) + 1)}", label=label)
+    path = Path(sqlite_path(uri))
+    if not path.is_file():
+        raise InvalidSource(f"{label}: there is no SQLite database at {path}")
+    try:
+        with adbc.cursor(
+            functools.partial(_connect, path), {"adbc.sqlite.query.batch_rows": str(_BATCH_ROWS)}
+        ) as cursor:
+            cursor.execute(text, tuple(_bound(values[name]) for name in used) or None)
+            yield from adbc.stream(cursor)
+    except SitemapEtlError:
+        raise
+    except Exception as error:
+        raise _told(error, path, label) from error
+
+
+def _connect(path: Path) -> Any:
+    import adbc_driver_sqlite.dbapi as driver
+
+    return driver.connect(f"file:{quote(str(path))}?mode=ro", autocommit=True)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _bound(value: Value) -> int | float | str | None:
+    if isinstance(value, datetime):
+        return (value.astimezone(UTC) if value.tzinfo else value).strftime("%Y-%m-%d %H:%M:%S")
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, Decimal):
+        return float(value)
+    return value.isoformat() if isinstance(value, date) else value
+
+
+def _told(error: BaseException, path: Path, label: str) -> SitemapEtlError:
+    text = str(error).partition("\nquery: ")[0]
+    message = text.rpartition("Failed to prepare query: ")[2].rpartition("Failed to step query: ")[2]
+    if "failed to open" in text:
+        # The driver's own words here are "failed to allocate memory", whatever the cause.
+        return Refused(f"{label}: the SQLite database {path} can't be opened: may this user read it?")
+    if "locked" in text or "busy" in text:
+        return Unavailable(f"{label}: the SQLite database {path} is locked by another program")
+    if "Type mismatch" in text:
+        return _changed(path, label, message)
+    if "disk I/O" in text or "unable to open" in text:
+        return Unavailable(f"{label}: the SQLite database {path} can't be read: {message}")
+    return InvalidSource(f"{label}: {message}")
+
+
+def _changed(path: Path, label: str, what: str) -> Unavailable:
+    return Unavailable(f"{label}: the SQLite database {path} changed while it was read: {what}")

@@ -1,0 +1,194 @@
+"""hreflang clusters: every listed row with the same group, in any section of the same cluster.
+
+Two steps between partition and render. `collect_members` finds, window by window, the rows that win
+their loc, and puts them into buckets by the hash of their group. `align` closes the clusters, bucket
+by bucket; its rows are routed to windows like one more run. So a cluster may lie in any splits, groups
+and sections, and memory holds one window or one bucket.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sitemap_etl.frames import Tally
+from sitemap_etl.hashes import hash64
+from sitemap_etl.partition import Routed, route
+from sitemap_etl.partition.clusters import MEMBERS, close
+from sitemap_etl.stages.partition import NAME as PARTITION
+from sitemap_etl.stages.run import Run
+from sitemap_etl.stages.spool import RunWriter, read_messages, schema_text
+from sitemap_etl.stages.window import Reader, unique_rows
+
+NAME: Final = "align"
+LINKS: Final = 500_000
+"""Links that a bucket is planned for: about 60 MB."""
+
+
+def cluster_units(run: Run) -> list[int]:
+    """The units of render whose sections have clusters."""
+    units = run.need(PARTITION)["units"]
+    return [n for n, (section, _) in enumerate(units) if run.site.sections[section].alternates is not None]
+
+
+def _buckets(run: Run, planned: dict[str, Any]) -> int:
+    """How many buckets: the links there may be, over the links of one."""
+    links = 0
+    for name, plan in planned["sections"].items():
+        if run.site.sections[name].alternates is not None:
+            links += plan["rows"] * max(2, plan["tags"])
+    return int(np.clip(-(-links // LINKS), 1, 4_096))
+
+
+def collect_members(run: Run, n: int) -> dict[str, Any]:
+    """Find the listed members of clusters in unit `n` of render; gives the receipt."""
+    name = f"collect/{n}"
+    done = run.receipt(name)
+    if done is not None:
+        return done
+    planned = run.need(PARTITION)
+    section, group = planned["units"][n]
+    reader = Reader(run, planned)
+    buckets = _buckets(run, planned)
+    plan = planned["sections"][section]
+    first, past = plan["groups"][group]
+    with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
+        writer = RunWriter(Path(scratch) / "run", MEMBERS, buckets)
+        members = 0
+        for low, high in plan["windows"][first:past]:
+            known = reader.published(section, low, high)
+            found = _members(run, section, unique_rows(reader, section, low, high, known).rows)
+            members += found.num_rows
+            writer.write(_bucketed(found, buckets))
+        writer.close()
+        key = f"{run.attempt(name)}.run"
+        run.staging.put(key, Path(scratch) / "run")
+    return run.leave(
+        name,
+        {"run": key, "schema": schema_text(MEMBERS), "places": writer.places, "members": members, "buckets": buckets},
+    )
+
+
+def _members(run: Run, section: str, rows: pa.Table) -> pa.Table:
+    """A row for each language of each row that has a group."""
+    rule = run.site.sections[section].alternates
+    if rule is None or "cluster" not in rows.column_names or "hreflang" not in rows.column_names:
+        return MEMBERS.empty_table()
+    rows = rows.filter(
+        pc.and_(pc.is_valid(rows.column("cluster")), pc.is_valid(rows.column("hreflang")))
+    ).combine_chunks()
+    if not rows.num_rows:
+        return MEMBERS.empty_table()
+    tags = rows.column("hreflang").combine_chunks()
+    owner = pc.list_parent_indices(tags)
+    count = len(owner)
+    named = pc.binary_join_element_wise(rule.cluster, rows.column("cluster").combine_chunks().take(owner), "\x1f")
+    return pa.table(
+        [
+            named,
+            rows.column("loc").combine_chunks().take(owner),
+            pc.list_flatten(tags),
+            pa.repeat(pa.scalar(list(run.site.sections).index(section), pa.int16()), count),
+            pa.repeat(pa.scalar(rule.x_default, pa.string()), count),
+        ],
+        schema=MEMBERS,
+    )
+
+
+def _bucketed(members: pa.Table, buckets: int) -> Routed:
+    """The members ordered by bucket."""
+    bucket = (hash64(members.column("group")) % np.uint64(buckets)).astype(np.int64)
+    order = np.argsort(bucket, kind="stable")
+    starts = np.concatenate(([0], np.cumsum(np.bincount(bucket, minlength=buckets))))
+    return Routed(members.take(pa.array(order)).combine_chunks(), starts)
+
+
+def align(run: Run) -> dict[str, Any]:
+    """Close the clusters of every bucket; gives the receipt."""
+    done = run.receipt(NAME)
+    if done is not None:
+        return done
+    planned = run.need(PARTITION)
+    units = cluster_units(run)
+    receipts = [run.need(f"collect/{n}") for n in units]
+    if not receipts:
+        return run.leave(NAME, {"sections": {}, "notes": {}, "aligned": 0})
+    buckets = receipts[0]["buckets"]
+    names = list(run.site.sections)
+    notes = Tally()
+    with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
+        outputs = _Outputs(run, planned, Path(scratch))
+        receipts += _stand_ins(run, planned, buckets, Path(scratch))
+        aligned = 0
+        for bucket in range(buckets):
+            tables = [table for receipt in receipts for table in read_messages(run.staging, receipt, [bucket])]
+            if not tables:
+                continue
+            closed = close(pa.concat_tables(tables))
+            notes.merge(closed.notes)
+            aligned += closed.rows.num_rows
+            for at in pc.unique(closed.rows.column("section")).to_pylist():
+                rows = closed.rows.filter(pc.equal(closed.rows.column("section"), at)).select(["loc", "alternates"])
+                outputs.write(names[at], rows)
+        sections = outputs.finish()
+    return run.leave(NAME, {"sections": sections, "notes": notes.to_json(), "aligned": aligned})
+
+
+def _stand_ins(run: Run, planned: dict[str, Any], buckets: int, scratch: Path) -> list[dict[str, Any]]:
+    """Members in sections that were not read this time: as they are published."""
+    clusters = {
+        rule.cluster for name in planned["sections"] if (rule := run.site.sections[name].alternates) is not None
+    }
+    found = []
+    for name, section in run.site.sections.items():
+        rule = section.alternates
+        if run.base is None or name in planned["sections"] or rule is None or rule.cluster not in clusters:
+            continue
+        path = scratch / f"published-{name}"
+        writer = RunWriter(path, MEMBERS, buckets)
+        for entry in run.base.of(name):
+            rows = run.state.snapshot(entry.snapshot, ["loc", "cluster", "hreflang"])
+            writer.write(_bucketed(_members(run, name, rows), buckets))
+        writer.close()
+        key = f"{run.attempt(f'collect/{name}')}.run"
+        run.staging.put(key, path)
+        found.append({"run": key, "schema": schema_text(MEMBERS), "places": writer.places})
+    return found
+
+
+class _Outputs:
+    """A run file for each section, of loc and alternates, routed to the windows of render."""
+
+    def __init__(self, run: Run, planned: dict[str, Any], scratch: Path) -> None:
+        self.run = run
+        self.planned = planned
+        self.scratch = scratch
+        self.writers: dict[str, RunWriter] = {}
+
+    def write(self, section: str, rows: pa.Table) -> None:
+        if section not in self.planned["sections"]:
+            return  # it stays as published
+        if section not in self.writers:
+            windows = len(self.planned["sections"][section]["windows"])
+            self.writers[section] = RunWriter(self.scratch / f"aligned-{section}", rows.schema, windows)
+        self.writers[section].write(route(rows, self._borders(section)))
+
+    def _borders(self, section: str) -> list[str]:
+        return [low for low, _ in self.planned["sections"][section]["windows"]][1:]
+
+    def finish(self) -> dict[str, list[dict[str, Any]]]:
+        return dict(self._put())
+
+    def _put(self) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+        for section, writer in self.writers.items():
+            writer.close()
+            key = f"{self.run.attempt(f'align/{section}')}.run"
+            self.run.staging.put(key, self.scratch / f"aligned-{section}")
+            receipt = {"run": key, "schema": schema_text(writer.schema), "places": writer.places}
+            yield section, [{**receipt, "borders": self._borders(section)}]

@@ -1,0 +1,210 @@
+"""The ping stage: one engine at a time is told what it has not heard yet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from sitemap_etl import engines
+from sitemap_etl.config import Secret, Site
+from sitemap_etl.errors import ConfigError, Refused, Unavailable
+from sitemap_etl.frames import CHANGES
+from sitemap_etl.sources import environment_connections
+from sitemap_etl.stages.run import Environment, new_run_id, open_work
+from sitemap_etl.state.changes import (
+    Told,
+    answer_of,
+    changes_of_run,
+    put_answer,
+    put_changes,
+    runs_with_changes,
+    together,
+    told_by,
+)
+from sitemap_etl.state.store import State, dumps
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+def engines_of(site: Site) -> list[str]:
+    """The engines that the site file names, in a fixed order."""
+    return [name for name in engines.ENGINES if getattr(site.ping, name) is not None]
+
+
+@dataclass(frozen=True)
+class StoredLedger:
+    """An engine's ledger, one JSON object in the state."""
+
+    state: State
+    engine: str
+
+    def load(self) -> dict[str, Any]:
+        import json
+
+        stored = self.state.storage.get(f"state/ledger/{self.engine}.json")
+        return {} if stored is None else json.loads(stored.data)
+
+    def save(self, data: dict[str, Any]) -> None:
+        self.state.storage.put(f"state/ledger/{self.engine}.json", dumps(data), content_type="application/json")
+
+
+def ping_engine(
+    site: Site, run_id: str, engine: str, environment: Environment, *, open_client: Callable[[], Any] | None = None
+) -> dict[str, Any]:
+    """Tell one engine what a published run changed, and the runs before it that it has not heard of.
+
+    Gives the answer as JSON, which is in the state by then. Raises Unavailable where trying again may help.
+    """
+    state = State(open_work(site, environment), site.name, site.site)
+    done = answer_of(state, run_id, engine)
+    if done is not None and done["status"] in ("accepted", "nothing", "skipped"):
+        return done
+    told = told_by(state, run_id)
+    if told is None:
+        raise Refused(f"Nothing is known of run {run_id}: it published nothing, or its changes are no longer kept")
+    unheard: tuple[str, ...] = ()
+    if not told.by_hand:
+        unheard = tuple(run for run in runs_with_changes(state) if run < run_id and not _heard(state, run, engine))
+    submission = _submission(site, state, run_id, unheard)
+    made = _engine(site, engine, environment)
+    try:
+        with (open_client or engines.open_client)() as client:
+            answer = made.submit(submission, StoredLedger(state, engine), client).to_json()
+    except Unavailable as error:
+        put_answer(state, run_id, engine, engines.Answer(engine, "unavailable", 0, str(error)).to_json())
+        raise
+    except Refused as error:
+        answer = engines.Answer(engine, "refused", 0, str(error)).to_json()
+    for run in (*unheard, *told.covers, run_id):
+        put_answer(state, run, engine, answer)
+    return answer
+
+
+def put_by_hand(site: Site, environment: Environment, *, since: str | None, everything: bool) -> str:
+    """Keep what a person wants told under a run of its own, and give its id.
+
+    `since`: all that changed after that run, as one. `everything`: every URL of the site.
+    Raises ConfigError where the changes are not kept.
+    """
+    state = State(open_work(site, environment), site.name, site.site)
+    manifest = state.manifest(state.current().manifest)
+    if manifest is None:
+        raise Refused(f"{site.name}: nothing was published yet, so there is nothing to tell")
+    if not everything and since is None:
+        return manifest.run_id
+    runs = runs_with_changes(state)
+    if since is not None and since not in runs:
+        raise ConfigError(
+            f"--since {since}: the changes of that run are not kept. Kept are: {', '.join(runs) or 'none'}"
+        )
+    later = [run for run in runs if since is not None and run > since]
+    tables = [table for run in later if (table := changes_of_run(state, run)) is not None]
+    changes = _whole_site(state, site) if everything else together(tables) if tables else CHANGES.empty_table()
+    addresses = tuple(site.publish.at + index.file.key for index in manifest.indexes)
+    feeds = tuple(site.publish.at + file.key for file in manifest.extras)
+    run_id = new_run_id(environment.clock())
+    covers = tuple(runs if everything else later)
+    told = Told(addresses, addresses, (), feeds, manifest.listed, None, by_hand=True, covers=covers)
+    put_changes(state, run_id, changes, told)
+    return run_id
+
+
+def _heard(state: State, run_id: str, engine: str) -> bool:
+    answer = answer_of(state, run_id, engine)
+    return answer is not None and answer["status"] != "unavailable"
+
+
+def _submission(site: Site, state: State, run_id: str, unheard: tuple[str, ...]) -> engines.Submission:
+    told = told_by(state, run_id)
+    changes = changes_of_run(state, run_id)
+    if told is None or changes is None:
+        raise Refused(f"Nothing is known of run {run_id}: it published nothing, or its changes are no longer kept")
+    stories = [story for run in (*unheard, run_id) if (story := told_by(state, run)) is not None]
+    changed = {address for story in stories for address in story.changed_indexes}
+    return engines.Submission(
+        name=site.name,
+        site=site.site,
+        run_id=run_id,
+        indexes=tuple(engines.Index(address, address in changed) for address in told.indexes),
+        changes=changes,
+        listed=told.listed,
+        retired=tuple(sorted({address for story in stories for address in story.retired_indexes} - set(told.indexes))),
+        feeds=tuple(sorted({address for story in stories for address in story.feeds})),
+        unheard=unheard,
+        quiet_because=told.quiet_because,
+        all=told.by_hand,
+        earlier=lambda run: changes_of_run(state, run),
+    )
+
+
+def ready_engine(site: Site, name: str, environment: Environment) -> None:
+    """Make an engine as a submission would, and ask it nothing. Raises ConfigError where it lacks a secret."""
+    _engine(site, name, environment)
+
+
+def key_file(site: Site, environment: Environment) -> tuple[str, bytes] | None:
+    """Name and content of the IndexNow key file to publish; None where there is none, or the key is not to be had."""
+    try:
+        engine = _engine(site, "indexnow", environment)
+    except ConfigError:
+        return None  # the ping stage says so
+    return engine.key_file() if isinstance(engine, engines.IndexNow) else None
+
+
+def _whole_site(state: State, site: Site) -> pa.Table:
+    """Every URL that is listed, as added."""
+    manifest = state.manifest(state.current().manifest)
+    assert manifest is not None
+    tables = [CHANGES.empty_table()]
+    for entry in manifest.entries:
+        section = site.sections.get(entry.section)
+        if not entry.snapshot or (section is not None and section.view):
+            continue
+        rows = state.snapshot(entry.snapshot, ["loc", "lastmod"])
+        count = rows.num_rows
+        columns = [
+            rows.column("loc"),
+            pa.repeat(pa.scalar("added"), count),
+            rows.column("lastmod"),
+            pa.repeat(pa.scalar(entry.section), count),
+        ]
+        tables.append(pa.table(columns, schema=CHANGES))
+    return pa.concat_tables(tables)
+
+
+def _engine(site: Site, name: str, environment: Environment) -> engines.HttpEngine:
+    settings = getattr(site.ping, name)
+    if settings is None:
+        raise ConfigError(
+            f"{site.name}: the site file names no engine {name}. It names: {', '.join(engines_of(site)) or 'none'}"
+        )
+    plain: dict[str, Any] = {}
+    for key in type(settings).model_fields:
+        value = getattr(settings, key)
+        if value is not None:
+            plain[key] = _revealed(value, environment)
+    connections = environment.connections or environment_connections(environment.environ)
+    return engines.engine(name, plain, lambda text: _expanded(text, environment), connections)
+
+
+def _revealed(value: Any, environment: Environment) -> Any:
+    """A setting with its secrets read, where it has any."""
+    if isinstance(value, Secret):
+        return value.reveal(environment.environ)
+    if isinstance(value, tuple):
+        return [_revealed(item, environment) for item in value]
+    return value
+
+
+def _expanded(text: str, environment: Environment) -> str:
+    def value(match: re.Match[str]) -> str:
+        found = environment.environ.get(match[1], match[2])
+        if found is None:
+            raise ConfigError(f"the variable {match[1]} is not set: the site file reads a secret from it")
+        return found
+
+    return _VARIABLE.sub(value, text)

@@ -1,0 +1,47 @@
+"""The last manifest's shards as ranges of the order, and the published rows in a stretch of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from sitemap_etl.frames import SNAPSHOT
+from sitemap_etl.manifest import Entry
+from sitemap_etl.partition.borders import Range
+from sitemap_etl.partition.winners import stretch
+from sitemap_etl.render.shards import Published
+from sitemap_etl.stages.run import Run
+
+
+def published_ranges(run: Run, section: str) -> list[Range]:
+    """The section's ranges as it was last published; none on its first publish."""
+    if run.base is None:
+        return []
+    return [Range(entry.low, entry.rows, entry.body) for entry in run.base.of(section)]
+
+
+def overlapping(entries: Sequence[Entry], low: str, high: str | None) -> list[tuple[Entry, str | None]]:
+    """The shards whose range has a part in [low, high), each with where the next one begins."""
+    result = []
+    for at, entry in enumerate(entries):
+        end = entries[at + 1].low if at + 1 < len(entries) else None
+        if (high is None or entry.low < high) and (end is None or end > low):
+            result.append((entry, end))
+    return result
+
+
+def as_published(entries: Sequence[tuple[Entry, str | None]]) -> list[Published]:
+    """What render needs to know of published shards."""
+    return [Published(entry.number, entry.low, end, entry.last, entry.rows, entry.body) for entry, end in entries]
+
+
+def published_rows(
+    run: Run, entries: Sequence[Entry], low: str, high: str | None, columns: Sequence[str] | None = None
+) -> pa.Table:
+    """The snapshot rows of these shards with locs in [low, high), ordered by loc."""
+    schema = SNAPSHOT if columns is None else pa.schema([SNAPSHOT.field(name) for name in columns])
+    tables = [run.state.snapshot(entry.snapshot, columns) for entry in entries]
+    if not tables:
+        return schema.empty_table()
+    return stretch(pa.concat_tables(tables).combine_chunks(), low, high)

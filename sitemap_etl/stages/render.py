@@ -1,0 +1,244 @@
+"""The render stage: a group's windows, one after the other, to staged files, snapshots and changes."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sitemap_etl.frames import ASIDE, EXAMPLES, SNAPSHOT, Tally, conform
+from sitemap_etl.render import compress, feeds, text, urlset
+from sitemap_etl.render.shards import Shard, shards
+from sitemap_etl.stages.partition import NAME as PARTITION
+from sitemap_etl.stages.published import as_published, overlapping
+from sitemap_etl.stages.rules import limits_of
+from sitemap_etl.stages.run import Run
+from sitemap_etl.stages.transform import count_reasons
+from sitemap_etl.stages.window import Reader, Window, read_window
+
+STAGED_CHANGES: Final = pa.schema(
+    [
+        ("loc", pa.string()),
+        ("kind", pa.string()),  # added, changed, removed
+        ("lastmod", pa.string()),
+        ("section", pa.string()),
+        ("shard", pa.int64()),  # added, changed: the shard's place in its group; removed: its old number
+        ("fingerprint", pa.uint64()),  # of removed rows
+    ]
+)
+
+
+def render_group(run: Run, n: int) -> dict[str, Any]:
+    """Render unit `n` of the partition's plan; gives its receipt."""
+    name = f"render/{n}"
+    done = run.receipt(name)
+    if done is not None:
+        return done
+    planned = run.need(PARTITION)
+    section, group = planned["units"][n]
+    with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
+        return run.leave(name, _Group(run, planned, section, run.attempt(name), Path(scratch)).render(group))
+
+
+class _Group:
+    """One group under work."""
+
+    def __init__(self, run: Run, planned: dict[str, Any], section: str, key: str, scratch: Path) -> None:
+        self.run = run
+        self.reader = Reader(run, planned)
+        self.plan = planned["sections"][section]
+        self.section = run.site.sections[section]
+        self.entries = run.base.of(section) if run.base is not None else []
+        self.key = key
+        self.scratch = scratch
+        self.shards: list[dict[str, Any]] = []
+        self.counts: Counter[str] = Counter()
+        self.reasons = Tally()
+        self.new_dates: Counter[str] = Counter()
+        self.dated = 0
+        self.examples: dict[str, list[str]] = {"added": [], "changed": [], "removed": []}
+        self.tables: dict[str, pq.ParquetWriter] = {}
+        self.top: pa.Table = SNAPSHOT.empty_table()
+
+    def render(self, group: int) -> dict[str, Any]:
+        first, past = self.plan["groups"][group]
+        for low, high in self.plan["windows"][first:past]:
+            self._window(low, high)
+        staged = {}
+        for kind, writer in self.tables.items():
+            writer.close()
+            staged[kind] = f"{self.key}-{kind}.parquet"
+            self.run.staging.put(staged[kind], self.scratch / f"{kind}.parquet")
+        return {
+            "section": self.section.name,
+            "group": group,
+            "shards": self.shards,
+            "counts": dict(self.counts),
+            "reasons": self.reasons.to_json(),
+            "new_dates": dict(self.new_dates),
+            "dated": self.dated,
+            "examples": self.examples,
+            "staged": staged,
+            "top": self._put_top(),
+        }
+
+    def _window(self, low: str, high: str | None) -> None:
+        window = read_window(self.reader, self.section.name, low, high)
+        compared = window.compared
+        around = overlapping(self.entries, low, high)
+        made, stripped = shards(
+            compared,
+            window.known,
+            [] if self.section.view else as_published(around),
+            low=low,
+            high=high,
+            bounds=limits_of(self.section),
+        )
+        if stripped:
+            self.reasons.add("extensions over the byte limit of a file", stripped)
+        by_number = {entry.number: entry for entry, _ in around}
+        place = np.empty(compared.rows.num_rows, np.int64)
+        for shard in made:
+            place[shard.place : shard.place + shard.rows.num_rows] = len(self.shards)
+            kept = by_number[shard.parent].snapshot if shard.kept and not shard.renewed and shard.parent else None
+            self.shards.append(self._stage(shard, kept))
+        self._count(window, place, [entry.number for entry, _ in around], [entry.low for entry, _ in around])
+        if self.section.feed:
+            self._keep_newest(compared.rows)
+
+    def _stage(self, shard: Shard, snapshot: str | None) -> dict[str, Any]:
+        rows = shard.rows
+        locs = rows.column("loc")
+        since = pc.max(rows.column("since")).as_py()
+        staged: dict[str, Any] = {
+            "low": shard.low,
+            "parent": shard.parent,
+            "kept": shard.kept,
+            "rows": rows.num_rows,
+            "first": locs[0].as_py(),
+            "last": locs[-1].as_py(),
+            "since": since,
+            "snapshot": snapshot or self.run.state.put_snapshot(rows),
+        }
+        if shard.entries is None:
+            return staged
+        names = self.run.site.publish.names
+        at = len(self.shards)
+        xml = urlset.document(shard.entries, 0, rows.num_rows, urlset.namespaces(rows))
+        staged["body"] = len(xml[1])
+        staged["xml"] = self._put(xml, f"{at}.xml", names.file.endswith(".gz"))
+        if "text" in self.section.formats:
+            staged["text"] = self._put(text.document(rows, 0, rows.num_rows), f"{at}.txt", names.file.endswith(".gz"))
+        return staged
+
+    def _put(self, parts: Sequence[bytes | memoryview], name: str, gzipped: bool) -> dict[str, Any]:  # noqa: FBT001 - one of two forms of a file
+        return put_staged(self.run, f"{self.key}/{name}", parts, gzipped=gzipped)
+
+    def _count(self, window: Window, place: np.ndarray, numbers: list[int], lows: list[str]) -> None:
+        compared = window.compared
+        rows = compared.rows
+        added, changed = pa.array(compared.added), pa.array(compared.changed)
+        removed = window.removed
+        self.counts.update(
+            gathered=window.unique.gathered,
+            carried=window.unique.carried,
+            listed=rows.num_rows,
+            duplicates=window.unique.duplicates.num_rows,
+            added=int(compared.added.sum()),
+            changed=int(compared.changed.sum()),
+            removed=removed.num_rows,
+        )
+        for kind, mask in (("added", added), ("changed", changed)):
+            picked = rows.filter(mask)
+            self._write_changes(kind, picked, place[mask.to_numpy(zero_copy_only=False)])
+            if self.section.lastmod.kind != "fingerprint" and picked.num_rows:
+                self.new_dates.update(_most_frequent(picked.column("lastmod")))
+                self.dated += picked.num_rows - picked.column("lastmod").null_count
+        if removed.num_rows:
+            at = pc.search_sorted(pa.array(lows), removed.column("loc").combine_chunks(), side="right").to_numpy()
+            old = np.array(numbers, np.int64)[np.maximum(at.astype(np.int64) - 1, 0)]
+            self._write_changes("removed", removed, old)
+        duplicates = window.unique.duplicates
+        if duplicates.num_rows:
+            self._write("duplicates", duplicates, ASIDE)
+            count_reasons(duplicates, self.reasons)
+
+    def _write_changes(self, kind: str, rows: pa.Table, place: np.ndarray) -> None:
+        if not rows.num_rows:
+            return
+        shown = self.examples[kind]
+        shown += rows.column("loc").slice(0, EXAMPLES - len(shown)).to_pylist()
+        if self.run.base is None:
+            return  # all is new; no one is told
+        count = rows.num_rows
+        table = pa.table(
+            {
+                "loc": rows.column("loc"),
+                "kind": pa.repeat(pa.scalar(kind), count),
+                "lastmod": rows.column("lastmod"),
+                "section": pa.repeat(pa.scalar(self.section.name), count),
+                "shard": pa.array(place, pa.int64()),
+                "fingerprint": rows.column("fingerprint") if kind == "removed" else pa.nulls(count, pa.uint64()),
+            },
+            schema=STAGED_CHANGES,
+        )
+        self._write("changes", table, STAGED_CHANGES)
+
+    def _write(self, kind: str, table: pa.Table, schema: pa.Schema) -> None:
+        if kind not in self.tables:
+            self.tables[kind] = pq.ParquetWriter(self.scratch / f"{kind}.parquet", schema, compression="zstd")
+        self.tables[kind].write_table(table)
+
+    def _keep_newest(self, rows: pa.Table) -> None:
+        """The rows a feed could show: the newest by lastmod; ties in the order of loc."""
+        assert self.section.feed
+        self.top = conform(feeds.newest(pa.concat_tables([self.top, rows]), self.section.feed.items), SNAPSHOT)
+
+    def _put_top(self) -> str | None:
+        if not self.section.feed or not self.top.num_rows:
+            return None
+        key = f"{self.key}-top.parquet"
+        sink = pa.BufferOutputStream()
+        pq.write_table(self.top, sink)
+        self.run.staging.put(key, memoryview(sink.getvalue()))
+        return key
+
+
+def _most_frequent(dates: pa.ChunkedArray) -> dict[str, int]:
+    """The value that could make up nine tenths, and how often it stands; nulls do not count.
+
+    Such a value is the most frequent of any sample too, so the column is only scanned for that one.
+    """
+    dates = dates.drop_null()
+    if not len(dates):
+        return {}
+    sample = dates.take(pa.array(np.unique(np.linspace(0, len(dates) - 1, 1_000).astype(np.int64))))
+    value = pc.mode(sample.combine_chunks().dictionary_encode().indices)[0]["mode"].as_py()
+    candidate = sample.combine_chunks().dictionary_encode().dictionary[value]
+    return {candidate.as_py(): pc.sum(pc.equal(dates, candidate)).as_py()}
+
+
+def put_staged(run: Run, key: str, parts: Sequence[bytes | memoryview], *, gzipped: bool) -> dict[str, Any]:
+    """Stage one file's bytes; gives its sizes and hashes, inflated and as stored."""
+    inflated = hashlib.sha256()
+    size = 0
+    for part in parts:
+        inflated.update(part)
+        size += len(part)
+    data = compress.gzip(parts) if gzipped else b"".join(parts)
+    run.staging.put(key, data)
+    return {
+        "staged": key,
+        "bytes": size,
+        "sha256": inflated.hexdigest(),
+        "stored": len(data),
+        "stored_sha256": hashlib.sha256(data).hexdigest(),
+    }

@@ -1,0 +1,521 @@
+"""Every mistake of a site file is told at once, each with file, line, key path, what was expected, the nearest key."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sitemap_etl.config import Site, from_json, load
+from sitemap_etl.errors import ConfigError
+from tests.site_files import FULL, MINIMAL, loaded, problems, written
+
+TRAPS = [
+    ("exclude: *foo", 'exclude: a value that begins with * must be in quotes: "*…"'),
+    ("exclude: [*/print]", 'exclude: a value that begins with * must be in quotes: "*…"'),
+    ("schedule: * 2 * * *", 'schedule: a value that begins with * must be in quotes: "*…"'),
+    (
+        "file: {section}-{number}.xml",
+        'file: a value that begins with { or [ must be in quotes where it is text: "{…}…"',
+    ),
+    (
+        "names: {file: sitemap-{section}.xml}",
+        'names: text that holds { } [ ] or , must be in quotes inside {…} and […]: "sitemap-{section}…"',
+    ),
+    ("schedule: @daily", 'schedule: a value that begins with @ must be in quotes: "@…"'),
+    ("where: %x", 'where: a value that begins with % must be in quotes: "%…"'),
+    ("where: `x`", 'where: a value that begins with ` must be in quotes: "`…"'),
+    ("where: >= 3", 'where: a value that begins with > or | must be in quotes: ">…"'),
+    ("where: }", 'where: a value that begins with } must be in quotes: "}…"'),
+    ("name:\tshop", "name: a tab; YAML is indented and spaced with spaces only"),
+    ("\tname: shop", "a tab; YAML is indented and spaced with spaces only"),
+    ("title: shop: new", 'title: text that holds ": " must be in quotes'),
+    ('title: "shop', "title: a quote that is opened here is never closed"),
+    (
+        'title: "a" b',
+        "title: text goes on after the closing quote; the whole value must be in quotes, with quotes in it doubled",
+    ),
+    (r'where: "\d+"', r"where: in double quotes \ begins an escape; put the value in single quotes"),
+    ("strip: [a, b", "strip: a { or [ that is opened here is never closed; where it is text, it must be in quotes"),
+    ("name: a\njust words\nkeep: 3", "name: expected key: value; a key is followed by a colon and a space"),
+    ("name:shop\nkeep: 3", "a space is missing after the colon of the key"),
+    ("name: a\n keep: 3", "name.keep: the indentation does not fit the lines above"),
+    ("name: a\n---\nname: b", "name: a second document begins here (---); one file is one site"),
+    ("name: a\x07", "the character U+0007 is not allowed in YAML; remove it"),
+    ("- a\n- b", "expected a mapping (site: …, publish: …, sections: …), found a list"),
+    ("just words", "expected a mapping (site: …, publish: …, sections: …), found one text"),
+    ("", "is empty; at least site, publish and one section are needed"),
+    ("# nothing yet\n", "is empty; at least site, publish and one section are needed"),
+    ("a: &x [*x]", "a[1]: an anchor that holds itself"),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), TRAPS, ids=[repr(text) for text, _ in TRAPS])
+def test_what_is_not_yaml_is_answered_with_what_to_write(tmp_path, text, said):
+    [problem] = problems(tmp_path, text)
+    place, _, rest = problem.partition(": ")
+    assert rest.startswith(said)
+    assert place.startswith("shop.yaml")
+
+
+def test_the_line_is_that_of_the_mistake(tmp_path):
+    assert problems(tmp_path, MINIMAL + "urls:\n  exclude:\n    - /a\n    - */b\n")[0].startswith(
+        "shop.yaml:9: urls.exclude: a value that begins with *"
+    )
+
+
+@pytest.mark.parametrize(
+    ("unquoted", "value"),
+    [
+        ("no", "no"),
+        ("yes", "yes"),
+        ("on", "on"),
+        ("Off", "Off"),
+        ("y", "y"),
+        ("12:30", "12:30"),
+        ("0o10", "0o10"),
+        ("0x1F", "0x1F"),
+        ("1_000", "1_000"),
+        ("007", "007"),
+        ("2026-01-02", "2026-01-02"),
+        (".inf", ".inf"),
+        ("=", "="),
+        ("true", True),
+        ("12", 12),
+        ("-3", -3),
+        ("1e3", 1000.0),
+        (".5", 0.5),
+        ("'12'", "12"),
+        ("!!str 12", "12"),
+    ],
+)
+def test_words_mean_what_yaml_1_2_says(tmp_path, unquoted, value):
+    text = MINIMAL.replace("{csv: exports/pages.csv}", f"{{database: c, query: q, params: {{x: {unquoted}}}}}")
+    found = loaded(tmp_path, text).sections["pages"].source.params["x"]
+    assert found == value
+    assert type(found) is type(value)
+
+
+def test_keys_are_text_whatever_they_look_like(tmp_path):
+    text = MINIMAL + "    columns: {no: a, 1: b, true: c, null: d}\n"
+    assert loaded(tmp_path, text).sections["pages"].columns == {"no": "a", "1": "b", "true": "c", "null": "d"}
+
+
+def test_a_key_that_stands_twice_is_a_mistake(tmp_path):
+    text = MINIMAL + "keep: 3\nkeep: 4\n"
+    assert problems(tmp_path, text) == ["shop.yaml:7: keep: stands twice, first in line 6; keep one of the two"]
+    text = MINIMAL + "  pages:\n    from: {csv: b.csv}\n"
+    assert "sections.pages: stands twice, first in line 4" in problems(tmp_path, text)[0]
+
+
+def test_tags_and_merge_keys_are_not_taken(tmp_path):
+    assert "work: the tag !env; a site file takes no tags" in problems(tmp_path, MINIMAL + "work: !env X\n")[0]
+    assert "!!python/name:os.system" in problems(tmp_path, MINIMAL + "work: !!python/name:os.system x\n")[0]
+    text = MINIMAL + "gates: &g {min_urls: 3}\nurls:\n  <<: *g\n"
+    assert "merge keys are not part of YAML 1.2" in problems(tmp_path, text)[0]
+
+
+def test_aliases_work_and_can_not_blow_up(tmp_path):
+    text = MINIMAL + "    gates: &gates {min_urls: 3}\ngates: *gates\n"
+    assert loaded(tmp_path, text).gates.min_urls == 3
+    bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+        f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]\n" for n in range(1, 10)
+    )
+    assert "more than 100,000 values" in problems(tmp_path, bomb)[0]
+    assert "nested too deeply" in problems(tmp_path, "a: " + "[" * 3000 + "]" * 3000)[0]
+
+
+def test_files_that_can_not_be_read_are_told(tmp_path):
+    path = written(tmp_path, MINIMAL)
+    with pytest.raises(ConfigError, match=r"shp\.yaml: there is no such file; did you mean .*shop\.yaml\?"):
+        load(path.with_name("shp.yaml"), environ={})
+    with pytest.raises(ConfigError, match="is a folder; name one site file"):
+        load(path.parent, environ={})
+    with pytest.raises(ConfigError, match="nor a folder"):
+        load(tmp_path / "nowhere" / "shop.yaml", environ={})
+    path.write_bytes("name: Caf\xe9\n".encode("latin-1"))
+    with pytest.raises(ConfigError, match=r"shop\.yaml:1: is not UTF-8"):
+        load(path, environ={})
+    path.write_bytes(b"\xef\xbb\xbf" + MINIMAL.replace("\n", "\r\n").encode())
+    assert load(path, environ={}).site == "https://shop.example"
+
+
+def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(tmp_path):
+    text = """\
+name: "bad name"
+site: https://shop.example/shop/
+schedule: 0 25 * * *
+wrok: x
+keep: 0
+publish:
+  at: ftp://x
+  names: {file: "sitemap-{section}.xml.gz"}
+  conditional_writes: no
+urls: {strip: [traking], same_as: http://x y/, respect_robots: yes}
+recent: 3
+sections:
+  Products:
+    from: {}
+  a:
+    from: {database: "postgres://u:secretpw@h/db", sql: nope.sql, query: x, csv: y}
+    lastmod: {fingerprnt: [a]}
+    priority: 1.5
+    columns: {loc: 5}
+  b:
+    from: {csv: a.csv, split: {column: id}}
+    lastmod: {column: u, timezone: Europe/Berln}
+    priority: "0.5"
+    transform: hooks
+    shards: {rows: 60000, fill: 0, byte: 3}
+    gates: {max_drop: 2}
+    formats: [pdf]
+    view: no
+    news: {publication: The Times, language: english please}
+    on_error: keeep
+    on_error: keep
+  c:
+    from: {databse: x, sql: y}
+  d:
+  e:
+    from: {database: ok, sql: nope.sql, params: {now: 1}, split: 5}
+    where: {loc}
+    alternates: {grp: a}
+ping:
+  indexnow: {key: 12345678}
+  bing: {kye: abcdef}
+  http_ping: {url: "https://www.google.com/ping?sitemap={sitemap}"}
+  websub: {hub: not-a-url}
+gates: {max_rejected: lots}
+"""
+    nope = tmp_path / "sites" / "nope.sql"
+    assert problems(tmp_path, text) == [
+        "shop.yaml:" + line
+        for line in f"""\
+1: name: expected a name of letters, digits, . _ - that begins with a letter or digit, found the text "bad name"
+2: site: an origin has no path: scheme, host and port only, such as https://shop.example
+3: schedule: expected an hour of 0 to 23 (or *, lists, ranges, steps), found "25"
+4: wrok: unknown key; did you mean work?
+5: keep: expected 1 or more, found 0
+6: publish.to: is missing; write to: s3://shop-public/sitemaps
+7: publish.at: expected an address that begins with https:// or http://
+8: publish.names.file: expected a name with {{section}} and {{number}} in it, each once, such as \
+sitemap-{{section}}-{{number:05}}.xml.gz, found the text "sitemap-{{section}}.xml.gz"
+9: publish.conditional_writes: expected true or false, found the text "no"; write false (in YAML 1.2, no is text)
+10: urls.same_as[1]: expected an address with a host, such as https://shop.example; this one can't be read
+10: urls.strip[1]: expected tracking or sessions, found the text "traking"; did you mean tracking?
+10: urls.respect_robots: expected true or false, found the text "yes"; write true (in YAML 1.2, yes is text)
+11: recent: expected a duration such as 3d (m for minutes, h for hours, d for days, w for weeks), found 3
+13: sections.Products: expected a section's name of a-z, 0-9 and _ that begins with a letter, found the text "Products"
+14: sections.Products.from: expected one of {{database: CONNECTION, sql: FILE}}, {{csv: FILE}} and {{parquet: FILE}}, \
+found an empty mapping
+16: sections.a.from.database: expected the id of a connection, such as catalog; its address stands in \
+AIRFLOW_CONN_<ID> or in Airflow, never here
+16: sections.a.from.csv: database and csv exclude each other; keep one of the two
+17: sections.a.lastmod: expected a column, {{column: …, timezone: …}}, {{newest_of: […]}}, {{fingerprint: […]}} or \
+none, found a mapping of fingerprnt; did you mean fingerprint?
+18: sections.a.priority: expected 1 or less, found 1.5
+19: sections.a.columns.loc: expected text, found 5; if it was meant as text, put it in quotes
+21: sections.b.from.split: goes with database, not with csv
+22: sections.b.lastmod.timezone: expected an IANA time zone such as Europe/Berlin or UTC, found the text \
+"Europe/Berln"; did you mean Europe/Berlin?
+23: sections.b.priority: expected a number without quotes; in quotes it is the name of a column ({{column: …}} takes \
+any name), found the text "0.5"
+24: sections.b.transform: expected package.module:function, such as shop.hooks:only_live, found the text "hooks"
+25: sections.b.shards.rows: expected 50000 or less, found 60000
+25: sections.b.shards.fill: expected more than 0, found 0
+25: sections.b.shards.byte: unknown key; did you mean bytes?
+26: sections.b.gates.max_drop: expected 1 or less, found 2
+27: sections.b.formats[1]: expected xml or text, found the text "pdf"
+28: sections.b.view: expected true or false, found the text "no"; write false (in YAML 1.2, no is text)
+29: sections.b.news.language: expected a language such as en (ISO 639), zh-cn or zh-tw, found the text "english please"
+30: sections.b.on_error: expected fail or keep, found the text "keeep"; did you mean keep?
+31: sections.b.on_error: stands twice, first in line 30; keep one of the two
+33: sections.c.from: expected one of {{database: CONNECTION, sql: FILE}}, {{csv: FILE}} and {{parquet: FILE}}, \
+found a mapping of databse, sql; did you mean database?
+34: sections.d: expected a mapping, found nothing
+36: sections.e.from.params: now is bound by the run itself; give the parameter another name
+36: sections.e.from.split: expected a mapping, found 5
+36: sections.e.from.sql: there is no file {nope}
+37: sections.e.where: expected text, found {{…}}; if it was meant as text, put it in quotes
+38: sections.e.alternates.hreflang: is missing; write hreflang: language
+38: sections.e.alternates.grp: unknown key; did you mean group?
+40: ping.indexnow.key: expected text; if it was meant as text, put it in quotes
+41: ping.bing.kye: unknown key; did you mean key?
+42: ping.http_ping.url: Google's ping address is gone: it answers 404 since 2024. Use ping.search_console
+43: ping.websub.hub: expected an absolute address (https://…), found the text "not-a-url"
+44: gates.max_rejected: expected a number, found the text "lots"
+""".splitlines()
+    ]
+
+
+MISTAKES = [
+    # the lines added, what is said: part of it
+    ("site: x", "site: stands twice"),
+    ("publish: 5", "publish: stands twice"),
+    ("name: ../../etc", "expected a name of letters"),
+    (
+        "schedule: every day",
+        "expected five cron fields (minute hour day month weekday), such as 0 2 * * *; these are 2",
+    ),
+    ("schedule: '@reboot'", "expected five cron fields or one of @hourly"),
+    ("schedule: 0 2 31 2,4 *", "never comes true"),
+    ("schedule: 0 2 * * fryday", 'expected a day of the week of 0 to 7 (or *, lists, ranges, steps), found "fryday"'),
+    ("schedule: '*/0 * * * *'", "expected a minute of 0 to 59"),
+    ("schedule: {cron: 0 2 * * *, timezone: Mars/Phobos}", "expected an IANA time zone"),
+    ("schedule: {cron: 0 2 * * *, tz: UTC}", "schedule.tz: unknown key; known here: cron, timezone"),
+    ("schedule: {timezone: UTC}", "schedule.cron: is missing; write cron: 0 2 * * *"),
+    ("work: gs://bucket/x", "expected a folder or s3://bucket/prefix, found gs://…"),
+    ("work: s3://", "expected the name of a bucket"),
+    ("work: ~/state", "~ is not expanded"),
+    ("work: ./public/state", "which publish.to (/"),
+    ("work: .\nname: public", "which publish.to (/"),
+    ("recent: 0d", "expected a duration such as 3d"),
+    ("recent: 3 days", "expected a duration such as 3d"),
+    ("keep: 2.5", "expected a whole number, found 2.5"),
+    ("keep: true", "expected a whole number, found true"),
+    ("keep: '3'", 'expected a whole number, found the text "3"'),
+    ("gates: {max_drop: -0.1}", "expected 0 or more, found -0.1"),
+    ("gates: {max_growth: 1e999}", "expected a finite number"),
+    ("gates: {max_drp: 0.1}", "gates.max_drp: unknown key; did you mean max_drop?"),
+    ("gates: [max_drop]", "gates: expected a mapping, found a list of 1"),
+    ("urls: {strip: tracking}", "urls.strip: expected a list"),
+    ("urls: {exclude: [internal/]}", "urls.exclude[1]: expected a pattern of paths that begins with / or *"),
+    ("urls: {same_as: ['https://u:pw1@x.example']}", "urls.same_as[1]: an address that is published has no user name"),
+    ("sections: {}", "sections: stands twice"),
+    ("respect_robots: true", "respect_robots: unknown key"),
+    ("Keep: 3", "Keep: unknown key; did you mean keep?"),
+    ("extends: _nope.yaml", "extends: there is no file"),
+    ("extends: shop.yaml", "extends: goes in a circle: shop.yaml → shop.yaml"),
+    ("extends: [a, b]", "extends: expected the path of one base"),
+    (
+        "work: ${NOWHERE}/state",
+        "work: the environment variable NOWHERE is not set; set it, or write ${NOWHERE:-default}",
+    ),
+    ("name: ${NOWHERE}", "name: the environment variable NOWHERE is not set"),
+    ("work: ${a b}", "work: ${a b} is no variable; write ${NAME} or ${NAME:-default}"),
+    ("ping: {indexnow: {}}", "ping.indexnow: lacks key, or a connection in its place"),
+    ("ping: {indexnow: {key: '${K}', connection: c}}", "ping.indexnow: has both key and connection"),
+    ("ping: {indexnow: {key: short}}", "ping.indexnow.key: expected 8 to 128 letters, digits and dashes"),
+    ("ping: {indexnow: {key: '${K}', endpoint: 'http://api.example/'}}", "expected an https:// address"),
+    ("ping: {google: {}}", "ping.google: unknown key; known here: indexnow"),
+    ("ping: {indexnw: {}}", "ping.indexnw: unknown key; did you mean indexnow?"),
+    ("ping: [indexnow]", "ping: expected a mapping"),
+    (
+        "ping: {search_console: {property: shop.example, connection: g}}",
+        "expected a property as Search Console names it",
+    ),
+    ("ping: {http_ping: {url: 'https://x.example/ping'}}", "lacks {sitemap}"),
+    ("ping: {http_ping: {url: 'https://bing.com/ping?sitemap={sitemap}'}}", "Bing's ping address is gone"),
+    ("ping: {websub: {}}", "ping.websub.hub: is missing; write hub: https://"),
+]
+
+
+@pytest.mark.parametrize(("lines", "said"), MISTAKES, ids=[lines for lines, _ in MISTAKES])
+def test_a_mistake_at_the_top_is_told(tmp_path, lines, said):
+    told = problems(tmp_path, MINIMAL + lines + "\n")
+    assert any(said in problem for problem in told), told
+    assert all(problem.startswith("shop.yaml:") for problem in told)
+    assert len(told) == 1, "one mistake is told once"
+
+
+SECTION_MISTAKES = [
+    ("from: pages.csv", "expected one of {database: CONNECTION, sql: FILE}"),
+    ("from: postgres://u:hunter2@h/db", "://…@h/db"),
+    ("from: {csv: []}", "from.csv: expected at least one, found an empty list"),
+    ("from: {csv: a.csv, delimiter: ';;'}", "expected one ASCII character"),
+    ("from: {csv: ftp://x/a.csv}", "expected a path or s3://…, found ftp://…"),
+    ("from: {csv: a.csv, sql: a.sql, query: SELECT}", "has both sql (a file) and query"),
+    ("from: {database: c}", "lacks the SELECT: write sql (a file) or query"),
+    ("from: {database: c, sql: 5}", "from.sql: expected text, found 5"),
+    ("from: {database: c, sql: .}", "can't be read"),
+    ("from: {database: 5, query: q}", "from.database: expected text, found 5"),
+    ("from: {database: c, query: q, params: {'a b': 1}}", "can't be bound as :a b"),
+    ("from: {database: c, query: q, params: {a: [1]}}", "from.params.a: "),
+    ("from: {database: c, query: q, split: {parts: 3}}", "from.split.column: is missing; write column: id"),
+    ("from: {database: c, query: q, split: {column: id, parts: 300}}", "expected 256 or less, found 300"),
+    ("from: {parquet: a, delimiter: ;}", "from.delimiter: goes with csv, not with parquet"),
+    ("from: {csv: a.csv}\nlastmod: {column: a, newest_of: [b]}", "newest_of and column exclude each other"),
+    ("from: {csv: a.csv}\nlastmod: {column: a, unit: sec}", "expected s, ms, us or ns"),
+    ("from: {csv: a.csv}\nlastmod: {newest_of: []}", "expected at least one"),
+    (
+        "from: {csv: a.csv}\nlastmod: {column: a, first_seen: true}",
+        "first_seen: goes with fingerprint, not with column",
+    ),
+    ("from: {csv: a.csv}\nlastmod: 5", "lastmod: expected a column"),
+    ("from: {csv: a.csv}\npriority: {depth: false}", "priority.depth: expected true, found false"),
+    ("from: {csv: a.csv}\npriority: true", "priority: expected a number of 0 to 1, a column"),
+    ("from: {csv: a.csv}\nchangefreq: {col: a}", "changefreq.col: unknown key; did you mean column?"),
+    ("from: {csv: a.csv}\nnews: {publication: P, language: en}\nshards: {rows: 5000}", "expected 1000 or less"),
+    (
+        "from: {csv: a.csv}\nalternates: {group: g, hreflang: l, x_default: english}",
+        "expected a language as hreflang has it",
+    ),
+    ("from: {csv: a.csv}\nfeed: {formats: [json]}", "expected rss or atom"),
+    ("from: {csv: a.csv}\nfeed: {items: 0}", "expected 1 or more, found 0"),
+    ("from: {csv: a.csv}\nshards: {bytes: 100}", "expected 1024 or more, found 100"),
+    ("from: {csv: a.csv}\nshards: {fill: 1.5}", "expected 1 or less, found 1.5"),
+    ("from: {csv: a.csv}\ntransform: shop.hooks", "expected package.module:function"),
+    ("from: {csv: a.csv}\nwhere: ' '", "expected text, found none"),
+    ("from: {csv: a.csv}\nform: {csv: b.csv}", "form: unknown key; did you mean from?"),
+    ("where: x", "sections.pages.from: is missing; write from: {database: catalog, sql: ../sql/pages.sql}"),
+]
+
+
+@pytest.mark.parametrize(("lines", "said"), SECTION_MISTAKES, ids=[lines for lines, _ in SECTION_MISTAKES])
+def test_a_mistake_in_a_section_is_told(tmp_path, lines, said):
+    head = MINIMAL.rpartition("    from")[0]
+    told = problems(tmp_path, head + "".join(f"    {line}\n" for line in lines.splitlines()))
+    assert len(told) == 1, told
+    assert said in told[0]
+    assert "sections.pages" in told[0]
+    assert "hunter2" not in told[0]
+
+
+SHARED_NAMES = [
+    # publish.names, what else the file has, what is said
+    (
+        "{file: '{section}{number}.xml'}",
+        "  pages1:\n    from: {csv: a}\n",
+        "pages11.xml would be a file of pages and of pages1",
+    ),
+    (
+        "{file: '{section}-{number}.xml'}",
+        "  sitemap:\n    from: {csv: a}\n",
+        "sitemap-2.xml would be a sitemap of sitemap and an index",
+    ),
+    ("{index: pages.rss.xml}", "    feed: {}\n", "pages.rss.xml would be an index and the feed of pages"),
+    (
+        "{file: '{section}.rs{number}s.xml'}",
+        "recent: 3d\ngates: {}\n",
+        "",
+    ),
+    ("{index: maps/sitemap.xml, file: '{section}-{number}.xml'}", "  sitemap:\n    from: {csv: a}\n", ""),
+    ("{file: '{number}{section}.xml'}", "  pages1:\n    from: {csv: a}\n", ""),
+    ("{file: '{section}{number}.txt'}", "", "ends in .xml or .xml.gz"),
+    ("{file: '../{section}{number}.xml'}", "", "a name of ASCII letters"),
+    ("{file: '{section!r}{number}.xml'}", "", "{section} as it is"),
+    ("{file: '{section}{number:>5}.xml'}", "", "{section} as it is"),
+    ("{file: '{section}{number.real}.xml'}", "", "each once"),
+    ("{file: '{section}{number.xml'}", "", "expected a name such as"),
+    ("{index: /sitemap.xml}", "", "a name of ASCII letters"),
+    ("{index: sitemap.html}", "", "ends in .xml or .xml.gz"),
+]
+
+
+@pytest.mark.parametrize(("names", "added", "said"), SHARED_NAMES, ids=[names for names, _, _ in SHARED_NAMES])
+def test_names_that_two_files_would_share_are_found(tmp_path, names, added, said):
+    text = MINIMAL.replace("./public", f"{{to: p, names: {names}}}") + added
+    if not said:
+        assert loaded(tmp_path, text)
+        return
+    [told] = problems(tmp_path, text)
+    assert said in told
+    assert "publish.names" in told
+
+
+def test_what_is_published_can_not_lie_in_the_state(tmp_path):
+    text = MINIMAL.replace("./public", "./shop/public") + "work: .\n"
+    [problem] = problems(tmp_path, text)
+    assert problem.startswith("shop.yaml:2: publish: to is /")
+    assert "inside the state" in problem
+
+
+@pytest.mark.parametrize("value", ["5", "[a, b]", "true"])
+def test_publish_is_a_place_or_a_mapping(tmp_path, value):
+    [problem] = problems(tmp_path, MINIMAL.replace("./public", value))
+    assert problem.startswith("shop.yaml:2: publish: expected a folder or s3:// address, or {to: …, at: …}, found")
+
+
+def test_a_character_beyond_the_first_65536_may_be_written_as_json_does(tmp_path):
+    text = MINIMAL + "    where: \"title = '\\ud83d\\ude00'\"\n"
+    assert loaded(tmp_path, text).sections["pages"].where == "title = '\U0001f600'"
+    assert "half a character" in problems(tmp_path, MINIMAL + '    where: "\\ud83d"\n')[0]
+
+
+def test_a_section_can_not_take_the_name_of_recent(tmp_path):
+    text = MINIMAL.replace("  pages:", "  recent:")
+    assert loaded(tmp_path, text).sections["recent"]
+    [problem] = problems(tmp_path, text + "recent: 3d\n")
+    assert problem.startswith("shop.yaml:4: sections.recent: recent: names its own files so")
+
+
+def test_a_mistake_in_a_base_is_told_of_the_base(tmp_path):
+    base = written(tmp_path, "keep: 0\n\nurls: {stripp: []}\n", "_base.yaml")
+    told = problems(tmp_path, "extends: _base.yaml\n" + MINIMAL + "work: gs://x\n")
+    assert told == [
+        "shop.yaml:7: work: expected a folder or s3://bucket/prefix, found gs://…",
+        f"{base.name}:1: keep: expected 1 or more, found 0",
+        f"{base.name}:3: urls.stripp: unknown key; did you mean strip?",
+    ]
+
+
+def test_a_circle_of_bases_is_told(tmp_path):
+    written(tmp_path, "extends: _b.yaml\n", "_a.yaml")
+    written(tmp_path, "extends: _a.yaml\n", "_b.yaml")
+    assert problems(tmp_path, "extends: _a.yaml\n" + MINIMAL) == [
+        "_b.yaml:1: extends: goes in a circle: shop.yaml → _a.yaml → _b.yaml → _a.yaml"
+    ]
+
+
+def test_a_base_given_as_a_site_is_told(tmp_path):
+    path = written(tmp_path, MINIMAL, "_base.yaml")
+    with pytest.raises(ConfigError, match="a file that begins with _ is a base for others"):
+        load(path, environ={})
+
+
+def test_what_a_variable_stands_for_is_not_shown(tmp_path):
+    text = MINIMAL + "keep: ${WORD}\nrecent: ${WORD}\nschedule: ${WORD}\n"
+    told = problems(tmp_path, text, {"WORD": "hunter2"})
+    assert len(told) == 3
+    assert "hunter2" not in "\n".join(told)
+    assert told[0].endswith("keep: expected a whole number, found what ${WORD} stands for")
+
+
+FULL_DATA = yaml.safe_load(FULL)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-5, 10**12) | st.floats(allow_nan=False) | st.text(max_size=12),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def paths_of(value, path=()):
+    yield path
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, below in items:
+        yield from paths_of(below, (*path, key))
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(list(paths_of(FULL_DATA))[1:]), VALUES)
+def test_any_value_anywhere_either_loads_or_is_told(tmp_path, path, value):
+    """No other error, and what loads reads back from its JSON."""
+    data = copy.deepcopy(FULL_DATA)
+    below = data
+    for part in path[:-1]:
+        below = below[part]
+    below[path[-1]] = value
+    file = written(tmp_path, json.dumps(data))
+    try:
+        site = load(file, environ={})
+    except ConfigError as error:
+        told, site = error.problems, None
+    if site is None:
+        assert all(problem.startswith(str(file)) for problem in told)
+    else:
+        assert isinstance(site, Site)
+        assert from_json(json.loads(json.dumps(site.to_json()))) == site
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.text(alphabet=st.sampled_from(list("ab: \n-*&!{}[]'\"#%@|>?,\t~0.$\\é\x00")), max_size=40))
+def test_any_text_either_loads_or_is_told(tmp_path, text):
+    path = Path(written(tmp_path, ""))
+    path.write_text(text, encoding="utf-8", newline="")
+    with pytest.raises(ConfigError):
+        load(path, environ={})

@@ -1,0 +1,382 @@
+"""What holds for every engine, whatever the other side does: the same tests for each."""
+
+from __future__ import annotations
+
+import json
+import logging
+import ssl
+import traceback
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from email.utils import format_datetime
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+import trustme
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from sitemap_etl import engines
+from sitemap_etl.errors import Refused, SitemapEtlError, Unavailable
+from tests.support.engines import RESET, SLOW, Memory, Reply, Request, Side, Time, submission
+
+KEY = "0123456789abcdef0123456789abcdef"
+API_KEY = "bing+api/key=4711"
+PASSWORD = 'pass"word & more'
+HUB_TOKEN = "hub-token-8812"
+TOKEN = "ya29.access-token-of-google"
+DISTRUSTING = ssl.create_default_context()
+PRIVATE_KEY = (
+    rsa.generate_private_key(65537, 2048)
+    .private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    .decode()
+)
+
+
+def account(side: str) -> str:
+    """The key file of a service account whose tokens come from `side`."""
+    return json.dumps(
+        {
+            "type": "service_account",
+            "client_email": "sitemaps@shop.example",
+            "private_key_id": "1",
+            "private_key": PRIVATE_KEY,
+            "token_uri": f"{side}/token",
+        }
+    )
+
+
+@dataclass(frozen=True)
+class Case:
+    """An engine, its settings for a side, its documented answers, and the request that carries the news."""
+
+    name: str
+    settings: Callable[[str], dict[str, Any]]
+    answer: Callable[[Request], Reply]
+    main: Callable[[Request], bool]
+    reads_json: bool
+    repeats: bool = True  # asks again at once where an answer was lost
+
+
+def indexnow_answer(request: Request) -> Reply:
+    return Reply(200, KEY) if request.method == "GET" else Reply(202)
+
+
+def google_answer(request: Request) -> Reply:
+    if request.path == "/token":
+        return Reply(200, json.dumps({"access_token": TOKEN, "expires_in": 3599, "token_type": "Bearer"}))
+    if request.method == "GET":
+        return Reply(200, '{"isPending": true, "errors": "0", "warnings": "0"}')
+    return Reply(204)
+
+
+CASES = [
+    Case(
+        "indexnow",
+        lambda url: {"key": "${INDEXNOW_KEY}", "endpoint": f"{url}/indexnow"},
+        indexnow_answer,
+        lambda request: request.method == "POST",
+        reads_json=False,
+        repeats=False,
+    ),
+    Case(
+        "search_console",
+        lambda url: {"key": "${GOOGLE_KEY}", "property": f"{url}/", "endpoint": f"{url}/webmasters/v3"},
+        google_answer,
+        lambda request: request.method == "PUT",
+        reads_json=False,
+    ),
+    Case(
+        "bing",
+        lambda url: {"key": "${BING_KEY}", "endpoint": f"{url}/json"},
+        lambda _request: Reply(200, '{"d": null}'),
+        lambda request: request.method == "POST",
+        reads_json=True,
+    ),
+    Case(
+        "websub",
+        lambda url: {"hub": f"{url}/hub?token=${{HUB_TOKEN}}", "login": "shop", "password": "${PASSWORD}"},
+        lambda _request: Reply(204),
+        lambda request: request.method == "POST",
+        reads_json=False,
+    ),
+    Case(
+        "http_ping",
+        lambda url: {
+            "url": f"{url}/ping?sitemap={{sitemap}}&key={{password}}&also=${{BING_KEY}}",
+            "password": "${PASSWORD}",
+        },
+        lambda _request: Reply(200, "thanks"),
+        lambda request: request.method == "GET",
+        reads_json=False,
+    ),
+]
+EVERY_ENGINE = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+EVERY_REQUEST = pytest.mark.parametrize("where", ["first", "main"])
+
+
+@dataclass
+class Stage:
+    """An engine, its side, and everything that was written while it spoke."""
+
+    case: Case
+    side: Side
+    client: httpx.Client
+    time: Time
+    ledger: Memory
+    heard: list[str]
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        return {
+            "${INDEXNOW_KEY}": KEY,
+            "${BING_KEY}": API_KEY,
+            "${PASSWORD}": PASSWORD,
+            "${HUB_TOKEN}": HUB_TOKEN,
+            "${GOOGLE_KEY}": account(self.side.url),
+        }
+
+    def own_secret(self) -> str:
+        """What this engine holds, and the other side may echo."""
+        return {"indexnow": KEY, "search_console": PRIVATE_KEY, "bing": API_KEY}.get(self.case.name, PASSWORD)
+
+    def engine(self) -> engines.HttpEngine:
+        def secret(text: str) -> str:
+            for name, value in self.secrets.items():
+                text = text.replace(name, value)
+            return text
+
+        engine = engines.engine(self.case.name, self.case.settings(self.side.url), secret, lambda _id: "")
+        self.heard += [repr(engine), str(engine)]
+        return engine
+
+    def submit(self, **values: Any) -> engines.Answer:
+        try:
+            answer = self.engine().submit(
+                submission(self.side.url, **values),
+                self.ledger,
+                self.client,
+                clock=self.time.clock,
+                sleep=self.time.sleep,
+            )
+        except SitemapEtlError as error:
+            self.heard += ["".join(traceback.format_exception(error)), repr(error), str(error.__context__)]
+            raise
+        self.heard.append(json.dumps(answer.to_json()))
+        return answer
+
+    def told(self) -> list[Request]:
+        """The requests that carried the news."""
+        return [request for request in self.side.requests if self.case.main(request)]
+
+    def fail(self, where: str, *faults: Reply) -> None:
+        self.side.faults = list(faults)
+        self.side.faulty = self.case.main if where == "main" else lambda _request: True
+
+
+class Ear(logging.Handler):
+    """Hears every record of every logger, as it would be written."""
+
+    def __init__(self, heard: list[str]) -> None:
+        super().__init__(logging.NOTSET)
+        self.heard = heard
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.heard.append(self.format(record))
+
+
+@pytest.fixture
+def heard(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
+    """Everything that is said, logged or raised; when the curtain falls, no secret may be in it."""
+    caplog.set_level(logging.DEBUG)
+    heard: list[str] = []
+    ear = Ear(heard)
+    logging.getLogger().addHandler(ear)
+    yield heard
+    logging.getLogger().removeHandler(ear)
+    text = "\n".join(heard)
+    secrets = [KEY, API_KEY, PASSWORD, TOKEN, HUB_TOKEN, *PRIVATE_KEY.splitlines()[1:-1]]
+    secrets += ["bing%2Bapi", "bing+api", "pass%22word", 'pass\\"word', 'pass\\\\"word']
+    assert [secret for secret in secrets if secret in text] == []
+
+
+@pytest.fixture
+def stage(case: Case, heard: list[str]) -> Iterator[Stage]:
+    """The engine, with its side."""
+    with Side(case.answer) as side, httpx.Client(timeout=0.3, verify=DISTRUSTING) as client:
+        stage = Stage(case, side, client, Time(), Memory(), heard)
+        yield stage
+        heard += stage.ledger.versions
+
+
+@EVERY_ENGINE
+def test_an_engine_is_told_once_however_often_the_same_run_tries(stage: Stage) -> None:
+    assert stage.submit().status == "accepted"
+    told = len(stage.told())
+    assert stage.submit().status == "nothing"
+    assert len(stage.told()) == told
+
+
+@EVERY_ENGINE
+def test_a_run_without_changes_asks_nobody_for_anything_new(stage: Stage) -> None:
+    quiet = {"indexes": (), "feeds": (), "changes": submission("https://x.example").changes.slice(0, 0)}
+    assert stage.submit(**quiet).status == "nothing"
+    assert stage.told() == []
+
+
+@EVERY_ENGINE
+@EVERY_REQUEST
+def test_a_429_is_waited_out_by_its_seconds(stage: Stage, where: str) -> None:
+    stage.fail(where, Reply(429, "slow down", {"Retry-After": "7"}))
+    assert stage.submit().status == "accepted"
+    assert 7.0 in stage.time.slept
+
+
+@EVERY_ENGINE
+@EVERY_REQUEST
+def test_a_429_is_waited_out_by_its_date(stage: Stage, where: str) -> None:
+    stage.fail(
+        where, Reply(429, "", {"Retry-After": format_datetime(stage.time.now + timedelta(seconds=90), usegmt=True)})
+    )
+    assert stage.submit().status == "accepted"
+    assert max(stage.time.slept) == pytest.approx(90, abs=1)
+
+
+@EVERY_ENGINE
+@EVERY_REQUEST
+@pytest.mark.parametrize("header", [{}, {"Retry-After": "soon"}, {"Retry-After": "-3"}])
+def test_a_429_that_names_no_time_is_waited_out_too(stage: Stage, where: str, header: dict[str, str]) -> None:
+    stage.fail(where, Reply(429, "", header))
+    assert stage.submit().status == "accepted"
+    assert stage.time.slept
+
+
+@EVERY_ENGINE
+def test_a_wait_past_patience_is_told_and_kept_for_the_next_attempt(stage: Stage) -> None:
+    stage.fail("main", Reply(429, "", {"Retry-After": "7200"}))
+    with pytest.raises(Unavailable, match="2026-11-20 04:00:0"):
+        stage.submit()
+    asked = len(stage.side.requests)
+    stage.time.pass_minutes(30)
+    with pytest.raises(Unavailable, match="no more before 2026-11-20 04:00:0"):
+        stage.submit()
+    assert len(stage.side.requests) == asked
+    stage.time.pass_minutes(95)
+    assert stage.submit().status == "accepted"
+
+
+@EVERY_ENGINE
+@EVERY_REQUEST
+def test_a_500_that_passes_does_no_harm(stage: Stage, where: str) -> None:
+    stage.fail(where, Reply(500, "oops"), Reply(503, "<html>", {"Content-Type": "text/html"}))
+    assert stage.submit().status == "accepted"
+
+
+@EVERY_ENGINE
+@EVERY_REQUEST
+def test_a_500_that_stays_is_worth_another_attempt_which_succeeds(stage: Stage, where: str) -> None:
+    stage.fail(where, *[Reply(500, "oops")] * 4)
+    with pytest.raises(Unavailable, match=r"127\.0\.0\.1.*500: oops"):
+        stage.submit()
+    assert stage.submit().status == "accepted"
+
+
+@EVERY_ENGINE
+@EVERY_REQUEST
+@pytest.mark.parametrize("fault", [SLOW, RESET], ids=["slow", "reset"])
+def test_a_lost_answer_is_asked_for_again(stage: Stage, where: str, fault: Reply) -> None:
+    stage.fail(where, fault)
+    if stage.case.repeats or where == "first":
+        assert stage.submit().status == "accepted"
+    else:
+        with pytest.raises(Unavailable, match="may have taken"):
+            stage.submit()
+        stage.time.pass_minutes(11)
+        assert stage.submit().status == "accepted"
+
+
+@EVERY_ENGINE
+@EVERY_REQUEST
+def test_a_redirect_is_refused_and_never_followed(stage: Stage, where: str) -> None:
+    with Side(lambda _request: Reply()) as elsewhere:
+        stage.fail(where, Reply(302, "", {"Location": f"{elsewhere.url}/{quote(stage.own_secret())}"}))
+        with pytest.raises(Refused, match="a redirect to"):
+            stage.submit()
+        assert elsewhere.requests == []
+
+
+@EVERY_ENGINE
+@EVERY_REQUEST
+def test_an_answer_that_is_no_json_never_breaks_an_engine(stage: Stage, where: str) -> None:
+    stage.fail(where, Reply(200, '{"d": nul'))
+    reads_first = where == "first" and stage.case.name in ("search_console", "indexnow")
+    if stage.case.reads_json or reads_first:
+        with pytest.raises(SitemapEtlError):
+            stage.submit()
+    else:
+        assert stage.submit().status == "accepted"
+
+
+@EVERY_ENGINE
+@EVERY_REQUEST
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 422])
+def test_a_refusal_is_told_in_words_that_echo_no_secret(stage: Stage, where: str, status: int) -> None:
+    body = f"not so: {stage.own_secret()} {TOKEN if where == 'main' and stage.case.name == 'search_console' else ''}"
+    stage.fail(where, Reply(status, body, {"Content-Type": "text/plain"}))
+    with pytest.raises(Refused, match="not so"):
+        stage.submit()
+
+
+@EVERY_ENGINE
+def test_an_address_where_nobody_listens_is_worth_another_attempt(case: Case, heard: list[str]) -> None:
+    with Side(case.answer) as side:
+        pass
+    stage = Stage(case, side, httpx.Client(timeout=0.3, verify=DISTRUSTING), Time(), Memory(), heard)
+    with stage.client, pytest.raises(Unavailable, match="can't be reached"):
+        stage.submit()
+
+
+@EVERY_ENGINE
+def test_a_certificate_nobody_trusts_ends_the_talk_and_a_trusted_one_does_not(case: Case, heard: list[str]) -> None:
+    authority = trustme.CA()
+    trusting = ssl.create_default_context()
+    authority.configure_trust(trusting)
+    with Side(case.answer, authority=authority) as side:
+        with httpx.Client(timeout=5, verify=DISTRUSTING) as client:
+            stage = Stage(case, side, client, Time(), Memory(), heard)
+            with pytest.raises(Refused, match="certificate"):
+                stage.submit()
+            assert side.requests == []
+        stage.client = httpx.Client(timeout=5, verify=trusting)
+        with stage.client:
+            assert stage.submit().status == "accepted"
+
+
+@EVERY_ENGINE
+def test_one_engine_failing_becomes_an_answer_where_others_are_to_go_on(stage: Stage) -> None:
+    stage.fail("main", Reply(400, "no"))
+    arguments = (stage.engine(), submission(stage.side.url), stage.ledger, stage.client)
+    answer = engines.ask(*arguments, clock=stage.time.clock, sleep=stage.time.sleep)
+    assert (answer.status, answer.failed, answer.sent) == ("refused", True, 0)
+    stage.fail("main", *[Reply(503)] * 4)
+    answer = engines.ask(*arguments, clock=stage.time.clock, sleep=stage.time.sleep)
+    assert (answer.status, answer.failed) == ("unavailable", True)
+    assert engines.ask(*arguments, clock=stage.time.clock, sleep=stage.time.sleep).status == "accepted"
+
+
+@EVERY_ENGINE
+def test_a_ledger_of_a_later_format_is_not_touched(stage: Stage) -> None:
+    stage.ledger.text = '{"format": 2}'
+    with pytest.raises(Refused, match="format 2"):
+        stage.submit()
+    assert stage.ledger.versions == []
+    assert stage.side.requests == []
+
+
+@EVERY_ENGINE
+def test_an_engine_is_registered_under_its_own_name(case: Case) -> None:
+    assert engines.ENGINES[case.name].name == case.name
+    assert {case.name for case in CASES} == set(engines.ENGINES)

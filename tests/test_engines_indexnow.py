@@ -1,0 +1,386 @@
+"""IndexNow: what is sent, in which order, how often, and what is left for later."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sitemap_etl import engines
+from sitemap_etl.engines.backlog import RUNS_WAITING, Waiting, advance, finish, left_of, ordered
+from sitemap_etl.errors import ConfigError, Refused, Unavailable
+from tests.support.engines import RESET, Memory, Reply, Request, Side, Time, changes, submission
+
+KEY = "0123456789abcdef0123456789abcdef"
+
+
+class World:
+    """IndexNow and the site, on one side."""
+
+    def __init__(self, side: Side, client: httpx.Client) -> None:
+        self.side, self.client = side, client
+        self.time, self.ledger = Time(), Memory()
+        self.settings: dict[str, Any] = {}
+        self.kept: dict[str, pa.Table] = {}
+
+    def engine(self) -> engines.IndexNow:
+        given = {"key": KEY, "endpoint": f"{self.side.url}/indexnow", "max_share": 1.0} | self.settings
+        return engines.IndexNow.from_settings(given, lambda text: text, lambda _id: "")
+
+    def submit(self, run: str, rows: list[tuple[str, str, str | None]] | pa.Table, **values: Any) -> engines.Answer:
+        table = (
+            rows if isinstance(rows, pa.Table) else changes([(f"{self.side.url}{path}", *rest) for path, *rest in rows])
+        )
+        self.kept[run] = table
+        told = submission(
+            self.side.url, run, **({"changes": table, "listed": 10_000_000, "earlier": self.kept.get} | values)
+        )
+        return self.engine().submit(told, self.ledger, self.client, clock=self.time.clock, sleep=self.time.sleep)
+
+    def posts(self) -> list[list[str]]:
+        """The paths of each request's URLs."""
+        return [[loc.removeprefix(self.side.url) for loc in r.json["urlList"]] for r in self.side.asked("POST")]
+
+    def sent(self) -> list[str]:
+        return [path for post in self.posts() for path in post]
+
+
+def answer(request: Request) -> Reply:
+    return Reply(200, f"{KEY}\n") if request.method == "GET" else Reply(200)
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with Side(answer) as side, httpx.Client(timeout=5, verify=False) as client:
+        yield World(side, client)
+
+
+def many(world: World, count: int, kind: str = "added") -> pa.Table:
+    return changes([(f"{world.side.url}/{number:06}", kind, None) for number in range(count)])
+
+
+def test_the_key_file_is_verified_before_a_post_that_names_host_key_and_urls(world: World) -> None:
+    result = world.submit("r1", [("/a", "added", None), ("/b", "removed", None), ("/c", "changed", "2026-11-19")])
+    get, post = world.side.requests
+    assert (get.method, get.path) == ("GET", f"/{KEY}.txt")
+    assert (post.method, post.path) == ("POST", "/indexnow")
+    assert post.headers["Content-Type"] == "application/json; charset=utf-8"
+    host = world.side.url.removeprefix("http://")
+    assert post.json == {
+        "host": host,
+        "key": KEY,
+        "urlList": [f"{world.side.url}{path}" for path in ("/b", "/a", "/c")],
+    }
+    assert (result.status, result.sent) == ("accepted", 3)
+    assert result.message == "sent 3 URLs (1 removed, 1 added, 1 changed) in 1 request"
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (Reply(404), "answers 404.*publish.root"),
+        (Reply(200, "another key"), "does not hold the key alone"),
+        (Reply(301, "", {"Location": "https://elsewhere.example/"}), "answers 301, a redirect"),
+    ],
+)
+def test_without_a_key_file_nothing_is_sent(world: World, reply: Reply, words: str) -> None:
+    world.side.faults = [reply]
+    with pytest.raises(Refused, match=words):
+        world.submit("r1", [("/a", "added", None)])
+    assert world.posts() == []
+    assert world.submit("r1", [("/a", "added", None)]).sent == 1
+
+
+def test_a_key_file_elsewhere_is_named_and_only_urls_under_its_folder_are_sent(world: World) -> None:
+    world.settings = {"key_location": f"{world.side.url}/shop/proof.txt"}
+    result = world.submit("r1", [("/shop/a", "added", None), ("/blog/b", "added", None)])
+    assert world.side.requests[0].path == "/shop/proof.txt"
+    assert world.side.requests[1].json["keyLocation"] == f"{world.side.url}/shop/proof.txt"
+    assert world.sent() == ["/shop/a"]
+    assert "1 are not under" in result.message
+    assert world.engine().key_file() is None
+
+
+def test_a_request_holds_ten_thousand_urls_at_most(world: World) -> None:
+    result = world.submit("r1", many(world, 20_001))
+    assert [len(post) for post in world.posts()] == [10_000, 10_000, 1]
+    assert len(set(world.sent())) == 20_001
+    assert result.message == "sent 20,001 URLs (20,001 added) in 3 requests"
+    assert len(world.side.asked("GET")) == 1
+
+
+def test_202_is_accepted_and_says_that_the_key_is_being_checked(world: World) -> None:
+    world.side.answer = lambda request: answer(request) if request.method == "GET" else Reply(202)
+    assert "check of the key is pending" in world.submit("r1", [("/a", "added", None)]).message
+
+
+@pytest.mark.parametrize(
+    ("status", "words"), [(400, "could not read"), (403, "key is not valid"), (422, "not of this host"), (418, "418")]
+)
+def test_a_refusal_is_explained_and_its_urls_are_sent_once_it_is_mended(world: World, status: int, words: str) -> None:
+    world.side.faulty = lambda request: request.method == "POST"
+    world.side.faults = [Reply(status)]
+    with pytest.raises(Refused, match=words):
+        world.submit("r1", [("/a", "added", None)])
+    assert world.submit("r1", [("/a", "added", None)]).sent == 1
+
+
+def test_a_broken_off_submission_goes_on_where_it_stopped(world: World) -> None:
+    table = many(world, 25_000)
+    world.side.faulty = lambda request: request.method == "POST" and len(world.side.asked("POST")) == 2
+    world.side.faults = [Reply(403)]
+    with pytest.raises(Refused):
+        world.submit("r1", table)
+    assert world.engine().pending(world.ledger) == ("r1",)
+    refused = world.side.requests.pop()
+    assert world.submit("r1", table).sent == 15_000
+    assert sorted(world.sent()) == [f"/{number:06}" for number in range(25_000)]
+    assert refused.json["urlList"] == world.side.asked("POST")[1].json["urlList"]
+    assert world.engine().pending(world.ledger) == ()
+
+
+class Killed(BaseException):
+    """What a killed process would not live to see."""
+
+
+@pytest.mark.parametrize("save", range(1, 9))
+def test_killed_at_any_write_of_the_ledger_nothing_is_sent_twice_in_ten_minutes_and_nothing_is_lost(
+    world: World, save: int
+) -> None:
+    table = many(world, 25_000)
+
+    class Dying(Memory):
+        def save(self, data: dict[str, Any]) -> None:
+            if len(self.versions) + 1 == save:
+                raise Killed
+            super().save(data)
+
+    whole, world.ledger = world.ledger, Dying()
+    with contextlib.suppress(Killed):
+        world.submit("r1", table)
+    whole.text = world.ledger.text
+    world.ledger = whole
+    try:
+        world.submit("r1", table)
+    except Unavailable:
+        assert len(world.sent()) == len(set(world.sent()))
+        world.time.pass_minutes(11)
+        before = len(world.sent())
+        world.submit("r1", table)
+        assert len(world.sent()) - before <= 10_000
+    assert set(world.sent()) == {f"/{number:06}" for number in range(25_000)}
+
+
+def test_a_lost_answer_is_not_followed_by_the_same_urls_before_ten_minutes(world: World) -> None:
+    world.side.faulty = lambda request: request.method == "POST"
+    world.side.faults = [RESET]
+    with pytest.raises(Unavailable, match="02:10:00"):
+        world.submit("r1", [("/a", "added", None)])
+    world.time.pass_minutes(5)
+    with pytest.raises(Unavailable, match="02:10:00"):
+        world.submit("r1", [("/a", "added", None)])
+    assert len(world.sent()) == 1
+    world.time.pass_minutes(5)
+    assert world.submit("r1", [("/a", "added", None)]).sent == 1
+
+
+def test_a_url_that_changes_again_within_ten_minutes_goes_with_a_later_run(world: World) -> None:
+    world.submit("r1", [("/a", "added", "2026-11-20"), ("/b", "added", None)])
+    world.time.pass_minutes(9)
+    result = world.submit("r2", [("/a", "changed", "2026-11-20"), ("/c", "added", None)])
+    assert (result.sent, result.details["left"]) == (1, 1)
+    assert "less than 10 minutes ago" in result.message
+    assert world.engine().pending(world.ledger) == ("r2",)
+    world.time.pass_minutes(2)
+    assert world.submit("r3", []).sent == 1
+    assert world.posts() == [["/a", "/b"], ["/c"], ["/a"]]
+    assert world.engine().pending(world.ledger) == ()
+
+
+def test_the_daily_limit_lets_removed_then_added_then_newest_changed_go_first(world: World) -> None:
+    world.settings = {"daily_limit": 4}
+    rows = [
+        ("/old", "changed", "2026-11-01"),
+        ("/new", "changed", "2026-11-19T10:00:00Z"),
+        ("/undated", "changed", None),
+        ("/add", "added", "2020-01-01"),
+        ("/gone", "removed", "2020-01-01"),
+        ("/day", "changed", "2026-11-19"),
+    ]
+    result = world.submit("r1", rows)
+    assert world.posts() == [["/gone", "/add", "/new", "/day"]]
+    assert "2 URLs go with a later run: daily_limit is 4" in result.message
+    assert not result.failed
+    world.time.pass_minutes(60)
+    assert world.submit("r1", rows).status == "skipped"
+    world.time.pass_minutes(24 * 60)
+    assert world.submit("r2", [("/gone2", "removed", None), ("/new", "removed", None)]).sent == 4
+    assert world.posts()[1] == ["/gone2", "/new", "/old", "/undated"]
+
+
+def test_a_url_that_waits_and_changes_again_is_sent_once(world: World) -> None:
+    world.settings = {"daily_limit": 1}
+    world.submit("r1", [(f"/{letter}", "changed", None) for letter in "abcd"])
+    world.time.pass_minutes(24 * 60)
+    world.settings = {"daily_limit": 2}
+    world.submit("r2", [("/b", "removed", None)])
+    assert world.engine().pending(world.ledger) == ("r1", "r2")  # r2 is done, but still says that /b is
+    world.time.pass_minutes(24 * 60)
+    world.submit("r3", [])
+    assert world.posts() == [["/a"], ["/b", "/c"], ["/d"]]
+    assert world.engine().pending(world.ledger) == ()
+
+
+def test_runs_that_wait_too_long_are_given_up_and_counted(world: World) -> None:
+    world.settings = {"daily_limit": 1}
+    for number in range(RUNS_WAITING + 2):
+        world.submit(f"r{number}", [(f"/{number}-{letter}", "changed", None) for letter in "abc"])
+        world.time.pass_minutes(1)
+    assert len(world.engine().pending(world.ledger)) == RUNS_WAITING
+    assert len(world.ledger.text) < 2_000
+    world.kept.clear()
+    world.time.pass_minutes(24 * 60)
+    assert "of earlier runs were given up" in world.submit("last", [("/z", "added", None)]).message
+    assert world.engine().pending(world.ledger) == ()
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"quiet_because": "first publish of the site"}, "first publish of the site"),
+        ({"listed": 9}, r"2 of 9 URLs changed \(22\.2%, max_share is 20\.0%\)"),
+        ({"listed": 0}, "2 of 0 URLs changed"),
+    ],
+)
+def test_where_the_whole_site_would_go_nothing_goes_and_the_command_is_named(
+    world: World, values: dict[str, Any], words: str
+) -> None:
+    world.settings = {"max_share": 0.2}
+    rows = [("/a", "added", None), ("/b", "added", None)]
+    result = world.submit("r1", rows, **values)
+    assert (result.status, result.failed, world.side.requests) == ("skipped", False, [])
+    assert result.message.startswith("sent nothing: ")
+    assert result.message.endswith("sitemap-etl ping shop.yaml --engine indexnow --all")
+    assert re.search(words, result.message)
+    assert world.submit("r1", rows, **values, all=True).sent == 2
+
+
+def test_a_fifth_of_the_site_is_not_too_much(world: World) -> None:
+    world.settings = {"max_share": 0.2}
+    assert world.submit("r1", [("/a", "added", None), ("/b", "added", None)], listed=10).sent == 2
+
+
+def test_all_sends_again_what_was_sent_once_the_ten_minutes_are_over(world: World) -> None:
+    world.submit("r1", [("/a", "added", None)])
+    assert world.submit("r1", [("/a", "added", None)], all=True).status == "skipped"
+    world.time.pass_minutes(11)
+    assert world.submit("r1", [("/a", "added", None)], all=True).sent == 1
+
+
+def test_runs_that_no_engine_was_asked_to_hear_are_heard_with_the_next_one(world: World) -> None:
+    world.kept["r1"] = changes([(f"{world.side.url}/{letter}", "added", None) for letter in "ab"])
+    assert world.submit("r2", [("/b", "removed", None), ("/c", "added", None)], unheard=("r0", "r1")).sent == 3
+    assert world.posts() == [["/b", "/a", "/c"]]
+    assert world.submit("r3", [], unheard=("r1", "r2")).status == "nothing"
+
+
+def test_runs_that_were_not_heard_count_towards_the_share(world: World) -> None:
+    world.settings = {"max_share": 0.2}
+    world.kept["r1"] = changes([(f"{world.side.url}/{letter}", "added", None) for letter in "ab"])
+    result = world.submit("r2", [("/c", "added", None)], unheard=("r1",), listed=10)
+    assert "3 of 10 URLs changed" in result.message
+    assert world.side.requests == []
+
+
+def test_a_run_whose_broken_off_submission_is_followed_by_another_run_is_not_sent_twice(world: World) -> None:
+    table = many(world, 15_000)
+    world.side.faulty = lambda request: request.method == "POST" and len(world.side.asked("POST")) == 2
+    world.side.faults = [Reply(403)]
+    with pytest.raises(Refused):
+        world.submit("r1", table)
+    world.side.requests.pop()
+    world.time.pass_minutes(24 * 60)
+    assert world.submit("r2", [("/new", "added", None)], unheard=("r1",)).sent == 5_001
+    assert len(world.sent()) == len(set(world.sent())) == 15_001
+
+
+def test_changes_that_are_not_what_they_were_are_given_up_rather_than_mixed_up(world: World) -> None:
+    world.settings = {"daily_limit": 2}
+    world.submit("r1", [(f"/{letter}", "added", None) for letter in "abcd"])
+    world.kept["r1"] = changes([(f"{world.side.url}/{letter}", "added", None) for letter in "xyz"])
+    world.time.pass_minutes(24 * 60)
+    run2 = world.submit("r2", [("/e", "added", None)])
+    assert (run2.sent, run2.details["given_up"]) == (1, 2)
+    assert world.sent() == ["/a", "/b", "/e"]
+
+
+def test_the_whole_site_by_hand_begins_at_its_beginning_whatever_waits_of_the_run(world: World) -> None:
+    world.settings = {"daily_limit": 2}
+    world.submit("r1", [(f"/{letter}", "added", None) for letter in "abcd"])
+    world.time.pass_minutes(24 * 60)
+    world.submit("r1", [(f"/{number}", "added", None) for number in range(9)], all=True)
+    assert world.sent() == ["/a", "/b", "/0", "/1"]
+
+
+@pytest.mark.parametrize("key", ["short", "x" * 129, "no spaces!", "späße-sind-keine"])
+def test_a_key_that_does_not_fit_the_protocol_is_a_mistake_that_does_not_show_it(key: str) -> None:
+    with pytest.raises(ConfigError, match=r"ping\.indexnow\.key: expected 8 to 128") as caught:
+        engines.IndexNow.from_settings({"key": key}, lambda text: text, lambda _id: "")
+    assert key not in str(caught.value)
+
+
+def test_the_key_file_is_the_key_in_a_file_of_its_name() -> None:
+    assert engines.key_file(KEY) == (f"{KEY}.txt", KEY.encode())
+
+
+LOCS = st.integers(0, 30).map(lambda number: f"https://shop.example/{number}")
+ROWS = st.lists(
+    st.tuples(
+        LOCS, st.sampled_from(["added", "changed", "removed"]), st.sampled_from([None, "2026-01-01", "2026-02-02"])
+    ),
+    max_size=30,
+)
+
+
+@settings(deadline=None)
+@given(rows=ROWS, seed=st.integers(0, 9))
+def test_the_order_of_a_runs_changes_does_not_depend_on_how_they_arrive(rows: list[Any], seed: int) -> None:
+    shuffled = random.Random(seed).sample(rows, len(rows))
+    assert ordered(changes(rows)).equals(ordered(changes(shuffled)))
+    assert sorted(ordered(changes(rows))["loc"].to_pylist()) == sorted({row[0] for row in rows})
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    runs=st.lists(ROWS, min_size=1, max_size=4),
+    sizes=st.lists(st.integers(1, 12), min_size=40, max_size=40),
+    data=st.data(),
+)
+def test_whatever_is_held_back_every_url_of_every_run_is_sent_exactly_once(
+    runs: list[Any], sizes: list[int], data: st.DataObject
+) -> None:
+    tables = [ordered(changes(rows)) for rows in runs]
+    waiting = [Waiting(str(number), rows=table.num_rows) for number, table in enumerate(tables)]
+    sent: list[str] = []
+    for size in sizes:
+        waiting = [Waiting.from_json(json.loads(json.dumps(entry.to_json()))) for entry in waiting]
+        rows = left_of(waiting, tables, "https://shop.example/")
+        cold = pa.array(data.draw(st.lists(st.booleans(), min_size=rows.num_rows, max_size=rows.num_rows)), pa.bool_())
+        held, ready = rows.filter(pa.compute.invert(cold)), rows.filter(cold)
+        batch = ready.slice(0, size)
+        sent += batch["loc"].to_pylist()
+        waiting = advance(waiting, batch, held)
+        if batch.num_rows == ready.num_rows:
+            waiting = finish(waiting, held)
+    rows = left_of(waiting, tables, "https://shop.example/")
+    sent += rows["loc"].to_pylist()
+    assert sorted(sent) == sorted({row[0] for run in runs for row in run})

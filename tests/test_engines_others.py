@@ -1,0 +1,327 @@
+"""Bing, WebSub and the HTTP ping; settings, connections, and what may be shown of them."""
+
+from __future__ import annotations
+
+import base64
+import json
+import traceback
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sitemap_etl import engines
+from sitemap_etl.engines.credentials import MASK, Redactor, connection_fields
+from sitemap_etl.errors import ConfigError, Refused, Unavailable
+from tests.support.engines import Memory, Reply, Side, Time, submission
+
+SITE = "https://shop.example"
+
+
+class World:
+    def __init__(self, side: Side, client: httpx.Client) -> None:
+        self.side, self.client = side, client
+        self.time, self.ledger = Time(), Memory()
+
+    def submit(self, name: str, settings: dict[str, Any], run: str = "r1", **values: Any) -> engines.Answer:
+        connection = values.pop("connection", "")
+        engine = engines.engine(name, settings, lambda text: text, lambda _id: connection)
+        return engine.submit(
+            submission(SITE, run, **values), self.ledger, self.client, clock=self.time.clock, sleep=self.time.sleep
+        )
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with Side(lambda _request: Reply(200, '{"d": null}')) as side, httpx.Client(timeout=5, verify=False) as client:
+        yield World(side, client)
+
+
+def test_bing_is_told_of_the_changed_indexes_with_the_key_in_the_query(world: World) -> None:
+    settings = {"key": "a+b/c", "endpoint": f"{world.side.url}/webmaster/api.svc/json"}
+    assert world.submit("bing", settings).message == "told of 1 index: https://shop.example/sitemap.xml"
+    (post,) = world.side.requests
+    assert (post.path, post.query) == ("/webmaster/api.svc/json/SubmitFeed", {"apikey": ["a+b/c"]})
+    assert post.json == {"siteUrl": SITE, "feedUrl": f"{SITE}/sitemap.xml"}
+
+
+def test_bing_may_know_the_site_by_another_name(world: World) -> None:
+    world.submit("bing", {"key": "a-bing-key", "site": "http://shop.example/", "endpoint": world.side.url})
+    assert world.side.requests[0].json["siteUrl"] == "http://shop.example/"
+
+
+def bing_error(code: int, status: int = 400) -> Reply:
+    return Reply(status, json.dumps({"ErrorCode": code, "Message": "ERROR!!!"}))
+
+
+@pytest.mark.parametrize(
+    ("reply", "words"),
+    [
+        (bing_error(3), "API key is not valid.*400"),
+        (bing_error(14, 200), "no right to this site"),
+        (bing_error(99), "no reason that is documented"),
+        (Reply(404, "<html>", {"Content-Type": "text/html"}), "404"),
+    ],
+)
+def test_bing_s_refusals_are_told_in_words(world: World, reply: Reply, words: str) -> None:
+    world.side.faults = [reply]
+    with pytest.raises(Refused, match=words):
+        world.submit("bing", {"key": "a-bing-key", "endpoint": world.side.url})
+
+
+def test_bing_s_throttling_is_waited_out_and_a_feed_it_has_is_no_failure(world: World) -> None:
+    world.side.faults = [bing_error(4), bing_error(12)]
+    assert world.submit("bing", {"key": "a-bing-key", "endpoint": world.side.url}).status == "accepted"
+    assert world.time.slept == [1.0]
+
+
+def test_all_tells_of_every_index(world: World) -> None:
+    settings = {"key": "a-bing-key", "endpoint": world.side.url}
+    assert world.submit("bing", settings, all=True).sent == 2
+    assert world.submit("bing", settings, all=True).sent == 2
+
+
+def test_many_indexes_are_named_in_short(world: World) -> None:
+    indexes = tuple(engines.Index(f"{SITE}/sitemap-{number}.xml", True) for number in range(9))
+    message = world.submit("bing", {"key": "a-bing-key", "endpoint": world.side.url}, indexes=indexes).message
+    assert message.endswith("sitemap-2.xml and 6 more")
+
+
+def test_a_hub_is_told_of_all_changed_feeds_in_one_request(world: World) -> None:
+    feeds = (f"{SITE}/news.rss.xml", f"{SITE}/news.atom.xml")
+    result = world.submit("websub", {"hub": f"{world.side.url}/"}, feeds=feeds)
+    (post,) = world.side.requests
+    assert post.headers["Content-Type"] == "application/x-www-form-urlencoded"
+    assert post.form == {"hub.mode": ["publish"], "hub.url": list(feeds)}
+    assert result.sent == 2
+
+
+def test_one_hub_that_refuses_keeps_no_other_from_being_told(world: World) -> None:
+    with Side(lambda _request: Reply(410, "gone")) as gone:
+        hubs = [f"{gone.url}/", f"{world.side.url}/"]
+        result = world.submit("websub", {"hub": hubs})
+        assert (result.status, result.sent) == ("partial", 1)
+        assert "410" in result.message
+        assert world.submit("websub", {"hub": hubs[1]}).status == "nothing"
+
+
+def test_one_hub_that_is_down_keeps_no_other_from_being_told_and_is_told_next_time(world: World) -> None:
+    with Side(lambda _request: Reply(204)) as down:
+        down.faults = [Reply(503)] * 4
+        hubs = [f"{down.url}/", f"{world.side.url}/"]
+        with pytest.raises(Unavailable, match=down.url):
+            world.submit("websub", {"hub": hubs})
+        world.submit("websub", {"hub": hubs}, "r2", feeds=())
+        assert (len(down.requests), len(world.side.requests)) == (5, 1)
+
+
+def test_a_ping_carries_the_address_of_the_index_percent_encoded(world: World) -> None:
+    world.submit("http_ping", {"url": f"{world.side.url}/ping?sitemap={{sitemap}}"})
+    (get,) = world.side.requests
+    assert (get.method, get.target) == ("GET", "/ping?sitemap=https%3A%2F%2Fshop.example%2Fsitemap.xml")
+
+
+@pytest.mark.parametrize(
+    ("url", "instead"),
+    [
+        ("https://www.google.com/ping?sitemap={sitemap}", "ping.search_console"),
+        ("http://google.com/webmasters/tools/ping?sitemap={sitemap}", "ping.search_console"),
+        ("https://www.google.co.uk/webmasters/sitemaps/ping?sitemap={sitemap}", "ping.search_console"),
+        ("https://www.bing.com/ping?sitemap={sitemap}", "ping.indexnow"),
+        ("http://www.bing.com/webmaster/ping.aspx?siteMap={sitemap}", "ping.indexnow"),
+    ],
+)
+def test_a_dead_ping_address_is_a_mistake_that_says_what_to_use(url: str, instead: str) -> None:
+    assert instead in str(engines.dead_ping(url))
+    with pytest.raises(ConfigError, match=f"{instead}.*robots.txt"):
+        engines.engine("http_ping", {"url": url}, lambda text: text, lambda _id: "")
+    assert any(instead in problem for problem in engines.problems({"http_ping": {"url": url}}))
+
+
+@pytest.mark.parametrize(
+    "url", ["https://blogs.example/ping?s={sitemap}", "https://google.com/pingpong", "http://[", ""]
+)
+def test_other_addresses_are_not_taken_for_dead(url: str) -> None:
+    assert engines.dead_ping(url) is None
+
+
+def uri(login: str, password: str) -> str:
+    return f"http://{quote(login, safe='')}:{quote(password, safe='')}@host.example/?extra_key=1"
+
+
+def as_json(login: str, password: str) -> str:
+    return json.dumps({"conn_type": "http", "login": login, "password": password})
+
+
+@pytest.mark.parametrize("write", [uri, as_json])
+def test_every_engine_takes_an_airflow_connection(world: World, write: Callable[[str, str], str]) -> None:
+    connection = write("shop", "p@ss/word")
+    basic = "Basic " + base64.b64encode(b"shop:p@ss/word").decode()
+    world.submit("bing", {"connection": "c", "endpoint": world.side.url}, connection=connection)
+    assert world.side.requests[-1].query == {"apikey": ["p@ss/word"]}
+    world.ledger = Memory()
+    world.submit("websub", {"connection": "c", "hub": world.side.url}, connection=connection)
+    assert world.side.requests[-1].headers["Authorization"] == basic
+    world.ledger = Memory()
+    world.submit("http_ping", {"connection": "c", "url": f"{world.side.url}/?s={{sitemap}}"}, connection=connection)
+    assert world.side.requests[-1].headers["Authorization"] == basic
+    world.ledger = Memory()
+    url = f"{world.side.url}/?s={{sitemap}}&u={{login}}&p={{password}}"
+    world.submit("http_ping", {"connection": "c", "url": url}, connection=connection)
+    assert world.side.requests[-1].query["p"] == ["p@ss/word"]
+    assert "Authorization" not in world.side.requests[-1].headers
+    engine = engines.engine("indexnow", {"connection": "c"}, lambda text: text, lambda _id: write("", "0123abcd"))
+    assert isinstance(engine, engines.IndexNow)
+    assert engine.key_file() == ("0123abcd.txt", b"0123abcd")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('{"password": ', "neither a URI nor the JSON"),
+        ('{"extra": "{secret-8812"}', "neither a URI nor the JSON"),
+        ("http://[secret-8812", "neither a URI nor the JSON"),
+        ("http://?__extra__=secret-8812", "neither a URI nor the JSON"),
+        ('{"login": "secret-8812"}', "connection 'c' does not hold key:"),
+    ],
+)
+def test_a_connection_that_does_not_serve_is_named_and_not_shown(text: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=words) as caught:
+        engines.engine("bing", {"connection": "c"}, lambda text: text, lambda _id: text)
+    assert "8812" not in f"{caught.value} {caught.value.__cause__} {caught.value.__context__}"
+
+
+def test_settings_show_all_their_mistakes_at_once_and_no_value() -> None:
+    settings = {"key": "bad key 8812", "daily_limit": 0, "max_shares": 0.2, "endpoint": "http://indexnow.example/8812"}
+    with pytest.raises(ConfigError) as caught:
+        engines.engine("indexnow", settings, lambda text: text, lambda _id: "")
+    assert sorted(problem.partition(": ")[0] for problem in caught.value.problems) == [
+        "ping.indexnow.daily_limit",
+        "ping.indexnow.endpoint",
+        "ping.indexnow.key",
+        "ping.indexnow.max_shares",
+    ]
+    assert "did you mean max_share?" in str(caught.value)
+    assert "expected an https URL" in str(caught.value)
+    assert "8812" not in str(caught.value)
+
+
+def test_what_a_variable_holds_is_judged_only_when_it_is_read() -> None:
+    settings = {
+        "indexnow": {"key": "${INDEXNOW_KEY}"},
+        "search_console": {"property": "${PROPERTY}", "connection": "google"},
+        "bing": {"connection": "bing"},
+        "websub": {"hub": ["${HUB}", "https://hub.example/"]},
+        "http_ping": {"url": "${PING_URL}"},
+    }
+    assert engines.problems(settings) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "problem"),
+    [
+        ({"indexnow": {}}, "ping.indexnow: expected key: or connection:"),
+        ({"search_console": {"connection": "google"}}, "ping.search_console.property: expected a value"),
+        ({"websub": {}}, "ping.websub.hub: expected a value"),
+        ({"websub": {"hub": "hub.example"}}, "ping.websub.hub.0: expected an absolute http or https URL"),
+        ({"http_ping": {"url": "https://x.example/"}}, "ping.http_ping.url.0: expected {sitemap} in it"),
+        ({"indexnau": {}}, "ping.indexnau: no such engine; did you mean indexnow?"),
+        ({"google": None}, "ping.google: no such engine; there are indexnow"),
+        ({"bing": "key"}, "ping.bing: expected a mapping"),
+    ],
+)
+def test_mistakes_are_told_without_reading_a_secret(settings: dict[str, Any], problem: str) -> None:
+    assert [found for found in engines.problems(settings) if found.startswith(problem)]
+
+
+def test_an_engine_nobody_knows_can_t_be_made() -> None:
+    with pytest.raises(ConfigError, match="did you mean bing"):
+        engines.engine("bin", {}, lambda text: text, lambda _id: "")
+
+
+def test_an_empty_variable_is_a_missing_secret() -> None:
+    with pytest.raises(ConfigError, match=r"ping\.bing: expected key: or connection:"):
+        engines.engine("bing", {"key": "${BING_KEY}"}, lambda _text: "", lambda _id: "")
+
+
+@settings(deadline=None)
+@given(secret=st.text(min_size=6, max_size=40).filter(lambda text: len(text.strip()) >= 6))
+def test_a_secret_is_masked_in_every_form_it_takes_on_the_wire(secret: str) -> None:
+    redact = Redactor([secret])
+    forms = [secret, quote(secret, safe=""), json.dumps(secret), json.dumps({"k": f"x{secret}y"})]
+    for form in forms:
+        shown = redact(f"<{form}>")
+        assert form not in shown
+        assert MASK in shown
+
+
+def test_connections_are_read_as_airflow_writes_them() -> None:
+    fields = connection_fields("http://user:p%40ss@host.example:80/schema?a=1&b=x", "c")
+    assert fields == {"login": "user", "password": "p@ss", "host": "host.example", "extra": {"a": "1", "b": "x"}}
+
+
+def test_a_client_of_our_own_says_who_asks_and_follows_no_redirect(world: World) -> None:
+    world.side.faults = [Reply(302, "", {"Location": "/elsewhere"})]
+    with engines.open_client() as client:
+        assert client.get(world.side.url).status_code == 302
+    assert world.side.requests[0].headers["User-Agent"].startswith("sitemap_etl/")
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+def test_an_answer_without_end_is_cut(world: World, pieces: int) -> None:
+    world.side.faults = [Reply(400, b"x" * (1 << 20) * pieces, {"Content-Type": "text/plain"})]
+    with pytest.raises(Refused) as caught:
+        world.submit("bing", {"key": "a-bing-key", "endpoint": world.side.url})
+    assert len(str(caught.value)) < 1_000
+
+
+class Talkative(httpx.BaseTransport):
+    """Fails with the whole request in the error and in what it came from, as some libraries do."""
+
+    def __init__(self, kind: type[httpx.HTTPError]) -> None:
+        self.kind = kind
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        quoted = OSError(f"{request.url} {request.headers.raw} {request.read()!r}")
+        raise self.kind(f"failed: {request.url}") from quoted
+
+
+@pytest.mark.parametrize(
+    "kind", [httpx.ConnectError, httpx.ReadTimeout, httpx.RemoteProtocolError, httpx.DecodingError]
+)
+def test_an_error_that_quotes_the_request_is_told_without_the_secret_all_the_way_down(
+    world: World, kind: type[httpx.HTTPError]
+) -> None:
+    world.client = httpx.Client(transport=Talkative(kind))
+    for name, given_settings in (
+        ("bing", {"key": "secret+8812/bing"}),
+        ("http_ping", {"url": "https://x.example/?k=secret+8812&s={sitemap}"}),
+        ("websub", {"hub": "https://hub.example/", "login": "shop", "password": "secret+8812/hub"}),
+    ):
+        with pytest.raises(Unavailable) as caught:
+            world.submit(name, given_settings)
+        told = "".join(traceback.format_exception(caught.value))
+        assert kind.__name__ in told
+        assert "8812" not in told
+        assert base64.b64encode(b"shop:secret+8812/hub").decode() not in told
+        world.ledger = Memory()
+
+
+@pytest.mark.parametrize("name", ["websub", "http_ping"])
+def test_a_secret_in_the_path_of_an_address_is_not_shown_either(
+    world: World, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    address = f"{world.side.url}/hooks/secret-token-8812"
+    given_settings = {"hub": f"{address}/"} if name == "websub" else {"url": f"{address}/{{sitemap}}"}
+    assert world.submit(name, given_settings).status == "accepted"
+    assert "/hooks/secret-token-8812/" in world.side.requests[0].path
+    world.side.faults = [Reply(404, f"no {address}", {"Content-Type": "text/plain"})]
+    with pytest.raises(Refused, match="no http") as caught:
+        world.submit(name, given_settings, "r2")
+    engine = engines.engine(name, given_settings, lambda text: text, lambda _id: "")
+    assert "8812" not in f"{caught.value} {caplog.text} {world.ledger.versions} {engine!r}"

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import uuid
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sitemap_etl.errors import InvalidSource
+from sitemap_etl.sources import Split
+from sitemap_etl.sources.batches import fit
+
+
+@given(st.lists(st.lists(st.text(max_size=40), max_size=30), max_size=12), st.integers(1, 50), st.integers(50, 2_000))
+def test_any_batches_come_out_in_order_within_both_bounds(given_rows: list[list[str]], rows: int, size: int) -> None:
+    source = [pa.record_batch({"loc": pa.array(texts, pa.string())}) for texts in given_rows]
+    found = list(fit(source, label="x", batch_rows=rows, batch_bytes=size))
+    assert [text for batch in found for text in batch.column(0).to_pylist()] == [
+        t for texts in given_rows for t in texts
+    ]
+    assert all(0 < batch.num_rows <= rows for batch in found)
+    assert all(batch.num_rows == 1 or batch.nbytes <= size for batch in found)
+
+
+def test_small_batches_are_joined() -> None:
+    source = [pa.record_batch({"a": pa.array(range(30))})] * 10
+    assert [batch.num_rows for batch in fit(source, label="x", batch_rows=100)] == [90, 90, 90, 30]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(["a", None, "é"], pa.large_string()),
+        pa.array(["a", None, "é"], pa.string_view()),
+        pa.array(["a", None, "é"]).dictionary_encode(),
+        pa.compute.run_end_encode(pa.array(["a", None, "é"])),
+    ],
+)
+def test_every_form_of_text_becomes_the_plain_one(column: pa.Array) -> None:
+    (batch,) = fit([pa.record_batch({"a": column})], label="x")
+    assert batch.column(0).type == pa.string()
+    assert batch.column(0).to_pylist() == ["a", None, "é"]
+
+
+def test_nested_forms_become_plain_lists_of_plain_text() -> None:
+    views = pa.list_view(pa.struct([("src", pa.large_string())]))
+    (batch,) = fit([pa.record_batch({"a": pa.array([[{"src": "x"}], None], views)})], label="x")
+    assert batch.column(0).type == pa.list_(pa.struct([("src", pa.string())]))
+    assert batch.column(0).to_pylist() == [[{"src": "x"}], None]
+
+
+@given(st.lists(st.uuids() | st.none(), max_size=20), st.integers(0, 5))
+def test_a_uuid_becomes_the_text_that_people_know(ids: list[uuid.UUID | None], skip: int) -> None:
+    column = pa.array([None if i is None else i.bytes for i in ids], pa.uuid()).slice(skip)
+    found = [
+        value for batch in fit([pa.record_batch({"a": column})], label="x") for value in batch.column(0).to_pylist()
+    ]
+    assert found == [None if i is None else str(i) for i in ids[skip:]]
+
+
+def test_text_that_is_not_utf8_is_told_with_its_column() -> None:
+    broken = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\x02\0\0\0"), pa.py_buffer(b"\xff\xfe")]
+    )
+    with pytest.raises(InvalidSource, match=r"a\.parquet: column 'title' can't be read as string"):
+        list(fit([pa.record_batch({"loc": ["x"], "title": broken})], label="a.parquet"))
+
+
+def test_a_column_name_that_stands_twice_is_a_mistake() -> None:
+    twice = pa.RecordBatch.from_arrays([pa.array([1]), pa.array([2])], names=["id", "id"])
+    with pytest.raises(InvalidSource, match="'id' more than once"):
+        list(fit([twice], label="x"))
+
+
+def test_a_split_can_be_written_down_and_read_back() -> None:
+    split = Split("parquet", "a.parquet", {"files": [["a.parquet", 1, "2"]]}, 7)
+    assert Split.from_json(split.to_json()) == split
+    with pytest.raises(ValueError, match="'tape' is not known"):
+        Split.from_json({"kind": "tape", "label": "", "detail": {}, "rows": None})

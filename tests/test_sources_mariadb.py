@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import traceback
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
+from sitemap_etl import sources
+from sitemap_etl.errors import ConfigError, InvalidSource, Refused, Unavailable
+from tests.support.mariadb import MariaDB, mariadb  # noqa: F401 - a fixture
+
+NOW = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+@pytest.fixture
+def shop(mariadb: MariaDB) -> MariaDB:  # noqa: F811 - the imported fixture
+    mariadb.execute(
+        "DROP TABLE IF EXISTS products",
+        "CREATE TABLE products (id INT PRIMARY KEY AUTO_INCREMENT, loc TEXT, price DECIMAL(12,2), "
+        "seen TIMESTAMP, naive DATETIME)",
+        "INSERT INTO products SELECT seq, CONCAT('/p/', seq, '-größe'), seq * 1.25, "
+        "'2026-01-01 00:00' + INTERVAL seq MINUTE, '2026-01-01 00:00' + INTERVAL seq MINUTE FROM seq_1_to_5000",
+    )
+    return mariadb
+
+
+def rows(
+    uri: str, query: str, *, split: tuple[str, int] | None = None, params: dict | None = None, **options
+) -> pa.Table:
+    plan = sources.plan_database(uri, query, params=params, split=split, label="catalog (sql/a.sql)")
+    return pa.Table.from_batches(
+        [b for s in plan for b in sources.read(s, uri=uri, query=query, params=params, **options)]
+    )
+
+
+def test_types_arrive_as_they_are_meant(shop: MariaDB) -> None:
+    found = rows(
+        shop.uri,
+        """SELECT 1 AS i, true AS b, 1.5e0 AS f, CAST(12.5 AS DECIMAL(10,2)) AS n, DATE '2026-01-02' AS d,
+        TIMESTAMP '2026-01-02 03:04:05' AS t, 'größe 😀' AS x, NULL AS e, TIME '10:00:00' AS h,
+        CAST('ab' AS BINARY) AS z, JSON_OBJECT('a', 1) AS j
+        UNION ALL SELECT 2, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL""",
+    )
+    (row,) = found.slice(0, 1).to_pylist()
+    assert row == {
+        "i": 1, "b": 1, "f": 1.5, "n": Decimal("12.5"), "d": date(2026, 1, 2), "t": datetime(2026, 1, 2, 3, 4, 5),  # noqa: DTZ001
+        "x": "größe 😀", "e": None, "h": timedelta(hours=10), "z": "ab", "j": '{"a": 1}',
+    }  # fmt: skip
+    assert [str(kind) for kind in found.schema.types] == [
+        "int64", "int64", "double", "decimal128(38, 2)", "date32[day]", "timestamp[us]", "string", "string",
+        "duration[us]", "string", "string",
+    ]  # fmt: skip
+
+
+def test_types_hold_where_the_first_rows_are_null(shop: MariaDB) -> None:
+    found = rows(
+        shop.uri,
+        "SELECT IF(id > 4000, price, NULL) AS price, IF(id > 4000, naive, NULL) AS t FROM products ORDER BY id",
+    )
+    assert [str(kind) for kind in found.schema.types] == ["decimal128(38, 2)", "timestamp[us]"]
+    assert found["price"].null_count == 4000
+
+
+def test_a_zero_date_is_null(shop: MariaDB) -> None:
+    shop.execute(
+        "DROP TABLE IF EXISTS old",
+        "CREATE TABLE old (d DATE, t DATETIME)",
+        "INSERT INTO old VALUES ('0000-00-00', '0000-00-00'), "
+        "('2026-01-00', '2026-00-00 10:00'), ('2026-01-02', '2026-01-02')",
+    )
+    found = rows(shop.uri, "SELECT * FROM old")
+    assert found.schema.types == [pa.date32(), pa.timestamp("us")]
+    assert found["d"].to_pylist() == found["t"].cast(pa.date32()).to_pylist() == [None, None, date(2026, 1, 2)]
+
+
+@pytest.mark.parametrize("column", ["seen", "naive"])
+def test_since_is_compared_in_utc(shop: MariaDB, column: str) -> None:
+    shop.execute("SET GLOBAL time_zone = '+09:00'")
+    try:
+        found = rows(shop.uri, f"SELECT {column} AS t FROM products WHERE naive > :since", params={"since": NOW})
+    finally:
+        shop.execute("SET GLOBAL time_zone = '+00:00'")
+    assert found.num_rows == 5000 - 1440
+    assert found.schema.field("t").type == (pa.timestamp("us", "UTC") if column == "seen" else pa.timestamp("us"))
+
+
+def test_values_are_bound_and_never_read_as_sql(shop: MariaDB) -> None:
+    params = {"a": "it's \\' % :b", "n": 3, "day": date(2026, 1, 2)}
+    query = "SELECT :a AS a, ':a %s \\' :a' AS q, :n + 1 AS n, :day AS day, TIME '10:30:00' AS `x:y` # :no"
+    (row,) = rows(shop.uri, query, params=params).to_pylist()
+    assert row["a"] == params["a"]
+    assert row["q"] == ":a %s ' :a"
+    assert row["n"] == 4
+    assert row["x:y"] == timedelta(hours=10, minutes=30)
+
+
+@pytest.mark.parametrize("column", ["id", "seen", "naive"])
+def test_key_ranges_together_give_every_row_once(shop: MariaDB, column: str) -> None:
+    plan = sources.plan_database(shop.uri, "SELECT * FROM products;", split=(column, 4))
+    assert len(plan) == 4
+    found = rows(shop.uri, "SELECT * FROM products;", split=(column, 4), batch_rows=700)
+    assert sorted(found["id"].to_pylist()) == list(range(1, 5001))
+    query = f"SELECT id, {column} AS k FROM products WHERE {column} >= :split_from AND {column} < :split_to"
+    assert sorted(rows(shop.uri, query, split=("k", 4))["id"].to_pylist()) == list(range(1, 5001))
+
+
+def test_a_probe_tells_columns_and_types(shop: MariaDB) -> None:
+    found = sources.probe_database(shop.uri, "SELECT id, loc, seen FROM products WHERE seen < :now", {"now": NOW})
+    assert [str(kind) for kind in found.types] == ["int64", "string", "timestamp[us, tz=UTC]"]
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("SELECT * FROM missing", "Table 'shop.missing' doesn't exist"),
+        ("SELECT lok FROM products", "Unknown column 'lok'"),
+        ("SELECT * FRO products", "error in your SQL syntax"),
+    ],
+)
+def test_a_select_that_is_wrong_is_told_with_the_servers_words(shop: MariaDB, query: str, told: str) -> None:
+    with pytest.raises(InvalidSource, match=rf"catalog \(sql/a\.sql\): .*{told}"):
+        rows(shop.uri, query)
+
+
+def test_nothing_is_written(shop: MariaDB) -> None:
+    with pytest.raises((InvalidSource, Refused)):
+        rows(shop.uri.replace("reader:pass%3Aw%40rd%2Fsecret", "admin:admin"), "DELETE FROM products")
+    assert rows(shop.uri, "SELECT count(*) AS n FROM products")["n"].to_pylist() == [5000]
+
+
+def test_refusals_and_absence_are_told_apart(shop: MariaDB) -> None:
+    with pytest.raises(Refused, match="Access denied for user 'reader'") as caught:
+        rows(shop.uri.replace("w%40rd", "hush%40rd"), "SELECT 1")
+    assert "hush@rd" not in "".join(traceback.format_exception(caught.value))
+    with pytest.raises(Refused, match=r"SELECT command denied|Access denied"):
+        rows(shop.uri, "SELECT * FROM mysql.global_priv")
+    with pytest.raises(Unavailable, match="Can't connect"):
+        rows(shop.uri.replace(f":{shop.port}/", ":1/"), "SELECT 1")
+
+
+def test_a_statement_timeout_is_worth_trying_again(shop: MariaDB) -> None:
+    shop.execute("SET GLOBAL max_statement_time = 0.3")
+    try:
+        with pytest.raises(Unavailable, match="max_statement_time"):
+            rows(shop.uri, "SELECT count(*) AS n FROM products a, products b, products c")
+    finally:
+        shop.execute("SET GLOBAL max_statement_time = 0")
+
+
+def test_a_reader_that_stops_early_does_not_read_on(shop: MariaDB) -> None:
+    query = "SELECT a.id, REPEAT('x', 500) AS x FROM products a, products b"
+    (split,) = sources.plan_database(shop.uri, query)
+    reader = sources.read(split, uri=shop.uri, query=query, batch_rows=1000)
+    next(reader)
+    reader.close()
+    assert rows(shop.uri, "SELECT count(*) AS n FROM products")["n"].to_pylist() == [5000]
+
+
+@pytest.mark.parametrize(("uri", "told"), [("oracle://u@h/d", "oracledb"), ("nosuch://u@h/d", "SQLAlchemy dialect")])
+def test_a_database_without_its_driver_names_the_package(uri: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=rf"no driver for \w+ databases: install .*{told}"):
+        rows(uri, "SELECT 1")

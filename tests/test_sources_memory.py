@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from tests.support.postgres import Postgres
+
+ROWS = 200_000
+WIDTH = 500
+"""Bytes a row: all rows kept would be 300 MB more in the second of two processes."""
+CHILD = """
+import json, re, sys
+from sitemap_etl import sources
+kind, place, query = json.loads(sys.argv[1])
+if kind == "database":
+    plan = sources.plan_database(place, query)
+elif kind == "query":
+    plan = sources.plan_query("parquet", place, query)
+else:
+    plan = {"csv": sources.plan_csv, "parquet": sources.plan_parquet}[kind](place)
+rows = sum(b.num_rows for s in plan for b in sources.read(s, uri=place, query=query, batch_rows=50_000))
+# Not ru_maxrss: that begins with what the parent had.
+print(json.dumps([rows, int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])]))
+"""
+
+
+def table(rows: int) -> pa.Table:
+    ids = pa.array(range(rows))
+    text = ids.cast(pa.string())
+    loc = pc.binary_join_element_wise("https://shop.example/p/", text, "")
+    return pa.table({"id": ids, "loc": loc, "title": pc.utf8_lpad(text, WIDTH, ".")})
+
+
+def peak(kind: str, place: str, query: str | None, rows: int) -> int:
+    """Kilobytes of a process that reads everything and keeps nothing."""
+    ran = subprocess.run(
+        [sys.executable, "-c", CHILD, json.dumps([kind, place, query])], capture_output=True, text=True, check=True
+    )
+    found, kilobytes = json.loads(ran.stdout)
+    assert found == rows
+    return kilobytes
+
+
+def place_of(kind: str, rows: int, folder: Path, server: Postgres) -> tuple[str, str, str | None]:
+    """Where a source of so many rows is, made when asked for: kind, place and SELECT."""
+    if kind == "postgres":
+        return (
+            "database",
+            server.uri,
+            f"SELECT i AS id, lpad(i::text, {WIDTH}, '.') AS loc FROM generate_series(1, {rows}) i",
+        )
+    path = folder / f"{rows}.{kind}"
+    if kind == "sqlite":
+        path.touch()
+        count = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})"
+        return "database", f"sqlite:///{path}", f"{count} SELECT i AS id, printf('%0{WIDTH}d', i) AS loc FROM n"
+    if kind == "csv":
+        pyarrow.csv.write_csv(table(rows), path)
+        return "csv", str(path), None
+    pq.write_table(table(rows), path, row_group_size=50_000)
+    return (
+        ("query", str(path), "SELECT loc, title FROM source WHERE id >= 0")
+        if kind == "query"
+        else ("parquet", str(path), None)
+    )
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "query", "sqlite", "postgres"])
+def test_four_times_the_rows_take_no_more_memory(kind: str, tmp_path: Path, postgres: Postgres) -> None:
+    """Allocators and threads make a peak vary; keeping the further rows would take all of `kept` and more."""
+    once = peak(*place_of(kind, ROWS, tmp_path, postgres), ROWS)
+    four = peak(*place_of(kind, 4 * ROWS, tmp_path, postgres), 4 * ROWS)
+    kept = 3 * ROWS * WIDTH // 1024
+    assert four < once + 0.75 * kept, f"{once} kB for {ROWS:,} rows, {four} kB for {4 * ROWS:,}"

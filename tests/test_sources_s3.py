@@ -1,0 +1,145 @@
+# ruff: noqa: F811 - fixtures are imported and asked for by name
+from __future__ import annotations
+
+import gzip
+import io
+import threading
+import traceback
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sitemap_etl import sources
+from sitemap_etl.errors import InvalidSource, Refused, Unavailable
+from tests.support.fixtures import bucket, moto, s3  # noqa: F401 - fixtures
+from tests.support.s3 import CREDENTIALS, S3Server
+
+
+def parquet(start: int, rows: int = 10, group: int = 4) -> bytes:
+    out = io.BytesIO()
+    pq.write_table(pa.table({"id": range(start, start + rows)}), out, row_group_size=group)
+    return out.getvalue()
+
+
+@pytest.fixture
+def exports(s3: S3Server, bucket: str) -> str:
+    for at, name in enumerate(
+        ["a-1.parquet", "a-2.parquet", "deep/a-3.parquet", "deep/_tmp/a-4.parquet", "größe & 100%.parquet"]
+    ):
+        s3.client().put_object(Bucket=bucket, Key=f"exports/{name}", Body=parquet(at * 10))
+    s3.client().put_object(Bucket=bucket, Key="pages.csv.gz", Body=gzip.compress(b"loc,id\n/a,1\n/b,2\n"))
+    return f"s3://{bucket}"
+
+
+def ids(paths: object, **options: object) -> list[int]:
+    plan = sources.plan_parquet(paths, **options)
+    return sorted(i // 10 for s in plan for b in sources.read(s) for i in b.column("id").to_pylist() if i % 10 == 0)
+
+
+def test_files_folders_patterns_and_lists_are_read(exports: str) -> None:
+    assert ids(f"{exports}/exports/a-1.parquet") == [0]
+    assert ids(f"{exports}/exports/größe & 100%.parquet") == [4]
+    assert ids(f"{exports}/exports/") == ids(f"{exports}/exports") == ids(exports) == [0, 1, 2, 4]
+    assert ids(f"{exports}/exports/a-*.parquet") == [0, 1]
+    assert ids(f"{exports}/**/a-[!2].parquet") == [0, 2, 3]
+    assert ids([f"{exports}/exports/a-1.parquet", f"{exports}/exports/deep/"]) == [0, 2]
+
+
+def test_row_groups_of_an_object_are_splits(exports: str) -> None:
+    plan = sources.plan_parquet(f"{exports}/exports/a-1.parquet", split_rows=4)
+    assert [split.rows for split in plan] == [4, 4, 2]
+    assert [i for split in plan for batch in sources.read(split) for i in batch.column("id").to_pylist()] == list(
+        range(10)
+    )
+
+
+def test_a_compressed_csv_and_sql_over_objects_are_streamed(exports: str) -> None:
+    (split,) = sources.plan_csv(f"{exports}/pages.csv.gz")
+    assert [row for batch in sources.read(split) for row in batch.to_pylist()] == [
+        {"loc": "/a", "id": "1"},
+        {"loc": "/b", "id": "2"},
+    ]
+    for kind, path, expected in (("csv", "pages.csv.gz", 3), ("parquet", "exports/a-*.parquet", sum(range(20)))):
+        (split,) = sources.plan_query(kind, f"{exports}/{path}", "SELECT sum(id::INT)::BIGINT AS x FROM source")
+        assert [batch.column("x").to_pylist() for batch in sources.read(split)] == [[expected]]
+
+
+def test_what_is_not_there_is_told_apart_file_from_bucket(exports: str, s3: S3Server) -> None:
+    with pytest.raises(InvalidSource, match=f"there is no file {exports}/exports/b.parquet"):
+        sources.plan_parquet(f"{exports}/exports/b.parquet")
+    with pytest.raises(InvalidSource, match=rf"no file matches {exports}/exports/b\*\.parquet"):
+        sources.plan_parquet(f"{exports}/exports/b*.parquet")
+    for path in ("a.parquet", "*.parquet", ""):
+        with pytest.raises(Refused, match="there is no bucket 'nowhere-at-all'"):
+            sources.plan_parquet(f"s3://nowhere-at-all/{path}")
+
+
+def test_an_object_that_is_cut_off_is_told(exports: str, s3: S3Server, bucket: str) -> None:
+    s3.client().put_object(Bucket=bucket, Key="cut.parquet", Body=parquet(0)[:-20])
+    with pytest.raises(InvalidSource, match=r"cut\.parquet is not a whole Parquet file"):
+        sources.plan_parquet(f"s3://{bucket}/cut.parquet")
+
+
+def test_an_object_that_was_replaced_is_worth_a_new_run(exports: str, s3: S3Server, bucket: str) -> None:
+    plan = sources.plan_parquet(f"{exports}/exports/a-1.parquet")
+    reader = sources.read(plan[0], batch_rows=3)
+    next(reader)
+    s3.client().put_object(Bucket=bucket, Key="exports/a-1.parquet", Body=parquet(500))
+    with pytest.raises(Unavailable, match=r"a-1\.parquet changed while it was read"):
+        list(reader)
+    s3.client().delete_object(Bucket=bucket, Key="exports/a-1.parquet")
+    with pytest.raises(Unavailable, match="is gone"):
+        list(sources.read(plan[0]))
+
+
+@pytest.mark.timeout(60)
+def test_a_store_that_does_not_answer_is_worth_trying_again(exports: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (split,) = sources.plan_csv(f"{exports}/pages.csv.gz")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    for path in ("exports/a-1.parquet", "exports/*.parquet"):
+        with pytest.raises(Unavailable, match="did not answer"):
+            sources.plan_parquet(f"{exports}/{path}")
+    with pytest.raises(Unavailable, match="did not answer"):
+        list(sources.read(split))
+
+
+@pytest.fixture
+def forbidding(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A store that answers 403 to everything."""
+
+    class Answer(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
+            self.send_response(403)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(body)
+
+        do_HEAD = do_GET
+
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
+        yield
+        server.shutdown()
+
+
+@pytest.mark.parametrize("path", ["a.parquet", "*.parquet", "folder/"])
+def test_a_403_is_a_refusal_that_names_the_rights(forbidding: None, path: str) -> None:
+    with pytest.raises(Refused, match=r"is not allowed .*s3:GetObject and s3:ListBucket") as caught:
+        sources.plan_parquet(f"s3://private/{path}")
+    assert CREDENTIALS["AWS_SECRET_ACCESS_KEY"] not in "".join(traceback.format_exception(caught.value))
+
+
+def test_missing_credentials_are_told(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    with pytest.raises(Refused, match="no AWS credentials were found"):
+        sources.plan_parquet("s3://some/a.parquet")
