@@ -22,7 +22,8 @@ import pyarrow.parquet as pq
 from sitemap_etl.config import load
 from sitemap_etl.render import compress
 from sitemap_etl.runs.local import run_locally
-from sitemap_etl.stages.run import Environment, Options
+from sitemap_etl.stages.run import Environment
+from sitemap_etl.state.records import Options
 
 SITE = """
 name: bench
@@ -84,7 +85,7 @@ def main() -> None:
             wall, cpu = time.perf_counter(), time.process_time()
             finished = run_locally(site, Options(), Environment(environ={}), jobs=arguments.jobs)
             wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
-            stages = ", ".join(f"{k} {v:.2f}" for k, v in finished.summary["seconds"].items())
+            stages = ", ".join(f"{k} {v:.2f}" for k, v in finished.summary.seconds.items())
             print(f"{name}: {arguments.rows / wall / 1e6:.2f} M rows/s, {wall:.2f} s wall, {cpu:.2f} s of processor")
             print(f"  {stages}")
             if name == "first night":

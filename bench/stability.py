@@ -24,7 +24,8 @@ import pyarrow.parquet as pq
 
 from sitemap_etl.config import load
 from sitemap_etl.runs.local import run_locally
-from sitemap_etl.stages.run import Environment, Options
+from sitemap_etl.stages.run import Environment
+from sitemap_etl.state.records import Options
 
 SITE = """
 name: bench
@@ -52,7 +53,7 @@ def night(folder: Path, number: int, ids: np.ndarray, versions: np.ndarray) -> i
     now = FIRST + timedelta(days=number)
     environment = replace(Environment(environ={}), clock=lambda: now)
     finished = run_locally(load(folder / "site.yaml", environ={}), Options(), environment, now=now)
-    return max(0, int(finished.summary["files"]["written"]) - 1)  # the index is always among them
+    return max(0, int(finished.summary.files.written) - 1)  # the index is always among them
 
 
 def packed(before: tuple[np.ndarray, np.ndarray], after: tuple[np.ndarray, np.ndarray]) -> int:

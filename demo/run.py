@@ -11,7 +11,6 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -19,6 +18,8 @@ from demo.bucket import PRIVATE, PUBLIC, Bucket, embedded
 from demo.catalogue import make
 from demo.surroundings import AIRFLOW, PROJECT, Home
 from sitemap_etl.cli.show import show_summary
+from sitemap_etl.state.codec import decode
+from sitemap_etl.state.records import Summary
 
 STATE = "sitemaps/demo"
 SITE = "sites/demo.yaml"
@@ -102,13 +103,12 @@ def _fail(log: Path, code: int) -> int:
     return code or 1
 
 
-def _newest_summary(bucket: Bucket) -> dict[str, Any]:
+def _newest_summary(bucket: Bucket) -> Summary:
     key = max(key for key, _ in bucket.keys(PRIVATE, f"{STATE}/reports/") if key.endswith("/summary.json"))
-    found: dict[str, Any] = json.loads(bucket.get(PRIVATE, key))
-    return found
+    return decode(Summary, json.loads(bucket.get(PRIVATE, key)), key)
 
 
-def _show(home: Home, bucket: Bucket, summary: dict[str, Any], day: int, seconds: float) -> None:
+def _show(home: Home, bucket: Bucket, summary: Summary, day: int, seconds: float) -> None:
     _title("The bucket")
     _step(f"  s3://{PUBLIC}")
     for key, size in bucket.keys(PUBLIC):
@@ -125,7 +125,7 @@ def _show(home: Home, bucket: Bucket, summary: dict[str, Any], day: int, seconds
     show_summary(console, summary, SITE)
     _title("How to look further")
     public = _shown(home.bucket / PUBLIC)
-    reports = _shown(home.bucket / PRIVATE / STATE / "reports" / summary["run_id"])
+    reports = _shown(home.bucket / PRIVATE / STATE / "reports" / str(summary.run_id))
     python = _shown(Path(sys.executable))
     for what, command in (
         ("the buckets, as files", f"ls -R {_shown(home.bucket)}"),

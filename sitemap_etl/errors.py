@@ -5,7 +5,8 @@
     ├── InvalidSource      the source lacks a column, or its data can't be read      exit 2
     ├── Refused            a gate said no, or the other side did: trying again
     │                      can't help                                                exit 1
-    └── Unavailable        the other side did not answer: trying again may help      exit 3
+    ├── Unavailable        the other side did not answer: trying again may help      exit 3
+    └── DamagedState       what the state holds can't be believed: restore it        exit 65
 
 A message says what, which one, what was expected, what to do next. It never holds a secret.
 """
@@ -54,6 +55,13 @@ class Refused(SitemapEtlError):
 
     exit_code = 1
     kind = "refused"
+
+
+class DamagedState(SitemapEtlError):
+    """An object of the state is damaged. Trying again can't help: it must be restored (EX_DATAERR of sysexits.h)."""
+
+    exit_code = 65
+    kind = "state"
 
 
 class Unavailable(SitemapEtlError):

@@ -136,6 +136,12 @@ def conform(table: pa.Table | pa.RecordBatch, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
+def without_fingerprints(rows: pa.Table) -> pa.Table:
+    """The rows without what tells whether they have changed: another definition made their fingerprints."""
+    at = rows.schema.get_field_index("fingerprint")
+    return rows.set_column(at, "fingerprint", pa.nulls(rows.num_rows, pa.uint64()))
+
+
 def plain(array: pa.Array) -> pa.Array:
     """The array without wrapping: extension types, runs and dictionaries unpacked, text as `string`."""
     if isinstance(array, pa.ExtensionArray):
@@ -166,6 +172,15 @@ EXAMPLES: Final = 3
 """Examples kept for each reason."""
 
 
+@dataclass(frozen=True)
+class Reason:
+    """Why something happened to rows, to how many, with a few examples."""
+
+    text: str
+    count: int
+    examples: tuple[str, ...]
+
+
 @dataclass
 class Tally:
     """How often each reason occurred, with a few examples: the currency of counts between stages."""
@@ -193,10 +208,14 @@ class Tally:
     def total(self) -> int:
         return sum(self.counts.values())
 
+    def ordered(self) -> list[Reason]:
+        """The reasons, the most frequent first."""
+        reasons = sorted(self.counts, key=lambda reason: (-self.counts[reason], reason))
+        return [Reason(reason, self.counts[reason], tuple(self.examples.get(reason, ()))) for reason in reasons]
+
     def to_json(self) -> dict[str, Any]:
-        """`{reason: {"count": n, "examples": [...]}}`, sorted by count, then reason."""
-        ordered = sorted(self.counts, key=lambda reason: (-self.counts[reason], reason))
-        return {reason: {"count": self.counts[reason], "examples": self.examples.get(reason, [])} for reason in ordered}
+        """`{reason: {"count": n, "examples": [...]}}`, the most frequent first."""
+        return {one.text: {"count": one.count, "examples": list(one.examples)} for one in self.ordered()}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Tally:

@@ -250,7 +250,7 @@ def test_a_dry_run_says_what_is_in_the_way(site: TestSite) -> None:
     (site.folder / "public" / "sitemap.xml").write_text("<old/>")
     done = run(site, 1, "--dry-run")
     assert done.code == 0
-    assert "files: 1 in the way and not ours, publishing wants --adopt: sitemap.xml" in done.out
+    assert "files: 1 that sitemap-etl did not write; use --adopt to replace them: sitemap.xml" in done.out
 
 
 # --- the others ---------------------------------------------------------------------------------------

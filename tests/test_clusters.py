@@ -92,13 +92,13 @@ def test_a_tag_that_is_none_is_left_out_and_counted(site: TestSite) -> None:
     site.section("a", rows, alternates=RULE)
     done = site.night(1)
     assert set(links(site, "/en/0")) == {"en", "de", "x-default"}
-    assert any("hreflang" in reason for reason in done.summary["reasons"]["a"]["notes"])
+    assert any("hreflang" in reason for reason in done.summary.reasons["a"]["notes"].counts)
 
 
 def test_a_quiet_night_with_clusters_writes_nothing(site: TestSite) -> None:
     site.section("a", pages_in("en de fr"), alternates=RULE)
     site.night(1)
-    assert site.night(2).summary["status"] == "unchanged"
+    assert site.night(2).summary.status == "unchanged"
 
 
 def test_a_page_that_joins_changes_the_links_of_the_others(site: TestSite) -> None:
@@ -107,7 +107,7 @@ def test_a_page_that_joins_changes_the_links_of_the_others(site: TestSite) -> No
     site.export("a", [*pages_in("en de"), {"loc": "/fr/0", "item": "i0", "lang": "fr"}])
     done = site.night(2)
     assert set(links(site, "/de/0")) == {"en", "de", "fr", "x-default"}
-    assert done.summary["sections"]["a"]["changed"] == 2
+    assert done.summary.sections["a"].changed == 2
 
 
 def test_with_one_section_run_the_other_ones_pages_still_count(site: TestSite) -> None:
@@ -181,7 +181,8 @@ def test_twenty_languages_fit_in_a_small_memory(tmp_path: Path) -> None:
     site.keys["sections"]["a"]["alternates"] = RULE
     code = (
         "import resource, sys; from pathlib import Path; from sitemap_etl.config import load;"
-        "from sitemap_etl.runs.local import run_locally; from sitemap_etl.stages.run import Options, Environment;"
+        "from sitemap_etl.runs.local import run_locally; from sitemap_etl.stages.run import Environment;"
+        "from sitemap_etl.state.records import Options;"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss;"
         "run_locally(load(Path(sys.argv[1]), environ={}), Options(), Environment(environ={}), jobs=1);"
         "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)"

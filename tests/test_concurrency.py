@@ -110,7 +110,7 @@ POINTS: dict[str, Callable[[], Pausing]] = {
     "before the claim": lambda: Pausing("current.json"),
     "after the claim": lambda: Pausing("current.json", before=False),
     "between two public writes": lambda: Pausing("sitemap.xml", before=False),
-    "before the manifest": lambda: Pausing("told.json"),
+    "before the manifest": lambda: Pausing("notification.json"),
     "before the commit": lambda: Pausing("current.json", nth=2),
 }
 
@@ -128,7 +128,7 @@ def test_a_run_that_slept_while_another_published_writes_nothing_public_and_says
     with paused(site, 2, pausing) as sleeper:
         changed(site, "b")
         winner = site.night(3)
-        assert winner.summary["status"] == "published"
+        assert winner.summary.status == "published"
         after = site.public().objects()
         pausing.go_on.set()
         with pytest.raises(Refused) as refused:
@@ -154,15 +154,15 @@ def test_a_put_that_slept_past_its_claim_meets_its_condition_or_is_made_good_by_
     with paused(site, 2, pausing) as sleeper:
         changed(site, "b")
         site.export("b", [*pages(1, 500, lastmod="2026-11-01T01:00:00Z"), *pages(49, 501, lastmod="2026-10-01")])
-        assert site.night(3).summary["status"] == "published"
+        assert site.night(3).summary.status == "published"
         pausing.go_on.set()
         with pytest.raises(Refused):
             sleeper.result(SECONDS)
     assert bool([url for url in pausing.written if "/public/" in url]) == through
-    assert site.night(4).summary["status"] == ("published" if through else "unchanged")
+    assert site.night(4).summary.status == ("published" if through else "unchanged")
     agrees(site)
     assert site.public().by_loc()["http://127.0.0.1:9/p/000000"].lastmod == "2026-10-01"
-    assert site.night(5).summary["status"] == "unchanged"
+    assert site.night(5).summary.status == "unchanged"
 
 
 def test_of_two_processes_at_once_one_publishes_and_the_other_is_told_who_is_at_it(tmp_path: Path) -> None:

@@ -186,7 +186,9 @@ def test_a_publish_killed_just_before_a_write_that_decides_is_no_different(
 ) -> None:
     lab = laboratory(**GROWN.site())
     before, world, writes = prepared(lab, GROWN)
-    for at in [n for n, what in enumerate(writes, 1) if what.endswith(("current.json", "sitemap.xml", "/told.json"))]:
+    for at in [
+        n for n, what in enumerate(writes, 1) if what.endswith(("current.json", "sitemap.xml", "/notification.json"))
+    ]:
         lab.restore()
         assert lab.publish(kill=at, before=True).killed
         check(lab.world(), before, source_of(GROWN))

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 from sitemap_etl.errors import Refused
+from sitemap_etl.explain.answers import json_of
 from sitemap_etl.explain.explain import explain
 from sitemap_etl.explain.spellings import alike, differences, spellings
 from sitemap_etl.runs.rollback import roll_back
@@ -34,7 +35,7 @@ def site(tmp_path: Path) -> TestSite:
 
 
 def ask(site: TestSite, url: str) -> dict[str, Any]:
-    (answer,) = explain(site.load(), [url], site.environment)
+    answer = json.loads(json.dumps([json_of(one) for one in explain(site.load(), [url], site.environment)]))[0]
     assert answer["sentence"].startswith(url)
     assert answer["sentence"].endswith(".")
     assert "\n" not in answer["sentence"]
@@ -280,7 +281,7 @@ def test_after_a_refused_run_a_url_that_it_would_drop_is_listed_and_told_why(
     first = site.night(1).run.run_id
     site.export("products", source)
     refused = site.night(2)
-    assert refused.summary["status"] == "refused"
+    assert refused.summary.status == "refused"
     sources_gone(site)
     answer = ask(site, "/p/000099")
     assert answer["answer"] == "listed"
@@ -300,7 +301,7 @@ def test_a_refused_run_is_forgotten_once_a_later_one_is_published(site: TestSite
     site.export("products", pages(50))
     site.night(2)
     site.export("products", pages(100))
-    assert site.night(3).summary["status"] == "unchanged"
+    assert site.night(3).summary.status == "unchanged"
     assert ask(site, "/p/000099")["later"] is None
 
 

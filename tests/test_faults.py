@@ -113,7 +113,7 @@ def test_a_store_that_keeps_other_bytes_than_it_was_given_is_caught(tmp_path: Pa
         site.night(1)
     assert site.state().current().manifest is None
     site.environment = environment
-    assert site.night(1).summary["status"] == "published"
+    assert site.night(1).summary.status == "published"
     assert len(listed(site.public().objects(), f"{site.origin}/")) == 30
 
 
@@ -132,6 +132,6 @@ def test_a_store_that_knows_no_conditions_works_and_each_run_says_what_is_lost(
     for night in (1, 2, 3):
         site.export("products", pages(30 + night // 2))
         done = site.night(night)
-        assert done.summary["status"] == ("unchanged" if night == 3 else "published")
-        assert any("conditional_writes is false" in warning for warning in done.summary["warnings"])
+        assert done.summary.status == ("unchanged" if night == 3 else "published")
+        assert any("conditional_writes is false" in warning for warning in done.summary.warnings)
     assert len(site.public().locs()) == 31

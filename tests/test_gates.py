@@ -8,20 +8,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sitemap_etl.manifest import Counts, Thresholds, evaluate, one_date
+from sitemap_etl.config import Gates
 from sitemap_etl.publish.commit import receivers_first
+from sitemap_etl.publish.gates import Scope, evaluate, one_date
 from tests.support.sites import TestSite, pages
 
 NONE: frozenset[str] = frozenset()
 
 
-def counts(**values: int) -> Counts:
+def counts(**values: int) -> Scope:
     plain = dict.fromkeys(["published", "largest", "listed", "added", "removed", "extracted", "rejected"], 0)
-    return Counts(**{**plain, "listed": 1, **values})
+    return Scope(**{**plain, "listed": 1, **values})
 
 
 def status(gate: str, **values: int) -> str:
-    return {g.name: g.status for g in evaluate("p", counts(**values), Thresholds(), NONE)}[f"p.{gate}"]
+    return {g.name: g.status for g in evaluate("p", counts(**values), Gates(), NONE)}[f"p.{gate}"]
 
 
 @pytest.mark.parametrize(
@@ -50,9 +51,7 @@ def test_a_gate_refuses_beyond_its_limit_and_warns_from_half_of_it(
 
 
 def test_a_forced_gate_is_noted_and_the_others_still_hold() -> None:
-    found = evaluate(
-        "p", counts(published=100, largest=100, removed=50, listed=0), Thresholds(), frozenset({"p.max_drop"})
-    )
+    found = evaluate("p", counts(published=100, largest=100, removed=50, listed=0), Gates(), frozenset({"p.max_drop"}))
     assert {gate.name: gate.status for gate in found} == {
         "p.max_drop": "forced",
         "p.max_growth": "ok",
@@ -65,13 +64,13 @@ def test_a_slow_bleed_over_a_week_is_seen() -> None:
     """Four per cent a night are within the limit; the largest set of seven days is not forgotten."""
     listed = [1_000, 960, 922, 885]
     night = counts(published=listed[2], largest=listed[0], listed=listed[3], removed=37)
-    gate = evaluate("p", night, Thresholds(), NONE)[0]
+    gate = evaluate("p", night, Gates(), NONE)[0]
     assert gate.status == "refused"
     assert "115 of 1,000 URLs against the largest set of the last seven days (11.5 %, max_drop is 10 %)" in gate.message
 
 
 def test_the_site_s_gates_have_no_section_in_their_name() -> None:
-    assert [gate.name for gate in evaluate(None, counts(), Thresholds(), NONE)] == [
+    assert [gate.name for gate in evaluate(None, counts(), Gates(), NONE)] == [
         "max_drop",
         "max_growth",
         "max_rejected",
@@ -101,10 +100,10 @@ def test_a_drop_that_was_let_through_is_no_slow_bleed_the_night_after(tmp_path: 
     site = TestSite(tmp_path).section("p", pages(100))
     site.night(1)
     site.export("p", pages(60))
-    assert site.night(2).summary["status"] == "refused"
-    assert site.night(3, force=("p.max_drop", "max_drop"), reason="sold").summary["status"] == "published"
+    assert site.night(2).summary.status == "refused"
+    assert site.night(3, force=("p.max_drop", "max_drop"), reason="sold").summary.status == "published"
     site.export("p", pages(59))
-    assert site.night(4).summary["status"] == "published"
+    assert site.night(4).summary.status == "published"
 
 
 def test_a_bleed_of_a_week_is_refused_though_no_night_is(tmp_path: Path) -> None:
@@ -112,9 +111,9 @@ def test_a_bleed_of_a_week_is_refused_though_no_night_is(tmp_path: Path) -> None
     site.night(1)
     for night, listed in enumerate([960, 920, 905], 2):
         site.export("p", pages(listed))
-        assert site.night(night).summary["status"] == "published"
+        assert site.night(night).summary.status == "published"
     site.export("p", pages(890))
-    assert site.night(5).summary["status"] == "refused"
+    assert site.night(5).summary.status == "refused"
 
 
 def test_what_is_let_through_in_a_section_does_not_stop_the_site_as_well(tmp_path: Path) -> None:
@@ -122,10 +121,10 @@ def test_what_is_let_through_in_a_section_does_not_stop_the_site_as_well(tmp_pat
     site.night(1)
     site.export("p", pages(60))
     refused = site.night(2)
-    assert refused.summary["error"].count("Refused:") == 1
-    assert "--force p.max_drop --reason" in refused.summary["error"]
+    assert refused.summary.error.count("Refused:") == 1
+    assert "--force p.max_drop --reason" in refused.summary.error
     done = site.night(2, force=("p.max_drop",), reason="range discontinued")
-    assert done.summary["status"] == "published"
+    assert done.summary.status == "published"
     assert site.manifest().forced == ("p.max_drop",)
 
 
@@ -135,5 +134,5 @@ def test_the_site_s_gate_still_holds_what_no_section_s_gate_does(tmp_path: Path)
     site.night(1)
     del site.keys["sections"]["q"]
     refused = site.night(2)
-    assert "the site would drop 100 of 200 URLs (50 %, max_drop is 10 %)" in refused.summary["error"]
-    assert "--force max_drop --reason" in refused.summary["error"]
+    assert "the site would drop 100 of 200 URLs (50 %, max_drop is 10 %)" in refused.summary.error
+    assert "--force max_drop --reason" in refused.summary.error

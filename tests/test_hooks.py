@@ -65,20 +65,19 @@ def site(tmp_path: Path) -> Iterator[TestSite]:
 
 def run_with(site: TestSite, hook: str) -> dict[str, int]:
     site.section("p", transform=f"shop_hooks:{hook}")
-    counts: dict[str, int] = site.night(1).summary["sections"]["p"]
-    return counts
+    return site.night(1).summary.sections["p"]
 
 
 def test_what_where_drops_is_excluded(site: TestSite) -> None:
     site.section("p", where="price::int < 3")
-    counts = site.night(1).summary["sections"]["p"]
-    assert (counts["listed"], counts["excluded"]) == (3, 7)
+    counts = site.night(1).summary.sections["p"]
+    assert (counts.listed, counts.excluded) == (3, 7)
 
 
 def test_where_sees_the_renamed_columns_and_null_is_false(site: TestSite) -> None:
     site.section("p", [{"url": "/a", "cost": "1"}, {"url": "/b", "cost": ""}], columns={"loc": "url", "price": "cost"})
     site.keys["sections"]["p"]["where"] = "price::int = 1"
-    assert site.night(1).summary["sections"]["p"]["listed"] == 1
+    assert site.night(1).summary.sections["p"].listed == 1
 
 
 @pytest.mark.parametrize(
@@ -98,7 +97,7 @@ def test_a_where_that_is_none_is_told(site: TestSite, where: str, message: str) 
 
 def test_what_a_hook_drops_is_excluded_in_its_name(site: TestSite) -> None:
     counts = run_with(site, "half")
-    assert (counts["listed"], counts["excluded"]) == (5, 5)
+    assert (counts.listed, counts.excluded) == (5, 5)
     assert {entry.loc[-1] for entry in site.public().entries()} == set("02468")
 
 

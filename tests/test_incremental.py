@@ -36,9 +36,9 @@ def test_rows_that_were_not_read_are_carried(site: TestSite) -> None:
     site.night(1)
     change(site, "UPDATE pages SET lastmod = '2026-11-01', touched = '2026-11-01T12:00:00' WHERE loc = '/p/007'")
     change(site, "INSERT INTO pages VALUES ('/p/new', '2026-11-01', NULL, '2026-11-01T13:00:00')")
-    counts = site.night(2).summary["sections"]["pages"]
-    assert (counts["extracted"], counts["carried"], counts["listed"]) == (2, 99, 101)
-    assert (counts["added"], counts["changed"], counts["removed"]) == (1, 1, 0)
+    counts = site.night(2).summary.sections["pages"]
+    assert (counts.extracted, counts.carried, counts.listed) == (2, 99, 101)
+    assert (counts.added, counts.changed, counts.removed) == (1, 1, 0)
     entries = site.public().by_loc()
     assert len(entries) == 101
     assert entries["https://shop.example/p/007"].lastmod == "2026-11-01"
@@ -48,17 +48,17 @@ def test_rows_that_were_not_read_are_carried(site: TestSite) -> None:
 def test_a_row_that_is_read_to_be_excluded_leaves_the_set(site: TestSite) -> None:
     site.night(1)
     change(site, "UPDATE pages SET exclude = 'sold out', touched = '2026-11-01T12:00:00' WHERE loc = '/p/007'")
-    counts = site.night(2).summary["sections"]["pages"]
-    assert (counts["removed"], counts["listed"], counts["excluded"]) == (1, 99, 1)
+    counts = site.night(2).summary.sections["pages"]
+    assert (counts.removed, counts.listed, counts.excluded) == (1, 99, 1)
     assert "https://shop.example/p/007" not in site.public().by_loc()
 
 
 def test_full_reads_everything_again(site: TestSite) -> None:
     site.night(1)
     change(site, "DELETE FROM pages WHERE loc = '/p/007'")
-    assert site.night(2).summary["status"] == "unchanged"
-    counts = site.night(3, full=True).summary["sections"]["pages"]
-    assert (counts["extracted"], counts["carried"], counts["removed"]) == (99, 0, 1)
+    assert site.night(2).summary.status == "unchanged"
+    counts = site.night(3, full=True).summary.sections["pages"]
+    assert (counts.extracted, counts.carried, counts.removed) == (99, 0, 1)
 
 
 def test_a_rule_that_needs_all_rows_is_refused(site: TestSite) -> None:

@@ -32,10 +32,10 @@ def test_new_names_are_taken_by_all_files_at_once(site: TestSite) -> None:
     site.night(1)
     site.keys["publish"] = {"to": "./public", "names": {"file": "{section}-{number}.xml.gz"}}
     done = site.night(2)
-    assert done.summary["files"]["written"] == 4
+    assert done.summary.files.written == 4
     assert {entry.file for entry in site.public().entries()} == {f"p-{n}.xml.gz" for n in (1, 2, 3)}
     assert (site.folder / "public" / "sitemap-p-00001.xml.gz").exists()  # until the grace is over
-    assert site.night(3).summary["status"] == "unchanged"
+    assert site.night(3).summary.status == "unchanged"
     site.night(6)
     assert not (site.folder / "public" / "sitemap-p-00001.xml.gz").exists()
 
@@ -61,7 +61,7 @@ def test_full_finds_and_mends_what_was_lost_in_public(site: TestSite) -> None:
     before = site.public().objects()
     for path in (site.folder / "public").glob("sitemap*"):
         path.unlink()
-    assert site.night(2).summary["status"] == "unchanged"
+    assert site.night(2).summary.status == "unchanged"
     site.night(3, full=True)
     assert site.public().objects() == before
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sitemap_etl.manifest import Entry, File
 from sitemap_etl.publish.plan import in_slots
+from sitemap_etl.state.records import Entry, File
 from tests.support.crash import listed
 from tests.support.sites import TestSite, pages
 
@@ -27,14 +27,14 @@ def test_a_set_that_is_to_stand_elsewhere_is_written_there_whole(tmp_path: Path)
     old = site.public().objects()
     dates = {entry.file.key: entry.file.lastmod for entry in site.manifest().entries}
     site.keys["publish"] = "./elsewhere"
-    assert site.night(9).summary["status"] == "published"
+    assert site.night(9).summary.status == "published"
     assert site.public().objects().keys() == old.keys()
     assert {k: v for k, v in site.public().objects().items() if k.endswith(".gz")} == {
         k: v for k, v in old.items() if k.endswith(".gz")
     }
     assert {entry.file.key: entry.file.lastmod for entry in site.manifest().entries} == dates
     assert {path.name: path.read_bytes() for path in (tmp_path / "public").iterdir()} == old
-    assert site.night(10).summary["status"] == "unchanged"
+    assert site.night(10).summary.status == "unchanged"
     assert {path.name: path.read_bytes() for path in (tmp_path / "public").iterdir()} == old
 
 
@@ -44,7 +44,7 @@ def test_a_set_that_was_copied_to_its_new_place_is_not_written_again(tmp_path: P
     before = {path.name: path.stat().st_ino for path in (tmp_path / "elsewhere").iterdir()}
     site.keys["publish"] = "./elsewhere"
     done = site.night(2)
-    assert done.summary["files"]["written"] == 0
+    assert done.summary.files.written == 0
     assert {path.name: path.stat().st_ino for path in (tmp_path / "elsewhere").iterdir()} == before
     assert site.manifest().to == str(tmp_path / "elsewhere")
 

@@ -15,6 +15,7 @@ import pytest
 from sitemap_etl.errors import ConfigError, SitemapEtlError
 from sitemap_etl.runs.local import ping_locally
 from sitemap_etl.runs.rollback import ping_by_hand
+from sitemap_etl.state.codec import encode
 from tests.support.engines import Reply, Request, Side
 from tests.support.sites import TestSite, pages
 
@@ -75,8 +76,8 @@ def world(tmp_path: Path) -> Iterator[World]:
 
 def test_the_first_publish_sends_no_single_url_and_says_why(world: World) -> None:
     summary = world.night(1)
-    assert summary["engines"]["indexnow"]["status"] == "skipped"
-    assert "first publish" in summary["engines"]["indexnow"]["message"]
+    assert summary.engines["indexnow"].status == "skipped"
+    assert "first publish" in summary.engines["indexnow"].message
     assert world.posted() == []
     assert world.side.asked("POST", "/bing")
 
@@ -85,7 +86,7 @@ def test_only_what_changed_is_sent_and_only_once(world: World) -> None:
     world.night(1)
     world.change(3, 7, count=101)
     summary = world.night(2)
-    assert summary["status"] == "published"
+    assert summary.status == "published"
     expected = {f"{world.side.url}/p/{n:06}" for n in (3, 7, 100)}
     assert set(world.posted()) == expected
     assert len(world.posted()) == 3
@@ -104,11 +105,11 @@ def test_a_failing_engine_touches_neither_the_set_nor_the_others(world: World) -
     world.replies = {"/bing": Reply(500, "down")}
     world.change(3)
     summary = world.night(2)
-    assert summary["status"] == "partial"
-    assert summary["engines"]["bing"]["status"] == "unavailable"
-    assert summary["engines"]["indexnow"]["status"] == "accepted"
-    assert world.site.manifest().run_id == summary["run_id"]
-    assert world.site.manifest().indexing["bing"]["status"] == "unavailable"
+    assert summary.status == "partial"
+    assert summary.engines["bing"].status == "unavailable"
+    assert summary.engines["indexnow"].status == "accepted"
+    assert world.site.manifest().run_id == summary.run_id
+    assert world.site.manifest().indexing["bing"].status == "unavailable"
 
 
 def test_an_engine_that_was_away_hears_of_it_the_next_night(world: World) -> None:
@@ -130,10 +131,10 @@ def test_without_ping_nobody_is_told_and_by_hand_they_are(world: World) -> None:
     answers = ping_by_hand(
         world.site.load(), world.site.environment, engines=("indexnow",), since=None, everything=False
     )
-    assert answers["indexnow"]["status"] == "accepted"
+    assert answers["indexnow"].status == "accepted"
     assert world.posted() == [f"{world.side.url}/p/000005"]
     again = ping_by_hand(world.site.load(), world.site.environment, engines=("indexnow",), since=None, everything=False)
-    assert again["indexnow"]["sent"] == 1
+    assert again["indexnow"].sent == 1
     assert len(world.posted()) == 1
 
 
@@ -142,14 +143,14 @@ def test_all_sends_every_url(world: World) -> None:
     answers = ping_by_hand(
         world.site.load(), world.site.environment, engines=("indexnow",), since=None, everything=True
     )
-    assert answers["indexnow"]["status"] == "accepted"
+    assert answers["indexnow"].status == "accepted"
     assert len(set(world.posted())) == 100
 
 
 def test_since_sends_what_changed_after_a_run(world: World) -> None:
     world.night(1)
     world.change(1)
-    first = world.night(2, ping=False)["run_id"]
+    first = world.night(2, ping=False).run_id
     world.change(1, 2)
     world.night(3, ping=False)
     ping_by_hand(world.site.load(), world.site.environment, engines=("indexnow",), since=first, everything=False)
@@ -162,7 +163,7 @@ def test_since_sends_what_changed_after_a_run(world: World) -> None:
 def test_more_than_a_fifth_of_the_site_sends_nothing(world: World) -> None:
     world.night(1)
     world.change(*range(30))
-    assert world.night(2)["engines"]["indexnow"]["status"] == "skipped"
+    assert world.night(2).engines["indexnow"].status == "skipped"
     assert world.posted() == []
 
 
@@ -184,12 +185,12 @@ def test_no_secret_is_left_anywhere_when_engines_fail(
     world.change(3)
     summary = world.night(2)
     site, environment = world.site.load(), world.site.environment
-    told = json.dumps(summary) + repr(site) + json.dumps(site.to_json())
+    told = json.dumps(encode(summary)) + repr(site) + json.dumps(site.to_json())
     with contextlib.suppress(SitemapEtlError):
-        told += json.dumps(ping_by_hand(site, environment, engines=(), since=None, everything=False))
+        told += json.dumps(encode(ping_by_hand(site, environment, engines=(), since=None, everything=False)))
     captured = capfd.readouterr()
     told += caplog.text + captured.out + captured.err
-    assert summary["status"] == "partial"
+    assert summary.status == "partial"
     files = {path: path.read_bytes() for path in (world.folder / "work").rglob("*") if path.is_file()}
     assert len(files) > 10
     for secret in (KEY, BING, TOKEN):

@@ -41,12 +41,12 @@ def test_objects_have_their_content_types_and_no_encoding(site: TestSite, s3: S3
 
 def test_a_whole_job_with_state_and_staging_in_s3(site: TestSite, s3: S3Server, bucket: str) -> None:
     s3.client().create_bucket(Bucket=f"{bucket}-private")
-    assert site.night(1).summary["status"] == "published"
+    assert site.night(1).summary.status == "published"
     assert len(site.public().locs()) == 30
     site.export("p", pages(31))
-    assert site.night(2, dry_run=True).summary["status"] == "dry_run"
-    assert site.night(3).summary["sections"]["p"]["added"] == 1
-    assert site.night(4).summary["status"] == "unchanged"
+    assert site.night(2, dry_run=True).summary.status == "dry_run"
+    assert site.night(3).summary.sections["p"].added == 1
+    assert site.night(4).summary.status == "unchanged"
 
 
 def test_a_dry_run_is_published_later_exactly_as_it_was_shown(site: TestSite, s3: S3Server, bucket: str) -> None:
@@ -56,12 +56,12 @@ def test_a_dry_run_is_published_later_exactly_as_it_was_shown(site: TestSite, s3
     site.night(1)
     site.export("p", pages(20))
     refused = site.night(2)
-    assert refused.summary["status"] == "refused"
+    assert refused.summary.status == "refused"
     assert len(site.public().locs()) == 30
     site.export("p", pages(0))
     force = ("p.max_drop", "max_drop")
     done = publish_locally(site.load(), refused.run.run_id, site.environment, force=force, reason="sold", adopt=False)
-    assert done.summary["status"] == "published"
+    assert done.summary.status == "published"
     assert len(site.public().locs()) == 20
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,10 @@ from typing import Any
 import pytest
 
 from sitemap_etl import report
+from sitemap_etl.frames import Tally
 from sitemap_etl.publish.summary import add_answers, put_summary
+from sitemap_etl.state.codec import decode
+from sitemap_etl.state.records import Answered, Summary
 from tests.support.sites import TestSite, pages
 
 ORIGIN = "https://shop.example"
@@ -62,6 +66,11 @@ def hostile(value: Any) -> Any:
 def counts(**given: int) -> dict[str, int]:
     names = ("extracted", "carried", "listed", "duplicates", "excluded", "rejected", "added", "changed", "removed")
     return {**dict.fromkeys(names, 0), **given}
+
+
+def rendered(summary: dict[str, Any]) -> str:
+    """The page of a summary as it lies in the state."""
+    return report.render(decode(Summary, summary, "summary.json"))
 
 
 def summary_of(status: str = "published", **more: Any) -> dict[str, Any]:
@@ -131,7 +140,7 @@ def page_of(site: TestSite, run_id: str) -> str:
 
 @pytest.mark.parametrize("status", ["published", "unchanged", "dry_run", "refused", "partial", "failed"])
 def test_every_part_of_a_summary_is_shown(status: str) -> None:
-    text = Page(report.render(summary_of(status))).text
+    text = Page(rendered(summary_of(status))).text
     for shown in (
         "20261102T020000Z-51f6", "2026-11-02 02:00 UTC", "run 20261101T020000Z-5f97", "only products", "77,777",
         "1,234", "1,201", "fresh (view)", "there is no file articles.csv",
@@ -148,7 +157,7 @@ def test_every_part_of_a_summary_is_shown(status: str) -> None:
 
 
 def test_the_accounting_of_the_site_leaves_views_apart() -> None:
-    text = Page(report.render(summary_of())).text
+    text = Page(rendered(summary_of())).text
     assert "extracted + carried = listed + duplicates + excluded + rejected" in text
     assert "the site, views apart 1,234 815 2,016 11 12 10 40 0 0" in text
     assert "2,016 URLs listed: 40 added, 0 changed, 0 removed." in text
@@ -164,12 +173,12 @@ def test_the_accounting_of_the_site_leaves_views_apart() -> None:
         ("dry_run", {}, "Dry run that a gate would refuse"),
         ("partial", {"published": True}, "Published in part"),
         ("partial", {"published": False}, "Nothing written, and not every section was read"),
-        ("partial", {"kept": {}, "published": True}, "Published, but not every engine took it"),
+        ("partial", {"kept": {}, "published": True}, "Published. 1 of 1 engine failed: indexnow"),
         ("failed", {}, "Failed"),
     ],
 )
 def test_the_headline_says_what_became_of_the_run(status: str, more: dict[str, Any], headline: str) -> None:
-    page = report.render(summary_of(status, **more))
+    page = rendered(summary_of(status, **more))
     assert f"<h1>{headline}</h1>" in page
 
 
@@ -183,18 +192,18 @@ def test_hostile_text_stays_text(depth: str) -> None:
     else:
         summary["sections"] = {f"{name}{HOSTILE}": entry for name, entry in plain["sections"].items()}
         summary["kept"] = hostile(plain["kept"])
-        summary["examples"] = hostile(plain["examples"])
+        summary["examples"] = {f"{name}{HOSTILE}": {f"x{HOSTILE}": [HOSTILE]} for name in plain["sections"]}
         notes = {f"x{HOSTILE}": {"count": 1, "examples": [HOSTILE]}}
         summary["clusters"] = {"aligned": 1, "notes": notes}
-    for key in ("files", "options", "views"):
+    for key in ("files", "options", "views", "status"):
         summary[key] = plain[key]
     entry = {"count": 1, "examples": [HOSTILE]}
     summary["reasons"] = {f"s{HOSTILE}": {kind: {HOSTILE: entry} for kind in ("rejected", "excluded", "notes")}}
     summary["gates"] = [{**gate, "name": gate["name"] + HOSTILE, "message": HOSTILE} for gate in plain["gates"]]
-    answer = {"status": HOSTILE, "sent": 1, "message": HOSTILE, "details": {HOSTILE: [HOSTILE]}}
+    answer = {"engine": HOSTILE, "status": "partial", "sent": 1, "message": HOSTILE, "details": {HOSTILE: [HOSTILE]}}
     summary["engines"] = {HOSTILE: answer}
     summary["seconds"] = {HOSTILE: 1.0}
-    page = Page(report.render(summary))
+    page = Page(rendered(summary))
     assert not page.open
     assert not page.tags("script")
     assert not page.tags("img")
@@ -204,7 +213,7 @@ def test_hostile_text_stays_text(depth: str) -> None:
 
 @pytest.mark.parametrize("status", ["published", "refused", "dry_run"])
 def test_nothing_is_loaded_from_anywhere(status: str) -> None:
-    text = report.render(summary_of(status))
+    text = rendered(summary_of(status))
     page = Page(text)
     assert not [tag for tag, _ in page.elements if tag in ("script", "link", "img", "iframe", "object", "form", "base")]
     assert not [names for _, names in page.elements if FETCHING & set(names)]
@@ -213,7 +222,7 @@ def test_nothing_is_loaded_from_anywhere(status: str) -> None:
 
 
 def test_the_page_can_be_read_with_a_screen_reader() -> None:
-    page = Page(report.render(summary_of("refused")))
+    page = Page(rendered(summary_of("refused")))
     assert page.tags("html") == [{"lang": "en"}]
     assert len(page.tags("h1")) == 1
     assert len(page.tags("caption")) == len(page.tags("table")) > 5
@@ -226,12 +235,12 @@ def test_the_page_can_be_read_with_a_screen_reader() -> None:
 
 def test_characters_that_cannot_be_seen_are_written_out() -> None:
     reasons = {"products": {"rejected": {"invisible character": {"count": 1, "examples": ["/a\u200bb\u202e"]}}}}
-    assert "/a\\u200bb\\u202e" in Page(report.render(summary_of(reasons=reasons))).text
+    assert "/a\\u200bb\\u202e" in Page(rendered(summary_of(reasons=reasons))).text
 
 
 def test_of_very_many_reasons_the_most_frequent_are_shown() -> None:
     many = {f"reason {n}": {"count": n, "examples": []} for n in range(1, 1_001)}
-    text = Page(report.render(summary_of(reasons={"products": {"excluded": many}}))).text
+    text = Page(rendered(summary_of(reasons={"products": {"excluded": many}}))).text
     assert "reason 1000 1,000" in text
     assert "reason 800 " not in text
     assert "and 800 more reasons" in text
@@ -239,14 +248,14 @@ def test_of_very_many_reasons_the_most_frequent_are_shown() -> None:
 
 @pytest.mark.parametrize("summary", [{}, {"status": "failed", "error": "x"}, {"status": "published", "sections": {}}])
 def test_a_summary_that_lacks_what_newer_ones_have_is_still_a_page(summary: dict[str, Any]) -> None:
-    assert "<h1>" in report.render(summary)
+    assert "<h1>" in rendered(summary)
 
 
 def test_every_run_leaves_its_page_beside_its_summary(site: TestSite) -> None:
     site.section("products", pages(100))
     first = site.night(1)
     assert "<h1>Published</h1>" in page_of(site, first.run.run_id)
-    assert first.summary["report"].endswith(f"{first.run.run_id}/report.html")
+    assert first.summary.report.endswith(f"{first.run.run_id}/report.html")
     assert "<h1>Nothing changed</h1>" in page_of(site, site.night(2).run.run_id)
     site.export("products", pages(50))
     refused = page_of(site, site.night(3).run.run_id)
@@ -258,8 +267,8 @@ def test_every_run_leaves_its_page_beside_its_summary(site: TestSite) -> None:
 def test_the_page_shows_what_the_engines_answered_later(site: TestSite) -> None:
     site.section("products", pages(100))
     done = site.night(1)
-    answer = {"engine": "indexnow", "status": "refused", "sent": 0, "message": "the key is wrong", "details": {}}
-    put_summary(done.run, {**add_answers(done.run, done.summary), "engines": {"indexnow": answer}})
+    answer = Answered("indexnow", "refused", 0, "the key is wrong")
+    put_summary(done.run, replace(add_answers(done.run, done.summary), engines={"indexnow": answer}))
     assert "the key is wrong" in page_of(site, done.run.run_id)
 
 
@@ -268,13 +277,10 @@ def test_duplicates_are_counted_and_sampled_within_and_across_sections(site: Tes
     site.section("b", [*pages(20, start=100), {"loc": "/p/000005"}, {"loc": "/p/000100"}])
     done = site.night(1)
     own, other = "listed already by a row of this section", "listed already by section a"
-    assert done.summary["reasons"]["a"]["duplicates"] == {
-        own: {"count": 2, "examples": [f"{ORIGIN}/p/000003", f"{ORIGIN}/p/000004"]}
-    }
-    assert done.summary["reasons"]["b"]["duplicates"] == {
-        own: {"count": 1, "examples": [f"{ORIGIN}/p/000100"]},
-        other: {"count": 1, "examples": [f"{ORIGIN}/p/000005"]},
-    }
+    two = Tally({own: 2}, {own: [f"{ORIGIN}/p/000003", f"{ORIGIN}/p/000004"]})
+    assert done.summary.reasons["a"]["duplicates"] == two
+    one_each = Tally({own: 1, other: 1}, {own: [f"{ORIGIN}/p/000100"], other: [f"{ORIGIN}/p/000005"]})
+    assert done.summary.reasons["b"]["duplicates"] == one_each
     text = Page(page_of(site, done.run.run_id)).text
     assert f"{own} 2 {ORIGIN}/p/000003" in text
     assert f"{other} 1 {ORIGIN}/p/000005" in text
@@ -285,9 +291,9 @@ def test_clusters_that_are_not_whole_are_in_summary_and_page(site: TestSite) -> 
     rows += [{"loc": "/de/alone", "sku": "alone", "lang": "de"}, {"loc": "/en/twice", "sku": "0", "lang": "en"}]
     site.section("products", rows, alternates={"group": "sku", "hreflang": "lang"})
     done = site.night(1)
-    clusters = done.summary["clusters"]
-    assert clusters["aligned"] == 10
-    assert {reason: entry["examples"] for reason, entry in clusters["notes"].items()} == {
+    clusters = done.summary.clusters
+    assert clusters.aligned == 10
+    assert clusters.notes.examples == {
         "cluster: a single page, which needs no links": [f"{ORIGIN}/de/alone"],
         "cluster: two pages for one language, the first by loc is linked": [f"{ORIGIN}/en/twice"],
     }

@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from sitemap_etl.errors import ConfigError, Refused
-from sitemap_etl.manifest import Manifest, same_set
 from sitemap_etl.runs.local import Finished, publish_locally, run_locally
 from sitemap_etl.runs.rollback import published_sets, roll_back
-from sitemap_etl.stages.run import Options
+from sitemap_etl.state.codec import encode
+from sitemap_etl.state.records import Manifest, Options, same_set
 from sitemap_etl.storage import Stat, Stored
 from tests.support.crash import listed
 from tests.support.sites import FIRST_NIGHT, TestSite, pages
@@ -116,7 +116,7 @@ class Site(TestSite):
 
 def snapshots(manifest: Manifest) -> set[str]:
     """Every snapshot that a manifest names, wherever in it."""
-    return {part for part in json.dumps(manifest.to_json()).split('"') if part.startswith("state/snapshots/")}
+    return {part for part in json.dumps(encode(manifest)).split('"') if part.startswith("state/snapshots/")}
 
 
 class Nights(RuleBasedStateMachine):
@@ -168,7 +168,7 @@ class Nights(RuleBasedStateMachine):
     def refused(self) -> None:
         self.site.export("a", pages(25, title="x"))
         done = self.site.go()
-        assert done.summary["status"] == ("refused" if self.listed > 25 else "unchanged")
+        assert done.summary.status == ("refused" if self.listed > 25 else "unchanged")
         self.staged.append(done.run.run_id)
 
     @rule(data=st.data())
@@ -186,12 +186,12 @@ class Nights(RuleBasedStateMachine):
         except Refused as error:
             assert "Overtaken" in str(error) or "did not get that far" in str(error)  # noqa: PT017 - either is right
         else:
-            assert done.summary["status"] == "unchanged" or self.site.manifest().run_id == run_id
+            assert done.summary.status == "unchanged" or self.site.manifest().run_id == run_id
 
     @rule(data=st.data())
     def rollback(self, data: st.DataObject) -> None:
         kept = published_sets(self.site.load(), self.site.environment)
-        run_id = data.draw(st.sampled_from([each["run_id"] for each in kept]))
+        run_id = data.draw(st.sampled_from([each.run_id for each in kept]))
         before = {manifest.run_id: manifest for manifest in self.site.chain()}[run_id]
         roll_back(self.site.load(), run_id, self.site.environment, reason="test")
         now = self.site.manifest()
@@ -270,11 +270,11 @@ def test_keep_counts_distinct_sets(site: Site) -> None:
     runs = []
     for count, columns in ((41, ["x"]), (42, ["x"]), (42, ["y"]), (42, ["x", "y"]), (42, ["y"])):
         site.section("a", pages(count, x="1", y="2"), shards=SMALL, lastmod={"fingerprint": columns})
-        assert site.go().summary["status"] == "published"
+        assert site.go().summary.status == "published"
         runs.append(site.manifest().run_id)
         site.pass_time(days=3)
     site.go()
-    kept = [each["run_id"] for each in published_sets(site.load(), site.environment)]
+    kept = [each.run_id for each in published_sets(site.load(), site.environment)]
     assert kept == runs[::-1]
     assert site.keys_under("state/manifest-") == {f"state/manifest-{run_id}.json" for run_id in kept}
 
@@ -297,15 +297,15 @@ def test_a_refused_run_can_be_published_days_later_though_others_have_run(site: 
     site.keys["sections"]["a"]["gates"] = {"max_drop": 0.1}
     site.export("a", pages(30, lastmod="2026-10-01"))
     refused = site.go()
-    assert refused.summary["status"] == "refused"
+    assert refused.summary.status == "refused"
     site.export("a", pages(40))
     for _ in range(5):
         site.pass_time(days=2)
-        assert site.go().summary["status"] == "unchanged"
+        assert site.go().summary.status == "unchanged"
     done = publish_locally(
         site.load(), refused.run.run_id, site.environment, force=("a.max_drop",), reason="meant", adopt=False
     )
-    assert done.summary["status"] == "published"
+    assert done.summary.status == "published"
     assert len(listed(site.public().objects())) == 30
     site.pass_time(days=3)
     site.export("a", pages(30, lastmod="2026-10-01"))
@@ -329,9 +329,9 @@ def test_retired_files_go_after_two_days_and_only_if_they_are_still_ours(site: S
     site.pass_time(hours=2)
     done = site.go()
     assert [key for key in waiting if (public / key).exists()] == waiting[:1]
-    assert done.summary["files"]["deleted"] == 2
-    assert any(waiting[0] in warning for warning in done.summary["warnings"])
-    assert site.go().summary["status"] == "unchanged"
+    assert done.summary.files.deleted == 2
+    assert any(waiting[0] in warning for warning in done.summary.warnings)
+    assert site.go().summary.status == "unchanged"
     assert (public / waiting[0]).read_bytes() == b"someone else's"
 
 

@@ -43,14 +43,14 @@ class Quiet(http.server.SimpleHTTPRequestHandler):
 
 def test_a_set_that_is_served_as_it_was_put_is_no_warning(served: TestSite) -> None:
     served.section("p", pages(5))
-    assert served.night(1).summary["warnings"] == []
+    assert served.night(1).summary.warnings == ()
 
 
 def test_other_bytes_at_the_public_address_are_a_warning_that_shows_both(served: TestSite) -> None:
     Quiet.stale = b"<html>an old page</html>"
     try:
         served.section("p", pages(5))
-        warnings = served.night(1).summary["warnings"]
+        warnings = served.night(1).summary.warnings
     finally:
         Quiet.stale = None
     assert any("serves other bytes than were put" in w and "an old page" in w for w in warnings)

@@ -12,7 +12,8 @@ import yaml
 from sitemap_etl.config import Site, load
 from sitemap_etl.errors import Refused
 from sitemap_etl.runs import tasks
-from sitemap_etl.stages.run import Environment, Options
+from sitemap_etl.stages.run import Environment
+from sitemap_etl.state.records import Options
 
 OUTSIDE = Environment(environ={})
 

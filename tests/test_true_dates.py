@@ -55,7 +55,7 @@ def test_a_changed_page_gets_the_time_of_the_run_and_keeps_it(site: TestSite) ->
     site.night(2)
     assert dates(site) == {None: 39, SECOND: 1}
     for night in range(3, 8):
-        assert site.night(night).summary["status"] == "unchanged"
+        assert site.night(night).summary.status == "unchanged"
     assert site.public().by_loc()["https://shop.example/p/000007"].lastmod == SECOND
 
 
@@ -74,8 +74,8 @@ def test_another_list_of_columns_dates_nothing_and_says_so(site: TestSite) -> No
     site.section("a", lastmod={"fingerprint": ["title", "price"]})
     done = site.night(2)
     assert dates(site) == {None: 40}
-    assert any("another definition" in warning for warning in done.summary["warnings"])
-    assert done.summary["sections"]["a"]["changed"] == 0
+    assert any("another definition" in warning for warning in done.summary.warnings)
+    assert done.summary.sections["a"].changed == 0
     site.export("a", [{**row, "price": "2" if row["loc"] == "/p/000003" else "1"} for row in titled()])
     site.night(3)
     assert dates(site) == {None: 39, THIRD: 1}
@@ -97,7 +97,7 @@ def test_a_lost_state_dates_nothing(site: TestSite) -> None:
     done = site.night(2, adopt=True)
     assert dates(site) == {None: 40}
     assert site.state().current().manifest is not None
-    assert any("there was no state, and 2 files that stood there were replaced" in w for w in done.summary["warnings"])
+    assert any("there was no state, and 2 files that were there were replaced" in w for w in done.summary.warnings)
 
 
 def test_a_rollback_and_the_night_after_it_keep_every_date(site: TestSite) -> None:
@@ -129,10 +129,8 @@ def test_pages_that_move_between_sections_keep_their_dates(site: TestSite, first
     site.export("b", moved[:35] + titled(5, start=100))
     done = site.night(3)
     assert dates(site) == {None: 25, SECOND: 20}
-    counts = done.summary["sections"]
-    assert [(counts[name]["added"], counts[name]["removed"], counts[name]["changed"]) for name in "ab"] == [
-        (0, 0, 0)
-    ] * 2
+    counts = done.summary.sections
+    assert [(counts[name].added, counts[name].removed, counts[name].changed) for name in "ab"] == [(0, 0, 0)] * 2
 
 
 def test_a_renamed_section_keeps_its_dates(site: TestSite) -> None:
@@ -179,14 +177,14 @@ def test_a_broken_date_leaves_the_page_listed_without_one(site: TestSite) -> Non
     site.section("a", rows)
     done = site.night(1)
     assert dates(site) == {None: 5, "2026-10-01": 1}
-    notes = done.summary["reasons"]["a"]["notes"]
-    assert sum(entry["count"] for entry in notes.values()) == 5
+    notes = done.summary.reasons["a"]["notes"]
+    assert notes.total == 5
 
 
 def test_dates_that_are_all_alike_are_warned_of(site: TestSite) -> None:
     site.section("a", pages(100, lastmod="2026-10-31T23:00:00Z"))
     done = site.night(1)
-    assert any("100 % of 100 new lastmods are 2026-10-31T23:00:00Z" in warning for warning in done.summary["warnings"])
+    assert any("100 % of 100 new lastmods are 2026-10-31T23:00:00Z" in warning for warning in done.summary.warnings)
 
 
 def test_an_edit_of_anything_but_the_date_is_no_change_where_the_section_has_dates(site: TestSite) -> None:
@@ -196,8 +194,8 @@ def test_an_edit_of_anything_but_the_date_is_no_change_where_the_section_has_dat
     rows[3]["images"] = '["https://shop.example/i/other.jpg"]'
     site.export("a", rows)
     done = site.night(2)
-    assert done.summary["sections"]["a"]["changed"] == 0
-    assert done.summary["status"] == "published"
+    assert done.summary.sections["a"].changed == 0
+    assert done.summary.status == "published"
     assert site.public().by_loc()["https://shop.example/p/000003"].images == ["https://shop.example/i/other.jpg"]
 
 
@@ -207,4 +205,4 @@ def test_without_dates_another_image_is_a_change(site: TestSite) -> None:
     site.night(1)
     rows[3]["images"] = '["https://shop.example/i/other.jpg"]'
     site.export("a", rows)
-    assert site.night(2).summary["sections"]["a"]["changed"] == 1
+    assert site.night(2).summary.sections["a"].changed == 1

@@ -42,7 +42,7 @@ def test_news_are_those_of_the_last_48_hours_to_the_second(site: TestSite) -> No
     done = site.night(1)
     listed = {entry.loc.rsplit("/", 1)[1] for entry in site.public().entries() if "news" in entry.file}
     assert listed == {"in", "now"}
-    assert done.summary["sections"]["news"]["excluded"] == 2
+    assert done.summary.sections["news"].excluded == 2
 
 
 def test_more_than_a_thousand_news_go_to_more_files(site: TestSite) -> None:
@@ -60,15 +60,15 @@ def test_news_that_aged_leave_and_an_empty_file_leaves_the_index(site: TestSite)
     assert "sitemap-news-00001.xml.gz" in names(site)
     done = site.night(4)
     assert "sitemap-news-00001.xml.gz" not in names(site)
-    assert done.summary["status"] == "published"
+    assert done.summary.status == "published"
 
 
 def test_a_view_shows_again_what_others_list_and_counts_nothing_twice(site: TestSite) -> None:
     site.section("all", pages(20))
     site.section("again", pages(20), view=True)
     done = site.night(1)
-    assert done.summary["sections"]["again"]["listed"] == 20
-    assert done.summary["sections"]["again"]["duplicates"] == 0
+    assert done.summary.sections["again"].listed == 20
+    assert done.summary.sections["again"].duplicates == 0
     assert site.manifest().listed == 20
 
 
@@ -112,7 +112,7 @@ def test_feeds_show_the_newest_pages_and_their_hub(site: TestSite) -> None:
         assert len(feed.entries) == 10
         assert feed.entries[0].title == "Page & 27"
         assert any(link["rel"] == "hub" and link["href"] == "https://hub.example/" for link in feed.feed.links)
-    assert site.night(2, ping=False).summary["status"] == "unchanged"
+    assert site.night(2, ping=False).summary.status == "unchanged"
 
 
 def test_a_feed_of_a_section_that_was_not_read_stays(site: TestSite) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import typer
 
 from sitemap_etl.cli.app import app
-from sitemap_etl.cli.show import EMPTY_SUMMARY, message, named
+from sitemap_etl.cli.words import message, named
 from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError
 
 INTERRUPTED: Final = 130
@@ -70,7 +70,7 @@ class _Call:
         """Tell of a failure; gives its exit code. `spoken`: what a person reads, the text by default."""
         if self.json:
             told = {"status": "failed", "error": text, "kind": kind, **more}
-            _print_json({**EMPTY_SUMMARY, **told} if self.command in _RUNS else told)
+            _print_json({**_empty_summary(), **told} if self.command in _RUNS else told)
         print(spoken or text, file=sys.stderr, flush=True)
         return code
 
@@ -120,6 +120,13 @@ class _Call:
     def stop(self) -> int:
         """Tell that somebody interrupted."""
         return self.end(_STOPPED, "interrupted", INTERRUPTED)
+
+
+def _empty_summary() -> dict[str, Any]:
+    from sitemap_etl.state.codec import encode
+    from sitemap_etl.state.records import Summary
+
+    return dict(encode(Summary()))
 
 
 class _Interruption:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from sitemap_etl.cli.columns import in_columns
+from sitemap_etl.state.records import Comparison, Example, Gate, Preview, Summary
 
 _NAMES: Final = 6
 """Files that are named; of the rest only the number is told."""
@@ -13,31 +14,30 @@ _GATES: Final = 16
 """Gates that are shown, the nearest to their limits; a site of many sections has hundreds."""
 
 
-def plan_lines(summary: Mapping[str, Any], width: int) -> Iterator[str]:
+def plan_lines(summary: Summary, plan: Preview, width: int) -> Iterator[str]:
     """Changes with examples, files to write and delete, gates with their margins."""
-    for section, kinds in summary["examples"].items():
+    for section, kinds in summary.examples.items():
         for kind, examples in kinds.items():
-            count = summary["sections"][section][kind] if section in summary["sections"] else len(examples)
+            count = summary.sections[section].of(kind) if section in summary.sections else len(examples)
             yield f"{section}: {count:,} {kind}"
             yield from (f"  {loc}" for loc in examples)
-    plan = summary["plan"]
-    yield _files("to write", plan["write"])
-    yield _files("to delete", plan["delete"])
-    if plan["retire"]:
-        yield _files("no longer listed, to be deleted two days later", plan["retire"])
-    yield f"files: {plan['unchanged']:,} unchanged"
-    if plan["foreign"]:
-        yield _files("in the way and not ours, publishing wants --adopt", plan["foreign"])
-    if plan["broken_off"]:
+    yield _files("to write", plan.write)
+    yield _files("to delete", plan.delete)
+    if plan.retire:
+        yield _files("no longer listed, to be deleted two days later", plan.retire)
+    yield f"files: {plan.unchanged:,} unchanged"
+    if plan.unmanaged:
+        yield _files("that sitemap-etl did not write; use --adopt to replace them", plan.unmanaged)
+    if plan.interrupted:
         yield "files: an earlier publish did not end; what it left is written again where it must be"
     yield ""
-    gates = summary["gates"]
+    gates = list(summary.gates)
     if len(gates) > _GATES:
         nearest = sorted(range(len(gates)), key=lambda at: -_fullness(gates[at]))[:_GATES]
-        gates = [gate for at, gate in enumerate(gates) if at in nearest or gate["status"] != "ok"]
+        gates = [gate for at, gate in enumerate(gates) if at in nearest or gate.status != "ok"]
     yield from in_columns(["gate", "now", "limit", "margin", "status"], [_gate(gate) for gate in gates], width)
-    if len(gates) < len(summary["gates"]):
-        yield f"and {len(summary['gates']) - len(gates):,} gates further from their limits"
+    if len(gates) < len(summary.gates):
+        yield f"and {len(summary.gates) - len(gates):,} gates further from their limits"
     yield ""
 
 
@@ -47,53 +47,52 @@ def _files(what: str, names: Sequence[str]) -> str:
     return f"files: {len(names):,} {what}{': ' if names else ''}{shown}{more}"
 
 
-def _fullness(gate: Mapping[str, Any]) -> float:
+def _fullness(gate: Gate) -> float:
     """How near a gate is to its limit: 1 is there."""
-    part, whole = gate["value"], gate["limit"]
-    if gate["name"].endswith("min_urls"):
+    part, whole = gate.value, gate.limit
+    if gate.name.endswith("min_urls"):
         part, whole = whole, part
-    elif gate["status"] == "ok" and part > whole:
+    elif gate.status == "ok" and part > whole:
         return 0.0
     return part / whole if whole else float(part > 0)
 
 
-def _gate(gate: Mapping[str, Any]) -> list[str]:
-    value, limit = gate["value"], gate["limit"]
-    if gate["name"].endswith("min_urls"):
-        return [gate["name"], f"{value:,.0f}", f"{limit:,.0f}", f"{value - limit:+,.0f}", gate["status"]]
+def _gate(gate: Gate) -> list[str]:
+    value, limit = gate.value, gate.limit
+    if gate.name.endswith("min_urls"):
+        return [gate.name, f"{value:,.0f}", f"{limit:,.0f}", f"{value - limit:+,.0f}", gate.status]
     # Of a few URLs a share says nothing: the gate is open however large it is.
-    margin = "too few" if gate["status"] == "ok" and value > limit else _percent(limit - value)
-    return [gate["name"], _percent(value), _percent(limit), margin, gate["status"]]
+    margin = "too few" if gate.status == "ok" and value > limit else _percent(limit - value)
+    return [gate.name, _percent(value), _percent(limit), margin, gate.status]
 
 
 def _percent(share: float) -> str:
     return f"{share * 100:,.2f} %"
 
 
-def comparison_lines(against: Mapping[str, Any]) -> Iterator[str]:
+def comparison_lines(against: Comparison) -> Iterator[str]:
     """How a live sitemap differs from what the run would publish."""
     yield ""
-    files = f"{against['files']:,} file{'' if against['files'] == 1 else 's'}"
-    yield f"against {against['url']}: {against['urls']:,} URLs in {files} there"
-    yield f"  {against['both']:,} on both sides"
-    for key, words in (
-        ("only_here", "only here"),
-        ("only_there", "only there"),
-        ("other_lastmod", "with another lastmod"),
-        ("respelled", "written in another way there"),
+    files = f"{against.files:,} file{'' if against.files == 1 else 's'}"
+    yield f"against {against.url}: {against.urls:,} URLs in {files} there"
+    yield f"  {against.both:,} on both sides"
+    for found, words in (
+        (against.only_here, "only here"),
+        (against.only_there, "only there"),
+        (against.other_lastmod, "with another lastmod"),
+        (against.respelled, "written in another way there"),
     ):
-        found = against[key]
-        yield f"  {found['count']:,} {words}"
-        for example in found["examples"]:
+        yield f"  {found.count:,} {words}"
+        for example in found.examples:
             yield f"    {_example(example)}"
-    if against["repeated"]:
-        yield f"  {against['repeated']:,} listed there more than once"
-    for problem in against["problems"]:
+    if against.repeated:
+        yield f"  {against.repeated:,} listed there more than once"
+    for problem in against.problems:
         yield f"  could not be read: {problem}"
     yield ""
 
 
-def _example(example: Any) -> str:
+def _example(example: str | Example) -> str:
     if isinstance(example, str):
         return example
-    return f"{example['loc']}  here {example['here'] or 'none'}, there {example['there'] or 'none'}"
+    return f"{example.loc}  here {example.here or 'none'}, there {example.there or 'none'}"

@@ -6,7 +6,7 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,8 +24,11 @@ from sitemap_etl.cli.options import (
     read_site,
 )
 from sitemap_etl.cli.progress import Bars
-from sitemap_etl.cli.show import named, show_summary
+from sitemap_etl.cli.words import named
 from sitemap_etl.errors import ConfigError, Refused, Unavailable
+
+if TYPE_CHECKING:
+    from sitemap_etl.state.records import Summary
 
 
 def run(
@@ -59,7 +62,8 @@ def run(
     answer, or a section was kept as published, or an engine failed.
     """
     from sitemap_etl.runs.local import ping_locally, run_locally
-    from sitemap_etl.stages.run import Environment, Options
+    from sitemap_etl.stages.run import Environment
+    from sitemap_etl.state.records import Options
 
     if against is not None and not dry_run:
         raise ConfigError("--against goes with --dry-run")
@@ -84,7 +88,7 @@ def run(
         if against is not None:
             from sitemap_etl.runs.compare import compare_with
 
-            summary = {**summary, "against": compare_with(finished.run, finished.published.proposal, against)}
+            summary = replace(summary, against=compare_with(finished.run, finished.published.proposal, against))
     _tell(summary, site_file, as_json=as_json)
 
 
@@ -139,14 +143,17 @@ def rollback(
     _tell(summary, site_file, as_json=as_json)
 
 
-def _tell(summary: dict[str, Any], site_file: Path, *, as_json: bool) -> None:
+def _tell(summary: Summary, site_file: Path, *, as_json: bool) -> None:
     """Print what became of a run, and end with its exit code."""
-    error = summary["error"]
-    error = named(error, str(site_file), summary["run_id"]) if error else None
+    error = named(summary.error, str(site_file), summary.run_id) if summary.error else None
     if as_json:
-        put_json({**summary, "error": error})
+        from sitemap_etl.state.codec import encode
+
+        put_json({**encode(summary), "error": error})
     else:
-        show_summary(console(), summary, str(site_file), error=False)
+        from sitemap_etl.cli.show import show_summary
+
+        show_summary(console(), summary, str(site_file))
         sys.stdout.flush()
     if error:
         print(error, file=sys.stderr)
@@ -155,7 +162,7 @@ def _tell(summary: dict[str, Any], site_file: Path, *, as_json: bool) -> None:
         raise typer.Exit(code)
 
 
-def _exit_code(summary: dict[str, Any]) -> int:
-    if summary["error"]:
+def _exit_code(summary: Summary) -> int:
+    if summary.error:
         return Refused.exit_code
-    return Unavailable.exit_code if summary["status"] == "partial" else 0
+    return Unavailable.exit_code if summary.status == "partial" else 0

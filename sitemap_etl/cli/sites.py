@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from sitemap_etl.cli.options import Json, put_json, read_site
-from sitemap_etl.cli.show import message
+from sitemap_etl.cli.words import message
 from sitemap_etl.errors import ConfigError, SitemapEtlError
 
 

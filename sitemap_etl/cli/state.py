@@ -8,18 +8,19 @@ import typer
 
 from sitemap_etl.cli.options import Json, SiteFile, console, put_json, read_site
 from sitemap_etl.cli.progress import Bars
-from sitemap_etl.cli.show import show_history
 from sitemap_etl.errors import Unavailable
 
 
 def history(site_file: SiteFile, as_json: Json = False) -> None:
     """List the published sets that are kept, newest first."""
+    from sitemap_etl.cli.show import show_history
     from sitemap_etl.runs.rollback import published_sets
     from sitemap_etl.stages.run import Environment
+    from sitemap_etl.state.codec import encode
 
     sets = published_sets(read_site(site_file), Environment())
     if as_json:
-        put_json({"status": "done", "error": None, "sets": sets})
+        put_json({"status": "done", "error": None, "sets": encode(sets)})
     else:
         show_history(console(), sets)
 
@@ -31,12 +32,13 @@ def explain(
 ) -> None:
     """Say why URLs are listed, or not: from state and reports, without asking the source."""
     from sitemap_etl.cli.explain import show_answers
+    from sitemap_etl.explain.answers import json_of
     from sitemap_etl.explain.explain import explain as explain_urls
     from sitemap_etl.stages.run import Environment
 
     answers = explain_urls(read_site(site_file), urls, Environment())
     if as_json:
-        put_json({"status": "done", "error": None, "urls": answers})
+        put_json({"status": "done", "error": None, "urls": [json_of(answer) for answer in answers]})
     else:
         show_answers(console(), answers)
 
@@ -54,18 +56,19 @@ def ping(
     """
     from sitemap_etl.runs.rollback import ping_by_hand
     from sitemap_etl.stages.run import Environment
+    from sitemap_etl.state.codec import encode
 
     with Bars() as bars:
         environment = Environment(advance=bars.advance, log=bars.say)
         answers = ping_by_hand(
             read_site(site_file), environment, engines=tuple(engine or ()), since=since, everything=everything
         )
-    failed = [name for name, answer in answers.items() if answer["status"] in ("partial", "refused", "unavailable")]
+    failed = [name for name, answer in answers.items() if answer.failed]
     if as_json:
         error = f"not every engine took it: {', '.join(failed)}" if failed else None
-        put_json({"status": "partial" if failed else "done", "error": error, "engines": answers})
+        put_json({"status": "partial" if failed else "done", "error": error, "engines": encode(answers)})
     else:
         for name, answer in answers.items():
-            print(f"{name}: {answer['status']}: {answer['message']}")
+            print(f"{name}: {answer.status}: {answer.message}")
     if failed:
         raise typer.Exit(Unavailable.exit_code)

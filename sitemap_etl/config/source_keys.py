@@ -40,7 +40,7 @@ class DatabaseKeys(_Select):
     """Rows of a SELECT, streamed from a database."""
 
     database: Connection = Field(
-        description="Airflow connection id. Environment Airflow, the variable `AIRFLOW_CONN_<ID>` (URI or JSON).",
+        description="Airflow connection id. Outside Airflow, the variable `AIRFLOW_CONN_<ID>` (URI or JSON).",
         examples=["catalog"],
     )
     params: dict[Text, Scalar] = Field(

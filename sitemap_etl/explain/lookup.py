@@ -12,11 +12,11 @@ from typing import Any, Final
 import pyarrow as pa
 
 from sitemap_etl.dates import instant
-from sitemap_etl.errors import Refused
-from sitemap_etl.manifest import Entry, Manifest
-from sitemap_etl.manifest.diff import places
-from sitemap_etl.stages.partition import NAME as PARTITION
+from sitemap_etl.diff import places
+from sitemap_etl.errors import DamagedState, Refused
+from sitemap_etl.explain.answers import NamedRun, Since
 from sitemap_etl.stages.run import Run
+from sitemap_etl.state.records import Entry, Manifest, StagedShard
 from sitemap_etl.state.store import State
 
 COLUMNS: Final = (
@@ -117,38 +117,31 @@ class ProposedSet:
         self.run = run
         self.published = published
         self.shelf = shelf
-        self.planned = run.need(PARTITION)
-        self._receipts: dict[int, dict[str, Any]] = {}
+        self.planned = run.partition()
 
     def find(self, loc: str) -> list[Found]:
         """Every listing of the loc, views last. Raises Refused where what was staged is gone."""
         found = []
         for section in self.run.site.sections:
-            if section in self.planned["sections"]:
+            if section in self.planned.sections:
                 row = self._row(section, loc)
                 if row is not None:
                     found.append(Found(section, self.run.site.sections[section].view, row, None))
         if self.published is not None:  # sections that were not read stay as they are
-            stay = set(self.run.site.sections) - set(self.planned["sections"])
+            stay = set(self.run.site.sections) - set(self.planned.sections)
             found += [one for one in self.published.find(loc) if one.section in stay]
         return sorted(found, key=lambda one: one.view)
 
     def _row(self, section: str, loc: str) -> dict[str, Any] | None:
-        plan = self.planned["sections"][section]
-        window = max(0, bisect_right(plan["windows"], loc, key=_low) - 1)
-        for group, (first, past) in enumerate(plan["groups"]):
+        plan = self.planned.sections[section]
+        window = max(0, bisect_right(plan.windows, loc, key=_low) - 1)
+        for group, (first, past) in enumerate(plan.groups):
             if first <= window < past:
-                shards = self._receipt(section, group)["shards"]
+                shards = self.run.rendered(self.planned.units.index((section, group))).shards
                 at = bisect_right(shards, loc, key=_first_of) - 1
-                if at >= 0 and loc <= shards[at]["last"]:
-                    return self.shelf.row(shards[at]["snapshot"], loc)
+                if at >= 0 and loc <= shards[at].last:
+                    return self.shelf.row(shards[at].snapshot, loc)
         return None
-
-    def _receipt(self, section: str, group: int) -> dict[str, Any]:
-        n = self.planned["units"].index([section, group])
-        if n not in self._receipts:
-            self._receipts[n] = self.run.need(f"render/{n}")
-        return self._receipts[n]
 
 
 def proposed_set(open_it: Callable[[], Run], published: PublishedSet | None, shelf: Shelf) -> ProposedSet | None:
@@ -163,12 +156,12 @@ def _first(entry: Entry) -> str:
     return entry.first
 
 
-def _first_of(shard: dict[str, Any]) -> str:
-    return str(shard["first"])
+def _first_of(shard: StagedShard) -> str:
+    return shard.first
 
 
-def _low(window: Sequence[str | None]) -> str:
-    return window[0] or ""
+def _low(window: tuple[str, str | None]) -> str:
+    return window[0]
 
 
 class Provenance:
@@ -180,12 +173,8 @@ class Provenance:
         self._chain = [manifest]
         self._sets: dict[str, PublishedSet] = {}
 
-    def since(self, found: Found) -> dict[str, Any]:
-        """`{at, run_id, how}`: how is added, changed, first publish, or added or changed where that is not known.
-
-        `at` and `run_id` are None where the run is no longer kept and its time is not known; for a first publish
-        `before` is then a time at which it was over.
-        """
+    def since(self, found: Found) -> Since:
+        """Since when the row is as it is."""
         if found.row["since"] is None:
             return self._first_publish(found.section)
         moment = instant(datetime.fromtimestamp(found.row["since"], UTC))
@@ -193,18 +182,18 @@ class Provenance:
             if manifest.now < moment:
                 break
             if manifest.now == moment:
-                return {"at": moment, "run_id": manifest.run_id, "how": self._how(manifest, found)}
-        return {"at": moment, "run_id": None, "how": "added or changed"}
+                return Since(moment, manifest.run_id, self._how(manifest, found))
+        return Since(moment, None, "added or changed")
 
-    def last_listed(self, loc: str) -> dict[str, Any] | None:
-        """The newest set before this one that lists the loc, as `{run_id, at}`; None where no kept one does."""
+    def last_listed(self, loc: str) -> NamedRun | None:
+        """The newest set before this one that lists the loc; None where no kept one does."""
         for manifest in self._back():
             if manifest is self._chain[0]:
                 continue
             try:
                 if self._set(manifest).find(loc):
-                    return {"run_id": manifest.run_id, "at": manifest.now}
-            except Refused:
+                    return NamedRun(manifest.run_id, manifest.now)
+            except DamagedState:
                 return None  # its snapshots are no longer kept
         return None
 
@@ -213,7 +202,7 @@ class Provenance:
             self._sets[manifest.run_id] = PublishedSet(manifest, self.shelf)
         return self._sets[manifest.run_id]
 
-    def _first_publish(self, section: str) -> dict[str, Any]:
+    def _first_publish(self, section: str) -> Since:
         oldest = self._chain[0]
         for manifest in self._back():
             if section not in manifest.sections:
@@ -221,18 +210,18 @@ class Provenance:
             oldest = manifest
         else:
             if oldest.base is not None:  # what was before it is no longer kept
-                return {"at": None, "run_id": None, "how": "first publish", "before": oldest.now}
-        return {"at": oldest.now, "run_id": oldest.run_id, "how": "first publish"}
+                return Since(None, None, "first publish", before=oldest.now)
+        return Since(oldest.now, oldest.run_id, "first publish")
 
     def _how(self, manifest: Manifest, found: Found) -> str:
         if manifest.base is None:
             return "added"
-        base = next((older for older in self._back() if older.key == manifest.base), None)
+        base = self.state.kept_manifest(manifest.base)
         if base is None:
             return "added or changed"
         try:
             return "changed" if self._set(base).find(found.row["loc"]) else "added"
-        except Refused:
+        except DamagedState:
             return "added or changed"  # its snapshots are no longer kept
 
     def _back(self) -> Iterator[Manifest]:
@@ -242,13 +231,7 @@ class Provenance:
             at += 1
             if at == len(self._chain):
                 base = self._chain[-1].base
-                older = None if base is None else self._kept(base)
+                older = None if base is None else self.state.kept_manifest(base)
                 if older is None:
-                    return
+                    return  # forgotten: only the last sets are kept
                 self._chain.append(older)
-
-    def _kept(self, key: str) -> Manifest | None:
-        try:
-            return self.state.manifest(key)
-        except Refused:
-            return None  # forgotten: only the last sets are kept

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -13,8 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from sitemap_etl.errors import DamagedState
 from sitemap_etl.frames import ROW_BITS
-from sitemap_etl.storage import Storage
+from sitemap_etl.state import layout
+from sitemap_etl.state.codec import decode, unseal
+from sitemap_etl.state.records import Splits, Summary
+from sitemap_etl.state.store import read_document
+from sitemap_etl.storage import Storage, open_object
 from sitemap_etl.urls import UrlRules, canonical_urls, canonicalize
 
 KINDS: Final = {"rejected": "rejected", "excluded": "excluded", "duplicates": "duplicate"}
@@ -23,24 +26,29 @@ SHOWN: Final = 20
 """Rows of one kind that are given for one URL; all are counted."""
 _LOOKED_BACK: Final = 40
 """Reports that are opened at most, in search of the run that last read a section."""
-_READ_AHEAD: Final = 1 << 20
 
 
 @dataclass(frozen=True)
-class Record:
-    """One run's report. `splits`: its units, {section, label}; `read`: the sections it read, `in_part`
-    those of them whose source yielded only what had changed.
-    """
+class Report:
+    """What one run left: its summary, and what it read."""
 
     run_id: str
-    summary: Mapping[str, Any]
-    splits: Sequence[Mapping[str, Any]]
-    read: frozenset[str]
-    in_part: frozenset[str]
+    summary: Summary
+    splits: Splits
 
     @property
     def status(self) -> str:
-        return str(self.summary["status"])
+        return self.summary.status
+
+    @property
+    def read(self) -> frozenset[str]:
+        """The sections it read."""
+        return frozenset(self.splits.read)
+
+    @property
+    def in_part(self) -> frozenset[str]:
+        """Those of them whose source yielded only what had changed."""
+        return frozenset(self.splits.in_part)
 
     @property
     def public(self) -> bool:
@@ -80,17 +88,21 @@ class Rows:
             self.counts[answer] = self.counts.get(answer, 0) + count
 
 
-def records(work: Storage) -> Iterator[Record]:
-    """The runs that left a report, newest first."""
-    names = {stat.key.split("/")[1] for stat in work.list("reports/") if stat.key.endswith("/summary.json")}
+def reports(work: Storage) -> Iterator[Report]:
+    """The runs that left a report, newest first. One that can't be read is passed over."""
+    names = {stat.key.split("/")[1] for stat in work.list(layout.REPORTS) if stat.key.endswith("/summary.json")}
     for run_id in sorted(names, reverse=True)[:_LOOKED_BACK]:
-        stored = work.get(f"reports/{run_id}/summary.json")
+        key = layout.summary(run_id)
+        stored = work.get(key)
         if stored is None:
             continue
-        splits = work.get(f"reports/{run_id}/splits.json")
-        known = {} if splits is None else json.loads(splits.data)
-        read, in_part = (frozenset(known.get(name, ())) for name in ("read", "in_part"))
-        yield Record(run_id, json.loads(stored.data), known.get("splits", ()), read, in_part)
+        where = work.url_of(key)
+        try:
+            summary = decode(Summary, unseal(stored.data, where), where)
+            splits = read_document(work, layout.splits(run_id), Splits)
+        except DamagedState:
+            continue  # nothing rests on a report
+        yield Report(run_id, summary, Splits() if splits is None else splits[0])
 
 
 @dataclass(frozen=True)
@@ -117,7 +129,7 @@ class Asked:
 
 
 def set_aside(
-    work: Storage, record: Record, asked: Sequence[Asked], rules: UrlRules, sections: frozenset[str]
+    work: Storage, report: Report, asked: Sequence[Asked], rules: UrlRules, sections: frozenset[str]
 ) -> dict[str, Rows]:
     """The rows of these sections that a run set aside, by the text of the URL they are of.
 
@@ -125,12 +137,12 @@ def set_aside(
     """
     found = {one.text: Rows() for one in asked}
     for name, answer in KINDS.items():
-        key = f"reports/{record.run_id}/{name}.parquet"
+        key = layout.aside(report.run_id, name)
         stat = work.stat(key)
         if stat is None or not asked:
             continue
         for batch in _scan(work, key, stat.size, _condition(asked, rules, name)):
-            _match(batch, record, answer, asked, rules, sections, found)
+            _match(batch, report, answer, asked, rules, sections, found)
     return found
 
 
@@ -153,7 +165,7 @@ def _condition(asked: Sequence[Asked], rules: UrlRules, name: str) -> pc.Express
 
 
 def _scan(work: Storage, key: str, size: int, condition: pc.Expression) -> Iterator[pa.Table]:
-    file = pa.PythonFile(io.BufferedReader(_Reader(work, key, size), _READ_AHEAD), mode="r")
+    file = pa.PythonFile(open_object(work, key, size), mode="r")
     fragment = ds.ParquetFileFormat().make_fragment(file, file_size=size)
     for batch in fragment.to_batches(filter=condition, batch_readahead=2):
         if batch.num_rows:
@@ -162,7 +174,7 @@ def _scan(work: Storage, key: str, size: int, condition: pc.Expression) -> Itera
 
 def _match(
     batch: pa.Table,
-    record: Record,
+    report: Report,
     answer: str,
     asked: Sequence[Asked],
     rules: UrlRules,
@@ -184,39 +196,13 @@ def _match(
         matching = batch.filter(same)
         rows.counts[answer] = rows.counts.get(answer, 0) + matching.num_rows
         room = SHOWN - len(rows.of(answer))
-        rows.shown += [_row(row, record, answer) for row in matching.slice(0, max(0, room)).to_pylist()]
+        rows.shown += [_row(row, report, answer) for row in matching.slice(0, max(0, room)).to_pylist()]
 
 
-def _row(row: dict[str, Any], record: Record, answer: str) -> SetAside:
+def _row(row: dict[str, Any], report: Report, answer: str) -> SetAside:
     split, position = row["row"] >> ROW_BITS, row["row"] & ((1 << ROW_BITS) - 1)
-    source = record.splits[split]["label"] if 0 <= split < len(record.splits) else None
-    at = str(record.summary["now"])
-    return SetAside(answer, record.run_id, at, row["section"], row["loc"], row["reason"], source, position + 1)
-
-
-class _Reader(io.RawIOBase):
-    """A stored object as a file that is read in pieces."""
-
-    def __init__(self, work: Storage, key: str, size: int) -> None:
-        self._work, self._key, self._size, self._at = work, key, size, 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        begin = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        self._at = max(0, begin + offset)
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        length = max(0, min(len(buffer), self._size - self._at))
-        if length:
-            buffer[:length] = self._work.read(self._key, self._at, length)
-            self._at += length
-        return length
+    read = report.splits.splits
+    source = read[split].label if 0 <= split < len(read) else None
+    return SetAside(
+        answer, report.run_id, report.summary.now or "", row["section"], row["loc"], row["reason"], source, position + 1
+    )

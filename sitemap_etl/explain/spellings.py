@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Sequence
 from typing import Final
 from urllib.parse import unquote
 
@@ -97,7 +98,7 @@ def differences(one: str, other: str) -> list[str]:
     return [name for name in _WORDS if found[name]]
 
 
-def in_words(differing: list[str]) -> str:
+def in_words(differing: Sequence[str]) -> str:
     """What differs, for the middle of a sentence: the final slash and case."""
     words = [_WORDS[name] for name in differing]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

@@ -68,16 +68,18 @@ def distinct(sampled: Iterable[Sample]) -> list[Sample]:
     return [Sample(loc, sizes[loc]) for loc in sorted(sizes)]
 
 
-def routing_borders(ranges: Sequence[Range], guesses: Sequence[str], rows: int) -> list[str]:
+def routing_borders(
+    ranges: Sequence[Range], guesses: Sequence[str] = (), rows: int = 0, most: int = 1 << 16
+) -> list[str]:
     """Borders for run files: the published ranges joined to windows, or quantiles of `guesses`.
 
     `guesses` are canonical locs drawn from the source of a section's first publish; `rows` how many
-    the source is believed to have. Messages are made smaller than windows then, since the windows
-    will not fall on these borders.
+    the source is believed to have, `most` how many messages are worth making. Messages are made smaller
+    than windows then, since the windows will not fall on these borders.
     """
     if ranges:
         return [joined[0].low for joined in _joined(ranges)][1:]
-    parts = min(-(-rows * 3 // limits.WINDOW_ROWS), len(guesses))
+    parts = min(-(-rows * 3 // limits.WINDOW_ROWS), len(guesses), most)
     if rows <= limits.WINDOW_ROWS * FULL or parts < 2:
         return []
     ordered = sorted(guesses)

@@ -1,4 +1,7 @@
-"""The actual state: what lies under the public keys."""
+"""The actual state: what lies under the public keys.
+
+As the last manifest says, or as the objects are where it can't be believed.
+"""
 
 from __future__ import annotations
 
@@ -14,35 +17,50 @@ from html import unescape
 from typing import Final, TypeVar
 
 from sitemap_etl.errors import Refused
-from sitemap_etl.manifest import File
 from sitemap_etl.stages.run import Run
+from sitemap_etl.state.records import File
 from sitemap_etl.storage import ABSENT, Expect, Stat, Storage
 
+THREADS: Final = 16
+"""Requests to a store at a time."""
+_LIST_FROM: Final = 100
+"""Keys from which on one listing is cheaper than asking for each."""
 _LOC: Final = re.compile(rb"<loc>([^<]*)</loc>")
 """In a file of ours: images and videos have prefixes."""
 _SITEMAP: Final = re.compile(rb"<sitemap><loc>([^<]*)</loc>(?:<lastmod>([^<]*)</lastmod>)?</sitemap>")
 
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
-class Standing:
+CONTENT_TYPES: Final = {
+    ".gz": "application/gzip",
+    ".rss.xml": "application/rss+xml",
+    ".atom.xml": "application/atom+xml",
+    ".xml": "application/xml",
+    ".txt": "text/plain; charset=utf-8",
+}
+
+
+class Actual:
     """The public files as they are.
 
-    `files`: by key, as the last manifest has them; none where the set is to stand elsewhere now. `touched`: keys
-    that broken-off publishes may have written. `doubtful`: keys of which only the object is believed (with `--full`,
-    every one); `there`: what is under them. `moved_house`: `publish.to` is not where the last set was put.
+    `files`: by key, as the last manifest has them; none where the set is to lie elsewhere now. `touched`: keys
+    that interrupted publishes may have written. `suspect`: keys of which only the object is believed (with `--full`,
+    every one); `there`: what is under them. `relocated`: `publish.to` is not where the last set was put.
     """
 
     def __init__(self, run: Run, public: Storage, touched: Collection[str]) -> None:
         base = run.base
         self.public = public
-        self.moved_house = base is not None and base.to != run.site.publish.to
+        self.relocated = base is not None and base.to != run.site.publish.to
         published = {file.key: file for file in base.files()} if base is not None else {}
-        self.files = {} if self.moved_house else published
+        self.files = {} if self.relocated else published
         self.touched = frozenset(touched)
-        self.doubtful = {*touched, *(published if self.moved_house or run.options.full else ())}
-        self.there = look(public, self.doubtful)
+        self.suspect = {*touched, *(published if self.relocated or run.options.full else ())}
+        self.there = look(public, self.suspect)
         self._at = run.site.publish.at
         self._listed: dict[str, dict[str, str]] = {}
-        for index in base.indexes if base is not None and not self.moved_house else ():
+        for index in base.indexes if base is not None and not self.relocated else ():
             assert base is not None
             entries = (entry for entry in base.entries if entry.index == index.number)
             self._listed[index.file.key] = {self._at + e.file.key: e.file.lastmod for e in entries}
@@ -50,14 +68,14 @@ class Standing:
     def unchanged(self, files: Iterable[File]) -> dict[str, File]:
         """Those of the files that are there already, byte for byte, with their ETags, by key."""
         found = {}
-        doubtful = []
+        suspect = []
         for file in files:
             known = self.files.get(file.key)
-            if file.key in self.doubtful:
-                doubtful.append(file)
+            if file.key in self.suspect:
+                suspect.append(file)
             elif known is not None and known.sha256 == file.sha256:
                 found[file.key] = known
-        looked = in_threads(self._look, doubtful)
+        looked = in_threads(self._look, suspect)
         return found | {file.key: file for file in looked if file is not None}
 
     def _look(self, file: File) -> File | None:
@@ -79,7 +97,7 @@ class Standing:
 
     def listed(self, index: str) -> dict[str, str]:
         """What the public index of this name lists now: address → lastmod. What does not exist is left out."""
-        if index not in self.doubtful:
+        if index not in self.suspect:
             return self._listed.get(index, {})
         found = {}
         for address, lastmod in _SITEMAP.findall(self._inflated(index)):
@@ -89,7 +107,7 @@ class Standing:
         return found
 
     def locs(self, key: str) -> Sequence[str]:
-        """The locs of the object under a doubtful key; none where it is no sitemap."""
+        """The locs of the object under a suspect key; none where it is no sitemap."""
         return [unescape(loc.decode()) for loc in _LOC.findall(self._inflated(key))]
 
     def _inflated(self, key: str) -> bytes:
@@ -102,28 +120,6 @@ class Standing:
             return b""  # whatever changed it, no crawler reads it either
 
 
-THREADS: Final = 16
-"""Requests to a store at a time."""
-_LIST_FROM: Final = 100
-"""Keys from which on one listing is cheaper than asking for each."""
-
-_T = TypeVar("_T")
-_R = TypeVar("_R")
-
-CONTENT_TYPES: Final = {
-    ".gz": "application/gzip",
-    ".rss.xml": "application/rss+xml",
-    ".atom.xml": "application/atom+xml",
-    ".xml": "application/xml",
-    ".txt": "text/plain; charset=utf-8",
-}
-
-
-def content_type(key: str) -> str:
-    """The content type of a published key. Gzipped files are application/gzip, without a Content-Encoding."""
-    return next((kind for ending, kind in CONTENT_TYPES.items() if key.endswith(ending)), "application/octet-stream")
-
-
 @dataclass
 class Object:
     """One object to be written. `data` gives its bytes as stored. `expect`: `survey` fills it in, a write renews it."""
@@ -131,6 +127,11 @@ class Object:
     file: File
     data: Callable[[], bytes]
     expect: Expect = None
+
+
+def content_type(key: str) -> str:
+    """The content type of a published key. Gzipped files are application/gzip, without a Content-Encoding."""
+    return next((kind for ending, kind in CONTENT_TYPES.items() if key.endswith(ending)), "application/octet-stream")
 
 
 def in_threads(work: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
@@ -166,28 +167,28 @@ def look(storage: Storage, keys: Iterable[str]) -> dict[str, Stat]:
 def survey(
     storage: Storage, objects: Sequence[Object], ours: Mapping[str, set[str | None]], *, adopt: bool
 ) -> list[Stat]:
-    """Fill in what each write expects; gives the foreign objects that `adopt` lets it replace.
+    """Fill in what each write expects; gives the unmanaged objects that `adopt` lets it replace.
 
     `ours`: key → ETags under which an object there is known to be ours; None among them: whatever is
-    there (an earlier publish was broken off). Raises Refused where an object is foreign.
+    there (an earlier publish was interrupted). Raises Refused where an object is not managed by this state.
     """
     there = look(storage, (item.file.key for item in objects))
-    foreign: list[Stat] = []
+    unmanaged: list[Stat] = []
     for item in objects:
         stat = there.get(item.file.key)
         item.expect = ABSENT if stat is None else stat.etag
         known = ours.get(item.file.key, set())
         if stat is not None and stat.etag not in known and None not in known:
-            foreign.append(stat)
-    if foreign and not adopt:
+            unmanaged.append(stat)
+    if unmanaged and not adopt:
         shown = "\n".join(
             f"  {storage.url_of(stat.key)}  {stat.size:,} bytes, written {stat.modified:%Y-%m-%dT%H:%M:%SZ}"
-            for stat in foreign[:5]
+            for stat in unmanaged[:5]
         )
-        more = f"\n  … and {len(foreign) - 5:,} more" if len(foreign) > 5 else ""
-        count = f"{len(foreign):,} object{'s are' if len(foreign) > 1 else ' is'}"
+        more = f"\n  … and {len(unmanaged) - 5:,} more" if len(unmanaged) > 5 else ""
+        who = "objects exist and were" if len(unmanaged) > 1 else "object exists and was"
         raise Refused(
-            f"{count} in the way that no manifest of this state wrote. Nothing public was touched.\n{shown}{more}\n"
+            f"{len(unmanaged):,} {who} not created by this state. Nothing public was touched.\n{shown}{more}\n"
             "  to replace them, keeping a copy in the state: sitemap-etl publish SITE.yaml RUN_ID --adopt"
         )
-    return foreign
+    return unmanaged

@@ -11,30 +11,31 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl.errors import Refused, Unavailable
-from sitemap_etl.manifest import Manifest, Retired, manifest_key
-from sitemap_etl.publish.actual import Object, Standing, content_type, in_threads, survey
+from sitemap_etl.publish.actual import Actual, Object, content_type, in_threads, survey
 from sitemap_etl.publish.claim import Claim
 from sitemap_etl.publish.plan import (
+    Desired,
     Target,
-    Wanted,
+    desired_set,
     index_object,
     made_manifest,
     retired_files,
     state_differs,
-    wanted_set,
     with_etags,
 )
 from sitemap_etl.publish.retention import hold_snapshots
 from sitemap_etl.publish.robots import Root, open_root
 from sitemap_etl.stages.run import Run
-from sitemap_etl.state.changes import Told, put_changes
+from sitemap_etl.state import layout
+from sitemap_etl.state.changes import put_changes
+from sitemap_etl.state.records import Manifest, Notification, Retired, Write
 from sitemap_etl.storage import ABSENT, PreconditionFailed, Stat, put_verified
 
 FEEDS: Final = (".rss.xml", ".atom.xml")
@@ -44,7 +45,7 @@ FEEDS: Final = (".rss.xml", ".atom.xml")
 class Outcome:
     """What a publish did. `bytes`: as stored, of the files written."""
 
-    status: str  # published, unchanged
+    status: Literal["published", "unchanged"]
     manifest: Manifest | None
     written: int = 0
     unchanged: int = 0
@@ -54,12 +55,12 @@ class Outcome:
 
 
 def publish_target(run: Run, target: Target, *, adopt: bool = False) -> Outcome:
-    """Publish the target. Raises Refused where another run was first or an object is foreign."""
-    current = run.state.current()
-    if current.manifest == manifest_key(run.run_id):
-        manifest = run.state.manifest(current.manifest)
+    """Publish the target. Raises Refused where another run was first or an object is unmanaged."""
+    held = run.state.held()
+    if held.current.manifest == layout.manifest(run.run_id):
+        manifest = run.state.manifest(held.current.manifest)
         return Outcome("published", manifest, warnings=["this run was published already; nothing was done"])
-    claim = Claim(run, current)
+    claim = Claim(run, held)
     claim.settle()
     return _Publication(run, target, claim).publish(adopt=adopt)
 
@@ -72,27 +73,27 @@ class _Publication:
         self.target = target
         self.claim = claim
         self.public = run.public()
-        self.standing = Standing(run, self.public, claim.doubtful)
-        self.wanted = wanted_set(run, target.drafts, target.extras, self.standing)
+        self.actual = Actual(run, self.public, claim.suspect)
+        self.desired = desired_set(run, target.drafts, target.extras, self.actual)
         self.outcome = Outcome("published", None)
         self.etags: dict[str, str | None] = {}
         self._counting = threading.Lock()
 
     def publish(self, *, adopt: bool) -> Outcome:
-        run, wanted, outcome = self.run, self.wanted, self.outcome
-        retired, due = retired_files(run, wanted, self.standing, self.claim.foreign)
-        manifest = made_manifest(run, self.target, wanted, retired)
+        run, desired, outcome = self.run, self.desired, self.outcome
+        retired, due = retired_files(run, desired, self.actual, self.claim.unmanaged)
+        manifest = made_manifest(run, self.target, desired, retired)
         root = open_root(run, self._addresses(manifest))
         outcome.warnings += root.warnings
-        outcome.unchanged = len(wanted.keys()) - len(wanted.objects())
+        outcome.unchanged = len(desired.keys()) - len(desired.objects())
         says = root.writes(self._addresses(manifest))
-        if not (wanted.objects() or due or says or self.claim.took_over or state_differs(run, manifest)):
-            self.claim.commit("unchanged")
+        if not (desired.objects() or due or says or self.claim.took_over or state_differs(run, manifest)):
+            self.claim.end("unchanged")
             outcome.status, outcome.manifest = "unchanged", run.base
             return outcome
         hold_snapshots(run, manifest)
-        self._keep_adopted(survey(self.public, wanted.objects(), known_etags(run, self.standing), adopt=adopt))
-        self.claim.take(self._intended(), [asdict(item) for item in due], robots=says)
+        self._keep_adopted(survey(self.public, desired.objects(), known_etags(run, self.actual), adopt=adopt))
+        self.claim.take(self._intended(), due, robots=says)
         self._write_set(root)
         for item in due:
             self.claim.hold()
@@ -107,51 +108,51 @@ class _Publication:
         """The addresses of a set's indexes."""
         return [] if manifest is None else [self._address(index.file.key) for index in manifest.indexes]
 
-    def _keep_adopted(self, foreign: Sequence[Stat]) -> None:
-        if foreign and self.run.base is None:
+    def _keep_adopted(self, unmanaged: Sequence[Stat]) -> None:
+        if unmanaged and self.run.base is None:
             self.outcome.warnings.append(
-                f"there was no state, and {len(foreign):,} files that stood there were replaced: pages have no dates "
+                f"there was no state, and {len(unmanaged):,} files that were there were replaced: pages have no dates "
                 "by fingerprint yet, and no engine is told of single URLs. If a state was lost, restore it from a "
                 "backup"
             )
-        for stat in foreign:
+        for stat in unmanaged:
             stored = self.public.get(stat.key)
             if stored is not None:
-                self.run.work.put(f"state/adopted/{self.run.run_id}/{stat.key}", stored.data)
-                self.claim.foreign[stat.key] = stat.etag
+                self.run.work.put(layout.adopted(self.run.run_id, stat.key), stored.data)
+                self.claim.unmanaged[stat.key] = stat.etag
 
-    def _intended(self) -> dict[str, dict[str, str | None]]:
+    def _intended(self) -> dict[str, Write]:
         """Every key to write: its ETag and the hash of its inflated bytes now, and the new hash."""
-        old = self.standing.files
+        old = self.actual.files
         return {
-            item.file.key: {
-                "old_etag": None if item.expect is ABSENT else item.expect,
-                "old_sha256": old[item.file.key].sha256 if item.file.key in old else None,
-                "new_sha256": item.file.sha256,
-            }
-            for item in self.wanted.objects()
+            item.file.key: Write(
+                old_etag=item.expect if isinstance(item.expect, str) else None,
+                old_sha256=old[item.file.key].sha256 if item.file.key in old else None,
+                new_sha256=item.file.sha256,
+            )
+            for item in self.desired.objects()
         }
 
     # --- the writes, in their order ------------------------------------------------------------------
 
     def _write_set(self, root: Root) -> None:
-        wanted = self.wanted
-        new = [item for item in wanted.files.values() if item.expect is ABSENT]
-        changed = {key: item for key, item in wanted.files.items() if item.expect is not ABSENT}
+        desired = self.desired
+        new = [item for item in desired.files.values() if item.expect is ABSENT]
+        changed = {key: item for key, item in desired.files.items() if item.expect is not ABSENT}
         in_threads(self._write, new)
-        indexes = dict(wanted.index_objects)
+        indexes = dict(desired.index_objects)
         if changed or len(indexes) > 1:
             for key in self._list_old_and_new(root):
                 del indexes[key]
-        gives = with_standing_rows(self.run, self.target.gives, wanted, changed, self.standing)
-        ordered = receivers_first(changed, gives)
-        givers = [key for key in ordered if gives.get(key, frozenset()) & set(ordered) - {key}]
+        moves_to = with_actual_rows(self.run, self.target.moves_to, desired, changed, self.actual)
+        ordered = receivers_first(changed, moves_to)
+        givers = [key for key in ordered if moves_to.get(key, frozenset()) & set(ordered) - {key}]
         in_threads(self._write, [changed[key] for key in ordered if key not in givers])
         for key in givers:
             self._write(changed[key])
         in_threads(self._write, list(indexes.values()))
-        in_threads(self._write, wanted.extra_objects)
-        self._name_in_robots(root, [self._address(index.file.key) for index in wanted.indexes])
+        in_threads(self._write, desired.extra_objects)
+        self._name_in_robots(root, [self._address(index.file.key) for index in desired.indexes])
         if root.key_file is not None and root.key is not None:
             self.claim.hold()
             root.key_file.write(root.key)
@@ -162,12 +163,12 @@ class _Publication:
         Gives the keys of those that are final by that.
         """
         done = []
-        for index in self.wanted.indexes:
-            item = self.wanted.index_objects.get(index.file.key)
+        for index in self.desired.indexes:
+            item = self.desired.index_objects.get(index.file.key)
             if item is None:
                 continue
-            listed = self.standing.listed(index.file.key)
-            final = {self._address(e.file.key): e.file.lastmod for e in self.wanted.entries if e.index == index.number}
+            listed = self.actual.listed(index.file.key)
+            final = {self._address(e.file.key): e.file.lastmod for e in self.desired.entries if e.index == index.number}
             if not final.keys() <= listed.keys():
                 both = index_object(index.file.key, list({**final, **listed}.items()), self.run.plan.now)
                 if both.file.sha256 == item.file.sha256:
@@ -175,8 +176,8 @@ class _Publication:
                     done.append(both.file.key)
                 else:
                     self._put(both.file.key, both.data(), item)
-        old = self._addresses(None if self.standing.moved_house else self.run.base)
-        new = [self._address(index.file.key) for index in self.wanted.indexes]
+        old = self._addresses(None if self.actual.relocated else self.run.base)
+        new = [self._address(index.file.key) for index in self.desired.indexes]
         if not set(new) <= set(old):
             self._name_in_robots(root, [*old, *(address for address in new if address not in old)])
         return done
@@ -195,7 +196,7 @@ class _Publication:
             self.outcome.written += 1
             self.outcome.bytes += len(data)
             written = self.outcome.written
-        self.run.environment.advance("publish", written, len(self.wanted.objects()))
+        self.run.environment.advance("publish", written, len(self.desired.objects()))
 
     def _put(self, key: str, data: bytes, item: Object) -> None:
         """Write these bytes where `item` goes, on the condition it has, and renew the condition."""
@@ -231,17 +232,17 @@ class _Publication:
         manifest = with_etags(manifest, self.etags)
         self.claim.hold()
         # Kept before the commit, so that it can't be lost after.
-        put_changes(self.run.state, self.run.run_id, self.target.changes, self._told(manifest))
-        self.claim.commit("published", manifest=self.run.state.put_manifest(manifest), pending=None)
+        put_changes(self.run.state, self.run.run_id, self.target.changes, self._notification(manifest))
+        self.claim.end("published", self.run.state.put_manifest(manifest))
         self.outcome.manifest = manifest
 
-    def _told(self, manifest: Manifest) -> Told:
+    def _notification(self, manifest: Manifest) -> Notification:
         """What the engines are to hear besides the changes."""
         now = self._addresses(manifest)
-        feeds = [item.file.key for item in self.wanted.extra_objects if item.file.key.endswith(FEEDS)]
-        return Told(
+        feeds = [item.file.key for item in self.desired.extra_objects if item.file.key.endswith(FEEDS)]
+        return Notification(
             indexes=tuple(now),
-            changed_indexes=tuple(self._address(key) for key in self.wanted.index_objects),
+            changed_indexes=tuple(self._address(key) for key in self.desired.index_objects),
             retired_indexes=tuple(address for address in self._addresses(self.run.base) if address not in now),
             feeds=tuple(self._address(key) for key in feeds),
             listed=manifest.listed,
@@ -249,56 +250,56 @@ class _Publication:
         )
 
 
-def known_etags(run: Run, standing: Standing) -> dict[str, set[str | None]]:
-    """Key → ETags that an object of ours may have. Of a broken-off publish we only know the keys."""
+def known_etags(run: Run, actual: Actual) -> dict[str, set[str | None]]:
+    """Key → ETags that an object of ours may have. Of an interrupted publish we only know the keys."""
     ours: dict[str, set[str | None]] = {}
     base = run.base
     if base is not None:
         for key, etag in [(f.key, f.etag) for f in base.files()] + [(r.key, r.etag) for r in base.retired]:
             ours.setdefault(key, set()).add(etag)
-    return ours | {key: {None} for key in standing.touched}
+    return ours | {key: {None} for key in actual.touched}
 
 
-def with_standing_rows(
-    run: Run, gives: Mapping[str, frozenset[str]], wanted: Wanted, changed: Mapping[str, Object], standing: Standing
+def with_actual_rows(
+    run: Run, moves_to: Mapping[str, frozenset[str]], desired: Desired, changed: Mapping[str, Object], actual: Actual
 ) -> dict[str, frozenset[str]]:
-    """`gives` (public key → keys of the files that list its URLs now), right also after a broken-off publish.
+    """`moves_to` (public key → keys of the files that list its URLs now), right also after an interrupted publish.
 
-    It was found by comparing with the last manifest. Where a doubtful object is about to be replaced (`changed`, by
-    key), its rows count as they stand. Memory holds the rows that leave such objects.
+    It was found by comparing with the last manifest. Where a suspect object is about to be replaced (`changed`, by
+    key), its rows count as they are there. Memory holds the rows that leave such objects.
     """
-    result: dict[str, set[str]] = defaultdict(set, {key: set(receivers) for key, receivers in gives.items()})
-    doubtful = [key for key in changed if key in standing.doubtful]
-    if not doubtful:
+    result: dict[str, set[str]] = defaultdict(set, {key: set(receivers) for key, receivers in moves_to.items()})
+    suspect = [key for key in changed if key in actual.suspect]
+    if not suspect:
         return {key: frozenset(receivers) for key, receivers in result.items()}
     locs, keys = [], []
-    for key in doubtful:
+    for key in suspect:
         result.pop(key, None)
-        found = standing.locs(key)
+        found = actual.locs(key)
         locs.append(pa.array(found, pa.string()))
         keys.append(pa.repeat(pa.scalar(key), len(found)))
     rows = pa.table({"loc": pa.chunked_array(locs, pa.string()), "key": pa.chunked_array(keys, pa.string())})
-    for entry in wanted.entries:
+    for entry in desired.entries:
         section = run.site.sections.get(entry.section)
         receiver = entry.file.key
-        if receiver not in wanted.files or section is None or section.view:
+        if receiver not in desired.files or section is None or section.view:
             continue
         arrived = run.state.snapshot(entry.snapshot, ["loc"]).column("loc").combine_chunks()
         taken = rows.filter(pc.is_in(rows.column("loc"), arrived))
-        for giver in pc.unique(taken.column("key")).to_pylist():  # one a doubtful file
+        for giver in pc.unique(taken.column("key")).to_pylist():  # one a suspect file
             if giver != receiver:
                 result[giver].add(receiver)
     return {key: frozenset(receivers) for key, receivers in result.items()}
 
 
-def receivers_first(changed: Iterable[str], gives: Mapping[str, frozenset[str]]) -> list[str]:
+def receivers_first(changed: Iterable[str], moves_to: Mapping[str, frozenset[str]]) -> list[str]:
     """Changed files in the order to write them: those that give no row away, then receivers before givers.
 
-    `gives`: key → keys of the files that now list URLs it listed. Files that exchange rows both ways
+    `moves_to`: key → keys of the files that now list URLs it listed. Files that exchange rows both ways
     have no such order; among them the order is by key, and a URL may be missing between two writes.
     """
     keys = sorted(changed)
-    inside = {key: gives.get(key, frozenset()) & frozenset(keys) - {key} for key in keys}
+    inside = {key: moves_to.get(key, frozenset()) & frozenset(keys) - {key} for key in keys}
     done: list[str] = []
     written: set[str] = set()
     waiting = dict(inside)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sitemap_etl.errors import Refused
 from sitemap_etl.frames import CHANGES, conform
 from sitemap_etl.hashes import hash64
-from sitemap_etl.manifest import Entry
 from sitemap_etl.stages.run import Run
+from sitemap_etl.state.records import Entry, Rendered
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Moves:
     dropped: Counter[str] = field(default_factory=Counter)
     placed: dict[tuple[str, int, int], str] = field(default_factory=dict)
 
-    def gives(self, old_keys: dict[tuple[str, int], str]) -> dict[str, frozenset[str]]:
+    def moves_to(self, old_keys: dict[tuple[str, int], str]) -> dict[str, frozenset[str]]:
         """Published key → keys that list URLs it listed. `old_keys`: (section, number) → published key."""
         edges: dict[str, set[str]] = defaultdict(set)
         columns = ["was_section", "was_number", "section", "group", "shard"]
@@ -59,9 +59,9 @@ _MOVED = pa.schema(
 )
 
 
-def net_moves(run: Run, rendered: Sequence[dict[str, Any]], dropped: Sequence[Entry]) -> Moves:
+def net_moves(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry]) -> Moves:
     """Find the rows that one section lost and another won. Views take no part."""
-    receipts = [receipt for receipt in rendered if not run.site.sections[receipt["section"]].view]
+    receipts = [receipt for receipt in rendered if not run.site.sections[receipt.section].view]
     moves = Moves(_MOVED.empty_table())
     moves.dropped.update({entry.section: 0 for entry in dropped})
     lost = list(_lost(run, receipts, dropped))
@@ -92,22 +92,23 @@ def net_moves(run: Run, rendered: Sequence[dict[str, Any]], dropped: Sequence[En
     return moves
 
 
-def read_changes(run: Run, receipt: dict[str, Any]) -> pa.Table | None:
+def read_changes(run: Run, receipt: Rendered) -> pa.Table | None:
     """A group's staged changes, or None where it has none."""
-    key = receipt["staged"].get("changes")
-    if key is None:
+    if receipt.changes is None:
         return None
-    stored = run.staging.get(key)
-    assert stored is not None, key
+    stored = run.staging.get(receipt.changes)
+    if stored is None:
+        where = run.staging.url_of(receipt.changes)
+        raise Refused(f"{where} is missing: the staging of run {run.run_id} was removed. Run again")
     return pq.read_table(pa.BufferReader(stored.data))
 
 
-def net_changes(run: Run, rendered: Sequence[dict[str, Any]], moves: Moves) -> pa.Table:
+def net_changes(run: Run, rendered: Sequence[Rendered], moves: Moves) -> pa.Table:
     """The run's changes with moves netted out: a moved row is changed where its lastmod is, else nothing."""
     moved = moves.moved.column("loc").combine_chunks()
     parts = [CHANGES.empty_table()]
     for receipt in rendered:
-        if run.site.sections[receipt["section"]].view:
+        if run.site.sections[receipt.section].view:
             continue
         table = read_changes(run, receipt)
         if table is None:
@@ -130,10 +131,10 @@ def net_changes(run: Run, rendered: Sequence[dict[str, Any]], moves: Moves) -> p
     return pa.concat_tables(parts)
 
 
-def _lost(run: Run, receipts: Sequence[dict[str, Any]], dropped: Sequence[Entry]) -> Iterator[tuple[pa.Table, bool]]:
+def _lost(run: Run, receipts: Sequence[Rendered], dropped: Sequence[Entry]) -> Iterator[tuple[pa.Table, bool]]:
     """Removed rows: (table with loc, lastmod, section, shard), and whether their section was dropped."""
     for receipt in receipts:
-        if receipt["counts"].get("removed"):
+        if receipt.counts.removed:
             table = read_changes(run, receipt)
             assert table is not None
             yield table.filter(pc.equal(table.column("kind"), "removed")), False
@@ -148,10 +149,10 @@ def _lost(run: Run, receipts: Sequence[dict[str, Any]], dropped: Sequence[Entry]
         )
 
 
-def _won(run: Run, receipts: Sequence[dict[str, Any]], lost: np.ndarray) -> Iterator[pa.Table]:
+def _won(run: Run, receipts: Sequence[Rendered], lost: np.ndarray) -> Iterator[pa.Table]:
     """Added rows whose hash is among the lost ones (ascending)."""
     for receipt in receipts:
-        if not receipt["counts"].get("added"):
+        if not receipt.counts.added:
             continue
         table = read_changes(run, receipt)
         assert table is not None
@@ -162,7 +163,7 @@ def _won(run: Run, receipts: Sequence[dict[str, Any]], lost: np.ndarray) -> Iter
         yield (
             found.select(["loc", "section", "shard"])
             .append_column("new_lastmod", found.column("lastmod"))
-            .append_column("group", pa.repeat(pa.scalar(receipt["group"], pa.int64()), found.num_rows))
+            .append_column("group", pa.repeat(pa.scalar(receipt.group, pa.int64()), found.num_rows))
         )
 
 

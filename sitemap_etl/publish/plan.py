@@ -6,28 +6,42 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import pyarrow as pa
 
 from sitemap_etl import limits
 from sitemap_etl.dates import instant
 from sitemap_etl.errors import Refused
-from sitemap_etl.manifest import Entry, File, Index, Manifest, Retired, SectionState
-from sitemap_etl.publish.actual import Object, Standing
-from sitemap_etl.publish.proposal import WEEK, Draft, file_of
+from sitemap_etl.publish.actual import Actual, Object
+from sitemap_etl.publish.gates import WEEK
+from sitemap_etl.publish.proposal import Draft, file_of
 from sitemap_etl.render import compress, text, urlset
 from sitemap_etl.render import index as index_document
 from sitemap_etl.stages.render import put_staged
 from sitemap_etl.stages.run import Run
+from sitemap_etl.state.records import (
+    Counts,
+    Entry,
+    File,
+    Gate,
+    Index,
+    Manifest,
+    Retired,
+    SectionState,
+    SetSize,
+    StagedFile,
+)
 from sitemap_etl.state.store import GRACE
+
+Kind: TypeAlias = Literal["file", "text"]
 
 RESERVED: Final = 10
 """Places of each index that shards leave free, for the files of recent changes."""
 
 
 @dataclass
-class Wanted:
+class Desired:
     """The set, and what must be written of it: `files` (sitemaps and texts), `indexes`, `extras` by key."""
 
     entries: list[Entry]
@@ -46,25 +60,25 @@ class Wanted:
         return shards | {index.file.key for index in self.indexes} | {file.key for file in self.extras}
 
 
-def wanted_set(run: Run, drafts: Sequence[Draft], extras: Sequence[Object], standing: Standing) -> Wanted:
-    """Compare the drafts, their indexes and the extras with what stands; what is there as it should be is left."""
-    wanted = Wanted(in_slots([draft.entry for draft in drafts]), [], [], {}, {}, [])
-    _add_files(run, drafts, standing, wanted)
+def desired_set(run: Run, drafts: Sequence[Draft], extras: Sequence[Object], actual: Actual) -> Desired:
+    """Compare the drafts, their indexes and the extras with what is there; what is as it should be is left."""
+    desired = Desired(in_slots([draft.entry for draft in drafts]), [], [], {}, {}, [])
+    _add_files(run, drafts, actual, desired)
     at = run.site.publish.at
     made = []
-    for number in sorted({entry.index for entry in wanted.entries}):
-        entries = [(at + e.file.key, e.file.lastmod) for e in wanted.entries if e.index == number]
+    for number in sorted({entry.index for entry in desired.entries}):
+        entries = [(at + e.file.key, e.file.lastmod) for e in desired.entries if e.index == number]
         made.append((number, index_object(run.site.publish.names.index_name(number), entries, run.plan.now)))
-    there = standing.unchanged([*(item.file for _, item in made), *(item.file for item in extras)])
+    there = actual.unchanged([*(item.file for _, item in made), *(item.file for item in extras)])
     for number, item in made:
-        wanted.indexes.append(Index(number, _settled(item, there, standing)))
+        desired.indexes.append(Index(number, _settled(item, there, actual)))
         if item.file.key not in there:
-            wanted.index_objects[item.file.key] = item
+            desired.index_objects[item.file.key] = item
     for item in extras:
-        wanted.extras.append(_settled(item, there, standing))
+        desired.extras.append(_settled(item, there, actual))
         if item.file.key not in there:
-            wanted.extra_objects.append(item)
-    return wanted
+            desired.extra_objects.append(item)
+    return desired
 
 
 def in_slots(entries: Sequence[Entry]) -> list[Entry]:
@@ -93,42 +107,45 @@ def index_object(key: str, entries: Sequence[tuple[str, str | None]], now: str) 
     return Object(File(key, len(data), _sha256(data), len(stored), _sha256(stored), None, now), lambda: stored)
 
 
-def _settled(item: Object, there: Mapping[str, File], standing: Standing) -> File:
-    """The record of a file of the set: as it stands, or as it will be written."""
-    item.file = standing.dated(item.file)
+def _settled(item: Object, there: Mapping[str, File], actual: Actual) -> File:
+    """The record of a file of the set: as it is there, or as it will be written."""
+    item.file = actual.dated(item.file)
     found = there.get(item.file.key)
-    return item.file if found is None else standing.dated(found)
+    return item.file if found is None else actual.dated(found)
 
 
-def _add_files(run: Run, drafts: Sequence[Draft], standing: Standing, wanted: Wanted) -> None:
+def _add_files(run: Run, drafts: Sequence[Draft], actual: Actual, desired: Desired) -> None:
     names = run.site.publish.names
-    candidates: list[tuple[int, Kind, File, Mapping[str, Any] | None, str]] = []
-    for at, (draft, entry) in enumerate(zip(drafts, wanted.entries, strict=True)):
+    candidates: list[tuple[int, Kind, File, StagedFile | None, str]] = []
+    for at, (draft, entry) in enumerate(zip(drafts, desired.entries, strict=True)):
         own = names.file_name(entry.section, entry.number)
         candidates.append((at, "file", entry.file, draft.staged, own))
         if entry.text is not None:
             own = names.text_name(entry.section, entry.number)
             candidates.append((at, "text", entry.text, draft.staged_text, own))
-    there = standing.unchanged(file for _, _, file, staged, own in candidates if file.key == own or staged is not None)
+    there = actual.unchanged(file for _, _, file, staged, own in candidates if file.key == own or staged is not None)
     for at, kind, file, staged, own in candidates:
         found = there.get(file.key)
         if found is None:
-            item = _staged(run, file, staged) if staged is not None else rerender(run, wanted.entries[at], kind, own)
-            wanted.files[item.file.key] = item
+            item = _staged(run, file, staged) if staged is not None else rerender(run, desired.entries[at], kind, own)
+            desired.files[item.file.key] = item
             found = item.file
-        entry = wanted.entries[at]
-        wanted.entries[at] = replace(entry, file=found) if kind == "file" else replace(entry, text=found)
+        entry = desired.entries[at]
+        desired.entries[at] = replace(entry, file=found) if kind == "file" else replace(entry, text=found)
 
 
-def _staged(run: Run, file: File, staged: Mapping[str, Any]) -> Object:
-    def data() -> bytes:
-        stored = run.staging.get(staged["staged"])
-        if stored is None:
-            where = run.staging.url_of(staged["staged"])
-            raise Refused(f"{where} is missing: the staging of run {run.run_id} was removed. Run again")
-        return stored.data
+def _staged(run: Run, file: File, staged: StagedFile) -> Object:
+    return Object(file_of(file.key, staged, file.lastmod), lambda: _read_staged(run, staged))
 
-    return Object(file_of(file.key, staged, file.lastmod), data)
+
+def _read_staged(run: Run, staged: StagedFile) -> bytes:
+    """The bytes of a staged file. Raises Refused where they are gone or others."""
+    stored = run.staging.get(staged.staged)
+    if stored is None or _sha256(stored.data) != staged.stored_sha256:
+        where = run.staging.url_of(staged.staged)
+        what = "is missing" if stored is None else "is not what was staged"
+        raise Refused(f"{where} {what}: the staging of run {run.run_id} was removed or changed. Run again")
+    return stored.data
 
 
 def _sha256(data: bytes) -> str:
@@ -137,13 +154,13 @@ def _sha256(data: bytes) -> str:
 
 @dataclass(frozen=True)
 class Target:
-    """The set to publish. `gives`: published key → keys that take over some of its URLs."""
+    """The set to publish. `moves_to`: published key → keys that take over some of its URLs."""
 
     drafts: Sequence[Draft]
     sections: Mapping[str, SectionState]
-    counts: Mapping[str, Mapping[str, int]]
-    gates: Sequence[Mapping[str, Any]]
-    gives: Mapping[str, frozenset[str]]
+    counts: Mapping[str, Counts]
+    gates: Sequence[Gate]
+    moves_to: Mapping[str, frozenset[str]]
     changes: pa.Table  # frames.CHANGES
     quiet_because: str | None = None
     extras: Sequence[Object] = ()
@@ -152,13 +169,13 @@ class Target:
     rolled_back_to: str | None = None
 
 
-def made_manifest(run: Run, target: Target, wanted: Wanted, retired: Sequence[Retired]) -> Manifest:
+def made_manifest(run: Run, target: Target, desired: Desired, retired: Sequence[Retired]) -> Manifest:
     """The manifest of this publish; the ETags of what is yet to be written are not in it."""
     base = run.base
     since = instant(run.now - WEEK)
-    # A drop that a person let through, or went back to, is no slow bleed: the week is counted from there.
+    # A drop that a person let through, or went back to, is no slow loss: the seven days are counted from there.
     restarts = target.rolled_back_to is not None or any(gate.endswith("max_drop") for gate in target.forced)
-    history = [entry for entry in (base.history if base and not restarts else ()) if entry["at"] >= since]
+    history = [size for size in (base.history if base and not restarts else ()) if size.at >= since]
     sections = {name: state.listed for name, state in target.sections.items()}
     manifest = Manifest(
         name=run.site.name,
@@ -168,9 +185,9 @@ def made_manifest(run: Run, target: Target, wanted: Wanted, retired: Sequence[Re
         to=run.site.publish.to,
         base=run.plan.base,
         sections=target.sections,
-        entries=tuple(wanted.entries),
-        indexes=tuple(wanted.indexes),
-        extras=tuple(wanted.extras),
+        entries=tuple(desired.entries),
+        indexes=tuple(desired.indexes),
+        extras=tuple(desired.extras),
         retired=tuple(retired),
         counts=target.counts,
         gates=tuple(target.gates),
@@ -178,8 +195,7 @@ def made_manifest(run: Run, target: Target, wanted: Wanted, retired: Sequence[Re
         reason=target.reason,
         rolled_back_to=target.rolled_back_to,
     )
-    entry = {"at": run.plan.now, "site": manifest.listed, "sections": sections}
-    return replace(manifest, history=(*history, entry))
+    return replace(manifest, history=(*history, SetSize(run.plan.now, manifest.listed, sections)))
 
 
 def with_etags(manifest: Manifest, etags: Mapping[str, str | None]) -> Manifest:
@@ -201,29 +217,29 @@ def state_differs(run: Run, manifest: Manifest) -> bool:
     if run.base is None or manifest.rolled_back_to is not None:
         return True
 
-    def essence(of: Manifest) -> Any:
+    def essence(of: Manifest) -> object:
         sections = {name: replace(state, read_at=None) for name, state in of.sections.items()}
         entries = [(entry.section, entry.number, entry.low, entry.snapshot) for entry in of.entries]
         return of.to, sections, entries, {file.key: file.etag for file in of.files()}
 
-    return bool(essence(run.base) != essence(manifest))
+    return essence(run.base) != essence(manifest)
 
 
 def retired_files(
-    run: Run, wanted: Wanted, standing: Standing, foreign: Mapping[str, str | None]
+    run: Run, desired: Desired, actual: Actual, unmanaged: Mapping[str, str | None]
 ) -> tuple[list[Retired], list[Retired]]:
     """Those that wait, and those whose grace is over: indexes first, before what they list.
 
-    What a broken-off publish left is retired now, but not an object that was there before it (`foreign`: key →
+    What an interrupted publish left is retired now, but not an object that was there before it (`unmanaged`: key →
     ETag). Where `publish.to` is another place than it was, what lies in the old one is not ours to delete.
     """
-    base = run.base if not standing.moved_house else None
-    kept, touched = wanted.keys(), standing.touched
-    left = {key: file.etag for key, file in standing.files.items() if key not in touched}
+    base = run.base if not actual.relocated else None
+    kept, touched = desired.keys(), actual.touched
+    left = {key: file.etag for key, file in actual.files.items() if key not in touched}
     left |= {
-        key: standing.there[key].etag
+        key: actual.there[key].etag
         for key in touched
-        if key in standing.there and foreign.get(key, "") != standing.there[key].etag
+        if key in actual.there and unmanaged.get(key, "") != actual.there[key].etag
     }
     waiting = [
         item
@@ -241,9 +257,6 @@ def retired_files(
     return [item for item in waiting if item.at > limit], [item for item in waiting if item.at <= limit]
 
 
-Kind: TypeAlias = Literal["file", "text"]
-
-
 def rerender(run: Run, entry: Entry, kind: Kind, key: str) -> Object:
     """The sitemap (or text sitemap) of a published shard, staged anew, to be stored under `key`.
 
@@ -257,11 +270,5 @@ def rerender(run: Run, entry: Entry, kind: Kind, key: str) -> Object:
     staged = put_staged(run, f"again/{key}", parts, gzipped=key.endswith(".gz"))
     published = entry.file if kind == "file" else entry.text
     assert published is not None
-    same = published.sha256 == staged["sha256"]
-
-    def data() -> bytes:
-        stored = run.staging.get(staged["staged"])
-        assert stored is not None
-        return stored.data
-
-    return Object(file_of(key, staged, published.lastmod if same else run.plan.now), data)
+    same = published.sha256 == staged.sha256
+    return Object(file_of(key, staged, published.lastmod if same else run.plan.now), lambda: _read_staged(run, staged))

@@ -1,4 +1,4 @@
-"""What a run would publish: receipts gathered, the accounting checked, moves netted out, gates held.
+"""What a run would publish: receipts gathered, the accounting checked, moves netted out, gates asked.
 
 Nothing public is touched here. The same proposal is shown by a dry run, refused by a gate, or published.
 """
@@ -6,31 +6,34 @@ Nothing public is touched here. The same proposal is shown by a dry run, refused
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl.dates import instant
 from sitemap_etl.errors import Refused
-from sitemap_etl.frames import SNAPSHOT, Tally, conform
-from sitemap_etl.manifest import (
+from sitemap_etl.frames import SNAPSHOT, Tally, conform, without_fingerprints
+from sitemap_etl.publish.gates import gates_of, one_date
+from sitemap_etl.publish.moves import Moves, net_moves, read_changes
+from sitemap_etl.stages.run import Run
+from sitemap_etl.state.records import (
+    ChangeKind,
     Counts,
     Entry,
     File,
     Gate,
-    Manifest,
+    Rendered,
+    SectionPlan,
     SectionState,
-    evaluate,
-    one_date,
+    StagedFile,
+    StagedShard,
 )
-from sitemap_etl.publish.moves import Moves, net_moves, read_changes
-from sitemap_etl.stages.partition import NAME as PARTITION
-from sitemap_etl.stages.rules import thresholds_of
-from sitemap_etl.stages.run import Run
+
+REMEMBERED: Final = timedelta(days=30)
+"""How long the dates of rows that left are kept for their return."""
 
 
 @dataclass(frozen=True)
@@ -38,20 +41,20 @@ class Draft:
     """An entry before its file is written: `staged` is None where the published file stays."""
 
     entry: Entry
-    staged: Mapping[str, Any] | None = None
-    staged_text: Mapping[str, Any] | None = None
+    staged: StagedFile | None = None
+    staged_text: StagedFile | None = None
 
 
 @dataclass
 class Proposal:
-    """What would be published."""
+    """What would be published. `held`: sections that stay as published, and why."""
 
     drafts: list[Draft]
     sections: dict[str, SectionState]
-    counts: dict[str, dict[str, int]]
+    counts: dict[str, Counts]
     gates: list[Gate]
     moves: Moves
-    kept: dict[str, str]
+    held: dict[str, str]
     warnings: list[str] = field(default_factory=list)
     reasons: dict[str, dict[str, Tally]] = field(default_factory=dict)
 
@@ -65,33 +68,30 @@ def propose(run: Run, force: frozenset[str] | None = None) -> Proposal:
 
     Raises Refused where the accounting does not hold.
     """
-    planned = run.need(PARTITION)
-    rendered = [run.need(f"render/{n}") for n in range(len(planned["units"]))]
-    by_section: dict[str, list[dict[str, Any]]] = {name: [] for name in planned["sections"]}
+    planned = run.partition()
+    rendered = run.all_rendered()
+    by_section: dict[str, list[Rendered]] = {name: [] for name in planned.sections}
     for receipt in rendered:
-        by_section[receipt["section"]].append(receipt)
+        by_section[receipt.section].append(receipt)
     base = run.base
     moves = net_moves(run, rendered, dropped_entries(run))
-    proposal = Proposal([], {}, {}, [], moves, dict(planned["kept"]))
+    proposal = Proposal([], {}, {}, [], moves, dict(planned.held))
     for name in run.site.sections:
         published = base.sections.get(name) if base is not None else None
         if name in by_section:
-            _read_section(run, name, planned["sections"][name], by_section[name], published, proposal)
+            _read_section(run, planned.sections[name], by_section[name], published, proposal)
+            _warn(run, planned.sections[name], by_section[name], published, proposal)
         elif published is not None and base is not None:
             proposal.drafts += [Draft(entry) for entry in base.of(name)]
             proposal.sections[name] = published
-            proposal.counts[name] = {
-                **dict.fromkeys(COUNTED, 0),
-                "carried": published.listed,
-                "listed": published.listed,
-            }
-    for name, why in proposal.kept.items():
-        state = "stays as published" if name in proposal.sections else "was never published and is left out"
-        proposal.warnings.append(f"{name} {state}: {why}")
-    _warn(run, planned, proposal)
-    proposal.gates = held_gates(
-        run, proposal.counts, moves.dropped, frozenset(run.options.force) if force is None else force
-    )
+            proposal.counts[name] = Counts(carried=published.listed, listed=published.listed)
+    held = [
+        f"{name} {'stays as published' if name in proposal.sections else 'was never published and is left out'}: {why}"
+        for name, why in proposal.held.items()
+    ]
+    proposal.warnings = held + proposal.warnings
+    forced = frozenset(run.options.force) if force is None else force
+    proposal.gates = gates_of(run, proposal.counts, moves.dropped, forced)
     return proposal
 
 
@@ -107,118 +107,123 @@ def dropped_entries(run: Run) -> list[Entry]:
 
 
 def _read_section(
-    run: Run,
-    name: str,
-    plan: dict[str, Any],
-    receipts: list[dict[str, Any]],
-    published: SectionState | None,
-    proposal: Proposal,
+    run: Run, plan: SectionPlan, receipts: Sequence[Rendered], published: SectionState | None, proposal: Proposal
 ) -> None:
+    name = receipts[0].section
     section = run.site.sections[name]
-    counts = proposal.counts[name] = _account(run, name, receipts, proposal)
+    counts = _account(run, name, receipts, proposal)
     old = {entry.number: entry for entry in run.base.of(name)} if run.base is not None else {}
     number = 1 if section.view else published.next_number if published is not None else 1
     first = True
     for receipt in receipts:
-        for place, shard in enumerate(receipt["shards"]):
-            if section.view:
+        for place, shard in enumerate(receipt.shards):
+            if section.view or shard.parent is None:
                 own, number = number, number + 1
-            elif shard["parent"] is not None:
-                own = shard["parent"]
             else:
-                own, number = number, number + 1
-            draft = _draft(run, name, shard, own, old.get(own), low="" if first else shard["low"])
+                own = shard.parent
+            draft = _draft(run, name, shard, own, old.get(own), low="" if first else shard.low)
             first = False
             proposal.drafts.append(draft)
-            proposal.moves.placed[(name, receipt["group"], place)] = draft.entry.file.key
+            proposal.moves.placed[(name, receipt.group, place)] = draft.entry.file.key
     moved = proposal.moves
-    counts["added"] -= moved.into[name]
-    counts["removed"] -= moved.out_of[name]
-    counts["changed"] += moved.changed[name]
+    proposal.counts[name] = replace(
+        counts,
+        added=counts.added - moved.into[name],
+        removed=counts.removed - moved.out_of[name],
+        changed=counts.changed + moved.changed[name],
+    )
     proposal.sections[name] = SectionState(
         next_number=number,
-        rule=plan["rule"],
-        listed=counts["listed"],
+        rule=plan.rule,
+        listed=counts.listed,
         view=section.view,
-        departed=published.departed if published else None,
+        removed_lately=published.removed_lately if published else None,
         read_at=run.plan.now,
     )
 
 
-def _draft(run: Run, name: str, shard: dict[str, Any], number: int, old: Entry | None, *, low: str) -> Draft:
+def _draft(run: Run, name: str, shard: StagedShard, number: int, old: Entry | None, *, low: str) -> Draft:
     """The entry of a shard; its file's ETag and index are known when it is written."""
-    if shard["kept"]:
+    if shard.reused:
         assert old is not None
-        return Draft(replace(old, low=low, snapshot=shard["snapshot"], since=shard["since"]))
+        return Draft(replace(old, low=low, snapshot=shard.snapshot, since=shard.since))
     names = run.site.publish.names
-    staged, staged_text = shard["xml"], shard.get("text")
-    same = old is not None and old.file.sha256 == staged["sha256"] and old.file.key == names.file_name(name, number)
+    staged, staged_text = shard.xml, shard.text
+    assert staged is not None
+    same = old is not None and old.file.sha256 == staged.sha256 and old.file.key == names.file_name(name, number)
     text = None
     if staged_text is not None:
-        text_same = old is not None and old.text is not None and old.text.sha256 == staged_text["sha256"]
+        text_same = old is not None and old.text is not None and old.text.sha256 == staged_text.sha256
         text = old.text if text_same and old else file_of(names.text_name(name, number), staged_text, run.plan.now)
         staged_text = None if text_same else staged_text
     entry = Entry(
         section=name,
         number=number,
         low=low,
-        first=shard["first"],
-        last=shard["last"],
-        rows=shard["rows"],
-        body=shard["body"],
+        first=shard.first,
+        last=shard.last,
+        rows=shard.rows,
+        body=shard.body,
         index=old.index if old is not None else 0,
         file=old.file if same and old else file_of(names.file_name(name, number), staged, run.plan.now),
-        snapshot=shard["snapshot"],
-        since=shard["since"],
+        snapshot=shard.snapshot,
+        since=shard.since,
         text=text,
     )
     return Draft(entry, None if same else staged, staged_text)
 
 
-def file_of(key: str, staged: Mapping[str, Any], now: str, etag: str | None = None) -> File:
+def file_of(key: str, staged: StagedFile, now: str, etag: str | None = None) -> File:
     """The record of a file as it was staged."""
-    return File(key, staged["bytes"], staged["sha256"], staged["stored"], staged["stored_sha256"], etag, now)
+    return File(key, staged.bytes, staged.sha256, staged.stored, staged.stored_sha256, etag, now)
 
 
-def _account(run: Run, name: str, receipts: list[dict[str, Any]], proposal: Proposal) -> dict[str, int]:
+def _account(run: Run, name: str, receipts: Sequence[Rendered], proposal: Proposal) -> Counts:
     """The counts of a section, after checking that every row is accounted for."""
-    counts: Counter[str] = Counter(dict.fromkeys(COUNTED, 0))
-    inventory = 0
+    extracted = excluded = rejected = inventory = 0
     reasons = {kind: Tally() for kind in ("excluded", "rejected", "notes", "duplicates")}
     for n, unit in enumerate(run.plan.units):
-        if unit["section"] != name:
+        if unit.section != name:
             continue
-        extract, transform = run.need(f"extract/{n}"), run.need(f"transform/{n}")
-        out = transform["inventory"] + transform["excluded"] + transform["rejected"]
-        read = transform["rows"] if run.options.limit is not None else extract["rows"]
-        _balance(name, unit["label"], "extracted", read, "inventory + excluded + rejected", out)
+        split = run.transformed(n)
+        out = split.inventory + split.excluded + split.rejected
+        read = split.rows if run.options.limit is not None else run.extracted(n).rows
+        _balance(name, unit.label, "extracted", read, "inventory + excluded + rejected", out)
         if run.options.limit is None:
-            _balance(name, unit["label"], "extracted", read, "rows that came to transform", transform["rows"])
-        counts["extracted"] += read
-        counts["excluded"] += transform["excluded"]
-        counts["rejected"] += transform["rejected"]
-        inventory += transform["inventory"]
-        for kind, tally in transform["reasons"].items():
-            reasons[kind].merge(Tally.from_json(tally))
+            _balance(name, unit.label, "extracted", read, "rows that came to transform", split.rows)
+        extracted += read
+        excluded += split.excluded
+        rejected += split.rejected
+        inventory += split.inventory
+        for kind, tally in split.reasons.items():
+            reasons[kind].merge(tally)
+    counts = Counts(extracted=extracted, excluded=excluded, rejected=rejected)
     gathered = 0
     for receipt in receipts:
-        part: Counter[str] = Counter(receipt["counts"])
-        gathered += part.pop("gathered")
-        shard_rows = sum(shard["rows"] for shard in receipt["shards"])
-        _balance(name, f"group {receipt['group']}", "listed", part["listed"], "rows of its files", shard_rows)
-        counts.update(part)
-        reasons["duplicates"].merge(Tally.from_json(receipt["reasons"]))
+        part = receipt.counts
+        gathered += part.gathered
+        shard_rows = sum(shard.rows for shard in receipt.shards)
+        _balance(name, f"group {receipt.group}", "listed", part.listed, "rows of its files", shard_rows)
+        counts += Counts(
+            carried=part.carried,
+            listed=part.listed,
+            duplicates=part.duplicates,
+            added=part.added,
+            changed=part.changed,
+            removed=part.removed,
+        )
+        reasons["duplicates"].merge(receipt.reasons)
     _balance(name, "all groups", "inventory", inventory, "rows that render gathered", gathered)
     _balance(
         name,
         "the section",
         "extracted + carried",
-        counts["extracted"] + counts["carried"],
+        counts.extracted + counts.carried,
         "listed + duplicates + excluded + rejected",
-        counts["listed"] + counts["duplicates"] + counts["excluded"] + counts["rejected"],
+        counts.listed + counts.duplicates + counts.excluded + counts.rejected,
     )
     proposal.reasons[name] = reasons
-    return dict(counts)
+    return counts
 
 
 def _balance(section: str, where: str, what: str, one: int, other_what: str, other: int) -> None:
@@ -230,158 +235,85 @@ def _balance(section: str, where: str, what: str, one: int, other_what: str, oth
         )
 
 
-def _warn(run: Run, planned: dict[str, Any], proposal: Proposal) -> None:
-    for name, receipts in _by_section(run, planned):
-        dates: Counter[str] = Counter()
-        for receipt in receipts:
-            dates.update(receipt["new_dates"])
-        if (warning := one_date(name, dates, sum(receipt["dated"] for receipt in receipts))) is not None:
-            proposal.warnings.append(warning)
-        published = run.base.sections.get(name) if run.base is not None else None
-        rule = planned["sections"][name]["rule"]
-        if published is not None and published.rule != rule and rule is not None:
-            proposal.warnings.append(
-                f"{name}: the fingerprint has another definition than the published one: new fingerprints are "
-                "taken over, every date stays, changes of this night can't be told"
-            )
-        if published is None and rule is not None and run.base is not None:
-            proposal.warnings.append(
-                f"{name}: first publish of this section: its pages have no dates by fingerprint yet"
-            )
-        foreign: Counter[str] = Counter()
-        for n, unit in enumerate(run.plan.units):
-            if unit["section"] == name:
-                foreign.update(run.need(f"transform/{n}")["foreign"])
-        extracted = proposal.counts[name]["extracted"]
-        if foreign and foreign.most_common(1)[0][1] > extracted / 2:
-            origin, rows = foreign.most_common(1)[0]
-            proposal.warnings.append(
-                f"{name}: {rows:,} of {extracted:,} rows are on {origin}, not on {run.site.site}. If they are the same "
-                f"pages, write urls: {{same_as: [{origin}]}}"
-            )
-
-
-def _by_section(run: Run, planned: dict[str, Any]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    for name in planned["sections"]:
-        yield (
-            name,
-            [run.need(f"render/{n}") for n, (section, _) in enumerate(planned["units"]) if section == name],
+def _warn(
+    run: Run, plan: SectionPlan, receipts: Sequence[Rendered], published: SectionState | None, proposal: Proposal
+) -> None:
+    name = receipts[0].section
+    dates: Counter[str] = Counter()
+    for receipt in receipts:
+        dates.update(receipt.new_dates)
+    if (warning := one_date(name, dates, sum(receipt.dated for receipt in receipts))) is not None:
+        proposal.warnings.append(warning)
+    if published is not None and published.rule != plan.rule and plan.rule is not None:
+        proposal.warnings.append(
+            f"{name}: the fingerprint has another definition than the published one: new fingerprints are "
+            "taken over, every date stays, changes of this night can't be told"
+        )
+    if published is None and plan.rule is not None and run.base is not None:
+        proposal.warnings.append(f"{name}: first publish of this section: its pages have no dates by fingerprint yet")
+    elsewhere: Counter[str] = Counter()
+    for n, unit in enumerate(run.plan.units):
+        if unit.section == name:
+            elsewhere.update(run.transformed(n).elsewhere)
+    extracted = proposal.counts[name].extracted
+    if elsewhere and elsewhere.most_common(1)[0][1] > extracted / 2:
+        origin, rows = elsewhere.most_common(1)[0]
+        proposal.warnings.append(
+            f"{name}: {rows:,} of {extracted:,} rows are on {origin}, not on {run.site.site}. If they are the same "
+            f"pages, write urls: {{same_as: [{origin}]}}"
         )
 
 
-COUNTED: Final = ("extracted", "carried", "listed", "duplicates", "excluded", "rejected", "added", "changed", "removed")
-WEEK: Final = timedelta(days=7)
+# --- rows that left ----------------------------------------------------------------------------------
 
 
-def held_gates(
-    run: Run, counts: Mapping[str, Mapping[str, int]], dropped: Mapping[str, int], forced: frozenset[str]
-) -> list[Gate]:
-    """Every gate of every section and of the site, with what `forced` overrules.
+def with_removed(run: Run, proposal: Proposal) -> dict[str, SectionState]:
+    """The sections' states with the rows that were removed lately, of those sections that date by fingerprint.
 
-    `counts`: of each section, by the names of `COUNTED`. `dropped`: rows of sections that the site file
-    no longer has. What a person let through in a section does not stop the site as well.
-    """
-    base = run.base
-    recent = [] if base is None else _last_week(run, base)
-    gates: list[Gate] = []
-    total: Counter[str] = Counter(removed=sum(dropped.values()))
-    let_through: Counter[str] = Counter()
-    for name, own in counts.items():
-        section = run.site.sections[name]
-        published = base.sections.get(name) if base is not None else None
-        before = published.listed if published is not None else 0
-        largest = max([before, *(entry["sections"].get(name, 0) for entry in recent)])
-        found = evaluate(name, _of(own, before, largest), thresholds_of(section.gates), forced)
-        gates += found
-        if section.view:
-            continue
-        total.update({key: own[key] for key in COUNTED})
-        overruled = {gate.name.rpartition(".")[2] for gate in found if gate.status == "forced"}
-        if "max_drop" in overruled:
-            let_through.update(removed=own["removed"], bled=max(0, largest - own["listed"]))
-        if "max_growth" in overruled:
-            let_through.update(added=own["added"])
-        if "max_rejected" in overruled:
-            let_through.update(rejected=own["rejected"])
-    before = base.listed if base is not None else 0
-    largest = max([before, *(entry["site"] for entry in recent)])
-    site = _of(total, before, largest)
-    site = replace(
-        site,
-        removed=site.removed - let_through["removed"],
-        largest=site.largest - let_through["bled"],
-        added=site.added - let_through["added"],
-        rejected=site.rejected - let_through["rejected"],
-    )
-    return gates + evaluate(None, site, thresholds_of(run.site.gates), forced)
-
-
-def _of(counts: Mapping[str, int], published: int, largest: int) -> Counts:
-    return Counts(
-        published,
-        largest,
-        counts["listed"],
-        counts["added"],
-        counts["removed"],
-        counts["extracted"],
-        counts["rejected"],
-    )
-
-
-def _last_week(run: Run, base: Manifest) -> list[Mapping[str, Any]]:
-    """What was listed by the sets of the last seven days."""
-    since = instant(run.now - WEEK)
-    return [entry for entry in base.history if entry["at"] >= since]
-
-
-REMEMBERED: Final = timedelta(days=30)
-
-
-def with_departed(run: Run, proposal: Proposal) -> dict[str, SectionState]:
-    """The sections' states with the rows that left, of those sections that date by fingerprint.
-
-    `since` of a departed row is when it left. Rows that left longer ago, or came back, are forgotten.
+    Should such a row come back unchanged, so does its date. Its `since` is when it left. Rows that left longer ago,
+    or came back, are forgotten.
     """
     sections = dict(proposal.sections)
-    planned = run.need(PARTITION)
-    for name in planned["sections"]:
+    for name in run.partition().sections:
         if run.site.sections[name].lastmod.kind == "fingerprint" and run.base is not None:
-            sections[name] = _section(run, name, sections[name], planned)
+            sections[name] = _remember_removed(run, name, sections[name])
     return sections
 
 
-def _section(run: Run, name: str, state: SectionState, planned: dict[str, object]) -> SectionState:
-    units = planned["units"]
-    assert isinstance(units, list)
+def _remember_removed(run: Run, name: str, state: SectionState) -> SectionState:
     removed, added = [], []
-    for n, (section, _) in enumerate(units):
-        if section != name:
-            continue
-        changes = read_changes(run, run.need(f"render/{n}"))
+    for receipt in run.all_rendered():
+        changes = read_changes(run, receipt) if receipt.section == name else None
         if changes is not None:
             removed.append(changes.filter(pc.equal(changes.column("kind"), "removed")))
             added.append(changes.filter(pc.equal(changes.column("kind"), "added")).select(["loc"]))
     gone = pa.concat_tables(removed) if removed else None
-    if state.departed is None and (gone is None or not gone.num_rows):
+    if state.removed_lately is None and (gone is None or not gone.num_rows):
         return state
+    published = run.base.sections.get(name) if run.base is not None else None
+    comparable = published is not None and published.rule == state.rule
     parts = []
     if gone is not None and gone.num_rows:
-        count = gone.num_rows
-        since = pa.repeat(pa.scalar(run.epoch, pa.int64()), count)
+        since = pa.repeat(pa.scalar(run.epoch, pa.int64()), gone.num_rows)
         parts.append(conform(gone.select(["loc", "lastmod", "fingerprint"]).append_column("since", since), SNAPSHOT))
-    if state.departed is not None:
-        old = run.state.snapshot(state.departed)
+    if state.removed_lately is not None:
+        old = run.state.snapshot(state.removed_lately)
         fresh = pc.greater_equal(old.column("since"), run.epoch - int(REMEMBERED.total_seconds()))
         parts.append(old.filter(fresh))
     table = pa.concat_tables(parts)
+    if not comparable:
+        table = without_fingerprints(table)
     if added:
         back = pa.concat_tables(added).column("loc").combine_chunks()
         table = table.filter(pc.invert(pc.is_in(table.column("loc"), back)))
     table = table.take(pc.sort_indices(table, sort_keys=[("loc", "ascending"), ("since", "descending")]))
-    return replace(state, departed=run.state.put_snapshot(table) if table.num_rows else None)
+    return replace(state, removed_lately=run.state.put_snapshot(table) if table.num_rows else None)
 
 
-def most_of(run: Run, kind: str, section: str | None) -> tuple[str, int, str] | None:
+# --- where most of the changes lie -------------------------------------------------------------------
+
+
+def most_of(run: Run, kind: ChangeKind, section: str | None) -> tuple[str, int, str] | None:
     """The path prefix (two segments) that most changed rows of a kind share: (prefix, rows, an example)."""
     counts: Counter[str] = Counter()
     examples: dict[str, str] = {}
@@ -400,13 +332,11 @@ def most_of(run: Run, kind: str, section: str | None) -> tuple[str, int, str] | 
     return prefix, count, examples[prefix]
 
 
-def changes_of(run: Run, kind: str, section: str | None) -> list[pa.Table]:
+def changes_of(run: Run, kind: ChangeKind, section: str | None) -> list[pa.Table]:
     """The staged changes of a kind, of one section or of all."""
-    planned = run.need(PARTITION)
     found = []
-    for n, (name, _) in enumerate(planned["units"]):
-        if section is None or name == section:
-            table = read_changes(run, run.need(f"render/{n}"))
-            if table is not None:
-                found.append(table.filter(pc.equal(table.column("kind"), kind)))
+    for receipt in run.all_rendered():
+        table = read_changes(run, receipt) if section is None or receipt.section == section else None
+        if table is not None:
+            found.append(table.filter(pc.equal(table.column("kind"), kind)))
     return found

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Final, Literal
 
 import httpx
 
 from sitemap_etl.errors import Refused
 from sitemap_etl.limits import SITEMAP_BYTES
-from sitemap_etl.manifest import File, Manifest
-from sitemap_etl.publish.actual import Standing, survey
+from sitemap_etl.publish.actual import Actual, survey
 from sitemap_etl.publish.commit import Outcome, known_etags, publish_target
+from sitemap_etl.publish.gates import gates_of
 from sitemap_etl.publish.moves import net_changes
-from sitemap_etl.publish.plan import Target, retired_files, wanted_set
-from sitemap_etl.publish.proposal import Proposal, held_gates, propose, with_departed
+from sitemap_etl.publish.plan import Target, desired_set, retired_files
+from sitemap_etl.publish.proposal import Proposal, most_of, propose, with_removed
 from sitemap_etl.publish.robots import open_root
 from sitemap_etl.publish.views import feed_objects, recent_drafts, with_tops
-from sitemap_etl.stages.partition import NAME as PARTITION
 from sitemap_etl.stages.run import Run
+from sitemap_etl.state.records import ChangeKind, File, Manifest, Preview
 
 
 @dataclass
 class Published:
     """What became of a run: the proposal, and what publishing it did (None: it was not published)."""
 
-    status: str  # published, unchanged, dry_run, refused
+    status: Literal["published", "unchanged", "dry_run", "refused"]
     proposal: Proposal
     outcome: Outcome | None = None
     error: Refused | None = None
@@ -49,8 +49,8 @@ def publish(
 ) -> Published:
     """Publish what a run rendered, or say why not. What is None is as the run was started with.
 
-    Raises Refused where the accounting does not hold, an object is foreign, or another run was first.
-    A gate's refusal is in the answer.
+    Raises Refused where the accounting does not hold, where an object in the way is not managed by this state, and
+    where another run was first. A gate's refusal is in the answer.
     """
     proposal = propose(run, force)
     dry_run = run.options.dry_run if dry_run is None else dry_run
@@ -61,10 +61,9 @@ def publish(
         )
     target = _target(run, proposal, reason)
     if proposal.refused or dry_run:
-        seen = preview(run, target)
+        seen, more = preview(run, target)
         error = refusal(run, proposal) if proposal.refused else None
-        status = "dry_run" if dry_run else "refused"
-        return Published(status, proposal, None, error, warnings + seen.warnings, seen)
+        return Published("dry_run" if dry_run else "refused", proposal, None, error, warnings + more, seen)
     outcome = publish_target(run, target, adopt=run.options.adopt if adopt is None else adopt)
     warnings += outcome.warnings
     if outcome.status == "published" and outcome.manifest is not None:
@@ -73,19 +72,18 @@ def publish(
 
 
 def _target(run: Run, proposal: Proposal, reason: str | None) -> Target:
-    sections = with_tops(run, with_departed(run, proposal))
+    sections = with_tops(run, with_removed(run, proposal))
     old_keys = {(e.section, e.number): e.file.key for e in run.base.entries} if run.base is not None else {}
     quiet = quiet_because(run, proposal)
-    planned = run.need(PARTITION)
-    rendered = [run.need(f"render/{n}") for n in range(len(planned["units"]))] if run.base is not None else []
+    rendered = run.all_rendered() if run.base is not None else []
     return Target(
         changes=net_changes(run, rendered, proposal.moves),
         quiet_because=quiet,
         drafts=[*recent_drafts(run, proposal.drafts), *proposal.drafts],
         sections=sections,
         counts=proposal.counts,
-        gates=[gate.to_json() for gate in proposal.gates],
-        gives=proposal.moves.gives(old_keys),
+        gates=proposal.gates,
+        moves_to=proposal.moves.moves_to(old_keys),
         extras=feed_objects(run, sections),
         forced=tuple(gate.name for gate in proposal.gates if gate.status == "forced"),
         reason=reason or run.options.reason,
@@ -115,8 +113,8 @@ def refusal(run: Run, proposal: Proposal) -> Refused:
     forced = frozenset(gate.name for gate in proposal.gates if gate.status == "forced")
     if told:
         names = forced | {gate.name for gate in told}
-        held = held_gates(run, proposal.counts, proposal.moves.dropped, names)
-        told += [gate for gate in held if gate.status == "refused"]
+        asked = gates_of(run, proposal.counts, proposal.moves.dropped, names)
+        told += [gate for gate in asked if gate.status == "refused"]
     else:
         told = proposal.refused
     lines: list[str] = []
@@ -130,10 +128,9 @@ def refusal(run: Run, proposal: Proposal) -> Refused:
 
 def where_most(run: Run, proposal: Proposal, gate: str) -> list[str]:
     """Where most of what a gate objects to lies: a prefix of paths, and an example."""
-    from sitemap_etl.publish.proposal import most_of
-
+    kinds: dict[str, ChangeKind] = {"max_drop": "removed", "max_growth": "added"}
     section, _, name = gate.rpartition(".")
-    kind = {"max_drop": "removed", "max_growth": "added"}.get(name)
+    kind = kinds.get(name)
     if kind is not None:
         found = most_of(run, kind, section or None)
         if found is None:
@@ -154,52 +151,28 @@ def where_most(run: Run, proposal: Proposal, gate: str) -> list[str]:
     return []
 
 
-def as_counts(proposal: Proposal) -> dict[str, dict[str, Any]]:
-    """The counts of each section, for the JSON."""
-    return {name: dict(counts) for name, counts in proposal.counts.items()}
-
-
-@dataclass(frozen=True)
-class Preview:
-    """Keys of public files. `foreign`: in the way, and not ours; `retire`: listed no longer, deleted after the grace.
-
-    `broken_off`: an earlier publish did not end, so that more files may be written than are named.
-    """
-
-    write: list[str]
-    delete: list[str]
-    retire: list[str]
-    foreign: list[str]
-    unchanged: int
-    broken_off: bool
-    warnings: list[str]
-
-    def to_json(self) -> dict[str, Any]:
-        return {name: value for name, value in asdict(self).items() if name != "warnings"}
-
-
-def preview(run: Run, target: Target) -> Preview:
-    """Compare the target with what is published, as a publish begins by doing."""
+def preview(run: Run, target: Target) -> tuple[Preview, list[str]]:
+    """Compare the target with what is published, as a publish begins by doing; gives warnings besides."""
     public = run.public()
-    standing = Standing(run, public, ())
-    wanted = wanted_set(run, target.drafts, target.extras, standing)
-    waiting, due = retired_files(run, wanted, standing, {})
+    actual = Actual(run, public, ())
+    desired = desired_set(run, target.drafts, target.extras, actual)
+    waiting, due = retired_files(run, desired, actual, {})
     known = {item.key for item in run.base.retired} if run.base is not None else set()
-    foreign = survey(public, wanted.objects(), known_etags(run, standing), adopt=True)
-    addresses = [run.site.publish.at + index.file.key for index in wanted.indexes]
+    unmanaged = survey(public, desired.objects(), known_etags(run, actual), adopt=True)
+    addresses = [run.site.publish.at + index.file.key for index in desired.indexes]
     root = open_root(run, addresses)
-    write = [item.file.key for item in wanted.objects()]
+    write = [item.file.key for item in desired.objects()]
     if root.naming(addresses) is not None:
         write.append("robots.txt")
-    return Preview(
-        write=write,
-        delete=[item.key for item in due],
-        retire=[item.key for item in waiting if item.key not in known],
-        foreign=[stat.key for stat in foreign],
-        unchanged=len(wanted.keys()) - len(wanted.objects()),
-        broken_off=run.state.current().pending is not None,
-        warnings=root.warnings,
+    seen = Preview(
+        write=tuple(write),
+        delete=tuple(item.key for item in due),
+        retire=tuple(item.key for item in waiting if item.key not in known),
+        unmanaged=tuple(stat.key for stat in unmanaged),
+        unchanged=len(desired.keys()) - len(desired.objects()),
+        interrupted=run.state.current().pending is not None,
     )
+    return seen, root.warnings
 
 
 SECONDS: Final = 5.0

@@ -1,4 +1,4 @@
-"""What the state may forget: nothing that a kept manifest, an intent, a staged run or an unheard engine refers to."""
+"""What the state may forget: nothing that a kept manifest, an intent, a staged run or a pending engine refers to."""
 
 from __future__ import annotations
 
@@ -8,37 +8,37 @@ from datetime import timedelta
 from typing import Final
 
 from sitemap_etl import engines
-from sitemap_etl.errors import Refused
-from sitemap_etl.manifest import Manifest
+from sitemap_etl.errors import DamagedState, Refused
 from sitemap_etl.stages.ping import StoredLedger, engines_of
-from sitemap_etl.stages.run import PLAN, Run
-from sitemap_etl.state.changes import FOLDER, answer_of, runs_with_changes
-from sitemap_etl.state.store import CURRENT, GRACE, State
+from sitemap_etl.stages.run import Run
+from sitemap_etl.state import layout
+from sitemap_etl.state.changes import answer_of, runs_with_changes
+from sitemap_etl.state.records import Manifest, Rendered
+from sitemap_etl.state.store import GRACE, State, read_document
 from sitemap_etl.storage import Storage
 
 STAGING_KEPT: Final = timedelta(days=14)
 """How long what a dry or refused run staged can be published, and the reports of runs that are not kept can be read."""
 _FRESH: Final = timedelta(days=1)
 """A run younger than this has its snapshots safe: none is removed before `GRACE`."""
-_NEVER: Final = ("state/ledger/", "state/adopted/")
+_NEVER: Final = (layout.LEDGERS, layout.ADOPTED)
 
 
-def kept_manifests(state: State, keep: int) -> list[str]:
-    """Keys of the manifests to keep: the current one, and back from it until `keep` distinct sets are held."""
-    keys: list[str] = []
+def kept_manifests(state: State, keep: int) -> list[tuple[str, Manifest]]:
+    """The manifests to keep, with their keys: the current one, and back from it until `keep` distinct sets are held."""
+    found: list[tuple[str, Manifest]] = []
     distinct: set[str] = set()
     key = state.current().manifest
     while key is not None:
-        stored = state.storage.get(key)
-        if stored is None:
+        manifest = state.kept_manifest(key)
+        if manifest is None:
             break
-        manifest = Manifest.from_json(json.loads(stored.data))
         distinct.add(_set_id(manifest))
         if len(distinct) > keep:
             break
-        keys.append(key)
+        found.append((key, manifest))
         key = manifest.base
-    return keys
+    return found
 
 
 def _set_id(manifest: Manifest) -> str:
@@ -52,12 +52,10 @@ def forget(run: Run) -> int:
     state, storage = run.state, run.work
     now = storage.now()
     # Listed before it is known what is referred to: what comes later is not in the list.
-    found = [stat for stat in storage.list("state/") if stat.modified <= now - GRACE]
+    found = [stat for stat in storage.list(layout.STATE) if stat.modified <= now - GRACE]
     kept = kept_manifests(state, run.site.keep)
-    referenced = {*kept, CURRENT, "state/lease.json"} | _staged_snapshots(storage)
-    for key in kept:
-        manifest = state.manifest(key)
-        assert manifest is not None
+    referenced = {*(key for key, _ in kept), layout.CURRENT, layout.LEASE} | _staged_snapshots(storage)
+    for _, manifest in kept:
         referenced |= snapshots_of(manifest)
     pending = state.current().pending
     if pending is not None:
@@ -68,11 +66,11 @@ def forget(run: Run) -> int:
         key = stat.key
         if key in referenced or key.startswith(_NEVER):
             continue
-        if key.startswith(f"{FOLDER}/") and key.removeprefix(f"{FOLDER}/").split("/")[0] in unheard:
+        if key.startswith(layout.CHANGES) and key.removeprefix(layout.CHANGES).split("/")[0] in unheard:
             continue
         removed += storage.delete(key)
-    keep_reports = {key.removeprefix("state/manifest-").removesuffix(".json") for key in kept} | {run.run_id}
-    for prefix in ("reports/", "runs/"):
+    keep_reports = {layout.run_of_manifest(key) for key, _ in kept} | {run.run_id}
+    for prefix in (layout.REPORTS, layout.RUNS):
         for stat in list(storage.list(prefix)):
             if stat.key.split("/")[1] not in keep_reports and stat.modified <= now - STAGING_KEPT:
                 removed += storage.delete(stat.key)
@@ -83,7 +81,7 @@ def snapshots_of(manifest: Manifest) -> set[str]:
     """Keys of the snapshots that a manifest refers to."""
     found = {entry.snapshot for entry in manifest.entries if entry.snapshot}
     for state in manifest.sections.values():
-        found |= {key for key in (state.departed, state.top) if key is not None}
+        found |= {key for key in (state.removed_lately, state.top) if key is not None}
     return found
 
 
@@ -93,7 +91,7 @@ def hold_snapshots(run: Run, manifest: Manifest) -> None:
     A run may be published days after it was rendered. Raises Refused where a snapshot was forgotten meanwhile.
     """
     storage = run.work
-    begun = run.staging.stat(PLAN)
+    begun = run.staging.stat(layout.PLAN)
     if begun is not None and run.staging.now() - begun.modified < _FRESH:
         return
     known = snapshots_of(run.base) if run.base is not None else set()
@@ -110,12 +108,15 @@ def hold_snapshots(run: Run, manifest: Manifest) -> None:
 def _staged_snapshots(storage: Storage) -> set[str]:
     """The snapshots of runs that could still be published: dry, refused or under way."""
     found: set[str] = set()
-    for stat in list(storage.list("runs/")):
-        _, _, name = stat.key.removeprefix("runs/").partition("/")
-        if name.startswith("render/") and name.endswith(".json"):
-            stored = storage.get(stat.key)
-            receipt = {} if stored is None else json.loads(stored.data)
-            found |= {shard["snapshot"] for shard in receipt.get("shards", ())}
+    for stat in list(storage.list(layout.RUNS)):
+        _, _, name = stat.key.removeprefix(layout.RUNS).partition("/")
+        if name.startswith(layout.RENDER) and name == layout.receipt(name.removesuffix(".json")):
+            try:
+                receipt = read_document(storage, stat.key, Rendered)
+            except (Refused, DamagedState):
+                continue  # this release can't publish it
+            if receipt is not None:
+                found |= {shard.snapshot for shard in receipt[0].shards}
     return found
 
 
@@ -129,6 +130,6 @@ def _unheard(run: Run) -> set[str]:
         waiting |= set(pending)
         for run_id in runs:
             answer = answer_of(run.state, run_id, name)
-            if answer is None or answer["status"] == "unavailable":
+            if answer is None or answer.status == "unavailable":
                 waiting.add(run_id)
     return waiting | {run.run_id}

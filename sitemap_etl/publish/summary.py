@@ -7,66 +7,77 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sitemap_etl.errors import DamagedState
 from sitemap_etl.frames import ASIDE, EXAMPLES
 from sitemap_etl.publish.publish import Published
 from sitemap_etl.publish.retention import forget
-from sitemap_etl.stages.clusters import NAME as ALIGN
-from sitemap_etl.stages.partition import NAME as PARTITION
 from sitemap_etl.stages.ping import engines_of
-from sitemap_etl.stages.run import PLAN, Run
+from sitemap_etl.stages.run import Run
+from sitemap_etl.state import layout
 from sitemap_etl.state.changes import answer_of
-from sitemap_etl.state.store import dumps
-
-ASIDE_KINDS: Final = ("rejected", "excluded", "duplicates")
-
-
-def write_reports(run: Run) -> None:
-    """Put the rows that are not listed under `reports/<run>/`, and the splits that their row numbers speak of."""
-    planned = run.need(PARTITION)
-    for kind in ASIDE_KINDS:
-        _gather_aside(run, planned, kind)
-    splits = {
-        "splits": [{"section": unit["section"], "label": unit["label"]} for unit in run.plan.units],
-        "read": list(planned["sections"]),
-        "in_part": [name for name, plan in planned["sections"].items() if plan["carries"]],
-    }
-    run.work.put(f"reports/{run.run_id}/splits.json", dumps(splits), content_type="application/json")
+from sitemap_etl.state.codec import decode, encode, unseal
+from sitemap_etl.state.records import Asked, Clusters, Files, Partition, ReadSplit, Splits, Summary
+from sitemap_etl.state.store import put_document
 
 
-def finish_run(run: Run, published: Published, seconds: Mapping[str, float] | None = None) -> dict[str, Any]:
+def finish_run(run: Run, published: Published, seconds: Mapping[str, float] | None = None) -> Summary:
     """Write the reports, forget what is old, and clear the staging of what was published; gives the summary."""
-    write_reports(run)
-    summary = {**summarize(run, published), "seconds": dict(seconds or {})}
+    _put_reports(run)
+    summary = replace(_summary(run, published), seconds=dict(seconds or {}))
     put_summary(run, summary)
     if published.outcome is not None:
         remove_staging(run)
-        forget(run)
+        try:
+            forget(run)
+        except DamagedState as error:  # what is published is published
+            summary = replace(summary, warnings=(*summary.warnings, f"old state was not cleaned up: {error}"))
+            put_summary(run, summary)
     return summary
 
 
-def put_summary(run: Run, summary: dict[str, Any]) -> None:
+def _put_reports(run: Run) -> None:
+    """Put the rows that are not listed under `reports/<run>/`, and the splits that their row numbers speak of."""
+    planned = run.partition()
+    for kind in layout.ASIDE:
+        _gather_aside(run, planned, kind)
+    splits = Splits(
+        splits=tuple(ReadSplit(unit.section, unit.label) for unit in run.plan.units),
+        read=tuple(planned.sections),
+        in_part=tuple(name for name, plan in planned.sections.items() if plan.carries),
+    )
+    put_document(run.work, layout.splits(run.run_id), splits)
+
+
+def put_summary(run: Run, summary: Summary) -> None:
     """Put the summary as JSON and as a page."""
     from sitemap_etl import report  # a DAG file is parsed without it
 
-    folder = f"reports/{run.run_id}"
-    run.work.put(f"{folder}/report.html", report.render(summary).encode(), content_type="text/html; charset=utf-8")
-    run.work.put(f"{folder}/summary.json", dumps(summary), content_type="application/json")
+    page = report.render(summary).encode()
+    run.work.put(layout.report(run.run_id), page, content_type="text/html; charset=utf-8")
+    body = json.dumps(encode(summary), ensure_ascii=False, separators=(",", ":")).encode()
+    run.work.put(layout.summary(run.run_id), body, content_type="application/json")
 
 
-def _gather_aside(run: Run, planned: dict[str, Any], kind: str) -> None:
-    """One Parquet file of what all splits and groups set aside."""
-    keys = []
+def read_summary(run: Run) -> Summary | None:
+    """The summary that was put, or None."""
+    key = layout.summary(run.run_id)
+    stored = run.work.get(key)
+    where = run.work.url_of(key)
+    return None if stored is None else decode(Summary, unseal(stored.data, where), where)
+
+
+def _gather_aside(run: Run, planned: Partition, kind: str) -> None:
+    """One Parquet file of the rows of one kind, of all splits and groups."""
+    keys: list[str | None]
     if kind == "duplicates":
-        keys = [run.need(f"render/{n}")["staged"].get(kind) for n in range(len(planned["units"]))]
+        keys = [receipt.duplicates for receipt in run.all_rendered()]
     else:
-        for n, unit in enumerate(run.plan.units):
-            if unit["section"] in planned["sections"]:
-                keys.append(run.need(f"transform/{n}")["aside"].get(kind))
+        read = [n for n, unit in enumerate(run.plan.units) if unit.section in planned.sections]
+        keys = [run.transformed(n).aside.get(kind) for n in read]
     with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
         path = Path(scratch) / "rows.parquet"
         with pq.ParquetWriter(path, ASIDE, compression="zstd") as writer:
@@ -76,97 +87,79 @@ def _gather_aside(run: Run, planned: dict[str, Any], kind: str) -> None:
                     continue
                 for batch in pq.ParquetFile(pa.BufferReader(stored.data)).iter_batches():
                     writer.write_batch(batch)
-        run.work.put(f"reports/{run.run_id}/{kind}.parquet", path)
+        run.work.put(layout.aside(run.run_id, kind), path)
 
 
-def summarize(run: Run, published: Published) -> dict[str, Any]:
-    """What `--json` prints and the report shows: every case has every key."""
+def _summary(run: Run, published: Published) -> Summary:
     proposal, outcome = published.proposal, published.outcome
     manifest = published.manifest
     publish = run.site.publish
     seen = published.preview
-    status = published.status
-    if status in ("published", "unchanged") and proposal.kept:
-        status = "partial"
-    return {
-        "run_id": run.run_id,
-        "name": run.site.name,
-        "site": run.site.site,
-        "now": run.plan.now,
-        "status": status,
-        "published": published.status == "published",
-        "base": run.plan.base,
-        "options": {name: getattr(run.options, name) for name in ("sections", "full", "limit")},
-        "sections": {name: dict(counts) for name, counts in proposal.counts.items()},
-        "views": [name for name in proposal.counts if run.site.sections[name].view],
-        "kept": dict(proposal.kept),
-        "reasons": {
-            name: {kind: tally.to_json() for kind, tally in kinds.items()} for name, kinds in proposal.reasons.items()
-        },
-        "clusters": _clusters(run),
-        "examples": _examples(run, run.need(PARTITION)),
-        "files": {
-            "written": outcome.written if outcome else 0,
-            "unchanged": outcome.unchanged if outcome else seen.unchanged if seen else 0,
-            "deleted": outcome.deleted if outcome else 0,
-            **({"to_write": len(seen.write), "to_delete": len(seen.delete)} if seen else {}),
-        },
-        "plan": seen.to_json() if seen else None,
-        "bytes": outcome.bytes if outcome else 0,
-        "index": [publish.at + index.file.key for index in manifest.indexes] if manifest else [],
-        "gates": [gate.to_json() for gate in proposal.gates],
-        "reason": manifest.reason if manifest is not None and manifest.run_id == run.run_id else None,
-        "engines": {},
-        "warnings": list(published.warnings),
-        "error": str(published.error) if published.error is not None else None,
-        "report": run.work.url_of(f"reports/{run.run_id}/report.html"),
-        "seconds": {},
-    }
+    partial = published.status in ("published", "unchanged") and proposal.held
+    files = Files(
+        written=outcome.written if outcome else 0,
+        unchanged=outcome.unchanged if outcome else seen.unchanged if seen else 0,
+        deleted=outcome.deleted if outcome else 0,
+        to_write=len(seen.write) if seen else None,
+        to_delete=len(seen.delete) if seen else None,
+    )
+    aligned = run.aligned()
+    return Summary(
+        run_id=run.run_id,
+        name=run.site.name,
+        site=run.site.site,
+        now=run.plan.now,
+        status="partial" if partial else published.status,
+        published=published.status == "published",
+        base=run.plan.base,
+        options=Asked(run.options.sections, run.options.full, run.options.limit),
+        sections=proposal.counts,
+        views=tuple(name for name in proposal.counts if run.site.sections[name].view),
+        kept=proposal.held,
+        reasons=proposal.reasons,
+        clusters=Clusters() if aligned is None else Clusters(aligned.aligned, aligned.notes),
+        examples=_examples(run),
+        files=files,
+        plan=seen,
+        bytes=outcome.bytes if outcome else 0,
+        index=tuple(publish.at + index.file.key for index in manifest.indexes) if manifest else (),
+        gates=tuple(proposal.gates),
+        reason=manifest.reason if manifest is not None and manifest.run_id == run.run_id else None,
+        warnings=tuple(published.warnings),
+        error=str(published.error) if published.error is not None else None,
+        report=run.work.url_of(layout.report(run.run_id)),
+    )
 
 
-def _clusters(run: Run) -> dict[str, Any]:
-    """How many pages have hreflang links, and what was decided where a cluster was not whole."""
-    receipt = run.receipt(ALIGN)
-    return {"aligned": 0, "notes": {}} if receipt is None else {name: receipt[name] for name in ("aligned", "notes")}
-
-
-def _examples(run: Run, planned: dict[str, Any]) -> dict[str, dict[str, list[str]]]:
+def _examples(run: Run) -> dict[str, dict[str, tuple[str, ...]]]:
     """A few locs of each kind of change, by section."""
-    found: dict[str, dict[str, list[str]]] = {}
-    for n, (section, _) in enumerate(planned["units"]):
-        for kind, locs in run.need(f"render/{n}")["examples"].items():
+    found: dict[str, dict[str, tuple[str, ...]]] = {}
+    for receipt in run.all_rendered():
+        for kind, locs in receipt.examples.items():
             if locs:
-                kept = found.setdefault(section, {}).setdefault(kind, [])
-                kept += locs[: EXAMPLES - len(kept)]
+                shown = found.setdefault(receipt.section, {})
+                shown[kind] = (*shown.get(kind, ()), *locs)[:EXAMPLES]
     return found
 
 
-def add_answers(run: Run, summary: dict[str, Any]) -> dict[str, Any]:
+def add_answers(run: Run, summary: Summary) -> Summary:
     """The summary with what the engines answered, which goes into the manifest too."""
     answers = {}
     for engine in engines_of(run.site):
         answer = answer_of(run.state, run.run_id, engine)
         if answer is not None:
             answers[engine] = answer
-    failed = [a for a in answers.values() if a["status"] in ("partial", "refused", "unavailable")]
-    status = "partial" if failed and summary["status"] in ("published", "unchanged") else summary["status"]
-    summary = {**summary, "engines": answers, "status": status}
+    failed = any(answer.failed for answer in answers.values()) and summary.status in ("published", "unchanged")
     current = run.state.current().manifest
-    if answers and current is not None and current == f"state/manifest-{run.run_id}.json":
+    if answers and current == layout.manifest(run.run_id):
         manifest = run.state.manifest(current)
         if manifest is not None:
-            run.work.put(current, dumps(replace(manifest, indexing=answers).to_json()), content_type="application/json")
-    return summary
+            put_document(run.work, current, replace(manifest, indexing=answers))
+    return replace(summary, engines=answers, status="partial" if failed else summary.status)
 
 
 def remove_staging(run: Run) -> None:
     """Remove what a published run staged; its plan, its reports and its changes stay."""
     for stat in list(run.staging.list()):
-        if stat.key != PLAN:
+        if stat.key != layout.PLAN:
             run.staging.delete(stat.key)
-
-
-def read_summary(run: Run) -> dict[str, Any] | None:
-    """The summary that was put, or None."""
-    stored = run.work.get(f"reports/{run.run_id}/summary.json")
-    return None if stored is None else json.loads(stored.data)

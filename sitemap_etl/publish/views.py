@@ -12,14 +12,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sitemap_etl.frames import SNAPSHOT, conform
-from sitemap_etl.manifest import Entry, File, SectionState
 from sitemap_etl.partition import Limits, cut
 from sitemap_etl.publish.actual import Object
 from sitemap_etl.publish.proposal import Draft, file_of
 from sitemap_etl.render import feeds, urlset
-from sitemap_etl.stages.partition import NAME as PARTITION
 from sitemap_etl.stages.render import put_staged
 from sitemap_etl.stages.run import Run
+from sitemap_etl.state.records import Entry, File, SectionState
 
 RECENT: Final = "recent"
 """The name under which the recent files stand in manifest and file names; no section may have it."""
@@ -60,7 +59,7 @@ def _recent(run: Run, rows: pa.Table, rendered: pa.Array, number: int) -> Draft:
     parts = urlset.document(rendered, 0, rows.num_rows, urlset.namespaces(rows))
     staged = put_staged(run, f"views/{key}", parts, gzipped=key.endswith(".gz"))
     old = next((e for e in run.base.of(RECENT) if e.number == number), None) if run.base is not None else None
-    same = old is not None and old.file.sha256 == staged["sha256"] and old.file.key == key
+    same = old is not None and old.file.sha256 == staged.sha256 and old.file.key == key
     locs = rows.column("loc")
     entry = Entry(
         section=RECENT,
@@ -79,18 +78,18 @@ def _recent(run: Run, rows: pa.Table, rendered: pa.Array, number: int) -> Draft:
 
 def with_tops(run: Run, sections: dict[str, SectionState]) -> dict[str, SectionState]:
     """The sections' states with the rows that their feeds show."""
-    planned = run.need(PARTITION)
+    planned = run.partition()
     result = dict(sections)
     for name, state in sections.items():
         section = run.site.sections[name]
         if section.feed is None:
             result[name] = replace(state, top=None)
             continue
-        if name not in planned["sections"]:
+        if name not in planned.sections:
             continue
         tables = [SNAPSHOT.empty_table()]
-        for n, (owner, _) in enumerate(planned["units"]):
-            key = run.need(f"render/{n}")["top"] if owner == name else None
+        for receipt in run.all_rendered():
+            key = receipt.top if receipt.section == name else None
             stored = None if key is None else run.staging.get(key)
             if stored is not None:
                 tables.append(pq.read_table(pa.BufferReader(stored.data), schema=SNAPSHOT))

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl.manifest.diff import STICKY, Compared, with_columns
+from sitemap_etl.diff import STICKY, Compared, with_columns
 from sitemap_etl.partition.cut import Limits, absorbs, cut, mergeable
 from sitemap_etl.render import urlset
 

@@ -9,10 +9,11 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from sitemap_etl import __version__
+from sitemap_etl.frames import Reason
+from sitemap_etl.state.layout import run_of_manifest
+from sitemap_etl.state.records import COUNTED, Answered, Counts, Gate, Summary
 from sitemap_etl.urls import REASONS
 
-COUNTED: Final = ("extracted", "carried", "listed", "duplicates", "excluded", "rejected", "added", "changed", "removed")
-"""The counts of a section, in the order of the columns."""
 HEADLINES: Final = {
     "published": "Published",
     "unchanged": "Nothing changed",
@@ -30,7 +31,7 @@ _KINDS: Final = (
     ("rejected", "Rejected", "could not be listed"),
     ("excluded", "Excluded", "a rule asked for it"),
     ("duplicates", "Duplicates", "listed already"),
-    ("notes", "Noted", "listed, but a value was left out or mended"),
+    ("notes", "Noted", "listed, but a value was dropped or fixed"),
 )
 _SHOWN_REASONS: Final = 200
 """Reasons of one kind that are shown: an `exclude` column may hold as many texts as rows."""
@@ -53,154 +54,155 @@ def _template() -> Template:
     return environment.get_template("page.html.jinja")
 
 
-def render(summary: Mapping[str, Any]) -> str:
-    """The page of a summary (what `--json` prints). Keys that an older summary lacks are taken as empty."""
-    sections = summary.get("sections") or {}
-    gates = _gates(summary.get("gates") or ())
-    clusters = summary.get("clusters") or {"aligned": 0, "notes": {}}
-    views = set(summary.get("views") or ())
+def render(summary: Summary) -> str:
+    """The page of a summary."""
+    gates = _gates(summary.gates)
+    views = set(summary.views)
     return _template().render(
-        title=f"{headline(summary)}: {summary.get('name') or ''} {summary.get('run_id') or ''}",
-        bytes=summary.get("bytes") or 0,
+        title=f"{headline(summary)}: {summary.name or ''} {summary.run_id or ''}",
+        bytes=summary.bytes,
         headline=headline(summary),
         lead=lead(summary),
         tone=tone(summary),
-        error=str(summary.get("error") or "").replace("RUN_ID", str(summary.get("run_id"))),
+        error=(summary.error or "").replace("RUN_ID", str(summary.run_id)),
         facts=list(_facts(summary)),
-        sections=sections,
+        sections=summary.sections,
         views=views,
-        total=_total(sections, views),
-        kept=summary.get("kept") or {},
+        total=_total(summary.sections, views),
+        held=summary.kept,
         gates=gates,
         gate_names=list(dict.fromkeys(name for cells in gates.values() for name in cells)),
-        told_gates=[gate for gate in summary.get("gates") or () if gate["status"] != "ok"],
-        forced_because=summary.get("reason") or "",
+        told_gates=[gate for gate in summary.gates if gate.status != "ok"],
+        forced_because=summary.reason or "",
         reasons=list(_reasons(summary)),
-        clusters=clusters,
-        cluster_rows=[_reason("", reason, entry) for reason, entry in clusters["notes"].items()],
-        examples=summary.get("examples") or {},
-        files=summary.get("files") or {},
-        show_plan=summary.get("status") in ("dry_run", "refused"),
-        beside=str(summary.get("report") or "").rpartition("/")[0],
+        clusters=summary.clusters,
+        cluster_rows=[_reason("", reason) for reason in summary.clusters.notes.ordered()],
+        examples=summary.examples,
+        files=list(_files(summary)),
+        beside=(summary.report or "").rpartition("/")[0],
         version=__version__,
-        index=summary.get("index") or [],
-        warnings=summary.get("warnings") or [],
-        engines=[(name, answer, details_of(answer)) for name, answer in (summary.get("engines") or {}).items()],
+        index=summary.index,
+        warnings=summary.warnings,
+        engines=[(name, answer, details_of(answer)) for name, answer in summary.engines.items()],
         kinds=[("came in", COUNTED[:2]), ("became", COUNTED[2:6]), ("against the last set", COUNTED[6:])],
-        seconds=_seconds(summary.get("seconds") or {}),
+        seconds=_seconds(summary.seconds),
         commands=list(_commands(summary)),
     )
 
 
-def headline(summary: Mapping[str, Any]) -> str:
+def headline(summary: Summary) -> str:
     """One word or three for what became of the run."""
-    status = str(summary.get("status", "failed"))
-    if status == "partial" and not summary.get("kept"):
-        return "Published, but not every engine took it"
-    if status == "partial" and not summary.get("published"):
+    status = summary.status
+    if status == "partial" and not summary.kept:
+        failed = [name for name, answer in summary.engines.items() if answer.failed]
+        return f"Published. {len(failed)} of {_several(len(summary.engines), 'engine')} failed: {', '.join(failed)}"
+    if status == "partial" and not summary.published:
         return "Nothing written, and not every section was read"
-    if status == "dry_run" and summary.get("error"):
+    if status == "dry_run" and summary.error:
         return "Dry run that a gate would refuse"
     return HEADLINES.get(status, status)
 
 
-def tone(summary: Mapping[str, Any]) -> str:
+def tone(summary: Summary) -> str:
     """good, attention or bad: what colours the head of the page."""
-    status = summary.get("status")
-    if status in ("refused", "failed") or (status == "dry_run" and summary.get("error")):
+    if summary.status in ("refused", "failed") or (summary.status == "dry_run" and summary.error):
         return "bad"
-    if status == "partial" or summary.get("warnings") or any(g["status"] != "ok" for g in summary.get("gates") or ()):
+    if summary.status == "partial" or summary.warnings or any(gate.status != "ok" for gate in summary.gates):
         return "attention"
     return "good"
 
 
-def lead(summary: Mapping[str, Any]) -> str:
+def lead(summary: Summary) -> str:
     """The sentence below the headline: what is listed and what the run changed."""
-    total = _total(summary.get("sections") or {}, summary.get("views") or ())
-    listed, added, changed, removed = (total[name] for name in ("listed", "added", "changed", "removed"))
-    status = summary.get("status")
-    written = (summary.get("files") or {}).get("written", 0)
-    changes = f"{added:,} added, {changed:,} changed, {removed:,} removed"
-    told = f"{_several(listed, 'URL')} listed: {changes}."
-    if status in ("refused", "dry_run"):
-        would = "would have listed" if status == "refused" else "would list"
-        told = f"It {would} {_several(listed, 'URL')}: {changes}."
-    elif written:
-        told += f" {_several(written, 'file')} written."
-    warnings = len(summary.get("warnings") or ())
-    noticed = f" {_several(warnings, 'warning')}." if warnings else ""
-    return f"{_LEADS.get(str(status), '')} {told}{noticed}".strip()
+    total = _total(summary.sections, summary.views)
+    changes = f"{total.added:,} added, {total.changed:,} changed, {total.removed:,} removed"
+    told = f"{_several(total.listed, 'URL')} listed: {changes}."
+    if summary.status in ("refused", "dry_run"):
+        would = "would have listed" if summary.status == "refused" else "would list"
+        told = f"It {would} {_several(total.listed, 'URL')}: {changes}."
+    elif summary.files.written:
+        told += f" {_several(summary.files.written, 'file')} written."
+    noticed = f" {_several(len(summary.warnings), 'warning')}." if summary.warnings else ""
+    return f"{_LEADS.get(summary.status, '')} {told}{noticed}".strip()
 
 
 def _several(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
-def _facts(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    yield "Run", str(summary.get("run_id"))
-    yield "Site", f"{summary.get('name') or ''} ({summary.get('site') or ''})"
-    yield "Time of the run", moment(str(summary.get("now") or ""))
-    base = str(summary.get("base") or "").removeprefix("state/manifest-").removesuffix(".json")
+def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
+    yield "Run", str(summary.run_id)
+    yield "Site", f"{summary.name or ''} ({summary.site or ''})"
+    yield "Time of the run", moment(summary.now or "")
+    base = run_of_manifest(summary.base or "")
     yield "Compared with", f"run {base}" if base else "nothing: the first publish of this state"
-    options = summary.get("options") or {}
-    if options.get("sections"):
-        yield "Asked for", f"only {', '.join(options['sections'])}; the others stay as published"
-    if options.get("limit") is not None:
-        yield "Asked for", f"at most {options['limit']:,} rows of each split"
-    if options.get("full"):
+    asked = summary.options
+    if asked.sections:
+        yield "Asked for", f"only {', '.join(asked.sections)}; the others stay as published"
+    if asked.limit is not None:
+        yield "Asked for", f"at most {asked.limit:,} rows of each split"
+    if asked.full:
         yield "Asked for", "everything read and every published object looked at (--full)"
 
 
-def _total(sections: Mapping[str, Mapping[str, int]], views: Collection[str]) -> dict[str, int]:
+def _files(summary: Summary) -> Iterator[tuple[str, int]]:
+    files = summary.files
+    yield from (("written", files.written), ("unchanged", files.unchanged), ("deleted", files.deleted))
+    if files.to_write is not None:
+        yield "to write", files.to_write
+    if files.to_delete is not None:
+        yield "to delete", files.to_delete
+
+
+def _total(sections: Mapping[str, Counts], views: Collection[str]) -> Counts:
     """The counts of the site: views show again what others list and are left out."""
-    counted = [counts for name, counts in sections.items() if name not in views]
-    return {name: sum(counts.get(name, 0) for counts in counted) for name in COUNTED}
+    return sum((counts for name, counts in sections.items() if name not in views), Counts())
 
 
-def _gates(gates: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
+def _gates(gates: Sequence[Gate]) -> dict[str, dict[str, dict[str, Any]]]:
     """The gates by section (empty: the site, first) and name."""
     by_scope: dict[str, dict[str, dict[str, Any]]] = {"": {}} if gates else {}
     for gate in gates:
-        scope, _, name = str(gate["name"]).rpartition(".")
+        scope, _, name = gate.name.rpartition(".")
         by_scope.setdefault(scope, {})[name] = _gate(gate, name)
     return by_scope
 
 
-def _gate(gate: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _gate(gate: Gate, name: str) -> dict[str, Any]:
     """A gate as it is shown; `bar` is how much of the limit is used: 50 is all, 100 is twice and more."""
-    value, limit = float(gate["value"]), float(gate["limit"])
+    value, limit = gate.value, gate.limit
     if name == "min_urls":
-        return {"status": gate["status"], "value": f"{value:,.0f}", "limit": f"at least {limit:,.0f}", "bar": None}
+        return {"status": gate.status, "value": f"{value:,.0f}", "limit": f"at least {limit:,.0f}", "bar": None}
     used = value / limit if limit else (2.0 if value else 0.0)
     return {
-        "status": gate["status"],
+        "status": gate.status,
         "value": percent(value),
         "limit": f"of {percent(limit)}",
         "bar": round(min(used, 2.0) * 50, 1),
     }
 
 
-def _reasons(summary: Mapping[str, Any]) -> Iterator[tuple[str, str, list[dict[str, Any]], int]]:
+def _reasons(summary: Summary) -> Iterator[tuple[str, str, list[dict[str, Any]], int]]:
     """(kind, what it means, rows of {section, reason, count, examples}, how many reasons are left out)."""
-    by_section: Mapping[str, Mapping[str, Any]] = summary.get("reasons") or {}
     for kind, title, meaning in _KINDS:
         rows = [
-            _reason(section, reason, entry)
-            for section, kinds in by_section.items()
-            for reason, entry in (kinds.get(kind) or {}).items()
+            _reason(section, reason)
+            for section, kinds in summary.reasons.items()
+            if kind in kinds
+            for reason in kinds[kind].ordered()
         ]
         if rows:
             rows.sort(key=lambda row: -row["count"])
             yield title, meaning, rows[:_SHOWN_REASONS], max(0, len(rows) - _SHOWN_REASONS)
 
 
-def _reason(section: str, reason: str, entry: Mapping[str, Any]) -> dict[str, Any]:
+def _reason(section: str, reason: Reason) -> dict[str, Any]:
     return {
         "section": section,
-        "reason": reason,
-        "meaning": REASONS.get(reason, ""),
-        "count": entry["count"],
-        "examples": entry["examples"],
+        "reason": reason.text,
+        "meaning": REASONS.get(reason.text, ""),
+        "count": reason.count,
+        "examples": reason.examples,
     }
 
 
@@ -214,23 +216,21 @@ def _seconds(seconds: Mapping[str, float]) -> list[tuple[str, float, float]]:
     return rows
 
 
-def _commands(summary: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _commands(summary: Summary) -> Iterator[tuple[str, str]]:
     """(what for, the command)."""
-    run_id = summary.get("run_id")
     example = next(
-        (locs[0] for kinds in (summary.get("examples") or {}).values() for locs in kinds.values() if locs),
-        f"{summary.get('site') or ''}/…",
+        (locs[0] for kinds in summary.examples.values() for locs in kinds.values() if locs), f"{summary.site or ''}/…"
     )
     yield "Why a URL is listed, or not", f"sitemap-etl explain SITE.yaml {_quoted(example)}"
-    if summary.get("status") in ("refused", "dry_run"):
-        refused = [gate["name"] for gate in summary.get("gates") or () if gate["status"] == "refused"]
+    if summary.status in ("refused", "dry_run"):
+        refused = [gate.name for gate in summary.gates if gate.status == "refused"]
         force = "".join(f" --force {name}" for name in refused)
         reason = ' --reason "…"' if refused else ""
-        yield "Publish this run as it was shown", f"sitemap-etl publish SITE.yaml {run_id}{force}{reason}"
+        yield "Publish this run as it was shown", f"sitemap-etl publish SITE.yaml {summary.run_id}{force}{reason}"
     else:
         yield "The sets that are kept", "sitemap-etl history SITE.yaml"
         yield "Publish the set before this one again", 'sitemap-etl rollback SITE.yaml --reason "…"'
-    for address in (summary.get("index") or [])[:1]:
+    for address in summary.index[:1]:
         yield "Read the published files as a crawler does", f"sitemap-etl check {_quoted(address)}"
 
 
@@ -282,8 +282,6 @@ def moment(text: str) -> str:
     return f"{text[:10]} {text[11:16]} UTC" if len(text) == 20 and text.endswith("Z") else text
 
 
-def details_of(answer: Mapping[str, Any]) -> Sequence[tuple[str, str]]:
+def details_of(answer: Answered) -> Sequence[tuple[str, str]]:
     """What an engine's answer says besides its message, one short line each."""
-    return [
-        (str(name), str(value)) for name, value in (answer.get("details") or {}).items() if value not in (None, [], {})
-    ]
+    return [(str(name), str(value)) for name, value in answer.details.items() if value not in (None, [], {})]

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +22,7 @@ from sitemap_etl.check.options import Options
 from sitemap_etl.hashes import hash64
 from sitemap_etl.publish.proposal import Proposal
 from sitemap_etl.stages.run import Run
+from sitemap_etl.state.records import Comparison, Difference, Example
 from sitemap_etl.storage import open_storage
 from sitemap_etl.urls import UrlRules, canonicalize
 
@@ -32,22 +32,23 @@ _HERE: Final = pa.schema([("loc", pa.string()), ("lastmod", pa.string())])
 _THERE: Final = pa.schema([*_HERE, ("written", pa.string())])
 
 
-@dataclass
-class _Found:
-    """A count and a few examples, the first in the order of loc of each part."""
+class _Totals:
+    """What is counted part by part."""
 
-    count: int = 0
-    examples: list[Any] = field(default_factory=list)
-
-    def add(self, count: int, examples: Iterable[Any]) -> None:
-        self.count += count
-        self.examples += list(examples)[: EXAMPLES - len(self.examples)]
-
-    def to_json(self) -> dict[str, Any]:
-        return {"count": self.count, "examples": self.examples}
+    def __init__(self) -> None:
+        self.here = self.urls = self.both = self.repeated = 0
+        self.only_here = Difference()
+        self.only_there = Difference()
+        self.other_lastmod = Difference()
+        self.respelled = Difference()
 
 
-def compare_with(run: Run, proposal: Proposal, url: str, *, fetcher: Fetcher | None = None) -> dict[str, Any]:
+def _more(known: Difference, count: int, examples: Iterable[str | Example]) -> Difference:
+    """The difference with more URLs; the first examples in the order of loc of each part stay."""
+    return Difference(known.count + count, (*known.examples, *examples)[:EXAMPLES])
+
+
+def compare_with(run: Run, proposal: Proposal, url: str, *, fetcher: Fetcher | None = None) -> Comparison:
     """Counts with examples: URLs only here, only there, with another lastmod, in another spelling.
 
     `url`: a sitemap, index, feed or robots.txt, also a path or `s3://` address. Locs there are made
@@ -55,8 +56,7 @@ def compare_with(run: Run, proposal: Proposal, url: str, *, fetcher: Fetcher | N
     ConfigError where the url is nothing that can be read, Unavailable where it does not answer.
     """
     options = Options(now=run.now, open_s3=open_storage)
-    found = {name: _Found() for name in ("only_here", "only_there", "other_lastmod", "respelled")}
-    totals = {"here": 0, "urls": 0, "both": 0, "repeated": 0}
+    totals = _Totals()
     files, problems = 0, []
     with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
         there = _Dealt(Path(scratch), "there", _THERE)
@@ -72,14 +72,20 @@ def compare_with(run: Run, proposal: Proposal, url: str, *, fetcher: Fetcher | N
             if draft.entry.snapshot and state is not None and not state.view:
                 here.deal(run.state.snapshot(draft.entry.snapshot, ["loc", "lastmod"]))
         for mine, theirs in zip(here.parts(), there.parts(), strict=True):
-            _compare(mine, theirs, found, totals)
-    return {
-        "url": url,
-        "files": files,
-        **totals,
-        **{name: each.to_json() for name, each in found.items()},
-        "problems": problems,
-    }
+            _compare(mine, theirs, totals)
+    return Comparison(
+        url=url,
+        files=files,
+        urls=totals.urls,
+        here=totals.here,
+        both=totals.both,
+        repeated=totals.repeated,
+        problems=tuple(problems),
+        only_here=totals.only_here,
+        only_there=totals.only_there,
+        other_lastmod=totals.other_lastmod,
+        respelled=totals.respelled,
+    )
 
 
 class _Dealt:
@@ -119,25 +125,30 @@ def _as_listed(listing: Listing, run: Run) -> pa.Table:
     return pa.table([loc, listing.rows.column("lastmod"), written], schema=_THERE)
 
 
-def _compare(mine: pa.Table, theirs: pa.Table, found: dict[str, _Found], totals: dict[str, int]) -> None:
+def _compare(mine: pa.Table, theirs: pa.Table, totals: _Totals) -> None:
     """Compare one part of each side."""
     newest = theirs.group_by("loc").aggregate([("lastmod", "max"), ("written", "min")])
     newest = newest.rename_columns(["loc", "there", "written"]).sort_by("loc")
-    totals["here"] += mine.num_rows
-    totals["urls"] += newest.num_rows
-    totals["repeated"] += theirs.num_rows - newest.num_rows
+    totals.here += mine.num_rows
+    totals.urls += newest.num_rows
+    totals.repeated += theirs.num_rows - newest.num_rows
     mine = mine.sort_by("loc")
     only_here = mine.join(newest.select(["loc"]), "loc", join_type="left anti").sort_by("loc")
     only_there = newest.join(mine.select(["loc"]), "loc", join_type="left anti").sort_by("loc")
-    found["only_here"].add(only_here.num_rows, only_here.column("loc").slice(0, EXAMPLES).to_pylist())
-    found["only_there"].add(only_there.num_rows, only_there.column("written").slice(0, EXAMPLES).to_pylist())
+    totals.only_here = _more(totals.only_here, only_here.num_rows, _first(only_here.column("loc")))
+    totals.only_there = _more(totals.only_there, only_there.num_rows, _first(only_there.column("written")))
     both = mine.rename_columns(["loc", "here"]).join(newest, "loc", join_type="inner").sort_by("loc").combine_chunks()
-    totals["both"] += both.num_rows
+    totals.both += both.num_rows
     differs = both.filter(pa.array(_other_dates(both.column("here"), both.column("there"))))
-    shown = differs.select(["loc", "here", "there"]).slice(0, EXAMPLES).to_pylist()
-    found["other_lastmod"].add(differs.num_rows, shown)
+    shown = [Example(**row) for row in differs.select(["loc", "here", "there"]).slice(0, EXAMPLES).to_pylist()]
+    totals.other_lastmod = _more(totals.other_lastmod, differs.num_rows, shown)
     respelled = both.filter(pc.not_equal(both.column("loc"), both.column("written"))).column("written")
-    found["respelled"].add(len(respelled), respelled.slice(0, EXAMPLES).to_pylist())
+    totals.respelled = _more(totals.respelled, len(respelled), _first(respelled))
+
+
+def _first(locs: pa.ChunkedArray) -> list[str]:
+    found: list[str] = locs.slice(0, EXAMPLES).to_pylist()
+    return found
 
 
 def _other_dates(here: pa.ChunkedArray, there: pa.ChunkedArray) -> np.ndarray:

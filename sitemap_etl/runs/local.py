@@ -10,7 +10,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from sitemap_etl.config import Site
 from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError
@@ -18,19 +18,21 @@ from sitemap_etl.publish.publish import Published, publish
 from sitemap_etl.publish.summary import add_answers, finish_run, put_summary
 from sitemap_etl.stages.clusters import align, cluster_units, collect_members
 from sitemap_etl.stages.extract import extract_split
-from sitemap_etl.stages.partition import NAME as PARTITION
 from sitemap_etl.stages.partition import partition
 from sitemap_etl.stages.ping import engines_of, ping_engine
 from sitemap_etl.stages.plan import start_run
 from sitemap_etl.stages.render import render_group
-from sitemap_etl.stages.run import PLAN, Environment, Options, Run, check_options, open_run, open_work
+from sitemap_etl.stages.run import Environment, Run, check_options, open_run, open_work
 from sitemap_etl.stages.transform import transform_split
+from sitemap_etl.state import layout
 from sitemap_etl.state.lease import release_lease, take_lease
+from sitemap_etl.state.records import Options, Partition, Summary
 from sitemap_etl.storage import Storage
 
 SPLIT_ROWS: Final = 500_000
 """Rows of a split here: a unit costs milliseconds, and small ones keep every processor busy."""
-KEPT: Final = ("plan.json", "partition.json", "extract/", "transform/", "render/", "align")
+KEPT: Final = (layout.PLAN, layout.PARTITION, layout.EXTRACT, layout.TRANSFORM, layout.RENDER, layout.ALIGN)
+"""What publishing a run needs of its staging."""
 
 
 @dataclass
@@ -39,7 +41,7 @@ class Finished:
 
     run: Run
     published: Published
-    summary: dict[str, Any]
+    summary: Summary
 
 
 def run_locally(
@@ -66,7 +68,7 @@ def run_locally(
                 before = time.monotonic()
                 align(run)
                 seconds["align"] = time.monotonic() - before
-            _each(run, "render", len(planned["units"]), render_group, jobs, seconds)
+            _each(run, "render", len(planned.units), render_group, jobs, seconds)
             take_lease(run.work, run.run_id)
             before = time.monotonic()
             published = publish(run)
@@ -75,7 +77,7 @@ def run_locally(
             summary = finish_run(run, published, seconds)
         except Refused as error:
             error.run_id = run.run_id
-            if scratch is not None and run.receipt(PARTITION) is not None:
+            if scratch is not None and run.receipt(layout.PARTITION, Partition) is not None:
                 _keep_staging(run)  # what was in the way may be adopted, or gone tomorrow
             raise
         except SitemapEtlError as error:
@@ -92,7 +94,7 @@ def run_locally(
 
 
 def _each(
-    run: Run, stage: str, count: int, work: Callable[[Run, int], dict[str, Any]], jobs: int, seconds: dict[str, float]
+    run: Run, stage: str, count: int, work: Callable[[Run, int], object], jobs: int, seconds: dict[str, float]
 ) -> None:
     """Do a stage's units, `jobs` at a time. The first error stops the rest."""
     before = time.monotonic()
@@ -116,7 +118,7 @@ def _each(
 
 def _keep_staging(run: Run) -> None:
     """Move what a dry or refused run staged to the state, so that it can be published as it was shown."""
-    target = run.work.sub(f"runs/{run.run_id}")
+    target = run.work.sub(layout.run_folder(run.run_id))
     copy_staging(run.staging, target)
 
 
@@ -124,7 +126,7 @@ def copy_staging(staging: Storage, target: Storage) -> None:
     """Copy what publishing a run needs; the rows on their way to render stay behind."""
     for prefix in KEPT:
         for stat in staging.list(prefix):
-            if stat.key.startswith(("extract/", "transform/")) and not stat.key.endswith(".json"):
+            if stat.key.startswith((layout.EXTRACT, layout.TRANSFORM)) and not stat.key.endswith(".json"):
                 continue
             stored = staging.get(stat.key)
             if stored is None:
@@ -138,8 +140,8 @@ def publish_locally(
     """Publish a dry or refused run as it was shown. Raises ConfigError where the state has no such run."""
     check_options(site, Options(force=force, reason=reason))
     work = open_work(site, environment)
-    staging = work.sub(f"runs/{run_id}")
-    if staging.stat(PLAN) is None:
+    staging = work.sub(layout.run_folder(run_id))
+    if staging.stat(layout.PLAN) is None:
         raise ConfigError(
             f"{run_id}: there is no such run in {work.url}/runs. A run's staging is kept where it was dry or refused, "
             "until it is published or for two weeks"
@@ -155,11 +157,11 @@ def publish_locally(
     return Finished(run, published, summary)
 
 
-def ping_locally(finished: Finished, environment: Environment) -> dict[str, Any]:
-    """Tell the engines of what was published; the failure of one touches nothing else. Gives the summary."""
+def ping_locally(finished: Finished, environment: Environment) -> Summary:
+    """Notify the engines of what was published; the failure of one touches nothing else. Gives the summary."""
     run, summary = finished.run, finished.summary
     engines = engines_of(run.site)
-    if not engines or not summary["published"]:
+    if not engines or not summary.published:
         return summary
     for n, engine in enumerate(engines):
         try:

@@ -6,10 +6,9 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,53 +16,57 @@ import pyarrow.compute as pc
 from sitemap_etl.config import Site
 from sitemap_etl.dates import instant
 from sitemap_etl.errors import ConfigError, SitemapEtlError
-from sitemap_etl.frames import CHANGES, SNAPSHOT, conform
-from sitemap_etl.manifest import Entry, File, Manifest, SectionState, same_set
+from sitemap_etl.frames import CHANGES, SNAPSHOT, conform, without_fingerprints
 from sitemap_etl.publish.commit import publish_target
 from sitemap_etl.publish.moves import Moves
 from sitemap_etl.publish.plan import Target
-from sitemap_etl.publish.proposal import COUNTED, Draft, Proposal
+from sitemap_etl.publish.proposal import Draft, Proposal
 from sitemap_etl.publish.publish import Published
 from sitemap_etl.publish.retention import kept_manifests
 from sitemap_etl.publish.summary import finish_run
 from sitemap_etl.publish.views import RECENT, feed_objects, recent_drafts
 from sitemap_etl.runs.local import Finished
 from sitemap_etl.stages.ping import engines_of, ping_engine, put_by_hand
-from sitemap_etl.stages.run import PLAN, Environment, Options, Plan, Run, new_run_id, open_work, plan_json
+from sitemap_etl.stages.run import Environment, Run, new_run_id, open_work
+from sitemap_etl.state import layout
 from sitemap_etl.state.lease import release_lease, take_lease
-from sitemap_etl.state.store import State
+from sitemap_etl.state.records import (
+    Answered,
+    Counts,
+    Entry,
+    File,
+    KeptSet,
+    Manifest,
+    Options,
+    Partition,
+    Plan,
+    SectionState,
+    same_set,
+)
+from sitemap_etl.state.store import State, put_document
 
 
-def published_sets(site: Site, environment: Environment) -> list[dict[str, Any]]:
+def published_sets(site: Site, environment: Environment) -> list[KeptSet]:
     """What `history` shows: the manifests that are kept, newest first."""
     state = State(open_work(site, environment), site.name, site.site)
     current = state.current().manifest
-    return [_entry(manifest, current=key == current) for key, manifest in _kept(state, site.keep)]
+    return [_entry(manifest, current=key == current) for key, manifest in kept_manifests(state, site.keep)]
 
 
-def _kept(state: State, keep: int) -> list[tuple[str, Manifest]]:
-    found = []
-    for key in kept_manifests(state, keep):
-        manifest = state.manifest(key)
-        assert manifest is not None
-        found.append((key, manifest))
-    return found
-
-
-def _entry(manifest: Manifest, *, current: bool) -> dict[str, Any]:
-    return {
-        "run_id": manifest.run_id,
-        "now": manifest.now,
-        "current": current,
-        "listed": manifest.listed,
-        "files": sum(1 for _ in manifest.files()),
-        "sections": {name: state.listed for name, state in manifest.sections.items()},
-        "counts": {name: dict(counts) for name, counts in manifest.counts.items()},
-        "forced": list(manifest.forced),
-        "reason": manifest.reason,
-        "rolled_back_to": manifest.rolled_back_to,
-        "engines": dict(manifest.indexing),
-    }
+def _entry(manifest: Manifest, *, current: bool) -> KeptSet:
+    return KeptSet(
+        run_id=manifest.run_id,
+        now=manifest.now,
+        current=current,
+        listed=manifest.listed,
+        files=sum(1 for _ in manifest.files()),
+        sections={name: state.listed for name, state in manifest.sections.items()},
+        counts=manifest.counts,
+        forced=manifest.forced,
+        reason=manifest.reason,
+        rolled_back_to=manifest.rolled_back_to,
+        engines=manifest.indexing,
+    )
 
 
 def roll_back(
@@ -86,11 +89,10 @@ def roll_back(
     try:
         with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
             staging = environment.open_storage(Path(scratch), durable=False)
-            options = Options(reason=reason)
-            plan = Plan(own, instant(moment), current.manifest, site.to_json(), asdict(options), [], {})
-            staging.put(PLAN, plan_json(plan))
-            staging.put("partition.json", b'{"sections":{},"units":[],"kept":{}}')
+            plan = Plan(own, instant(moment), current.manifest, site.to_json(), Options(reason=reason))
+            put_document(staging, layout.PLAN, plan)
             run = Run(work, staging, plan, environment)
+            run.leave(layout.PARTITION, Partition())
             before = time.monotonic()
             published = _publish(run, old, base)
             summary = finish_run(run, published, {"publish": time.monotonic() - before})
@@ -100,7 +102,7 @@ def roll_back(
 
 
 def _older(state: State, site: Site, current: str | None, run_id: str | None) -> Manifest:
-    kept = _kept(state, site.keep)
+    kept = kept_manifests(state, site.keep)
     if not kept:
         raise ConfigError(f"{site.name}: nothing was published yet, so there is nothing to go back to")
     names = ", ".join(manifest.run_id for key, manifest in kept if key != current) or "none"
@@ -128,12 +130,12 @@ def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
         for name, state in old.sections.items()
     }
     for name, state in base.sections.items():
-        sections.setdefault(name, replace(state, listed=0, departed=None, top=None))
+        sections.setdefault(name, replace(state, listed=0, removed_lately=None, top=None))
     same = {entry.snapshot for entry in old.entries} & {entry.snapshot for entry in base.entries}
     before = _rows(run, [e for e in base.entries if e.snapshot and e.snapshot not in same], base)
     after = _rows(run, [e for e in old.entries if e.snapshot and e.snapshot not in same], old)
-    changes, gives = _difference(before, after)
-    sections = {name: replace(state, departed=_departed(run, name, before, base)) for name, state in sections.items()}
+    changes, moves_to = _difference(before, after)
+    sections = {name: _with_removed(run, name, state, before, base) for name, state in sections.items()}
     counts = _counts(run, sections, changes)
     gone = Moves(pa.table({"loc": pa.array([], pa.string())}))
     proposal = Proposal(drafts, sections, counts, [], gone, {})
@@ -142,7 +144,7 @@ def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
         sections=sections,
         counts=counts,
         gates=[],
-        gives=gives,
+        moves_to=moves_to,
         changes=changes,
         extras=feed_objects(run, {name: state for name, state in sections.items() if name in run.site.sections}),
         reason=run.options.reason,
@@ -162,31 +164,32 @@ def _draft(run: Run, entry: Entry, published: Mapping[str, File]) -> Draft:
     return Draft(replace(entry, file=own(entry.file), text=own(entry.text) if entry.text is not None else None))
 
 
-def _departed(run: Run, section: str, before: pa.Table, base: Manifest) -> str | None:
-    """What the rolled back set says of the section's rows: should they come again, they have those dates."""
+def _with_removed(run: Run, section: str, old: SectionState, before: pa.Table, base: Manifest) -> SectionState:
+    """The section with what the replaced set says of its rows: should they come again, they have those dates."""
     rows = before.filter(
         pc.and_(pc.equal(before.column("section"), section), pc.is_valid(before.column("fingerprint")))
     )
     since = pa.repeat(pa.scalar(run.epoch, pa.int64()), rows.num_rows)
     table = conform(rows.select(["loc", "lastmod", "fingerprint"]).append_column("since", since), SNAPSHOT)
     state = base.sections.get(section)
-    if state is not None and state.departed is not None:
-        left = run.state.snapshot(state.departed)
-        table = pa.concat_tables(
-            [table, left.filter(pc.invert(pc.is_in(left.column("loc"), rows.column("loc").combine_chunks())))]
-        )
+    if state is not None and state.removed_lately is not None:
+        left = run.state.snapshot(state.removed_lately)
+        again = pc.is_in(left.column("loc"), rows.column("loc").combine_chunks())
+        table = pa.concat_tables([table, left.filter(pc.invert(again))])
+    if state is None or state.rule != old.rule:
+        table = without_fingerprints(table)
     if not table.num_rows:
-        return None
-    return run.state.put_snapshot(table.take(pc.sort_indices(table.column("loc"))))
+        return replace(old, removed_lately=None)
+    return replace(old, removed_lately=run.state.put_snapshot(table.take(pc.sort_indices(table.column("loc")))))
 
 
 def _difference(before: pa.Table, after: pa.Table) -> tuple[pa.Table, dict[str, frozenset[str]]]:
     """What the rollback changes (frames.CHANGES), and which published files give rows to which."""
     both = before.join(after, "loc", join_type="inner", right_suffix="_new")
     moved = both.filter(pc.not_equal(both.column("key"), both.column("key_new")))
-    gives: dict[str, set[str]] = {}
+    moves_to: dict[str, set[str]] = {}
     for pair in moved.group_by(["key", "key_new"]).aggregate([]).to_pylist():  # one a pair of files
-        gives.setdefault(pair["key"], set()).add(pair["key_new"])
+        moves_to.setdefault(pair["key"], set()).add(pair["key_new"])
     other = pc.not_equal(pc.fill_null(both.column("lastmod"), ""), pc.fill_null(both.column("lastmod_new"), ""))
     changed = both.filter(other)
     parts = [
@@ -194,7 +197,7 @@ def _difference(before: pa.Table, after: pa.Table) -> tuple[pa.Table, dict[str, 
         _kind(after.join(before.select(["loc"]), "loc", join_type="left anti"), "added", "lastmod", "section"),
         _kind(changed, "changed", "lastmod_new", "section_new"),
     ]
-    return pa.concat_tables(parts), {key: frozenset(receivers) for key, receivers in gives.items()}
+    return pa.concat_tables(parts), {key: frozenset(receivers) for key, receivers in moves_to.items()}
 
 
 def _rows(run: Run, entries: list[Entry], manifest: Manifest) -> pa.Table:
@@ -226,18 +229,19 @@ def _kind(rows: pa.Table, kind: str, lastmod: str, section: str) -> pa.Table:
     return pa.table(columns, schema=CHANGES)
 
 
-def _counts(run: Run, sections: dict[str, SectionState], changes: pa.Table) -> dict[str, dict[str, int]]:
+def _counts(run: Run, sections: Mapping[str, SectionState], changes: pa.Table) -> dict[str, Counts]:
     found: Counter[tuple[str, str]] = Counter()
     counted = changes.group_by(["section", "kind"]).aggregate([([], "count_all")])
     for row in counted.to_pylist():  # one a section and kind
         found[(row["section"], row["kind"])] = row["count_all"]
     return {
-        name: {
-            **dict.fromkeys(COUNTED, 0),
-            "carried": state.listed,
-            "listed": state.listed,
-            **{kind: found[(name, kind)] for kind in ("added", "changed", "removed")},
-        }
+        name: Counts(
+            carried=state.listed,
+            listed=state.listed,
+            added=found[(name, "added")],
+            changed=found[(name, "changed")],
+            removed=found[(name, "removed")],
+        )
         for name, state in sections.items()
         if name in run.site.sections
     }
@@ -245,8 +249,8 @@ def _counts(run: Run, sections: dict[str, SectionState], changes: pa.Table) -> d
 
 def ping_by_hand(
     site: Site, environment: Environment, *, engines: tuple[str, ...], since: str | None, everything: bool
-) -> dict[str, Any]:
-    """Tell engines of the current set, or of all that changed since a run; gives their answers."""
+) -> dict[str, Answered]:
+    """Notify engines of the current set, or of all that changed since a run; gives their answers."""
     known = engines_of(site)
     if not known:
         raise ConfigError(f"{site.name}: the site file names no engine. Add one under ping: (see docs/engines.md)")
@@ -261,5 +265,5 @@ def ping_by_hand(
         try:
             answers[name] = ping_engine(site, run_id, name, environment)
         except SitemapEtlError as error:
-            answers[name] = {"engine": name, "status": "unavailable", "sent": 0, "message": str(error), "details": {}}
+            answers[name] = Answered(name, "unavailable", 0, str(error))
     return answers

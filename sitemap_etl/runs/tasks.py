@@ -9,25 +9,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypedDict
 
 from sitemap_etl.config import Site
 from sitemap_etl.errors import Refused
+from sitemap_etl.frames import Reason
 from sitemap_etl.publish.publish import publish as publish_run
 from sitemap_etl.publish.summary import add_answers, finish_run, put_summary, read_summary, remove_staging
 from sitemap_etl.stages.clusters import align as align_run
 from sitemap_etl.stages.clusters import cluster_units, collect_members
 from sitemap_etl.stages.extract import extract_split
-from sitemap_etl.stages.partition import NAME as PARTITION
 from sitemap_etl.stages.partition import partition as partition_run
 from sitemap_etl.stages.ping import engines_of, ping_engine
 from sitemap_etl.stages.plan import start_run
 from sitemap_etl.stages.render import render_group
-from sitemap_etl.stages.run import Environment, Options, Run, open_run, open_work
+from sitemap_etl.stages.run import Environment, Run, open_run, open_work
 from sitemap_etl.stages.transform import transform_split
+from sitemap_etl.state import layout
+from sitemap_etl.state.codec import encode
 from sitemap_etl.state.lease import release_lease, take_lease
+from sitemap_etl.state.records import COUNTED, Options, Summary
 
-Unit = dict[str, Any]
+
+class Unit(TypedDict):
+    """What a task is given: the address of the run's folder and a number."""
+
+    key: str
+    n: int
+
+
 NO_PROCESS: Final = 0
 """The lease of a scheduler's run belongs to no process: only its time can end it."""
 
@@ -43,102 +53,100 @@ def start(
 ) -> list[Unit]:
     """Plan a run; gives the units of extract. `final`: no other attempt follows. `owner`: the scheduler's run."""
     run = start_run(site, options, environment, now=now, final=final, pid=NO_PROCESS, owner=owner)
-    for name, why in run.plan.kept.items():
+    for name, why in run.plan.held.items():
         environment.log(f"warning: section {name} stays as published: {why}")
-    return _units(run.work.url_of(f"runs/{run.run_id}"), len(run.plan.units) or 1)
+    return _units(run.work.url_of(layout.run_folder(run.run_id)), len(run.plan.units) or 1)
 
 
 def _units(key: str, count: int) -> list[Unit]:
     return [{"key": key, "n": n} for n in range(count)]
 
 
-def _open(unit: Mapping[str, Any], environment: Environment) -> Run:
+def _open(unit: Unit, environment: Environment) -> Run:
     run = open_run(unit["key"], environment)
     take_lease(run.work, run.run_id, pid=NO_PROCESS, owner=run.plan.owner)
     return run
 
 
-def _open_split(unit: Mapping[str, Any], environment: Environment) -> Run | None:
+def _open_split(unit: Unit, environment: Environment) -> Run | None:
     """The run, its unit named; None where there is nothing to read because every section is kept."""
     run = _open(unit, environment)
     if unit["n"] >= len(run.plan.units):
         environment.label("nothing to read")
         return None
     planned = run.plan.units[unit["n"]]
-    environment.label(f"{planned['section']}: {planned['label']}")
+    environment.label(f"{planned.section}: {planned.label}")
     return run
 
 
-def extract(unit: Mapping[str, Any], environment: Environment, *, final: bool = True) -> dict[str, Any]:
+def extract(unit: Unit, environment: Environment, *, final: bool = True) -> dict[str, Any]:
     """Extract one split; gives its rows."""
     run = _open_split(unit, environment)
     if run is None:
         return {"rows": 0}
     receipt = extract_split(run, unit["n"], final=final)
-    _log_kept(run, unit, receipt, environment)
-    return {"rows": receipt.get("rows", 0)}
+    _log_held(run, unit, receipt.held, environment)
+    return {"rows": receipt.rows}
 
 
-def transform(unit: Mapping[str, Any], environment: Environment, *, final: bool = True) -> dict[str, Any]:
+def transform(unit: Unit, environment: Environment, *, final: bool = True) -> dict[str, Any]:
     """Transform one split; gives its counts."""
     run = _open_split(unit, environment)
     if run is None:
         return {"rows": 0}
     receipt = transform_split(run, unit["n"], final=final)
-    _log_kept(run, unit, receipt, environment)
-    return {name: receipt.get(name, 0) for name in ("rows", "inventory", "excluded", "rejected")}
+    _log_held(run, unit, receipt.held, environment)
+    return {name: getattr(receipt, name) for name in ("rows", "inventory", "excluded", "rejected")}
 
 
-def _log_kept(run: Run, unit: Mapping[str, Any], receipt: Mapping[str, Any], environment: Environment) -> None:
-    if receipt.get("kept"):
-        environment.log(
-            f"warning: section {run.plan.units[unit['n']]['section']} stays as published: {receipt['kept']}"
-        )
+def _log_held(run: Run, unit: Unit, held: str | None, environment: Environment) -> None:
+    if held:
+        environment.log(f"warning: section {run.plan.units[unit['n']].section} stays as published: {held}")
 
 
-def partition(unit: Mapping[str, Any], environment: Environment) -> list[Unit]:
+def partition(unit: Unit, environment: Environment) -> list[Unit]:
     """Plan windows and groups; gives the units of render."""
     run = _open(unit, environment)
-    return _units(unit["key"], len(partition_run(run)["units"]))
+    return _units(unit["key"], len(partition_run(run).units))
 
 
-def clusters(unit: Mapping[str, Any], environment: Environment) -> list[Unit]:
+def clusters(unit: Unit, environment: Environment) -> list[Unit]:
     """The units of the sections with hreflang clusters; none where no section has them."""
     run = _open(unit, environment)
     return [{"key": unit["key"], "n": n} for n in cluster_units(run)]
 
 
-def collect(unit: Mapping[str, Any], environment: Environment) -> dict[str, Any]:
+def collect(unit: Unit, environment: Environment) -> dict[str, Any]:
     """Find the listed members of clusters in one group."""
     run = _open_group(unit, environment)
-    return {"members": collect_members(run, unit["n"])["members"]}
+    return {"members": collect_members(run, unit["n"]).members}
 
 
-def align(unit: Mapping[str, Any], environment: Environment) -> dict[str, Any]:
+def align(unit: Unit, environment: Environment) -> dict[str, Any]:
     """Close the clusters of every bucket; gives how many rows have alternates."""
-    return {"aligned": align_run(_open(unit, environment))["aligned"]}
+    return {"aligned": align_run(_open(unit, environment)).aligned}
 
 
-def render(unit: Mapping[str, Any], environment: Environment) -> dict[str, Any]:
+def render(unit: Unit, environment: Environment) -> dict[str, Any]:
     """Render one group; gives its counts."""
     receipt = render_group(_open_group(unit, environment), unit["n"])
-    return dict(receipt["counts"])
+    return dict(encode(receipt.counts))
 
 
-def _open_group(unit: Mapping[str, Any], environment: Environment) -> Run:
+def _open_group(unit: Unit, environment: Environment) -> Run:
     """The run, its unit of render named."""
     run = _open(unit, environment)
-    units = run.need(PARTITION)["units"]
+    units = run.partition().units
     section, group = units[unit["n"]]
     environment.label(f"{section} {group + 1} of {sum(other == section for other, _ in units)}")
     return run
 
 
-def publish(unit: Mapping[str, Any], environment: Environment) -> dict[str, Any]:
+def publish(unit: Unit, environment: Environment) -> dict[str, Any]:
     """Publish the run; gives its summary's counts. Raises Refused where a gate says no."""
     run = _open(unit, environment)
     summary = read_summary(run)
-    if summary is None or summary["status"] not in _DONE:
+    if summary is None or summary.status not in _DONE:
         published = publish_run(run)
         summary = finish_run(run, published)
         for line in _story(summary):
@@ -152,9 +160,9 @@ def publish(unit: Mapping[str, Any], environment: Environment) -> dict[str, Any]
     release_lease(run.work, run.run_id)
     return {
         "key": unit["key"],
-        "status": summary["status"],
-        "files": summary["files"],
-        "sections": summary["sections"],
+        "status": summary.status,
+        "files": encode(summary.files),
+        "sections": encode(summary.sections),
     }
 
 
@@ -165,29 +173,32 @@ _REASONS: Final = 10
 """Reasons of one kind and section that a log shows, the most frequent first; the report has them all."""
 
 
-def _story(summary: Mapping[str, Any]) -> Iterator[str]:
+def _story(summary: Summary) -> Iterator[str]:
     """The summary in a few lines of a log."""
-    files = summary["files"]
-    yield f"{summary['status']}: {files['written']:,} files written, {files['unchanged']:,} unchanged"
-    for name, counts in summary["sections"].items():
-        told = ", ".join(f"{count:,} {what}" for what, count in counts.items() if count)
+    files = summary.files
+    yield f"{summary.status}: {files.written:,} files written, {files.unchanged:,} unchanged"
+    for name, counts in summary.sections.items():
+        told = ", ".join(f"{counts.of(what):,} {what}" for what in COUNTED if counts.of(what))
         yield f"section {name}: {told or 'no rows'}"
-    for name, kinds in summary["reasons"].items():
-        for kind, reasons in kinds.items():
-            for reason, entry in list(reasons.items())[:_REASONS]:
-                example = f", such as {entry['examples'][0]}" if entry["examples"] else ""
-                yield f"section {name}: {entry['count']:,} {kind}: {reason}{example}"
-    for reason, entry in summary["clusters"]["notes"].items():
-        yield f"{entry['count']:,} noted: {reason}, such as {entry['examples'][0]}"
-    for name, why in summary["kept"].items():
+    for name, kinds in summary.reasons.items():
+        for kind, tally in kinds.items():
+            for reason in tally.ordered()[:_REASONS]:
+                yield f"section {name}: {reason.count:,} {kind}: {reason.text}{_such_as(reason)}"
+    for reason in summary.clusters.notes.ordered():
+        yield f"{reason.count:,} noted: {reason.text}{_such_as(reason)}"
+    for name, why in summary.kept.items():
         yield f"warning: section {name} stays as published: {why}"
-    for warning in summary["warnings"]:
+    for warning in summary.warnings:
         yield f"warning: {warning}"
-    if summary["error"] and summary["status"] == "dry_run":
-        yield summary["error"]
-    for address in summary["index"]:
+    if summary.error and summary.status == "dry_run":
+        yield summary.error
+    for address in summary.index:
         yield f"index: {address}"
-    yield f"report: {summary['report']}"
+    yield f"report: {summary.report}"
+
+
+def _such_as(reason: Reason) -> str:
+    return f", such as {reason.examples[0]}" if reason.examples else ""
 
 
 def engines(published: Mapping[str, Any], environment: Environment) -> list[Unit]:
@@ -196,13 +207,13 @@ def engines(published: Mapping[str, Any], environment: Environment) -> list[Unit
     if published["status"] not in ("published", "partial") or not run.options.ping:
         return []
     summary = read_summary(run)
-    if summary is None or not summary["published"]:
+    if summary is None or not summary.published:
         return []
-    return [{"key": published["key"], "n": n} for n in range(len(engines_of(run.site)))]
+    return _units(published["key"], len(engines_of(run.site)))
 
 
-def ping(unit: Mapping[str, Any], environment: Environment) -> dict[str, Any]:
-    """Tell one engine; gives what it took. Raises Unavailable or Refused where it was not accepted."""
+def ping(unit: Unit, environment: Environment) -> dict[str, Any]:
+    """Notify one engine; gives what it took. Raises Unavailable or Refused where it was not accepted."""
     run = open_run(unit["key"], environment)
     engine = engines_of(run.site)[unit["n"]]
     environment.label(engine)
@@ -212,10 +223,10 @@ def ping(unit: Mapping[str, Any], environment: Environment) -> dict[str, Any]:
         summary = read_summary(run)
         if summary is not None:
             put_summary(run, add_answers(run, summary))
-    if answer["status"] in ("partial", "refused"):
-        raise Refused(f"{engine}: {answer['message']}")
-    environment.log(f"{engine}: {answer['status']}: {answer['message']}")
-    return {"status": answer["status"], "sent": answer["sent"]}
+    if answer.status in ("partial", "refused"):
+        raise Refused(f"{engine}: {answer.message}")
+    environment.log(f"{engine}: {answer.status}: {answer.message}")
+    return {"status": answer.status, "sent": answer.sent}
 
 
 def abandon(site: Site, owner: str, environment: Environment) -> None:

@@ -9,9 +9,8 @@ and sections, and memory holds one window or one bucket.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,58 +20,53 @@ from sitemap_etl.frames import Tally
 from sitemap_etl.hashes import hash64
 from sitemap_etl.partition import Routed, route
 from sitemap_etl.partition.clusters import MEMBERS, close
-from sitemap_etl.stages.partition import NAME as PARTITION
 from sitemap_etl.stages.run import Run
-from sitemap_etl.stages.spool import RunWriter, read_messages, schema_text
+from sitemap_etl.stages.spool import SpoolWriter, read_windows
 from sitemap_etl.stages.window import Reader, unique_rows
+from sitemap_etl.state import layout
+from sitemap_etl.state.records import Aligned, Collected, Partition, Spool
 
-NAME: Final = "align"
 LINKS: Final = 500_000
 """Links that a bucket is planned for: about 60 MB."""
 
 
 def cluster_units(run: Run) -> list[int]:
     """The units of render whose sections have clusters."""
-    units = run.need(PARTITION)["units"]
+    units = run.partition().units
     return [n for n, (section, _) in enumerate(units) if run.site.sections[section].alternates is not None]
 
 
-def _buckets(run: Run, planned: dict[str, Any]) -> int:
+def _buckets(run: Run, planned: Partition) -> int:
     """How many buckets: the links there may be, over the links of one."""
     links = 0
-    for name, plan in planned["sections"].items():
+    for name, plan in planned.sections.items():
         if run.site.sections[name].alternates is not None:
-            links += plan["rows"] * max(2, plan["tags"])
+            links += plan.rows * max(2, plan.tags)
     return int(np.clip(-(-links // LINKS), 1, 4_096))
 
 
-def collect_members(run: Run, n: int) -> dict[str, Any]:
+def collect_members(run: Run, n: int) -> Collected:
     """Find the listed members of clusters in unit `n` of render; gives the receipt."""
-    name = f"collect/{n}"
-    done = run.receipt(name)
+    name = layout.collect(n)
+    done = run.receipt(name, Collected)
     if done is not None:
         return done
-    planned = run.need(PARTITION)
-    section, group = planned["units"][n]
-    reader = Reader(run, planned)
+    reader = Reader(run)
+    planned = reader.planned
+    section, group = planned.units[n]
     buckets = _buckets(run, planned)
-    plan = planned["sections"][section]
-    first, past = plan["groups"][group]
+    plan = planned.sections[section]
+    first, past = plan.groups[group]
     with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
-        writer = RunWriter(Path(scratch) / "run", MEMBERS, buckets)
+        writer = SpoolWriter(Path(scratch) / "spool", MEMBERS, buckets)
         members = 0
-        for low, high in plan["windows"][first:past]:
+        for low, high in plan.windows[first:past]:
             known = reader.published(section, low, high)
             found = _members(run, section, unique_rows(reader, section, low, high, known).rows)
             members += found.num_rows
             writer.write(_bucketed(found, buckets))
-        writer.close()
-        key = f"{run.attempt(name)}.run"
-        run.staging.put(key, Path(scratch) / "run")
-    return run.leave(
-        name,
-        {"run": key, "schema": schema_text(MEMBERS), "places": writer.places, "members": members, "buckets": buckets},
-    )
+        spool = writer.put(run.staging, f"{run.attempt(name)}.spool")
+    return run.leave(name, Collected(spool, members, buckets))
 
 
 def _members(run: Run, section: str, rows: pa.Table) -> pa.Table:
@@ -109,25 +103,24 @@ def _bucketed(members: pa.Table, buckets: int) -> Routed:
     return Routed(members.take(pa.array(order)).combine_chunks(), starts)
 
 
-def align(run: Run) -> dict[str, Any]:
+def align(run: Run) -> Aligned:
     """Close the clusters of every bucket; gives the receipt."""
-    done = run.receipt(NAME)
+    done = run.receipt(layout.ALIGN, Aligned)
     if done is not None:
         return done
-    planned = run.need(PARTITION)
-    units = cluster_units(run)
-    receipts = [run.need(f"collect/{n}") for n in units]
+    planned = run.partition()
+    receipts = [run.collected(n) for n in cluster_units(run)]
     if not receipts:
-        return run.leave(NAME, {"sections": {}, "notes": {}, "aligned": 0})
-    buckets = receipts[0]["buckets"]
+        return run.leave(layout.ALIGN, Aligned())
+    buckets = receipts[0].buckets
     names = list(run.site.sections)
     notes = Tally()
     with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
         outputs = _Outputs(run, planned, Path(scratch))
-        receipts += _stand_ins(run, planned, buckets, Path(scratch))
+        spools = [receipt.spool for receipt in receipts] + _stand_ins(run, planned, buckets, Path(scratch))
         aligned = 0
         for bucket in range(buckets):
-            tables = [table for receipt in receipts for table in read_messages(run.staging, receipt, [bucket])]
+            tables = [table for spool in spools for table in read_windows(run.staging, spool, [bucket])]
             if not tables:
                 continue
             closed = close(pa.concat_tables(tables))
@@ -136,59 +129,46 @@ def align(run: Run) -> dict[str, Any]:
             for at in pc.unique(closed.rows.column("section")).to_pylist():
                 rows = closed.rows.filter(pc.equal(closed.rows.column("section"), at)).select(["loc", "alternates"])
                 outputs.write(names[at], rows)
-        sections = outputs.finish()
-    return run.leave(NAME, {"sections": sections, "notes": notes.to_json(), "aligned": aligned})
+        sections = outputs.put()
+    return run.leave(layout.ALIGN, Aligned(sections, notes, aligned))
 
 
-def _stand_ins(run: Run, planned: dict[str, Any], buckets: int, scratch: Path) -> list[dict[str, Any]]:
+def _stand_ins(run: Run, planned: Partition, buckets: int, scratch: Path) -> list[Spool]:
     """Members in sections that were not read this time: as they are published."""
-    clusters = {
-        rule.cluster for name in planned["sections"] if (rule := run.site.sections[name].alternates) is not None
-    }
+    clusters = {rule.cluster for name in planned.sections if (rule := run.site.sections[name].alternates) is not None}
     found = []
     for name, section in run.site.sections.items():
         rule = section.alternates
-        if run.base is None or name in planned["sections"] or rule is None or rule.cluster not in clusters:
+        if run.base is None or name in planned.sections or rule is None or rule.cluster not in clusters:
             continue
-        path = scratch / f"published-{name}"
-        writer = RunWriter(path, MEMBERS, buckets)
+        writer = SpoolWriter(scratch / f"published-{name}", MEMBERS, buckets)
         for entry in run.base.of(name):
             rows = run.state.snapshot(entry.snapshot, ["loc", "cluster", "hreflang"])
             writer.write(_bucketed(_members(run, name, rows), buckets))
-        writer.close()
-        key = f"{run.attempt(f'collect/{name}')}.run"
-        run.staging.put(key, path)
-        found.append({"run": key, "schema": schema_text(MEMBERS), "places": writer.places})
+        found.append(writer.put(run.staging, f"{run.attempt(f'collect/{name}')}.spool"))
     return found
 
 
 class _Outputs:
-    """A run file for each section, of loc and alternates, routed to the windows of render."""
+    """A spool for each section, of loc and alternates, routed to the windows of render."""
 
-    def __init__(self, run: Run, planned: dict[str, Any], scratch: Path) -> None:
+    def __init__(self, run: Run, planned: Partition, scratch: Path) -> None:
         self.run = run
         self.planned = planned
         self.scratch = scratch
-        self.writers: dict[str, RunWriter] = {}
+        self.writers: dict[str, SpoolWriter] = {}
 
     def write(self, section: str, rows: pa.Table) -> None:
-        if section not in self.planned["sections"]:
+        if section not in self.planned.sections:
             return  # it stays as published
+        windows = self.planned.sections[section].windows
         if section not in self.writers:
-            windows = len(self.planned["sections"][section]["windows"])
-            self.writers[section] = RunWriter(self.scratch / f"aligned-{section}", rows.schema, windows)
-        self.writers[section].write(route(rows, self._borders(section)))
+            self.writers[section] = SpoolWriter(self.scratch / f"aligned-{section}", rows.schema, len(windows))
+        self.writers[section].write(route(rows, [low for low, _ in windows][1:]))
 
-    def _borders(self, section: str) -> list[str]:
-        return [low for low, _ in self.planned["sections"][section]["windows"]][1:]
-
-    def finish(self) -> dict[str, list[dict[str, Any]]]:
-        return dict(self._put())
-
-    def _put(self) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-        for section, writer in self.writers.items():
-            writer.close()
-            key = f"{self.run.attempt(f'align/{section}')}.run"
-            self.run.staging.put(key, self.scratch / f"aligned-{section}")
-            receipt = {"run": key, "schema": schema_text(writer.schema), "places": writer.places}
-            yield section, [{**receipt, "borders": self._borders(section)}]
+    def put(self) -> dict[str, tuple[Spool, ...]]:
+        """The spools of each section."""
+        return {
+            section: (writer.put(self.run.staging, f"{self.run.attempt(f'align/{section}')}.spool"),)
+            for section, writer in self.writers.items()
+        }

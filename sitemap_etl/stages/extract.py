@@ -10,9 +10,8 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -21,9 +20,9 @@ from sitemap_etl.config import CsvSource, DatabaseSource, Section, Site
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.sources import Split
 from sitemap_etl.stages.run import Environment, Run
-
-GUESSES: Final = 2_000
-"""Raw locs that a split's receipt holds at most: borders of a first night are guessed from them."""
+from sitemap_etl.state import layout
+from sitemap_etl.state.records import Extracted, Unit
+from sitemap_etl.storage import open_object
 
 
 def plan_splits(
@@ -73,24 +72,23 @@ def reads_changes_only(section: Section, environment: Environment) -> bool:
     )
 
 
-def extract_split(run: Run, n: int, *, final: bool = True) -> dict[str, Any]:
+def extract_split(run: Run, n: int, *, final: bool = True) -> Extracted:
     """Extract unit `n` of the plan; gives its receipt.
 
-    `final`: no other attempt follows, so that a section with `on_error: keep` is kept now. Otherwise
+    `final`: no other attempt follows, so that a section with `on_error: keep` is held now. Otherwise
     Unavailable is raised for the next attempt.
     """
-    name = f"extract/{n}"
-    done = run.receipt(name)
+    name = layout.extract(n)
+    done = run.receipt(name, Extracted)
     if done is not None:
         return done
     unit = run.plan.units[n]
-    section = run.site.sections[unit["section"]]
-    split = Split.from_json(unit["split"])
+    section = run.site.sections[unit.section]
     try:
-        receipt = _referred(run, split, section) if split.kind == "parquet" else _copied(run, n, split)
+        receipt = _referred(run, unit.split) if unit.split.kind == "parquet" else _copied(run, n, unit)
     except SitemapEtlError as error:
         if section.on_error == "keep" and (final or isinstance(error, (InvalidSource, Refused))):
-            return run.leave(name, {"kept": str(error)})
+            return run.leave(name, Extracted(held=str(error)))
         if isinstance(error, Unavailable) or not isinstance(error, InvalidSource):
             raise
         raise InvalidSource(named(section, error)) from error
@@ -104,46 +102,36 @@ def named(section: Section, error: Exception) -> str:
     return text if known else f"section {section.name}: {text}"
 
 
-def _referred(run: Run, split: Split, section: Section) -> dict[str, Any]:
-    """A Parquet export's receipt: its rows are known, and a first batch tells of its locs."""
+def _referred(run: Run, split: Split) -> Extracted:
+    """A Parquet export's receipt: its rows are known, and transform reads them where they are."""
     assert split.rows is not None
-    source_loc = section.columns.get("loc", "loc")
-    guesses: list[str] = []
-    if split.rows and source_loc in sources.columns(split).names:
-        batch = next(sources.read(split, columns=[source_loc], batch_rows=200_000), None)
-        if batch is not None:
-            guesses = _guesses(batch.column(0), GUESSES)
-    return {"rows": split.rows, "raw": None, "guesses": guesses, "read_at": run.environment.clock().isoformat()}
+    return Extracted(rows=split.rows, read_at=run.environment.clock().isoformat())
 
 
-def _copied(run: Run, n: int, split: Split) -> dict[str, Any]:
+def _copied(run: Run, n: int, unit: Unit) -> Extracted:
     """Read the split once and stage it as Parquet."""
-    section = run.site.sections[run.plan.units[n]["section"]]
-    source_loc = section.columns.get("loc", "loc")
-    key = f"{run.attempt(f'extract/{n}')}.parquet"
+    section = run.site.sections[unit.section]
+    key = f"{run.attempt(layout.extract(n))}.parquet"
     rows = 0
-    guesses: list[str] = []
     with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
         path = Path(scratch) / "raw.parquet"
         writer: pq.ParquetWriter | None = None
         try:
-            for batch in _batches(run, split, section):
+            for batch in _batches(run, unit.split, section):
                 if writer is None:
                     writer = pq.ParquetWriter(path, batch.schema, compression="lz4", use_dictionary=False)
                 writer.write_batch(batch)
                 rows += batch.num_rows
-                if source_loc in batch.schema.names:
-                    guesses += _guesses(batch.column(source_loc), GUESSES // 4)
                 run.environment.advance("extract", rows, 0)
                 if run.options.limit is not None and rows >= run.options.limit:
                     break
             if writer is None:
-                writer = pq.ParquetWriter(path, _schema(run, split, section), compression="lz4")
+                writer = pq.ParquetWriter(path, _schema(run, unit.split, section), compression="lz4")
         finally:
             if writer is not None:
                 writer.close()
         run.staging.put(key, path)
-    return {"rows": rows, "raw": key, "guesses": _thinned(guesses), "read_at": run.environment.clock().isoformat()}
+    return Extracted(rows=rows, raw=key, read_at=run.environment.clock().isoformat())
 
 
 def _schema(run: Run, split: Split, section: Section) -> pa.Schema:
@@ -151,7 +139,7 @@ def _schema(run: Run, split: Split, section: Section) -> pa.Schema:
     source = section.source
     if not isinstance(source, DatabaseSource):
         return sources.columns(split)
-    since = datetime.fromisoformat(run.plan.read_since[section.name])
+    since = datetime.fromisoformat(run.plan.since[section.name])
     params = params_of(source, run.site, run.now, since)
     return sources.probe_database(uri_of(source, run.environment), source.query, params=params)
 
@@ -159,7 +147,7 @@ def _schema(run: Run, split: Split, section: Section) -> pa.Schema:
 def _batches(run: Run, split: Split, section: Section) -> Iterator[pa.RecordBatch]:
     source = section.source
     if isinstance(source, DatabaseSource):
-        since = datetime.fromisoformat(run.plan.read_since[section.name])
+        since = datetime.fromisoformat(run.plan.since[section.name])
         return sources.read(
             split,
             uri=uri_of(source, run.environment),
@@ -171,15 +159,15 @@ def _batches(run: Run, split: Split, section: Section) -> Iterator[pa.RecordBatc
 
 def read_raw(run: Run, n: int, columns: Sequence[str] | None) -> tuple[list[str], Iterator[pa.RecordBatch]]:
     """The columns of unit `n`'s source, and its raw rows in batches. `columns`: those the rules need; None: all."""
-    receipt = run.need(f"extract/{n}")
-    split = Split.from_json(run.plan.units[n]["split"])
-    if receipt["raw"] is None:
+    receipt = run.extracted(n)
+    split = run.plan.units[n].split
+    if receipt.raw is None:
         names = sources.columns(split).names
         return names, sources.read(split, columns=_wanted(names, columns))
-    stored = run.staging.get(receipt["raw"])
-    if stored is None:
-        raise Refused(f"{run.staging.url_of(receipt['raw'])} is missing: the staging of run {run.run_id} was removed")
-    file = pq.ParquetFile(pa.BufferReader(stored.data))
+    stat = run.staging.stat(receipt.raw)
+    if stat is None:
+        raise Refused(f"{run.staging.url_of(receipt.raw)} is missing: the staging of run {run.run_id} was removed")
+    file = pq.ParquetFile(pa.PythonFile(open_object(run.staging, receipt.raw, stat.size), mode="r"))
     names = file.schema_arrow.names
     return names, file.iter_batches(batch_size=limits.BATCH_ROWS, columns=_wanted(names, columns))
 
@@ -189,20 +177,3 @@ def _wanted(names: Sequence[str], columns: Sequence[str] | None) -> list[str] | 
     if columns is None:
         return None
     return [name for name in names if name in columns] or list(names[:1])
-
-
-def _guesses(locs: pa.Array, most: int) -> list[str]:
-    """A few of the locs, from all over the array; none where they are no text."""
-    if not len(locs):
-        return []
-    at = np.unique(np.linspace(0, len(locs) - 1, min(most, len(locs))).astype(np.int64))
-    try:
-        picked = locs.take(pa.array(at)).cast(pa.string())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return []
-    return [loc for loc in picked.to_pylist() if loc]
-
-
-def _thinned(guesses: list[str]) -> list[str]:
-    step = max(1, len(guesses) // GUESSES)
-    return guesses[::step]

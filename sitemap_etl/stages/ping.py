@@ -15,17 +15,19 @@ from sitemap_etl.errors import ConfigError, Refused, Unavailable
 from sitemap_etl.frames import CHANGES
 from sitemap_etl.sources import environment_connections
 from sitemap_etl.stages.run import Environment, new_run_id, open_work
+from sitemap_etl.state import layout
 from sitemap_etl.state.changes import (
-    Told,
     answer_of,
     changes_of_run,
+    notification_of,
     put_answer,
     put_changes,
     runs_with_changes,
     together,
-    told_by,
 )
-from sitemap_etl.state.store import State, dumps
+from sitemap_etl.state.codec import seal, unseal
+from sitemap_etl.state.records import Answered, Notification
+from sitemap_etl.state.store import State
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
@@ -43,44 +45,44 @@ class StoredLedger:
     engine: str
 
     def load(self) -> dict[str, Any]:
-        import json
-
-        stored = self.state.storage.get(f"state/ledger/{self.engine}.json")
-        return {} if stored is None else json.loads(stored.data)
+        key = layout.ledger(self.engine)
+        stored = self.state.storage.get(key)
+        return {} if stored is None else unseal(stored.data, self.state.storage.url_of(key))
 
     def save(self, data: dict[str, Any]) -> None:
-        self.state.storage.put(f"state/ledger/{self.engine}.json", dumps(data), content_type="application/json")
+        self.state.storage.put(layout.ledger(self.engine), seal(data), content_type="application/json")
 
 
 def ping_engine(
     site: Site, run_id: str, engine: str, environment: Environment, *, open_client: Callable[[], Any] | None = None
-) -> dict[str, Any]:
-    """Tell one engine what a published run changed, and the runs before it that it has not heard of.
+) -> Answered:
+    """Notify one engine of what a published run changed, and of the runs before it that it has not heard of.
 
-    Gives the answer as JSON, which is in the state by then. Raises Unavailable where trying again may help.
+    Gives the answer, which is in the state by then. Raises Unavailable where trying again may help.
     """
     state = State(open_work(site, environment), site.name, site.site)
     done = answer_of(state, run_id, engine)
-    if done is not None and done["status"] in ("accepted", "nothing", "skipped"):
+    if done is not None and done.status in ("accepted", "nothing", "skipped"):
         return done
-    told = told_by(state, run_id)
-    if told is None:
+    notification = notification_of(state, run_id)
+    if notification is None:
         raise Refused(f"Nothing is known of run {run_id}: it published nothing, or its changes are no longer kept")
-    unheard: tuple[str, ...] = ()
-    if not told.by_hand:
-        unheard = tuple(run for run in runs_with_changes(state) if run < run_id and not _heard(state, run, engine))
-    submission = _submission(site, state, run_id, unheard)
+    pending: tuple[str, ...] = ()
+    if not notification.by_hand:
+        pending = tuple(run for run in runs_with_changes(state) if run < run_id and not _heard(state, run, engine))
+    submission = _submission(site, state, run_id, pending)
     made = _engine(site, engine, environment)
     try:
         with (open_client or engines.open_client)() as client:
-            answer = made.submit(submission, StoredLedger(state, engine), client).to_json()
+            given = made.submit(submission, StoredLedger(state, engine), client)
+            answer = Answered(given.engine, given.status, given.sent, given.message, given.details)
     except Unavailable as error:
-        put_answer(state, run_id, engine, engines.Answer(engine, "unavailable", 0, str(error)).to_json())
+        put_answer(state, run_id, Answered(engine, "unavailable", 0, str(error)))
         raise
     except Refused as error:
-        answer = engines.Answer(engine, "refused", 0, str(error)).to_json()
-    for run in (*unheard, *told.covers, run_id):
-        put_answer(state, run, engine, answer)
+        answer = Answered(engine, "refused", 0, str(error))
+    for run in (*pending, *notification.covers, run_id):
+        put_answer(state, run, answer)
     return answer
 
 
@@ -108,35 +110,37 @@ def put_by_hand(site: Site, environment: Environment, *, since: str | None, ever
     feeds = tuple(site.publish.at + file.key for file in manifest.extras)
     run_id = new_run_id(environment.clock())
     covers = tuple(runs if everything else later)
-    told = Told(addresses, addresses, (), feeds, manifest.listed, None, by_hand=True, covers=covers)
-    put_changes(state, run_id, changes, told)
+    notification = Notification(addresses, addresses, (), feeds, manifest.listed, None, by_hand=True, covers=covers)
+    put_changes(state, run_id, changes, notification)
     return run_id
 
 
 def _heard(state: State, run_id: str, engine: str) -> bool:
     answer = answer_of(state, run_id, engine)
-    return answer is not None and answer["status"] != "unavailable"
+    return answer is not None and answer.status != "unavailable"
 
 
-def _submission(site: Site, state: State, run_id: str, unheard: tuple[str, ...]) -> engines.Submission:
-    told = told_by(state, run_id)
+def _submission(site: Site, state: State, run_id: str, pending: tuple[str, ...]) -> engines.Submission:
+    notification = notification_of(state, run_id)
     changes = changes_of_run(state, run_id)
-    if told is None or changes is None:
+    if notification is None or changes is None:
         raise Refused(f"Nothing is known of run {run_id}: it published nothing, or its changes are no longer kept")
-    stories = [story for run in (*unheard, run_id) if (story := told_by(state, run)) is not None]
-    changed = {address for story in stories for address in story.changed_indexes}
+    earlier = [found for run in pending if (found := notification_of(state, run)) is not None]
+    every = [*earlier, notification]
+    changed = {address for one in every for address in one.changed_indexes}
+    retired = {address for one in every for address in one.retired_indexes}
     return engines.Submission(
         name=site.name,
         site=site.site,
         run_id=run_id,
-        indexes=tuple(engines.Index(address, address in changed) for address in told.indexes),
+        indexes=tuple(engines.Index(address, address in changed) for address in notification.indexes),
         changes=changes,
-        listed=told.listed,
-        retired=tuple(sorted({address for story in stories for address in story.retired_indexes} - set(told.indexes))),
-        feeds=tuple(sorted({address for story in stories for address in story.feeds})),
-        unheard=unheard,
-        quiet_because=told.quiet_because,
-        all=told.by_hand,
+        listed=notification.listed,
+        retired=tuple(sorted(retired - set(notification.indexes))),
+        feeds=tuple(sorted({address for one in every for address in one.feeds})),
+        unheard=pending,
+        quiet_because=notification.quiet_because,
+        all=notification.by_hand,
         earlier=lambda run: changes_of_run(state, run),
     )
 

@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from sitemap_etl import limits
 from sitemap_etl.config import Section, Site
 from sitemap_etl.dates import instant
 from sitemap_etl.errors import ConfigError, InvalidSource, Refused, SitemapEtlError
-from sitemap_etl.manifest import Manifest
 from sitemap_etl.stages.extract import plan_splits, reads_changes_only
-from sitemap_etl.stages.run import (
-    PLAN,
-    Environment,
-    Options,
-    Plan,
-    Run,
-    check_options,
-    new_run_id,
-    open_work,
-    plan_json,
-)
+from sitemap_etl.stages.run import Environment, Run, check_options, new_run_id, open_work
+from sitemap_etl.state import layout
 from sitemap_etl.state.lease import release_lease, take_lease
-from sitemap_etl.state.store import State
+from sitemap_etl.state.records import Manifest, Options, Plan, Unit
+from sitemap_etl.state.store import State, put_document
 from sitemap_etl.storage import Storage
 from sitemap_etl.web import public_robots
 
@@ -68,8 +58,8 @@ def start_run(
             "Add --dry-run"
         )
     chosen = [name for name in site.sections if not options.sections or name in options.sections]
-    units: list[dict[str, Any]] = []
-    kept: dict[str, str] = {}
+    units: list[Unit] = []
+    held: dict[str, str] = {}
     read_since: dict[str, str] = {}
     carries: list[str] = []
     problems: list[SitemapEtlError] = []
@@ -81,14 +71,14 @@ def start_run(
             splits = plan_splits(section, site, environment, now=now, since=since, split_rows=split_rows)
         except SitemapEtlError as error:
             if section.on_error == "keep" and (final or isinstance(error, (InvalidSource, Refused))):
-                kept[name] = str(error)
+                held[name] = str(error)
                 continue
             problems.append(_in_section(name, error))
             continue
         if since > EPOCH and reads_changes_only(section, environment):
             _check_incremental(section)
             carries.append(name)
-        units += [{"section": name, "split": split.to_json(), "label": split.label} for split in splits]
+        units += [Unit(name, split) for split in splits]
     if problems:
         release_lease(work, run_id)
         raise problems[0] if len(problems) == 1 else type(problems[0])("\n".join(str(problem) for problem in problems))
@@ -101,17 +91,17 @@ def start_run(
         now=instant(now),
         base=current.manifest,
         site=site.to_json(),
-        options=asdict(options),
-        units=units,
-        kept=kept,
+        options=options,
+        units=tuple(units),
+        held=held,
         robots=robots,
-        read_since=read_since,
-        carries=carries,
+        since=read_since,
+        carries=tuple(carries),
         owner=owner,
     )
     if staging is None:
-        staging = (work if durable else open_work(site, environment, durable=False)).sub(f"runs/{run_id}")
-    staging.put(PLAN, plan_json(plan), content_type="application/json")
+        staging = (work if durable else open_work(site, environment, durable=False)).sub(layout.run_folder(run_id))
+    put_document(staging, layout.PLAN, plan)
     return Run(work, staging, plan, environment)
 
 

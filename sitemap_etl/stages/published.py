@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from sitemap_etl.frames import SNAPSHOT
-from sitemap_etl.manifest import Entry
 from sitemap_etl.partition.borders import Range
 from sitemap_etl.partition.winners import stretch
 from sitemap_etl.render.shards import Published
 from sitemap_etl.stages.run import Run
+from sitemap_etl.state.records import Entry
 
 
 def published_ranges(run: Run, section: str) -> list[Range]:

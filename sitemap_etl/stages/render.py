@@ -6,8 +6,9 @@ import hashlib
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,12 +18,13 @@ import pyarrow.parquet as pq
 from sitemap_etl.frames import ASIDE, EXAMPLES, SNAPSHOT, Tally, conform
 from sitemap_etl.render import compress, feeds, text, urlset
 from sitemap_etl.render.shards import Shard, shards
-from sitemap_etl.stages.partition import NAME as PARTITION
 from sitemap_etl.stages.published import as_published, overlapping
 from sitemap_etl.stages.rules import limits_of
 from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.transform import count_reasons
 from sitemap_etl.stages.window import Reader, Window, read_window
+from sitemap_etl.state import layout
+from sitemap_etl.state.records import GroupCounts, Rendered, StagedFile, StagedShard
 
 STAGED_CHANGES: Final = pa.schema(
     [
@@ -36,31 +38,30 @@ STAGED_CHANGES: Final = pa.schema(
 )
 
 
-def render_group(run: Run, n: int) -> dict[str, Any]:
+def render_group(run: Run, n: int) -> Rendered:
     """Render unit `n` of the partition's plan; gives its receipt."""
-    name = f"render/{n}"
-    done = run.receipt(name)
+    name = layout.render(n)
+    done = run.receipt(name, Rendered)
     if done is not None:
         return done
-    planned = run.need(PARTITION)
-    section, group = planned["units"][n]
+    section, group = run.partition().units[n]
     with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
-        return run.leave(name, _Group(run, planned, section, run.attempt(name), Path(scratch)).render(group))
+        return run.leave(name, _Group(run, section, run.attempt(name), Path(scratch)).render(group))
 
 
 class _Group:
     """One group under work."""
 
-    def __init__(self, run: Run, planned: dict[str, Any], section: str, key: str, scratch: Path) -> None:
+    def __init__(self, run: Run, section: str, key: str, scratch: Path) -> None:
         self.run = run
-        self.reader = Reader(run, planned)
-        self.plan = planned["sections"][section]
+        self.reader = Reader(run)
+        self.plan = self.reader.planned.sections[section]
         self.section = run.site.sections[section]
         self.entries = run.base.of(section) if run.base is not None else []
         self.key = key
         self.scratch = scratch
-        self.shards: list[dict[str, Any]] = []
-        self.counts: Counter[str] = Counter()
+        self.shards: list[StagedShard] = []
+        self.counts = GroupCounts()
         self.reasons = Tally()
         self.new_dates: Counter[str] = Counter()
         self.dated = 0
@@ -68,27 +69,28 @@ class _Group:
         self.tables: dict[str, pq.ParquetWriter] = {}
         self.top: pa.Table = SNAPSHOT.empty_table()
 
-    def render(self, group: int) -> dict[str, Any]:
-        first, past = self.plan["groups"][group]
-        for low, high in self.plan["windows"][first:past]:
+    def render(self, group: int) -> Rendered:
+        first, past = self.plan.groups[group]
+        for low, high in self.plan.windows[first:past]:
             self._window(low, high)
         staged = {}
         for kind, writer in self.tables.items():
             writer.close()
             staged[kind] = f"{self.key}-{kind}.parquet"
             self.run.staging.put(staged[kind], self.scratch / f"{kind}.parquet")
-        return {
-            "section": self.section.name,
-            "group": group,
-            "shards": self.shards,
-            "counts": dict(self.counts),
-            "reasons": self.reasons.to_json(),
-            "new_dates": dict(self.new_dates),
-            "dated": self.dated,
-            "examples": self.examples,
-            "staged": staged,
-            "top": self._put_top(),
-        }
+        return Rendered(
+            section=self.section.name,
+            group=group,
+            shards=tuple(self.shards),
+            counts=self.counts,
+            reasons=self.reasons,
+            new_dates=dict(self.new_dates),
+            dated=self.dated,
+            examples={kind: tuple(locs) for kind, locs in self.examples.items()},
+            changes=staged.get("changes"),
+            duplicates=staged.get("duplicates"),
+            top=self._put_top(),
+        )
 
     def _window(self, low: str, high: str | None) -> None:
         window = read_window(self.reader, self.section.name, low, high)
@@ -114,40 +116,36 @@ class _Group:
         if self.section.feed:
             self._keep_newest(compared.rows)
 
-    def _stage(self, shard: Shard, snapshot: str | None) -> dict[str, Any]:
+    def _stage(self, shard: Shard, snapshot: str | None) -> StagedShard:
         rows = shard.rows
         locs = rows.column("loc")
-        since = pc.max(rows.column("since")).as_py()
-        staged: dict[str, Any] = {
-            "low": shard.low,
-            "parent": shard.parent,
-            "kept": shard.kept,
-            "rows": rows.num_rows,
-            "first": locs[0].as_py(),
-            "last": locs[-1].as_py(),
-            "since": since,
-            "snapshot": snapshot or self.run.state.put_snapshot(rows),
-        }
+        staged = StagedShard(
+            low=shard.low,
+            parent=shard.parent,
+            reused=shard.kept,
+            rows=rows.num_rows,
+            first=locs[0].as_py(),
+            last=locs[-1].as_py(),
+            since=pc.max(rows.column("since")).as_py(),
+            snapshot=snapshot or self.run.state.put_snapshot(rows),
+        )
         if shard.entries is None:
             return staged
-        names = self.run.site.publish.names
-        at = len(self.shards)
+        gzipped = self.run.site.publish.names.file.endswith(".gz")
+        key = f"{self.key}/{len(self.shards)}"
         xml = urlset.document(shard.entries, 0, rows.num_rows, urlset.namespaces(rows))
-        staged["body"] = len(xml[1])
-        staged["xml"] = self._put(xml, f"{at}.xml", names.file.endswith(".gz"))
+        made = put_staged(self.run, f"{key}.xml", xml, gzipped=gzipped)
+        lines = None
         if "text" in self.section.formats:
-            staged["text"] = self._put(text.document(rows, 0, rows.num_rows), f"{at}.txt", names.file.endswith(".gz"))
-        return staged
-
-    def _put(self, parts: Sequence[bytes | memoryview], name: str, gzipped: bool) -> dict[str, Any]:  # noqa: FBT001 - one of two forms of a file
-        return put_staged(self.run, f"{self.key}/{name}", parts, gzipped=gzipped)
+            lines = put_staged(self.run, f"{key}.txt", text.document(rows, 0, rows.num_rows), gzipped=gzipped)
+        return replace(staged, body=len(xml[1]), xml=made, text=lines)
 
     def _count(self, window: Window, place: np.ndarray, numbers: list[int], lows: list[str]) -> None:
         compared = window.compared
         rows = compared.rows
         added, changed = pa.array(compared.added), pa.array(compared.changed)
         removed = window.removed
-        self.counts.update(
+        self.counts += GroupCounts(
             gathered=window.unique.gathered,
             carried=window.unique.carried,
             listed=rows.num_rows,
@@ -226,7 +224,7 @@ def _most_frequent(dates: pa.ChunkedArray) -> dict[str, int]:
     return {candidate.as_py(): pc.sum(pc.equal(dates, candidate)).as_py()}
 
 
-def put_staged(run: Run, key: str, parts: Sequence[bytes | memoryview], *, gzipped: bool) -> dict[str, Any]:
+def put_staged(run: Run, key: str, parts: Sequence[bytes | memoryview], *, gzipped: bool) -> StagedFile:
     """Stage one file's bytes; gives its sizes and hashes, inflated and as stored."""
     inflated = hashlib.sha256()
     size = 0
@@ -235,10 +233,4 @@ def put_staged(run: Run, key: str, parts: Sequence[bytes | memoryview], *, gzipp
         size += len(part)
     data = compress.gzip(parts) if gzipped else b"".join(parts)
     run.staging.put(key, data)
-    return {
-        "staged": key,
-        "bytes": size,
-        "sha256": inflated.hexdigest(),
-        "stored": len(data),
-        "stored_sha256": hashlib.sha256(data).hexdigest(),
-    }
+    return StagedFile(key, size, inflated.hexdigest(), len(data), hashlib.sha256(data).hexdigest())

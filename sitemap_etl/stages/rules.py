@@ -11,7 +11,6 @@ from typing import Any
 from sitemap_etl import extensions
 from sitemap_etl.config import Section, Site
 from sitemap_etl.errors import ConfigError
-from sitemap_etl.manifest import Thresholds
 from sitemap_etl.partition import Limits
 from sitemap_etl.transform import Hook, Rules
 from sitemap_etl.urls import UrlRules
@@ -87,11 +86,6 @@ def limits_of(section: Section) -> Limits:
 
         return Limits(min(section.shards.rows, limits.NEWS_ROWS), section.shards.bytes, 1.0)
     return Limits(section.shards.rows, section.shards.bytes, section.shards.fill)
-
-
-def thresholds_of(gates: Any) -> Thresholds:
-    """The gates of the site or of a section."""
-    return Thresholds(gates.max_drop, gates.max_growth, gates.max_rejected, gates.min_urls)
 
 
 def is_dated(section: Section, columns: set[str]) -> bool:

@@ -1,28 +1,42 @@
-"""A run: what it fixed at its start, where it stages, and the receipts of its tasks.
+"""A run, opened by one of its tasks: what it fixed at its start, where it stages, and the receipts of its tasks.
 
 Tasks pass on the key of a run and a number. Whatever a task needs besides lies in the run's folder:
 the plan, and the receipts of the tasks before it. Every attempt writes under names of its own; its
-receipt, put last and only where there is none, names the attempt that counts.
+receipt, put last and only where there is none, names the attempt that counts. A receipt never changes,
+so a process reads each once.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
+import threading
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from functools import cached_property
+from typing import Any, TypeVar, cast
 
 from sitemap_etl import storage as storages
 from sitemap_etl.config import Site, from_json
 from sitemap_etl.errors import ConfigError, Refused
-from sitemap_etl.manifest import Manifest
-from sitemap_etl.state.store import State, dumps
+from sitemap_etl.state import layout
+from sitemap_etl.state.records import (
+    Aligned,
+    Collected,
+    Document,
+    Extracted,
+    Manifest,
+    Options,
+    Partition,
+    Plan,
+    Rendered,
+    Transformed,
+)
+from sitemap_etl.state.store import State, parse_document, put_document, read_document
 from sitemap_etl.storage import ABSENT, PreconditionFailed, Storage
 
-PLAN: Final = "plan.json"
+_D = TypeVar("_D", bound=Document)
 
 
 @dataclass(frozen=True)
@@ -41,39 +55,8 @@ class Environment:
     label: Callable[[str], None] = lambda _text: None  # what the unit at hand is, in words
 
 
-@dataclass(frozen=True)
-class Options:
-    """What the person who starts a run asked for."""
-
-    sections: tuple[str, ...] = ()  # none: all
-    full: bool = False
-    limit: int | None = None  # rows of a section
-    dry_run: bool = False
-    ping: bool = True
-    force: tuple[str, ...] = ()
-    reason: str | None = None
-    adopt: bool = False
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a run fixed when its first task started."""
-
-    run_id: str
-    now: str  # YYYY-MM-DDThh:mm:ssZ
-    base: str | None  # key of the manifest it starts from
-    site: dict[str, Any]  # Site.to_json()
-    options: dict[str, Any]
-    units: list[dict[str, Any]]  # splits: {section, split}
-    kept: dict[str, str]  # sections that stay as published, and why
-    robots: str | None = None  # the site's robots.txt as it was, Latin-1
-    read_since: dict[str, str] = field(default_factory=dict)  # section → what `:since` is
-    carries: list[str] = field(default_factory=list)  # sections of which only what changed is read
-    owner: str = ""  # what a scheduler calls this run
-
-
 class Run:
-    """One run's folder, state and plan, opened by one of its tasks."""
+    """One run's folder, state and plan, opened by one of its tasks. Safe for use by several threads."""
 
     def __init__(self, work: Storage, staging: Storage, plan: Plan, environment: Environment) -> None:
         self.work = work
@@ -81,12 +64,11 @@ class Run:
         self.plan = plan
         self.environment = environment
         self.site = from_json(plan.site)
-        self.options = Options(
-            **{**plan.options, "sections": tuple(plan.options["sections"]), "force": tuple(plan.options["force"])}
-        )
+        self.options = plan.options
         self.now = datetime.fromisoformat(plan.now)
         self.state = State(work, self.site.name, self.site.site)
-        self._base: Manifest | None = None
+        self._receipts: dict[str, Document] = {}
+        self._reading = threading.Lock()
 
     @property
     def run_id(self) -> str:
@@ -96,57 +78,87 @@ class Run:
     def epoch(self) -> int:
         return int(self.now.timestamp())
 
-    @property
+    @cached_property
     def base(self) -> Manifest | None:
         """The manifest this run compares with."""
-        if self._base is None and self.plan.base is not None:
-            self._base = self.state.manifest(self.plan.base)
-        return self._base
+        return self.state.manifest(self.plan.base)
 
     def attempt(self, name: str) -> str:
         """A key of this attempt's own."""
         return f"{name}-{secrets.token_hex(3)}"
 
-    def receipt(self, name: str) -> dict[str, Any] | None:
-        """What the attempt that counts left, or None."""
-        stored = self.staging.get(f"{name}.json")
-        return None if stored is None else json.loads(stored.data)
-
-    def need(self, name: str) -> dict[str, Any]:
-        """A receipt that must be there: the stage before this one left it."""
-        found = self.receipt(name)
-        if found is None:
-            raise Refused(f"{self.staging.url_of(name + '.json')} is missing: run {self.run_id} did not get that far")
-        return found
-
-    def leave(self, name: str, receipt: dict[str, Any]) -> dict[str, Any]:
+    def leave(self, name: str, receipt: _D) -> _D:
         """Put this attempt's receipt; where another attempt was first, its receipt is the answer."""
         try:
-            self.staging.put(f"{name}.json", dumps(receipt), content_type="application/json", expect=ABSENT)
+            put_document(self.staging, layout.receipt(name), receipt, expect=ABSENT)
         except PreconditionFailed:
-            return self.need(name)
+            return self._needed(name, type(receipt))
+        with self._reading:
+            self._receipts[name] = receipt
         return receipt
+
+    def receipt(self, name: str, kind: type[_D]) -> _D | None:
+        """What the attempt that counts left, or None."""
+        with self._reading:
+            known = self._receipts.get(name)
+        if known is not None:
+            return cast("_D", known)
+        found = read_document(self.staging, layout.receipt(name), kind)
+        if found is None:
+            return None
+        with self._reading:
+            self._receipts[name] = found[0]
+        return found[0]
+
+    def extracted(self, unit: int) -> Extracted:
+        """What extract left of a unit."""
+        return self._needed(layout.extract(unit), Extracted)
+
+    def transformed(self, unit: int) -> Transformed:
+        """What transform left of a unit."""
+        return self._needed(layout.transform(unit), Transformed)
+
+    def partition(self) -> Partition:
+        """What partition decided."""
+        return self._needed(layout.PARTITION, Partition)
+
+    def collected(self, unit: int) -> Collected:
+        """What collect left of a unit of render."""
+        return self._needed(layout.collect(unit), Collected)
+
+    def aligned(self) -> Aligned | None:
+        """The links of closed clusters; None where there are none to close."""
+        return self.receipt(layout.ALIGN, Aligned)
+
+    def rendered(self, unit: int) -> Rendered:
+        """What render left of a unit."""
+        return self._needed(layout.render(unit), Rendered)
+
+    def all_rendered(self) -> list[Rendered]:
+        """What render left of every unit."""
+        return [self.rendered(unit) for unit in range(len(self.partition().units))]
+
+    def _needed(self, name: str, kind: type[_D]) -> _D:
+        """A receipt that must be there: the stage before this one left it."""
+        found = self.receipt(name, kind)
+        if found is None:
+            where = self.staging.url_of(layout.receipt(name))
+            raise Refused(f"{where} is missing: run {self.run_id} did not get that far")
+        return found
 
     def public(self) -> Storage:
         """Where the files go."""
-        publish = self.site.publish
-        return self.environment.open_storage(
-            publish.to,
-            conditional_writes=publish.conditional_writes,
-            sse=publish.sse,
-            checksums=publish.checksums,
-        )
+        return self._published(self.site.publish.to)
 
     def root(self) -> Storage | None:
         """What serves the site's root: robots.txt and key files go there."""
+        root = self.site.publish.root
+        return None if root is None else self._published(root)
+
+    def _published(self, url: str) -> Storage:
         publish = self.site.publish
-        if publish.root is None:
-            return None
         return self.environment.open_storage(
-            publish.root,
-            conditional_writes=publish.conditional_writes,
-            sse=publish.sse,
-            checksums=publish.checksums,
+            url, conditional_writes=publish.conditional_writes, sse=publish.sse, checksums=publish.checksums
         )
 
 
@@ -162,15 +174,15 @@ def open_work(site: Site, environment: Environment, *, durable: bool = True) -> 
 def open_run(key: str, environment: Environment, *, staging: Storage | None = None) -> Run:
     """The run at `key` (`<work>/<name>/runs/<run_id>`), or in a `staging` of its own.
 
-    Raises Refused where there is no such run.
+    Raises Refused where there is no such run, or where a release with another format began it.
     """
-    stored = (staging or environment.open_storage(key)).get(PLAN)
+    stored = (staging or environment.open_storage(key)).get(layout.PLAN)
     if stored is None:
-        raise Refused(f"{key}/{PLAN} is missing: there is no such run, or its staging was removed")
-    plan = Plan(**json.loads(stored.data))
+        raise Refused(f"{key}/{layout.PLAN} is missing: there is no such run, or its staging was removed")
+    plan = parse_document(stored.data, Plan, f"{key}/{layout.PLAN}")
     site = from_json(plan.site)
     work = open_work(site, environment)
-    return Run(work, staging or work.sub(f"runs/{plan.run_id}"), plan, environment)
+    return Run(work, staging or work.sub(layout.run_folder(plan.run_id)), plan, environment)
 
 
 def new_run_id(now: datetime) -> str:
@@ -196,8 +208,3 @@ def check_options(site: Site, options: Options) -> None:
         problems.append("--force wants a --reason, which the manifest keeps")
     if problems:
         raise ConfigError(problems)
-
-
-def plan_json(plan: Plan) -> bytes:
-    """A plan as it lies in the run's folder. Its keys keep their order: of two sections the first in the file wins."""
-    return json.dumps(asdict(plan), ensure_ascii=False).encode()

@@ -1,34 +1,40 @@
-"""Run files: routed rows, one lz4 Arrow message a window, whose places are kept in the receipt.
+"""Spools, the files of the shuffle: routed rows, one lz4 Arrow message or several a window.
 
-A window is read by its messages alone; nothing is listed, nothing else is touched.
+Where each window's messages lie is kept in the receipt, so a window is read by its messages alone;
+nothing is listed, nothing else is touched.
 """
 
 from __future__ import annotations
 
 import base64
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
 from sitemap_etl.partition import Routed
+from sitemap_etl.state.records import Spool
 from sitemap_etl.storage import Storage
 
-_OPTIONS: Final = pa.ipc.IpcWriteOptions(compression="lz4")
-Places = list[list[tuple[int, int]]]
-"""For each window the (start, length) of its messages, in bytes."""
+_WRITE: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+"""Units run side by side already; handing small messages to threads costs more than it gives."""
+_READ_BYTES: Final = 32 * 1024 * 1024
+"""Bytes of neighbouring messages that are read at once."""
+Place = tuple[int, int]
+"""Start and length of a message, in bytes."""
 
 
-class RunWriter:
-    """Writes routed batches to a local file. `places` tells where each window's messages are."""
+class SpoolWriter:
+    """Writes routed batches to a local file, which `put` stores."""
 
     def __init__(self, path: Path, schema: pa.Schema, windows: int) -> None:
-        self.schema = schema
-        self.places: Places = [[] for _ in range(windows)]
+        self._path = path
+        self._schema = schema
+        self._places: list[list[Place]] = [[] for _ in range(windows)]
         self._file = pa.OSFile(str(path), "wb")
-        self._writer = pa.ipc.new_stream(self._file, schema, options=_OPTIONS)
+        self._writer = pa.ipc.new_stream(self._file, schema, options=_WRITE)
         self._header = -1
 
     def write(self, routed: Routed) -> None:
@@ -41,61 +47,66 @@ class RunWriter:
         for window, (start, stop) in enumerate(itertools.pairwise(starts)):
             if stop > start:
                 if self._header < 0:
-                    self._header = _schema_bytes(self.schema).size
+                    self._header = self._schema.serialize().size
                 before = max(self._file.tell(), self._header)
                 self._writer.write_batch(batch.slice(start, stop - start))
-                self.places[window].append((before, self._file.tell() - before))
+                self._places[window].append((before, self._file.tell() - before))
 
-    def close(self) -> None:
+    def append(self, data: pa.Buffer) -> Place:
+        """Write what is no row after the last one; gives where it lies. No rows may follow."""
+        self._writer.close()
+        start = self._file.tell()
+        self._file.write(data)
+        return start, data.size
+
+    def put(self, storage: Storage, key: str, borders: Sequence[str] = ()) -> Spool:
+        """Put the file under a key; gives the record of it."""
         self._writer.close()
         self._file.close()
+        storage.put(key, self._path)
+        schema = base64.b64encode(self._schema.serialize()).decode()
+        return Spool(key, schema, tuple(tuple(places) for places in self._places), tuple(borders))
 
 
-def _schema_bytes(schema: pa.Schema) -> pa.Buffer:
-    return schema.serialize()
-
-
-def schema_text(schema: pa.Schema) -> str:
-    """A schema as it lies in a receipt."""
-    return base64.b64encode(_schema_bytes(schema)).decode()
+def read_windows(
+    storage: Storage, spool: Spool, windows: Iterable[int], columns: Sequence[str] | None = None
+) -> Iterator[pa.Table]:
+    """The rows of these windows of a spool, a table a message; of `columns` only, where given."""
+    return read_messages(storage, spool, [place for window in windows for place in spool.places[window]], columns)
 
 
 def read_messages(
-    storage: Storage,
-    receipt: dict[str, Any],
-    windows: Sequence[int],
-    columns: Sequence[str] | None = None,
+    storage: Storage, spool: Spool, places: Iterable[Place], columns: Sequence[str] | None = None
 ) -> Iterator[pa.Table]:
-    """The rows of the named windows of one run file, a table a message; of `columns` only, where given.
-
-    `receipt`: {run: key, schema: text, places}.
-    """
-    if receipt["run"] is None:
-        return
-    header = base64.b64decode(receipt["schema"])
+    """The rows of these messages of a spool, a table each, in the order in which they lie there."""
+    header = base64.b64decode(spool.schema)
     schema = pa.ipc.read_schema(pa.py_buffer(header))
     included = None
     if columns is not None:
         included = [at for at, name in enumerate(schema.names) if name in columns]
-    wanted = sorted(tuple(place) for window in windows for place in receipt["places"][window])
-    for start, length in _joined(wanted):
-        data = storage.read(receipt["run"], start, length)
-        for begin, size in (p for p in wanted if start <= p[0] < start + length):
-            message = memoryview(data)[begin - start : begin - start + size]
+        options = pa.ipc.IpcReadOptions(included_fields=included, use_threads=False)
+    for together in _neighbours(sorted(set(places))):
+        first = together[0][0]
+        data = memoryview(storage.read(spool.key, first, sum(length for _, length in together)))
+        for start, length in together:
+            message = data[start - first : start - first + length]
             if included is None:
                 batch = pa.ipc.read_record_batch(pa.ipc.read_message(pa.py_buffer(message)), schema)
                 yield pa.Table.from_batches([batch])
             else:
                 stream = pa.py_buffer(header + bytes(message))
-                yield pa.ipc.open_stream(stream, options=pa.ipc.IpcReadOptions(included_fields=included)).read_all()
+                yield pa.ipc.open_stream(stream, options=options).read_all()
 
 
-def _joined(places: Sequence[tuple[int, ...]]) -> list[tuple[int, int]]:
-    """Neighbouring places as one read each."""
-    result: list[tuple[int, int]] = []
+def _neighbours(places: Sequence[Place]) -> Iterator[list[Place]]:
+    """Messages that lie side by side, to be read at once."""
+    together: list[Place] = []
+    size = 0
     for start, length in places:
-        if result and result[-1][0] + result[-1][1] == start:
-            result[-1] = (result[-1][0], result[-1][1] + length)
-        else:
-            result.append((start, length))
-    return result
+        if together and (together[-1][0] + together[-1][1] != start or size + length > _READ_BYTES):
+            yield together
+            together, size = [], 0
+        together.append((start, length))
+        size += length
+    if together:
+        yield together

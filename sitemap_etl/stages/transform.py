@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sitemap_etl import lastmod, urls
+from sitemap_etl import lastmod
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError
 from sitemap_etl.frames import ASIDE, ROW_BITS, Tally
-from sitemap_etl.partition import route, routing_borders, samples
+from sitemap_etl.partition import Sample, route, routing_borders, samples
 from sitemap_etl.stages.extract import named, read_raw
 from sitemap_etl.stages.published import published_ranges
 from sitemap_etl.stages.rules import rules_of
 from sitemap_etl.stages.run import Run
-from sitemap_etl.stages.spool import RunWriter, schema_text
-from sitemap_etl.transform import Rules, Transformed, transform
+from sitemap_etl.stages.spool import SpoolWriter
+from sitemap_etl.state import layout
+from sitemap_etl.state.records import Transformed
+from sitemap_etl.storage import Storage
+from sitemap_etl.transform import Outcome, Rules, transform
 
 FLUSH_BYTES: Final = 192 * 1024 * 1024
 """Routed rows gathered before messages are written: larger messages compress and read better."""
@@ -33,59 +35,58 @@ ENTRY_BYTES: Final = 64
 """What a row's entry holds besides its loc: a guess that windows are planned with."""
 _WEIGHTS: Final = {"images": 120, "videos": 1_500, "alternates": 160}
 """Bytes of memory of one element of a nested column, for the same purpose."""
+_GUESSES: Final = 2_000
+_GUESSES_EACH: Final = 50
+"""Locs from which the borders of a first night are guessed: at most, and for each message."""
+_MESSAGE_ROWS: Final = 2_000
+"""Rows of the smallest messages that are made on a first night."""
+_TAGS: Final = 200
+"""Distinct hreflang tags that are counted."""
+_SAMPLE: Final = pa.struct([("loc", pa.string()), ("bytes", pa.int64())])
+_DIGEST: Final = pa.schema(
+    [
+        ("samples", pa.list_(_SAMPLE)),
+        ("bins", pa.list_(pa.uint16())),  # of the signal's histogram, those that are filled
+        ("rows", pa.list_(pa.int64())),
+    ]
+)
 
 
-def transform_split(run: Run, n: int, *, final: bool = True) -> dict[str, Any]:
+def transform_split(run: Run, n: int, *, final: bool = True) -> Transformed:
     """Transform unit `n` of the plan; gives its receipt.
 
     A source that turns out broken keeps its section as published where the site file says so
     (`on_error: keep`), else the error is raised.
     """
-    name = f"transform/{n}"
-    done = run.receipt(name)
+    name = layout.transform(n)
+    done = run.receipt(name, Transformed)
     if done is not None:
         return done
-    unit = run.plan.units[n]
-    section = run.site.sections[unit["section"]]
-    extracted = [
-        run.need(f"extract/{at}") for at, other in enumerate(run.plan.units) if other["section"] == section.name
-    ]
-    kept = next((receipt["kept"] for receipt in extracted if receipt.get("kept")), None)
-    if kept:
-        return run.leave(name, {"kept": kept})
+    section = run.site.sections[run.plan.units[n].section]
+    held = run.extracted(n).held
+    if held:
+        return run.leave(name, Transformed(section.name, held=held))
     robots = run.plan.robots.encode("latin-1") if run.plan.robots is not None else None
     rules = rules_of(run.site, section, run.now, robots)
-    borders = _borders(run, rules, extracted)
     try:
         with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
-            receipt = _transform(run, n, rules, borders, Path(scratch))
+            receipt = _transform(run, n, rules, Path(scratch))
     except SitemapEtlError as error:
         if section.on_error == "keep" and (final or isinstance(error, (InvalidSource, Refused))):
-            return run.leave(name, {"kept": str(error)})
+            return run.leave(name, Transformed(section.name, held=str(error)))
         if isinstance(error, InvalidSource):
             raise InvalidSource(named(section, error)) from error
         raise
     return run.leave(name, receipt)
 
 
-def _borders(run: Run, rules: Rules, extracted: list[dict[str, Any]]) -> list[str]:
-    """The routing borders of a section, the same for each of its splits."""
-    ranges = published_ranges(run, rules.section)
-    if ranges:
-        return routing_borders(ranges, [], 0)
-    guesses = [guess for receipt in extracted for guess in receipt["guesses"]]
-    canonical = urls.canonicalize(pa.array(guesses, pa.string()), rules.urls).loc
-    rows = sum(receipt["rows"] for receipt in extracted)
-    return routing_borders([], pc.drop_null(canonical).to_pylist(), rows)  # a few thousand guesses
-
-
-def _transform(run: Run, n: int, rules: Rules, borders: list[str], scratch: Path) -> dict[str, Any]:
-    split = _Split(run.attempt(f"transform/{n}"), borders, scratch)
+def _transform(run: Run, n: int, rules: Rules, scratch: Path) -> Transformed:
     first_row = n << ROW_BITS
     rows = 0
     limit = run.options.limit
-    extract = run.need(f"extract/{n}")
-    read_at = datetime.fromisoformat(extract["read_at"])
+    extracted = run.extracted(n)
+    split = _Split(run, layout.transform(n), _expected(run, n, extracted.rows), rules.section, scratch)
+    read_at = datetime.fromisoformat(extracted.read_at)
     names, batches = read_raw(run, n, rules.needs())
     rules = replace(rules, available=tuple(names))
     for batch in batches:
@@ -96,27 +97,41 @@ def _transform(run: Run, n: int, rules: Rules, borders: list[str], scratch: Path
                 break
         split.add(transform(raw, rules, read_at=read_at, first_row=first_row + rows))
         rows += raw.num_rows
-    if limit is None and rows != extract["rows"]:
+    if limit is None and rows != extracted.rows:
         raise Refused(
-            f"section {rules.section}: {extract['rows']:,} rows were extracted, {rows:,} came to transform "
-            f"({run.plan.units[n]['label']}). Nothing was published; run again"
+            f"section {rules.section}: {extracted.rows:,} rows were extracted, {rows:,} came to transform "
+            f"({run.plan.units[n].label}). Nothing was published; run again"
         )
-    return {"rows": rows, "section": rules.section, **split.finish(run)}
+    return replace(split.finish(), rows=rows)
+
+
+def _expected(run: Run, n: int, rows: int) -> int:
+    """How many rows the section may have, guessed from those of one split."""
+    section = run.plan.units[n].section
+    return rows * sum(unit.section == section for unit in run.plan.units)
 
 
 class _Split:
-    """What is gathered of one split: rows on their way to messages, counts on theirs to the receipt."""
+    """What is gathered of one split: rows on their way to the spool, counts on theirs to the receipt.
 
-    def __init__(self, key: str, borders: list[str], scratch: Path) -> None:
-        self.key = key
-        self.borders = borders
+    Routing borders are those of the published ranges. On a section's first night each split guesses its own, from
+    the first rows it routes: they affect speed, never bytes. `expected`: rows that the section may have.
+    """
+
+    def __init__(self, run: Run, name: str, expected: int, section: str, scratch: Path) -> None:
+        self.run = run
+        self.key = run.attempt(name)
+        self.section = section
         self.scratch = scratch
+        self.expected = expected
+        ranges = published_ranges(run, section)
+        self.borders = routing_borders(ranges) if ranges else None
         self.pending: list[pa.Table] = []
         self.pending_bytes = self.pending_rows = 0
-        self.writer: RunWriter | None = None
+        self.writer: SpoolWriter | None = None
         self.aside: dict[str, pq.ParquetWriter] = {}
         self.tallies = {"excluded": Tally(), "rejected": Tally(), "notes": Tally()}
-        self.foreign: Counter[str] = Counter()
+        self.elsewhere: Counter[str] = Counter()
         self.samples: dict[str, int] = {}
         self.histogram: np.ndarray | None = None
         self.listed = 0
@@ -126,11 +141,11 @@ class _Split:
         self.tags: set[str] = set()
         self.columns: set[str] = set()
 
-    def add(self, batch: Transformed) -> None:
+    def add(self, batch: Outcome) -> None:
         for kind, table in (("excluded", batch.excluded), ("rejected", batch.rejected)):
             self._set_aside(kind, table)
         self.tallies["notes"].merge(batch.notes)
-        self.foreign.update(batch.foreign)
+        self.elsewhere.update(batch.foreign)
         if batch.kinds:
             self.kinds.append(batch.kinds)
         inventory = batch.inventory
@@ -142,13 +157,13 @@ class _Split:
         for sample in samples(locs, _weights(inventory)):
             self.samples[sample.loc] = max(sample.bytes, self.samples.get(sample.loc, 0))
         ends = pc.min_max(locs).as_py()
-        self.lowest = min(self.lowest or ends["min"], ends["min"])
+        self.lowest = ends["min"] if self.lowest is None else min(self.lowest, ends["min"])
         self.highest = max(self.highest or "", ends["max"])
         if "signal" in inventory.column_names:
             signal = pc.drop_null(inventory.column("signal")).to_numpy()
             counts = np.bincount(signal, minlength=1 << 16)
             self.histogram = counts if self.histogram is None else self.histogram + counts
-        if "hreflang" in inventory.column_names and len(self.tags) < 200:
+        if "hreflang" in inventory.column_names and len(self.tags) < _TAGS:
             self.tags |= set(pc.unique(pc.list_flatten(inventory.column("hreflang"))).drop_null().to_pylist())
         self.pending.append(inventory)
         self.pending_rows += inventory.num_rows
@@ -169,45 +184,76 @@ class _Split:
             return
         table = pa.concat_tables(self.pending, promote_options="default")
         self.pending, self.pending_rows, self.pending_bytes = [], 0, 0
+        if self.borders is None:
+            self.borders = self._guessed(table.column("loc"))
         if self.writer is None:
-            self.writer = RunWriter(self.scratch / "run", table.schema, len(self.borders) + 1)
+            self.writer = SpoolWriter(self.scratch / "spool", table.schema, len(self.borders) + 1)
         self.writer.write(route(table, self.borders))
 
-    def finish(self, run: Run) -> dict[str, Any]:
+    def _guessed(self, locs: pa.ChunkedArray) -> list[str]:
+        """Borders from some of the locs. Messages hold a few thousand rows at least: each has a price of its own."""
+        most = min(_GUESSES, len(locs) // _MESSAGE_ROWS * _GUESSES_EACH)
+        at = np.unique(np.linspace(0, len(locs) - 1, most).astype(np.int64))
+        return routing_borders([], locs.take(pa.array(at)).to_pylist(), self.expected, len(locs) // _MESSAGE_ROWS)
+
+    def finish(self) -> Transformed:
         """Put the files of this attempt; gives what the receipt says of them."""
         self._flush()
-        key = None
-        if self.writer is not None:
-            self.writer.close()
-            key = f"{self.key}.run"
-            run.staging.put(key, self.scratch / "run")
         aside = {}
         for kind, writer in self.aside.items():
             writer.close()
             aside[kind] = f"{self.key}-{kind}.parquet"
-            run.staging.put(aside[kind], self.scratch / f"{kind}.parquet")
-        histogram = {}
-        if self.histogram is not None:
-            bins = np.flatnonzero(self.histogram)
-            histogram = {int(at): int(self.histogram[at]) for at in bins}
-        return {
-            "inventory": self.listed,
-            "excluded": self.tallies["excluded"].total,
-            "rejected": self.tallies["rejected"].total,
-            "reasons": {kind: tally.to_json() for kind, tally in self.tallies.items()},
-            "foreign": dict(self.foreign.most_common(3)),
-            "aside": aside,
-            "run": key,
-            "schema": schema_text(self.writer.schema) if self.writer else None,
-            "borders": self.borders,
-            "places": self.writer.places if self.writer else [],
-            "samples": sorted(self.samples.items()),
-            "ends": [self.lowest, self.highest] if self.listed else None,
-            "histogram": histogram,
-            "kinds": lastmod.agreed(self.kinds) if self.kinds else None,
-            "tags": sorted(self.tags),
-            "columns": sorted(self.columns),
-        }
+            self.run.staging.put(aside[kind], self.scratch / f"{kind}.parquet")
+        ends = None if self.lowest is None or self.highest is None else (self.lowest, self.highest)
+        spool, digest = None, None
+        if self.writer is not None:
+            digest = self.writer.append(self._digest())
+            spool = self.writer.put(self.run.staging, f"{self.key}.spool", self.borders or ())
+        return Transformed(
+            section=self.section,
+            inventory=self.listed,
+            excluded=self.tallies["excluded"].total,
+            rejected=self.tallies["rejected"].total,
+            reasons=self.tallies,
+            elsewhere=dict(self.elsewhere.most_common(3)),
+            aside=aside,
+            spool=spool,
+            digest=digest,
+            ends=ends,
+            kinds=tuple(lastmod.agreed(self.kinds)) if self.kinds else None,
+            tags=tuple(sorted(self.tags)),
+            columns=tuple(sorted(self.columns)),
+        )
+
+    def _digest(self) -> pa.Buffer:
+        """The samples and the histogram, which are too many for a receipt."""
+        locs = sorted(self.samples)  # one row in 256
+        sampled = [pa.array(locs, pa.string()), pa.array([self.samples[loc] for loc in locs], pa.int64())]
+        histogram = np.zeros(1, np.int64) if self.histogram is None else self.histogram
+        bins = np.flatnonzero(histogram)
+        columns = (
+            pa.StructArray.from_arrays(sampled, fields=list(_SAMPLE)),
+            pa.array(bins, pa.uint16()),
+            pa.array(histogram[bins], pa.int64()),
+        )
+        row = [pa.ListArray.from_arrays([0, len(column)], column) for column in columns]
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, _DIGEST) as writer:
+            writer.write_batch(pa.RecordBatch.from_arrays(row, schema=_DIGEST))
+        return sink.getvalue()
+
+
+def read_digest(staging: Storage, receipt: Transformed) -> tuple[list[Sample], np.ndarray | None]:
+    """The samples of a split, and the histogram of its signal (int64, one a bin); None where it has no signal."""
+    if receipt.spool is None or receipt.digest is None:
+        return [], None
+    data = staging.read(receipt.spool.key, *receipt.digest)
+    (row,) = pa.ipc.open_stream(pa.py_buffer(data)).read_all().to_pylist()
+    histogram = None
+    if row["bins"]:
+        histogram = np.zeros(1 << 16, np.int64)
+        histogram[row["bins"]] = row["rows"]
+    return [Sample(**sample) for sample in row["samples"]], histogram
 
 
 def count_reasons(table: pa.Table, tally: Tally) -> None:
@@ -228,11 +274,3 @@ def _weights(inventory: pa.Table) -> np.ndarray:
     if "title" in inventory.column_names:
         sizes = sizes + pc.fill_null(pc.binary_length(inventory.column("title")), 0).to_numpy()
     return sizes
-
-
-def merge_tallies(parts: Iterable[dict[str, Any]]) -> Tally:
-    """One tally of many receipts' JSON."""
-    total = Tally()
-    for part in parts:
-        total.merge(Tally.from_json(part))
-    return total

@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -14,70 +14,108 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sitemap_etl import limits, priority
-from sitemap_etl.frames import ASIDE, INVENTORY, conform
-from sitemap_etl.manifest import Compared, Dating, compare
-from sitemap_etl.manifest.diff import places
+from sitemap_etl.diff import Compared, Dating, compare, places
+from sitemap_etl.frames import ASIDE, INVENTORY, conform, without_fingerprints
 from sitemap_etl.partition import winners
+from sitemap_etl.stages.partition import INDEX, signals_of
 from sitemap_etl.stages.published import overlapping, published_rows
 from sitemap_etl.stages.rules import is_dated
 from sitemap_etl.stages.run import Run
-from sitemap_etl.stages.spool import read_messages
+from sitemap_etl.stages.spool import read_messages, read_windows
+from sitemap_etl.state.records import Spool
+
+_EDGE_ROWS: Final = 200_000
+"""Rows of messages at the edges of a stretch that are held until they are cut to it."""
 
 
 class Reader:
-    """Reads stretches of a run's inventories. Receipts are read once and kept."""
+    """Reads stretches of a run's inventories. What says where they lie is read once and kept."""
 
-    def __init__(self, run: Run, planned: dict[str, Any]) -> None:
+    def __init__(self, run: Run) -> None:
         self.run = run
-        self.planned = planned
-        self._receipts: dict[str, list[dict[str, Any]]] = {}
-        self._departed: dict[str, pa.Table] = {}
-        self._tombstones: dict[str, pa.Array] = {}
-
-    def receipts(self, section: str) -> list[dict[str, Any]]:
-        """The section's transform receipts."""
-        if section not in self._receipts:
-            self._receipts[section] = [
-                self.run.need(f"transform/{n}")
-                for n, unit in enumerate(self.run.plan.units)
-                if unit["section"] == section
-            ]
-        return self._receipts[section]
+        self.planned = run.partition()
+        self._indexes: dict[tuple[str, int], pa.Table] = {}
+        self._removed_lately: dict[str, pa.Table] = {}
+        self._excluded: dict[str, pa.Array] = {}
+        self._signals: dict[str, np.ndarray | None] = {}
 
     def gather(
         self, section: str, low: str, high: str | None, columns: Sequence[str] | None = None
     ) -> Iterator[pa.Table]:
         """The section's inventory rows in [low, high), in no order, a table a message."""
-        for receipt in self.receipts(section):
-            if receipt["run"] is None:
-                continue
-            borders = receipt["borders"]
-            exact = (not low or low in borders) and (high is None or high in borders)
-            for table in read_messages(self.run.staging, receipt, _windows(borders, low, high), columns):
-                yield table if exact else _within(table, low, high)
+        plan = self.planned.sections[section]
+        places: dict[int, dict[tuple[int, int], bool]] = {}
+        for window, spool, start, size, exact in self._messages(section, low, high):
+            own = plan.windows[window] == (low, high)
+            places.setdefault(spool, {})[(start, size)] = own and exact
+        rows = 0
+        edges: list[pa.Table] = []  # messages that may reach beyond the stretch: cut together, which is cheaper
+        for number, found in places.items():
+            key, schema = plan.spools[number]
+            ordered = sorted(found)
+            tables = read_messages(self.run.staging, Spool(key, plan.schemas[schema], ()), ordered, columns)
+            for place, table in zip(ordered, tables, strict=True):
+                if found[place]:
+                    yield table
+                    continue
+                edges.append(table)
+                rows += table.num_rows
+                if rows >= _EDGE_ROWS:
+                    yield _within(pa.concat_tables(edges, promote_options="default"), low, high)
+                    edges, rows = [], 0
+        if edges:
+            yield _within(pa.concat_tables(edges, promote_options="default"), low, high)
+
+    def _messages(self, section: str, low: str, high: str | None) -> Iterator[tuple[int, int, int, int, bool]]:
+        """The rows of the index (`partition.INDEX`) for the windows that have a part in [low, high)."""
+        plan = self.planned.sections[section]
+        if plan.index is None:
+            return
+        first = max(0, bisect_right(plan.windows, low, key=_low) - 1)
+        past = len(plan.windows) if high is None else bisect_left(plan.windows, high, key=_low)
+        for group, (begin, end) in enumerate(plan.groups):
+            if begin < past and end > first:
+                table = self._index(section, group, plan.index)
+                windows = table.column("window").to_numpy()
+                start, stop = np.searchsorted(windows, [first, past]).tolist()
+                columns = [column.to_pylist() for column in table.slice(start, stop - start).columns]
+                yield from zip(*columns, strict=True)  # one a window and message
+
+    def _index(self, section: str, group: int, index: Spool) -> pa.Table:
+        key = (section, group)
+        if key not in self._indexes:
+            tables = list(read_windows(self.run.staging, index, [group]))
+            self._indexes[key] = pa.concat_tables(tables).combine_chunks() if tables else INDEX.empty_table()
+        return self._indexes[key]
 
     def aligned(self, section: str, low: str, high: str | None) -> pa.Table | None:
         """The hreflang alternates of the section's rows in [low, high): loc, alternates, ordered by loc."""
-        receipt = self.run.receipt("align")
-        if receipt is None or section not in receipt["sections"]:
+        receipt = self.run.aligned()
+        if receipt is None or section not in receipt.sections:
             return None
+        window = self.planned.sections[section].windows.index((low, high))
         tables = [
-            _within(table, low, high)
-            for bucket in receipt["sections"][section]
-            for table in read_messages(self.run.staging, bucket, _windows(bucket["borders"], low, high))
+            table for spool in receipt.sections[section] for table in read_windows(self.run.staging, spool, [window])
         ]
         if not tables:
             return None
         table = pa.concat_tables(tables).combine_chunks()
         return table.take(pc.sort_indices(table.column("loc"))).combine_chunks()
 
-    def tombstones(self, section: str) -> pa.Array:
+    def excluded_locs(self, section: str) -> pa.Array:
         """Locs that this run's rules took away, ordered, each once."""
-        if section not in self._tombstones:
-            stored = self.run.staging.get(self.planned["sections"][section]["tombstones"])
+        if section not in self._excluded:
+            key = self.planned.sections[section].excluded_locs
+            stored = None if key is None else self.run.staging.get(key)
             assert stored is not None
-            self._tombstones[section] = pq.read_table(pa.BufferReader(stored.data)).column("loc").combine_chunks()
-        return self._tombstones[section]
+            self._excluded[section] = pq.read_table(pa.BufferReader(stored.data)).column("loc").combine_chunks()
+        return self._excluded[section]
+
+    def signals(self, section: str) -> np.ndarray | None:
+        """The table from signal bin to priority (int8, tenths); None where the section has no signal."""
+        if section not in self._signals:
+            self._signals[section] = signals_of(self.run, self.planned.sections[section])
+        return self._signals[section]
 
     def others(self, section: str, low: str, high: str | None) -> list[tuple[str, pa.Array]]:
         """Locs in [low, high) that another section lists before this one: (section, ordered locs, each once).
@@ -93,8 +131,8 @@ class Reader:
                 continue
             if section_.view:
                 continue
-            if name in self.planned["sections"]:
-                ends = self.planned["sections"][name]["ends"]
+            if name in self.planned.sections:
+                ends = self.planned.sections[name].ends
                 if not before or ends is None or ends[1] < low or (high is not None and ends[0] >= high):
                     continue
                 tables = list(self.gather(name, low, high, ["loc"]))
@@ -133,13 +171,13 @@ class Reader:
                 lowest, highest = locs[0].as_py(), locs[-1].as_py()
                 entries = [e for e in base.of(name) if e.last >= lowest and e.first <= highest]
                 found = published_rows(self.run, entries, lowest, None, columns)
-                tables.append(_comparable(found, comparable=state.rule == rule))
+                tables.append(found if state.rule == rule else without_fingerprints(found))
         state_ = base.sections.get(section)
-        if state_ is not None and state_.departed is not None:
-            if section not in self._departed:
-                self._departed[section] = self.run.state.snapshot(state_.departed)
-            found = self._departed[section].select(columns)
-            tables.append(_comparable(found, comparable=state_.rule == rule))
+        if state_ is not None and state_.removed_lately is not None:
+            if section not in self._removed_lately:
+                self._removed_lately[section] = self.run.state.snapshot(state_.removed_lately)
+            found = self._removed_lately[section].select(columns)
+            tables.append(found if state_.rule == rule else without_fingerprints(found))
         table = pa.concat_tables(tables).combine_chunks() if tables else None
         if table is None or not table.num_rows:
             return None
@@ -182,7 +220,7 @@ class Window:
 
 def read_window(reader: Reader, section: str, low: str, high: str | None) -> Window:
     """Gather, order, dedupe, and compare the rows of a section in [low, high)."""
-    run, plan = reader.run, reader.planned["sections"][section]
+    run, plan = reader.run, reader.planned.sections[section]
     known = reader.published(section, low, high)
     unique = unique_rows(reader, section, low, high, known)
     rows = unique.rows
@@ -191,17 +229,18 @@ def read_window(reader: Reader, section: str, low: str, high: str | None) -> Win
         at = places(rows.column("loc").combine_chunks(), aligned.column("loc").combine_chunks())
         taken = aligned.column("alternates").take(pa.array(at, pa.int64(), mask=at < 0))
         rows = rows.append_column("alternates", taken)
-    if plan["table"] is not None and "signal" in rows.column_names:
-        table = np.array(plan["table"], np.int8)
-        rows = rows.append_column("priority", priority.apply_table(rows.column("signal").combine_chunks(), table))
+    signals = reader.signals(section)
+    if signals is not None and "signal" in rows.column_names:
+        tenths = priority.apply_table(rows.column("signal").combine_chunks(), signals)
+        rows = rows.append_column("priority", tenths)
     site_section = run.site.sections[section]
     published = run.base.sections.get(section) if run.base is not None else None
     dating = Dating(
         now=run.plan.now,
         epoch=run.epoch,
-        dated=is_dated(site_section, set(plan["columns"])),
+        dated=is_dated(site_section, set(plan.columns)),
         fingerprint=site_section.lastmod.kind == "fingerprint",
-        rebased=published is not None and published.rule != plan["rule"],
+        rebased=published is not None and published.rule != plan.rule,
         first_seen=site_section.lastmod.first_seen,
         first_publish=published is None,
     )
@@ -209,7 +248,7 @@ def read_window(reader: Reader, section: str, low: str, high: str | None) -> Win
     if dating.fingerprint and run.base is not None:
         locs = rows.column("loc").combine_chunks()
         unknown = places(locs, known.column("loc").combine_chunks()) < 0
-        elsewhere = reader.elsewhere(section, locs.filter(pa.array(unknown)), plan["rule"])
+        elsewhere = reader.elsewhere(section, locs.filter(pa.array(unknown)), plan.rule)
     return Window(compare(rows, known, dating, elsewhere), known, unique)
 
 
@@ -235,8 +274,8 @@ def unique_rows(reader: Reader, section: str, low: str, high: str | None, known:
         losers.append(_aside(won.losers, section, "listed already by a row of this section"))
         rows = won.rows
     carried = 0
-    if reader.planned["sections"][section]["carries"]:
-        rows, carried = _with_carried(rows, known, reader.tombstones(section))
+    if reader.planned.sections[section].carries:
+        rows, carried = _with_carried(rows, known, reader.excluded_locs(section))
     if not reader.run.site.sections[section].view:
         for other, locs in reader.others(section, low, high):
             mine = rows.column("loc").combine_chunks()
@@ -272,13 +311,6 @@ def _aside(rows: pa.Table, section: str, reason: str) -> pa.Table:
     )
 
 
-def _comparable(rows: pa.Table, *, comparable: bool) -> pa.Table:
-    """The rows; without their fingerprints where another rule made them."""
-    if comparable:
-        return rows
-    return rows.set_column(2, "fingerprint", pa.nulls(rows.num_rows, pa.uint64()))
-
-
 def _within(table: pa.Table, low: str, high: str | None) -> pa.Table:
     loc = table.column("loc")
     mask = pc.greater_equal(loc, low)
@@ -287,7 +319,5 @@ def _within(table: pa.Table, low: str, high: str | None) -> pa.Table:
     return table if pc.all(mask).as_py() else table.filter(mask)
 
 
-def _windows(borders: Sequence[str], low: str, high: str | None) -> range:
-    first = bisect_right(borders, low) if low else 0
-    final = len(borders) if high is None else bisect_left(borders, high)
-    return range(first, final + 1)
+def _low(window: tuple[str, str | None]) -> str:
+    return window[0]

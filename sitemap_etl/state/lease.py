@@ -1,83 +1,74 @@
-"""The lease: who is at a site, so that two runs spare each other the same work."""
+"""The lease: who is at a site, so that two runs spare each other the same work.
+
+What is published rests on the claim; the lease only saves work. So one that can't be read counts as expired.
+"""
 
 from __future__ import annotations
 
-import json
 import os
 import socket
-from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 from sitemap_etl.dates import instant
-from sitemap_etl.errors import Refused
-from sitemap_etl.state.store import dumps
-from sitemap_etl.storage import ABSENT, PreconditionFailed, Storage
+from sitemap_etl.errors import DamagedState, Refused
+from sitemap_etl.state.layout import LEASE
+from sitemap_etl.state.records import Lease
+from sitemap_etl.state.store import parse_document, put_document
+from sitemap_etl.storage import ABSENT, Expect, PreconditionFailed, Storage
 
-LEASE: Final = "state/lease.json"
 LEASE_TIME: Final = timedelta(minutes=20)
 """How long a run that gives no sign of life keeps others from starting."""
-
-
-@dataclass(frozen=True)
-class Lease:
-    """Who is at this site, since when, until when (by the store's clock)."""
-
-    run_id: str
-    since: str
-    until: str
-    host: str
-    pid: int
-    owner: str = ""
-
-    def describe(self) -> str:
-        who = self.owner or f"process {self.pid} on {self.host}"
-        return f"run {self.run_id}, since {self.since} ({who})"
-
-    def is_of(self, run_id: str, owner: str) -> bool:
-        """Whether this is the run's own lease, or that of an earlier try of it."""
-        return self.run_id == run_id or (owner != "" and self.owner == owner)
 
 
 def take_lease(work: Storage, run_id: str, *, pid: int | None = None, owner: str = "") -> None:
     """Take the lease, or renew it. Raises Refused where another live run holds it.
 
-    It only spares two runs the same work: what is published rests on the claim. A holder whose time is
-    over, or whose process on this host is gone, has lost it.
+    A holder whose time is over, or whose process on this host is gone, has lost it.
     """
     now = work.now()
-    stored = work.get(LEASE)
-    held = None if stored is None else Lease(**json.loads(stored.data))
+    held, expect = _held(work)
     mine = held is not None and held.is_of(run_id, owner)
     if held is not None and not mine and datetime.fromisoformat(held.until) > now and not _is_gone(held):
         raise Refused(
             f"Another run is under way: {held.describe()}. Its lease ends {held.until}. Nothing was done; "
-            "start again when it is through"
+            "start again when it has ended"
         )
     since = held.since if held is not None and mine else instant(now)
     pid = os.getpid() if pid is None else pid
     lease = Lease(run_id, since, instant(now + LEASE_TIME), socket.gethostname(), pid, owner)
-    body = dumps({**asdict(lease)})
     try:
-        work.put(LEASE, body, content_type="application/json", expect=ABSENT if stored is None else stored.stat.etag)
+        put_document(work, LEASE, lease, expect=expect)
     except PreconditionFailed:
-        stored = work.get(LEASE)
-        other = None if stored is None else Lease(**json.loads(stored.data))
+        other, _ = _held(work)
         if other is not None and other.is_of(run_id, owner):
             return  # another task of this run renewed it at the same moment
         who = "another run" if other is None else other.describe()
-        raise Refused(f"Another run is under way: {who}. Nothing was done; start again when it is through") from None
+        raise Refused(f"Another run is under way: {who}. Nothing was done; start again when it has ended") from None
 
 
 def release_lease(work: Storage, run_id: str, *, owner: str = "") -> None:
     """Give the lease back, if it is still this run's."""
-    stored = work.get(LEASE)
-    if stored is not None and Lease(**json.loads(stored.data)).is_of(run_id, owner):
+    held, expect = _held(work)
+    if held is not None and held.is_of(run_id, owner) and isinstance(expect, str):
         try:
-            work.delete(LEASE, expect=stored.stat.etag)
+            work.delete(LEASE, expect=expect)
         except PreconditionFailed:
             return
+
+
+def _held(work: Storage) -> tuple[Lease | None, Expect]:
+    """The lease, None where there is none that can be read, and what must be there for it to be replaced."""
+    stored = work.get(LEASE)
+    if stored is None:
+        return None, ABSENT
+    try:
+        lease = parse_document(stored.data, Lease, work.url_of(LEASE))
+        datetime.fromisoformat(lease.until)
+    except (DamagedState, ValueError):
+        return None, stored.stat.etag
+    return lease, stored.stat.etag
 
 
 def _is_gone(lease: Lease) -> bool:

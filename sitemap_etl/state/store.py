@@ -1,4 +1,4 @@
-"""What a site remembers between runs, under `<work>/<name>/state/`.
+"""What a site remembers between runs, under `<work>/<name>/`: documents and snapshots, verified as they are read.
 
 `current.json` names the manifest that is published and, while a publish is under way, its intent. It
 is replaced by compare-and-swap only. Everything else is written once under a name of its own.
@@ -7,34 +7,76 @@ is replaced by compare-and-swap only. Everything else is written once under a na
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final, TypeVar
 
 import pyarrow as pa
 
-from sitemap_etl.errors import Refused
+from sitemap_etl import __version__
+from sitemap_etl.errors import DamagedState, Refused
 from sitemap_etl.frames import SNAPSHOT, conform
-from sitemap_etl.manifest import Manifest
-from sitemap_etl.storage import ABSENT, PreconditionFailed, Storage
+from sitemap_etl.state import layout
+from sitemap_etl.state.codec import damaged, decode, encode, seal, unseal
+from sitemap_etl.state.records import FORMAT, Current, Document, LastRun, Manifest, RunDocument
+from sitemap_etl.storage import ABSENT, Expect, PreconditionFailed, Stat, Storage
 
-CURRENT: Final = "state/current.json"
 GRACE: Final = timedelta(days=2)
 """State that nothing references is removed when older; retired files are deleted after it."""
 _RENEW: Final = timedelta(days=1)
 """A snapshot that is there already is written again when older, so that no clean-up takes it from under us."""
+_JSON: Final = "application/json"
+
+_D = TypeVar("_D", bound=Document)
+
+
+def put_document(storage: Storage, key: str, document: Document, *, expect: Expect = None) -> Stat:
+    """Write a document. Raises PreconditionFailed where something else is there than `expect`."""
+    return storage.put(key, seal(encode(document)), content_type=_JSON, expect=expect)
+
+
+def read_document(storage: Storage, key: str, kind: type[_D]) -> tuple[_D, str | None] | None:
+    """A document and its ETag; None where there is none.
+
+    Raises DamagedState where it can't be believed, Refused where a newer release wrote it.
+    """
+    stored = storage.get(key)
+    if stored is None:
+        return None
+    return parse_document(stored.data, kind, storage.url_of(key)), stored.stat.etag
+
+
+def parse_document(data: bytes, kind: type[_D], where: str) -> _D:
+    """The document in these bytes, of this format or an earlier one. `where`: its address, for messages."""
+    body = unseal(data, where)
+    found = body.setdefault("format", 1)
+    if not isinstance(found, int) or found < 1:
+        raise damaged(where, f"format: expected a whole number from 1 on, got {found!r}")
+    if found > FORMAT:
+        raise Refused(
+            f"{where} is a {kind.title} of format {found}, which a newer release of sitemap_etl wrote; this one "
+            f"({__version__}) reads formats up to {FORMAT}. Update it: nothing was changed"
+        )
+    if found < FORMAT and issubclass(kind, RunDocument):
+        raise Refused(
+            f"{where}: the run was begun by a release of sitemap_etl whose runs have format {found}; this one "
+            f"({__version__}) goes on with runs of format {FORMAT}. Start a new run; nothing public was touched by this"
+        )
+    if found < FORMAT:
+        try:
+            body = {**kind.upgraded(body), "format": FORMAT}
+        except (AttributeError, KeyError, TypeError) as error:
+            raise damaged(where, f"it is no {kind.title} of format {found}") from error
+    return decode(kind, body, where)
 
 
 @dataclass(frozen=True)
-class Current:
+class Held:
     """`state/current.json` and the ETag it was read with (None: there is none yet)."""
 
-    manifest: str | None = None
-    pending: str | None = None
-    last_run: dict[str, Any] | None = None
-    etag: str | None = None
+    current: Current
+    etag: str | None
 
 
 class State:
@@ -47,49 +89,53 @@ class State:
 
     def current(self) -> Current:
         """What is published now. Raises Refused where the state is another site's."""
-        stored = self.storage.get(CURRENT)
-        if stored is None:
-            return Current()
-        data = json.loads(stored.data)
-        if data["name"] != self.name or data["site"] != self.site:
+        return self.held().current
+
+    def held(self) -> Held:
+        """What is published now, to be swapped. Raises as `current`."""
+        found = read_document(self.storage, layout.CURRENT, Current)
+        if found is None:
+            return Held(Current(self.name, self.site), None)
+        current, etag = found
+        if (current.name, current.site) != (self.name, self.site):
             raise Refused(
-                f"{self.storage.url_of(CURRENT)} is the state of {data['name']} ({data['site']}), not of "
+                f"{self.storage.url_of(layout.CURRENT)} is the state of {current.name} ({current.site}), not of "
                 f"{self.name} ({self.site}). Give this site a `name` or a `work` of its own"
             )
-        return Current(data["manifest"], data["pending"], data["last_run"], stored.stat.etag)
+        return Held(current, etag)
 
-    def swap(self, old: Current, **changes: Any) -> Current:
+    def swap(self, old: Held, new: Current) -> Held:
         """Replace `current.json`, only if it is still `old`. Raises PreconditionFailed if it is not."""
-        new = {"manifest": old.manifest, "pending": old.pending, "last_run": old.last_run, **changes}
-        body = {"format": 1, "name": self.name, "site": self.site, **new}
-        stat = self.storage.put(
-            CURRENT, dumps(body), content_type="application/json", expect=ABSENT if old.etag is None else old.etag
-        )
-        return Current(new["manifest"], new["pending"], new["last_run"], stat.etag)
+        expect: Expect = ABSENT if old.etag is None else old.etag
+        stat = put_document(self.storage, layout.CURRENT, new, expect=expect)
+        return Held(new, stat.etag)
 
     def manifest(self, key: str | None) -> Manifest | None:
-        """A manifest by its key. Raises Refused where it is gone or of an unknown format."""
+        """A manifest by its key. Raises DamagedState where it is gone or damaged, Refused where it is newer."""
         if key is None:
             return None
-        stored = self.storage.get(key)
-        if stored is None:
-            raise Refused(
-                f"{self.storage.url_of(key)} is gone, though {CURRENT} names it. Restore it from a backup of the "
-                f"state; to start over without dates and changes, delete {CURRENT}"
+        found = read_document(self.storage, key, Manifest)
+        if found is None:
+            raise DamagedState(
+                f"{self.storage.url_of(key)} is gone, though {layout.CURRENT} names it. Restore it from a backup of "
+                f"the state; to start over without dates and changes, delete {layout.CURRENT}"
             )
-        try:
-            return Manifest.from_json(json.loads(stored.data))
-        except ValueError as error:
-            raise Refused(f"{self.storage.url_of(key)} can't be read: {error}") from error
+        return found[0]
+
+    def kept_manifest(self, key: str) -> Manifest | None:
+        """A manifest by its key; None where it is no longer kept."""
+        found = read_document(self.storage, key, Manifest)
+        return None if found is None else found[0]
 
     def put_manifest(self, manifest: Manifest) -> str:
-        """Write a manifest; a retry of the same run finds its own."""
+        """Write a manifest; gives its key. A retry of the same run finds its own."""
+        key = layout.manifest(manifest.run_id)
         try:
-            self.storage.put(manifest.key, dumps(manifest.to_json()), content_type="application/json", expect=ABSENT)
+            put_document(self.storage, key, manifest, expect=ABSENT)
         except PreconditionFailed:
             # An earlier try of this run: its bytes may name other ETags of the same objects. Ours are newer.
-            self.storage.put(manifest.key, dumps(manifest.to_json()), content_type="application/json")
-        return manifest.key
+            put_document(self.storage, key, manifest)
+        return key
 
     def put_snapshot(self, rows: pa.Table) -> str:
         """Keep rows (frames.SNAPSHOT, ordered by loc) under the hash of their bytes; gives the key."""
@@ -99,20 +145,25 @@ class State:
             sink, rows.select(used).schema, options=pa.ipc.IpcWriteOptions(compression="lz4")
         ) as writer:
             writer.write_table(rows.select(used).combine_chunks())
-        data = sink.getvalue()
-        key = f"state/snapshots/{hashlib.sha256(data).hexdigest()[:40]}.arrow"
-        there = self.storage.stat(key) if self.storage.conditional else None
-        if there is None or self.storage.now() - there.modified > _RENEW:
-            self.storage.put(key, memoryview(data))
+        data = sink.getvalue().to_pybytes()
+        key = layout.snapshot(hashlib.sha256(data).hexdigest())
+        there = self.storage.get(key) if self.storage.conditional else None
+        if there is None or there.data != data or self.storage.now() - there.stat.modified > _RENEW:
+            self.storage.put(key, data)
         return key
 
     def snapshot(self, key: str, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows of a snapshot, with all columns of `frames.SNAPSHOT`, or those named."""
+        """The rows of a snapshot, with all columns of `frames.SNAPSHOT`, or those named.
+
+        Raises DamagedState where it is gone, or where its bytes are not those that its name says: they are
+        verified before anything is decoded.
+        """
         stored = self.storage.get(key)
+        where = self.storage.url_of(key)
         if stored is None:
-            raise Refused(
-                f"{self.storage.url_of(key)} is gone, though a manifest names it. Restore it from a backup of the state"
-            )
+            raise DamagedState(f"{where} is gone, though a manifest names it. Restore it from a backup of the state")
+        if layout.snapshot(hashlib.sha256(stored.data).hexdigest()) != key:
+            raise damaged(where, "its bytes are not those that its name is the hash of")
         reader = pa.ipc.open_stream(pa.py_buffer(stored.data))
         schema = SNAPSHOT if columns is None else pa.schema([SNAPSHOT.field(name) for name in columns])
         included = [at for at, name in enumerate(reader.schema.names) if name in schema.names]
@@ -123,6 +174,6 @@ class State:
         return conform(reader.read_all(), schema)
 
 
-def dumps(data: Any) -> bytes:
-    """JSON as it lies in the state: sorted, so that the same content has the same bytes."""
-    return json.dumps(data, ensure_ascii=False, sort_keys=True, separators=(",", ":"), default=str).encode()
+def ended(current: Current, run_id: str, at: str, status: str) -> Current:
+    """`current` after a run that ended."""
+    return replace(current, last_run=LastRun(run_id, at, status))

@@ -21,11 +21,11 @@ from sitemap_etl.transform.columns import inventory_of
 from sitemap_etl.transform.hooks import run_hook, where_mask
 from sitemap_etl.transform.rules import CONTRACT, Hook, Rules
 
-__all__ = ["CONTRACT", "Hook", "Rules", "Transformed", "transform"]
+__all__ = ["CONTRACT", "Hook", "Outcome", "Rules", "transform"]
 
 
 @dataclass(frozen=True)
-class Transformed:
+class Outcome:
     """A batch after the rules. `rows` came in; `inventory`, `excluded` and `rejected` add up to it.
 
     `notes`: values that were dropped from listed rows (a future lastmod, a broken image), by reason.
@@ -41,7 +41,7 @@ class Transformed:
     kinds: tuple[tuple[str, str], ...] = ()
 
 
-def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, first_row: int) -> Transformed:
+def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, first_row: int) -> Outcome:
     """One batch of raw rows through the rules of its section.
 
     `read_at`: when the split was read, for what counts as the future. `first_row`: the batch's first
@@ -65,7 +65,7 @@ def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, first_row: int)
     loc = _exclude_by_rule(batch, loc, rules)
     notes = Tally()
     inventory, kinds = inventory_of(batch, loc, rules, read_at, notes)
-    result = Transformed(
+    result = Outcome(
         rows,
         inventory,
         _stacked(batch.excluded),

@@ -22,13 +22,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from sitemap_etl.manifest import Manifest
+from sitemap_etl.state.codec import encode
+from sitemap_etl.state.records import Manifest
 from sitemap_etl.storage import Storage, open_storage
 from tests.support.s3 import S3Server
 from tests.support.sites import FIRST_NIGHT, TestSite
@@ -231,7 +231,7 @@ def essence(manifest: Manifest) -> dict[str, Any]:
             return [plain(item) for item in value]
         return value
 
-    data: dict[str, Any] = plain(manifest.to_json())
+    data: dict[str, Any] = plain(encode(manifest))
     for key in ("run_id", "base"):
         del data[key]
     return data
@@ -242,14 +242,12 @@ def essence(manifest: Manifest) -> dict[str, Any]:
 
 def main() -> None:
     """Do the jobs that come in, each in a fork; answer each with a line."""
-    from jinja2 import UndefinedError
-
     from sitemap_etl import report
+    from sitemap_etl.state.records import Summary
 
     for name in ("sitemap_etl.runs.rollback", "boto3", "duckdb", "httpcore", "anyio"):
         __import__(name)
-    with suppress(UndefinedError):
-        report.render({"run_id": "", "status": "unchanged"})  # compiles its template, and finds nothing to fill in
+    report.render(Summary())  # compiles its template
     for line in sys.stdin:
         order = json.loads(line)
         reader, writer = os.pipe()
@@ -286,9 +284,9 @@ def _work(order: Mapping[str, Any]) -> dict[str, Any]:
 
 def _run(site: Any, environment: Any, now: datetime, order: Mapping[str, Any]) -> str:
     from sitemap_etl.runs.local import run_locally
-    from sitemap_etl.stages.run import Options
+    from sitemap_etl.state.records import Options
 
-    return str(run_locally(site, Options(), environment, jobs=1, now=now).summary["status"])
+    return str(run_locally(site, Options(), environment, jobs=1, now=now).summary.status)
 
 
 def _prepare(site: Any, environment: Any, now: datetime, order: Mapping[str, Any]) -> str:
@@ -296,15 +294,15 @@ def _prepare(site: Any, environment: Any, now: datetime, order: Mapping[str, Any
     from sitemap_etl.stages.partition import partition
     from sitemap_etl.stages.plan import start_run
     from sitemap_etl.stages.render import render_group
-    from sitemap_etl.stages.run import Options
     from sitemap_etl.stages.transform import transform_split
+    from sitemap_etl.state.records import Options
 
     staging = environment.open_storage(order["staging"])
     run = start_run(site, Options(), environment, now=now, staging=staging)
     for work in (extract_split, transform_split):
         for n in range(len(run.plan.units)):
             work(run, n)
-    for n in range(len(partition(run)["units"])):
+    for n in range(len(partition(run).units)):
         render_group(run, n)
     return "prepared"
 
@@ -318,7 +316,7 @@ def _publish(site: Any, environment: Any, now: datetime, order: Mapping[str, Any
     run = open_run("", environment, staging=environment.open_storage(order["staging"]))
     take_lease(run.work, run.run_id)
     try:
-        return str(finish_run(run, publish(run))["status"])
+        return str(finish_run(run, publish(run)).status)
     finally:
         release_lease(run.work, run.run_id)
 
@@ -326,7 +324,7 @@ def _publish(site: Any, environment: Any, now: datetime, order: Mapping[str, Any
 def _roll_back(site: Any, environment: Any, now: datetime, order: Mapping[str, Any]) -> str:
     from sitemap_etl.runs.rollback import roll_back
 
-    return str(roll_back(site, None, environment, reason="test", now=now).summary["status"])
+    return str(roll_back(site, None, environment, reason="test", now=now).summary.status)
 
 
 _JOBS: dict[str, Any] = {"run": _run, "prepare": _prepare, "publish": _publish, "roll_back": _roll_back}

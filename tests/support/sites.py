@@ -14,9 +14,9 @@ from typing import Any
 import yaml
 
 from sitemap_etl.config import Site, load
-from sitemap_etl.manifest import Manifest
 from sitemap_etl.runs.local import Finished, run_locally
-from sitemap_etl.stages.run import Environment, Options, open_work
+from sitemap_etl.stages.run import Environment, open_work
+from sitemap_etl.state.records import Manifest, Options
 from sitemap_etl.state.store import State
 from sitemap_etl.storage import Storage, open_storage
 

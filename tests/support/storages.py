@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from sitemap_etl.stages.run import Environment
+from sitemap_etl.state.codec import seal, unseal
 from sitemap_etl.storage import Storage, Stored
 
 
@@ -44,9 +44,9 @@ class _Broken(Wrapped):
         outer: Any = self._outer
         if stored is None or not key.endswith(outer.key):
             return stored
-        data = json.loads(stored.data)
+        data = unseal(stored.data, key)
         data.get("counts", data)[outer.counter] += 1
-        return Stored(stored.stat, json.dumps(data).encode())
+        return Stored(stored.stat, seal(data))
 
 
 class BrokenReceipts(Wrapping):

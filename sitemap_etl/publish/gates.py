@@ -1,18 +1,23 @@
-"""The checks that may refuse to publish: pure arithmetic over counts, and the words for it."""
+"""The checks that may refuse to publish: what is compared with what, the arithmetic, and the words for it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Final
 
 from sitemap_etl import limits
+from sitemap_etl.config import Gates
+from sitemap_etl.dates import instant
+from sitemap_etl.stages.run import Run
+from sitemap_etl.state.records import Counts, Gate, GateStatus, Manifest, SetSize
 
-Status = Literal["ok", "warned", "refused", "forced"]
+WEEK: Final = timedelta(days=7)
 
 
 @dataclass(frozen=True)
-class Counts:
+class Scope:
     """What a gate looks at, of one section or of the site (URLs, rows)."""
 
     published: int  # listed by the last manifest
@@ -24,31 +29,60 @@ class Counts:
     rejected: int
 
 
-@dataclass(frozen=True)
-class Thresholds:
-    """The limits of one section or of the site. Shares, but for `min_urls`."""
+def gates_of(run: Run, counts: Mapping[str, Counts], dropped: Mapping[str, int], forced: frozenset[str]) -> list[Gate]:
+    """Every gate of every section and of the site, with what `forced` overrules.
 
-    max_drop: float = 0.1
-    max_growth: float = 1.0
-    max_rejected: float = 0.05
-    min_urls: int = 1
+    `counts`: of each section. `dropped`: rows of sections that the site file no longer has. What a person let
+    through in a section does not stop the site as well.
+    """
+    base = run.base
+    recent = [] if base is None else _last_week(run, base)
+    gates: list[Gate] = []
+    total = Counts(removed=sum(dropped.values()))
+    let_through = Counts()
+    bled = 0
+    for name, own in counts.items():
+        section = run.site.sections[name]
+        published = base.sections.get(name) if base is not None else None
+        before = published.listed if published is not None else 0
+        largest = max([before, *(size.sections.get(name, 0) for size in recent)])
+        found = evaluate(name, _scope(own, before, largest), section.gates, forced)
+        gates += found
+        if section.view:
+            continue
+        total += own
+        overruled = {gate.name.rpartition(".")[2] for gate in found if gate.status == "forced"}
+        if "max_drop" in overruled:
+            let_through += Counts(removed=own.removed)
+            bled += max(0, largest - own.listed)
+        if "max_growth" in overruled:
+            let_through += Counts(added=own.added)
+        if "max_rejected" in overruled:
+            let_through += Counts(rejected=own.rejected)
+    before = base.listed if base is not None else 0
+    largest = max([before, *(size.site for size in recent)])
+    site = _scope(total, before, largest)
+    site = replace(
+        site,
+        removed=site.removed - let_through.removed,
+        largest=site.largest - bled,
+        added=site.added - let_through.added,
+        rejected=site.rejected - let_through.rejected,
+    )
+    return gates + evaluate(None, site, run.site.gates, forced)
 
 
-@dataclass(frozen=True)
-class Gate:
-    """One check's outcome. `value` and `limit` are shares, or URLs for `min_urls`."""
-
-    name: str  # products.max_drop; without a section: of the site
-    status: Status
-    value: float
-    limit: float
-    message: str
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+def _scope(counts: Counts, published: int, largest: int) -> Scope:
+    return Scope(published, largest, counts.listed, counts.added, counts.removed, counts.extracted, counts.rejected)
 
 
-def evaluate(scope: str | None, counts: Counts, limits_: Thresholds, forced: frozenset[str]) -> list[Gate]:
+def _last_week(run: Run, base: Manifest) -> list[SetSize]:
+    """What was listed by the sets of the last seven days."""
+    since = instant(run.now - WEEK)
+    return [size for size in base.history if size.at >= since]
+
+
+def evaluate(scope: str | None, counts: Scope, limits_: Gates, forced: frozenset[str]) -> list[Gate]:
     """Every gate of one section (`scope` is its name) or of the site (None)."""
     who = scope or "the site"
     c = counts
@@ -81,7 +115,7 @@ def _share_gate(
     holds = of[1] >= limits.SHARE_FROM
     few = "" if holds or not of[1] else f"; a share counts from {limits.SHARE_FROM} on"
     message = f"{would} ({percent(share)}, {gate} is {percent(limit)}{few})"
-    status: Status = "ok"
+    status: GateStatus = "ok"
     if holds and share > limit:
         status = "forced" if name in forced else "refused"
     elif holds and share > limit / 2:
@@ -91,7 +125,7 @@ def _share_gate(
 
 def _min_urls(scope: str | None, who: str, listed: int, limit: int, forced: frozenset[str]) -> Gate:
     name = f"{scope}.min_urls" if scope else "min_urls"
-    status: Status = "ok" if listed >= limit else "forced" if name in forced else "refused"
+    status: GateStatus = "ok" if listed >= limit else "forced" if name in forced else "refused"
     return Gate(name, status, listed, limit, f"{who} would list {listed:,} URLs (min_urls is {limit:,})")
 
 

@@ -1,0 +1,270 @@
+"""What is said of one URL that a person asked for: the facts as records, and one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+from sitemap_etl.explain.reports import Asked, Report, Rows, SetAside
+from sitemap_etl.explain.spellings import differences, in_words
+
+_CALLED: Final = {"refused": "which was refused", "dry_run": "a dry run"}
+_RULES: Final = {
+    "where": "the section's `where`",
+    "urls.exclude": "a pattern of `urls.exclude`",
+    "robots.txt": "the site's robots.txt",
+}
+
+Kind: TypeAlias = Literal["listed", "excluded", "rejected", "duplicate", "absent"]
+
+
+@dataclass(frozen=True)
+class NamedRun:
+    """A run as answers name it; what is not known of it is None."""
+
+    run_id: str | None
+    at: str | None
+    status: str | None = None
+    rolled_back_to: str | None = None
+
+    @classmethod
+    def of(cls, report: Report) -> NamedRun:
+        """The run of a report."""
+        return cls(report.run_id, report.summary.now, report.status)
+
+    def in_words(self, what: str = "run") -> str:
+        """As: run 20261101T020000Z-5f97 of 2026-11-01 02:00 UTC, which was refused,."""
+        text = f"{what} {self.run_id}"
+        if self.at:
+            text += f" of {self.at[:10]} {self.at[11:16]} UTC"
+        called = _CALLED.get(self.status or "")
+        return f"{text}, {called}," if called else text
+
+
+@dataclass(frozen=True)
+class Since:
+    """Since when a row is as it is. `how`: added, changed, first publish, or added or changed where it is not known.
+
+    `before`: of a first publish whose run is no longer kept, a time at which it was over.
+    """
+
+    at: str | None
+    run_id: str | None
+    how: str
+    before: str | None = None
+
+    @property
+    def run(self) -> NamedRun:
+        return NamedRun(self.run_id, self.at)
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """The hreflang group of a page, and its languages there."""
+
+    group: str
+    hreflang: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Link:
+    """Another language of a page."""
+
+    hreflang: str
+    href: str
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Where and how a URL is listed. `file`: None where the run was not published. `priority`: 0.0 to 1.0."""
+
+    section: str
+    view: bool
+    file: str | None = None
+    number: int | None = None
+    index: str | None = None
+    lastmod: str | None = None
+    changefreq: str | None = None
+    priority: float | None = None
+    images: int = 0
+    alternates: tuple[Link, ...] = ()
+    cluster: Cluster | None = None
+    since: Since | None = None
+
+
+@dataclass(frozen=True)
+class Near:
+    """A listed loc that is like the URL, and in what they differ."""
+
+    loc: str
+    differs: tuple[str, ...]
+
+    @classmethod
+    def of(cls, url: str, loc: str) -> Near:
+        """The loc, compared with the URL."""
+        return cls(loc, tuple(differences(url, loc)))
+
+
+@dataclass(frozen=True)
+class Later:
+    """What the newest run, which was not published, found of the URL. `known`: what it would list can be told."""
+
+    run: NamedRun
+    listed: Listing | None
+    nearest: tuple[Near, ...]
+    known: bool
+    rows: Rows
+
+    @property
+    def kind(self) -> Kind:
+        return kind_of(self.listed, self.rows)
+
+    def lost(self) -> str:
+        """What became of the URL at this run, which would not list it."""
+        run = self.run.in_words()
+        rows = [row for row in self.rows.shown if row.answer == self.kind]
+        if rows:
+            return f"{run} {_fate(rows[0])}"
+        if not self.known:
+            return f"{run} left nothing that tells whether its source had it"
+        if self.nearest:
+            near = self.nearest[0]
+            return f"{run} would list {near.loc} instead, which differs only by {in_words(near.differs)}"
+        return f"{run} did not have it in its source"
+
+
+@dataclass
+class Explained:
+    """Everything that is known of a URL.
+
+    `listed`, `views`: where and how it is public now. `rows`: source rows of it that are not listed. `last_listed`:
+    the set before that listed it. `later`: what the newest run found, where that was not published. `nearest`:
+    listed locs that differ in spelling only.
+    """
+
+    asked: Asked
+    reason: str | None  # why it can't be a loc
+    published: NamedRun | None
+    read_by: NamedRun | None
+    not_read: Mapping[str, str]  # sections that this run kept as they were, and why
+    rows: Rows = field(default_factory=Rows)
+    listed: Listing | None = None
+    views: list[Listing] = field(default_factory=list)
+    last_listed: NamedRun | None = None
+    later: Later | None = None
+    nearest: list[Near] = field(default_factory=list)
+
+    @property
+    def kind(self) -> Kind:
+        return kind_of(self.listed, self.rows)
+
+    def sentence(self) -> str:
+        """The answer in one sentence."""
+        shown = self.asked.text
+        if self.asked.canonical not in (None, shown):
+            shown = f"{shown} ({self.asked.canonical})"
+        return f"{shown} {self._listed(self.listed) if self.listed is not None else self._not_listed()}."
+
+    def _listed(self, listed: Listing) -> str:
+        later = self.later
+        if later is not None and later.kind != "listed" and self.published is not None:
+            return f"is listed ({self.published.in_words('published by run')}), but {later.lost()}"
+        dated = f"lastmod {listed.lastmod}" if listed.lastmod else "without lastmod"
+        return f"is listed in section {listed.section}: {listed.file}, {dated}"
+
+    def _not_listed(self) -> str:
+        later, kind = self.later, self.kind
+        near = _near(self.nearest)
+        head = "is not listed any more" if self.last_listed is not None else "is not listed"
+        if later is not None and later.listed is not None:
+            return f"{head}, but {later.run.in_words()} would list it in section {later.listed.section}"
+        if kind != "absent":
+            row = self.rows.of(kind)[0]
+            also = near if kind == "rejected" else ""
+            return f"{head}: {NamedRun(row.run_id, row.at).in_words()} {_fate(row)}{also}"
+        if self.reason is not None:
+            head = f"is not listed and can't be ({self.reason})"
+        if later is not None and (later.kind != "absent" or self.read_by is None):
+            return f"{head}: {later.lost()}{near}"
+        if self.read_by is None:
+            published = self.published or NamedRun(None, None)
+            return f"{head}: it is not in the set of {published.in_words()}{near}"
+        also = f", nor at {later.run.in_words().removesuffix(',')}" if later is not None else ""
+        return f"{head}: it was not in the source at {self.read_by.in_words()}{also}{near}"
+
+
+def json_of(answer: Explained) -> dict[str, Any]:
+    """What `explain --json` prints of one URL."""
+    later = answer.later
+    return {
+        "url": answer.asked.text,
+        "canonical": answer.asked.canonical,
+        "reason": answer.reason,
+        "answer": answer.kind,
+        "sentence": answer.sentence(),
+        "listed": None if answer.listed is None else _listing_json(answer.listed),
+        "views": [_listing_json(view) for view in answer.views],
+        "set_aside": _rows_json(answer.rows),
+        "last_listed": _run_json(answer.last_listed, "run_id", "at"),
+        "later": None
+        if later is None
+        else {
+            **asdict(later.run),
+            "answer": later.kind,
+            "listed": None if later.listed is None else _listing_json(later.listed),
+            "nearest": [asdict(near) for near in later.nearest],
+            "known": later.known,
+            "set_aside": _rows_json(later.rows),
+        },
+        "nearest": [asdict(near) for near in answer.nearest],
+        "published": _run_json(answer.published, "run_id", "at", "rolled_back_to"),
+        "read_by": _run_json(answer.read_by, "run_id", "at", "status"),
+        "not_read": dict(answer.not_read),
+    }
+
+
+def _run_json(run: NamedRun | None, *names: str) -> dict[str, Any] | None:
+    return None if run is None else {name: getattr(run, name) for name in names}
+
+
+def _listing_json(listing: Listing) -> dict[str, Any]:
+    """A listing, without what does not belong to its kind."""
+    told = asdict(listing)
+    if listing.since is None:
+        del told["since"]
+    elif listing.since.before is None:
+        del told["since"]["before"]
+    return told
+
+
+def _rows_json(rows: Rows) -> dict[str, Any]:
+    """How many rows of each kind, and a few."""
+    return {"counts": {kind: n for kind, n in rows.counts.items() if n}, "rows": [asdict(row) for row in rows.shown]}
+
+
+def kind_of(listed: Listing | None, rows: Rows) -> Kind:
+    """The word for what became of a URL."""
+    if listed is not None:
+        return "listed"
+    kinds: tuple[Kind, ...] = ("excluded", "rejected", "duplicate")
+    return next((kind for kind in kinds if rows.counts.get(kind)), "absent")
+
+
+def row_in_words(row: SetAside) -> str:
+    """A row that was not listed: why, and where it came from."""
+    reason = _RULES.get(row.reason, row.reason)
+    return f"{reason} (row {row.row:,} of {row.source or 'its split'})"
+
+
+def _fate(row: SetAside) -> str:
+    done = "had it as a duplicate only" if row.answer == "duplicate" else f"{row.answer} it"
+    return f"{done}: {row_in_words(row)}"
+
+
+def _near(nearest: list[Near]) -> str:
+    if not nearest:
+        return ""
+    near = nearest[0]
+    how = f", which differs only by {in_words(near.differs)}" if near.differs else ""
+    return f"; {near.loc} is listed{how}"

@@ -1,0 +1,165 @@
+"""Every key under `<work>/<name>/`: the one place that knows where something lies.
+
+    state/current.json                 what is published; replaced by compare-and-swap only
+    state/manifest-<run>.json          a published set
+    state/intent-<run>.json            what a publish is about to write and delete
+    state/snapshots/<hash>.arrow       rows as published
+    state/changes/<run>/               what the engines are to hear
+    state/ledger/<engine>.json         what an engine has heard
+    state/interrupted/<run>.json       keys of a publish that was taken over
+    state/adopted/<run>/               copies of objects of others that were replaced
+    state/lease.json                   who is at it
+    reports/<run>/                     what a run found
+    runs/<run>/                        what a run stages
+
+Keys of the last are relative to the run's folder: a local run stages elsewhere.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+STATE: Final = "state/"
+CURRENT: Final = "state/current.json"
+LEASE: Final = "state/lease.json"
+SNAPSHOTS: Final = "state/snapshots/"
+CHANGES: Final = "state/changes/"
+LEDGERS: Final = "state/ledger/"
+INTERRUPTED: Final = ("state/interrupted/", "state/broken-off/")
+"""Where interrupted publishes are remembered; the second by releases of format 1."""
+ADOPTED: Final = "state/adopted/"
+REPORTS: Final = "reports/"
+RUNS: Final = "runs/"
+_MANIFEST: Final = "state/manifest-"
+_INTENT: Final = "state/intent-"
+
+
+def manifest(run_id: str) -> str:
+    """A run's manifest."""
+    return f"{_MANIFEST}{run_id}.json"
+
+
+def run_of_manifest(key: str) -> str:
+    """The run that a manifest is of."""
+    return key.removeprefix(_MANIFEST).removesuffix(".json")
+
+
+def intent(run_id: str, number: int) -> str:
+    """The intent of a run's n-th claim: an earlier try of the run must not take a later claim for its own."""
+    return f"{_INTENT}{run_id}{'' if number == 1 else f'-{number}'}.json"
+
+
+def snapshot(digest: str) -> str:
+    """Rows as published, by the SHA-256 of their bytes (40 digits of it)."""
+    return f"{SNAPSHOTS}{digest[:40]}.arrow"
+
+
+def changes(run_id: str) -> str:
+    """The URLs that a run added, changed and removed."""
+    return f"{CHANGES}{run_id}/changes.parquet"
+
+
+_NOTIFICATION: Final = ("/notification.json", "/told.json")
+
+
+def notification(run_id: str) -> str:
+    """What the engines are to hear of a run besides its changes."""
+    return f"{CHANGES}{run_id}{_NOTIFICATION[0]}"
+
+
+def notification_of_format_1(run_id: str) -> str:
+    """The same, as releases of format 1 called it."""
+    return f"{CHANGES}{run_id}{_NOTIFICATION[1]}"
+
+
+def run_of_notification(key: str) -> str | None:
+    """The run that a notification is of; None for other keys."""
+    ending = next((ending for ending in _NOTIFICATION if key.endswith(ending)), None)
+    return None if ending is None else key.removeprefix(CHANGES).removesuffix(ending)
+
+
+def answer(run_id: str, engine: str) -> str:
+    """What an engine answered to a run."""
+    return f"{CHANGES}{run_id}/answers/{engine}.json"
+
+
+def ledger(engine: str) -> str:
+    """What an engine has heard."""
+    return f"{LEDGERS}{engine}.json"
+
+
+def interrupted(run_id: str) -> str:
+    """The keys of a publish that was taken over."""
+    return f"{INTERRUPTED[0]}{run_id}.json"
+
+
+def adopted(run_id: str, key: str) -> str:
+    """The copy of an object of others that a run replaced."""
+    return f"{ADOPTED}{run_id}/{key}"
+
+
+# --- reports -----------------------------------------------------------------------------------------
+
+ASIDE: Final = ("rejected", "excluded", "duplicates")
+"""The kinds of rows that a report lists beside the page."""
+
+
+def summary(run_id: str) -> str:
+    """A run's summary."""
+    return f"{REPORTS}{run_id}/summary.json"
+
+
+def report(run_id: str) -> str:
+    """A run's report as a page."""
+    return f"{REPORTS}{run_id}/report.html"
+
+
+def splits(run_id: str) -> str:
+    """What a run read."""
+    return f"{REPORTS}{run_id}/splits.json"
+
+
+def aside(run_id: str, kind: str) -> str:
+    """The rows of one kind that a run did not list."""
+    return f"{REPORTS}{run_id}/{kind}.parquet"
+
+
+# --- a run's folder ----------------------------------------------------------------------------------
+
+
+def run_folder(run_id: str) -> str:
+    """Where a run stages, unless it is local and `work` is a bucket."""
+    return f"{RUNS}{run_id}"
+
+
+PLAN: Final = "plan.json"
+PARTITION: Final = "partition"
+ALIGN: Final = "align"
+RENDER: Final = "render/"
+EXTRACT: Final = "extract/"
+TRANSFORM: Final = "transform/"
+
+
+def extract(unit: int) -> str:
+    """The receipt of a unit of extract; with `.json`, as those below."""
+    return f"{EXTRACT}{unit}"
+
+
+def transform(unit: int) -> str:
+    """The receipt of a unit of transform."""
+    return f"{TRANSFORM}{unit}"
+
+
+def collect(unit: int) -> str:
+    """The receipt of a unit of collect."""
+    return f"collect/{unit}"
+
+
+def render(unit: int) -> str:
+    """The receipt of a unit of render."""
+    return f"{RENDER}{unit}"
+
+
+def receipt(name: str) -> str:
+    """The key of the receipt of that name."""
+    return f"{name}.json"

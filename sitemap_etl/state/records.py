@@ -1,0 +1,728 @@
+"""Everything that is stored, or handed from stage to stage, as typed records.
+
+A *document* is a record that is an object of its own in the state or in a run's folder; it says its `format`.
+Releases of one format work side by side, also in one run: what another one added is kept as it is read
+(`Record.unknown`) and written back. `state.codec` has the JSON form, `state.layout` the keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Final, Literal, Self, TypeAlias
+
+from sitemap_etl.frames import Tally
+from sitemap_etl.sources import Split
+
+FORMAT: Final = 2
+"""The format of the documents that this release writes. It reads earlier ones of the state, and runs of this one."""
+
+Status: TypeAlias = Literal["published", "unchanged", "dry_run", "refused", "partial", "failed"]
+GateStatus: TypeAlias = Literal["ok", "warned", "refused", "forced"]
+ChangeKind: TypeAlias = Literal["added", "changed", "removed"]
+
+
+@dataclass(frozen=True)
+class Record:
+    """What all records have: the keys that this release does not know."""
+
+    unknown: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Document(Record):
+    """A record that is stored as an object of its own."""
+
+    format: int = field(default=FORMAT, kw_only=True)
+
+    title: ClassVar[str] = "object"  # what messages call it
+
+    @classmethod
+    def upgraded(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The JSON of an earlier format with the names of this one."""
+        return data
+
+
+@dataclass(frozen=True)
+class RunDocument(Document):
+    """A document in the folder of a run: only releases of one format share a run."""
+
+
+@dataclass(frozen=True)
+class Summed(Record):
+    """A record of whole numbers that can be added up."""
+
+    def __add__(self, other: Self) -> Self:
+        names = [entry.name for entry in fields(self) if entry.name != "unknown"]
+        summed: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in names}
+        return replace(self, **summed)
+
+
+# --- a run: its plan, and what its stages leave ------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Options(Record):
+    """What the person who starts a run asked for."""
+
+    sections: tuple[str, ...] = ()  # none: all
+    full: bool = False
+    limit: int | None = None  # rows of each split
+    dry_run: bool = False
+    ping: bool = True
+    force: tuple[str, ...] = ()
+    reason: str | None = None
+    adopt: bool = False
+
+
+@dataclass(frozen=True)
+class Unit(Record):
+    """One unit of extract: a split of a section's source."""
+
+    section: str
+    split: Split
+
+    @property
+    def label(self) -> str:
+        """What the split is, in words."""
+        return self.split.label
+
+
+@dataclass(frozen=True)
+class Plan(RunDocument):
+    """What a run fixed when its first task started."""
+
+    run_id: str
+    now: str  # YYYY-MM-DDThh:mm:ssZ
+    base: str | None  # key of the manifest it starts from
+    site: Mapping[str, Any]  # config.Site.to_json(), secrets as references
+    options: Options = Options()
+    units: tuple[Unit, ...] = ()
+    held: Mapping[str, str] = field(default_factory=dict)  # sections that stay as published, and why
+    robots: str | None = None  # the site's robots.txt as it was, Latin-1
+    since: Mapping[str, str] = field(default_factory=dict)  # section → what `:since` is
+    carries: tuple[str, ...] = ()  # sections of which only what changed is read
+    owner: str = ""  # what a scheduler calls this run
+
+    title: ClassVar[str] = "plan of a run"
+
+
+@dataclass(frozen=True)
+class Extracted(RunDocument):
+    """What extract left of a split. `raw`: key of the staged rows; None: the export is read where it is."""
+
+    rows: int = 0
+    raw: str | None = None
+    read_at: str = ""  # ISO 8601
+    held: str | None = None  # why the section stays as published
+
+    title: ClassVar[str] = "receipt of extract"
+
+
+@dataclass(frozen=True)
+class Spool(Record):
+    """A shuffle file: routed rows, one compressed Arrow message or several a window.
+
+    `borders`: the first locs of windows 1, 2, …; `places`: for each window the (start, bytes) of its messages.
+    """
+
+    key: str
+    schema: str  # base64 of an Arrow schema
+    places: tuple[tuple[tuple[int, int], ...], ...]
+    borders: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Transformed(RunDocument):
+    """What transform left of a split. `rows` = `inventory` + `excluded` + `rejected`."""
+
+    section: str = ""
+    rows: int = 0
+    inventory: int = 0
+    excluded: int = 0
+    rejected: int = 0
+    reasons: Mapping[str, Tally] = field(default_factory=dict)  # excluded, rejected, notes
+    elsewhere: Mapping[str, int] = field(default_factory=dict)  # other origins → rows, the most frequent
+    aside: Mapping[str, str] = field(default_factory=dict)  # excluded, rejected → key of the rows
+    spool: Spool | None = None
+    digest: tuple[int, int] | None = None  # where samples and histogram lie in the spool's file (stages.transform)
+    ends: tuple[str, str] | None = None  # the lowest and the highest loc
+    kinds: tuple[tuple[str, str], ...] | None = None  # of the fingerprint's columns
+    tags: tuple[str, ...] = ()  # hreflang tags seen
+    columns: tuple[str, ...] = ()
+    held: str | None = None
+
+    title: ClassVar[str] = "receipt of transform"
+
+
+@dataclass(frozen=True)
+class SectionPlan(Record):
+    """How a section is rendered.
+
+    `spools`: where its rows are, each a key and the place of its schema in `schemas`. `index`: a spool that says
+    where each window's messages lie in them, one message of it a group.
+    """
+
+    windows: tuple[tuple[str, str | None], ...]
+    groups: tuple[tuple[int, int], ...]  # first and past the last window
+    rows: int
+    schemas: tuple[str, ...] = ()
+    spools: tuple[tuple[str, int], ...] = ()
+    index: Spool | None = None
+    ends: tuple[str, str] | None = None
+    signals: str | None = None  # key of the table from signal bin to priority
+    rule: str | None = None  # id of the fingerprint's definition
+    tags: int = 0  # languages of its cluster
+    columns: tuple[str, ...] = ()
+    carries: bool = False
+    excluded_locs: str | None = None
+
+
+@dataclass(frozen=True)
+class Partition(RunDocument):
+    """What partition decided: a plan for each section that was read, and the units (section, group) of render."""
+
+    sections: Mapping[str, SectionPlan] = field(default_factory=dict)
+    units: tuple[tuple[str, int], ...] = ()
+    held: Mapping[str, str] = field(default_factory=dict)
+
+    title: ClassVar[str] = "receipt of partition"
+
+
+@dataclass(frozen=True)
+class Collected(RunDocument):
+    """The members of hreflang clusters in one group, by bucket."""
+
+    spool: Spool
+    members: int
+    buckets: int
+
+    title: ClassVar[str] = "receipt of collect"
+
+
+@dataclass(frozen=True)
+class Aligned(RunDocument):
+    """The links of closed clusters, as spools for each section's windows."""
+
+    sections: Mapping[str, tuple[Spool, ...]] = field(default_factory=dict)
+    notes: Tally = field(default_factory=Tally)
+    aligned: int = 0  # pages that have links
+
+    title: ClassVar[str] = "receipt of align"
+
+
+@dataclass(frozen=True)
+class StagedFile(Record):
+    """A file that publish can put: `bytes` and `sha256` inflated, `stored*` of the object."""
+
+    staged: str
+    bytes: int
+    sha256: str
+    stored: int
+    stored_sha256: str
+
+
+@dataclass(frozen=True)
+class StagedShard(Record):
+    """A shard as render left it. `reused`: the published file stays, and `xml`, `text`, `body` say nothing."""
+
+    low: str
+    parent: int | None
+    reused: bool
+    rows: int
+    first: str
+    last: str
+    since: int | None
+    snapshot: str
+    body: int = 0
+    xml: StagedFile | None = None
+    text: StagedFile | None = None
+
+
+@dataclass(frozen=True)
+class GroupCounts(Summed):
+    """The rows of a group. `gathered`: came from this run's inventory; `carried`: from the last set."""
+
+    gathered: int = 0
+    carried: int = 0
+    listed: int = 0
+    duplicates: int = 0
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+
+
+@dataclass(frozen=True)
+class Rendered(RunDocument):
+    """What render left of a group."""
+
+    section: str
+    group: int
+    shards: tuple[StagedShard, ...]
+    counts: GroupCounts
+    reasons: Tally  # of duplicates
+    new_dates: Mapping[str, int]  # the most frequent lastmod of added and changed rows → rows
+    dated: int  # such rows that have one
+    examples: Mapping[str, tuple[str, ...]]  # added, changed, removed → a few locs
+    changes: str | None = None  # key of the staged changes
+    duplicates: str | None = None  # key of the duplicate rows
+    top: str | None = None  # key of the rows that a feed could show
+
+    title: ClassVar[str] = "receipt of render"
+
+
+# --- what is published -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Counts(Summed):
+    """A section's rows. `extracted + carried = listed + duplicates + excluded + rejected`."""
+
+    extracted: int = 0
+    carried: int = 0
+    listed: int = 0
+    duplicates: int = 0
+    excluded: int = 0
+    rejected: int = 0
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+
+    def of(self, name: str) -> int:
+        """One of the counts by its name in `COUNTED`."""
+        count: int = getattr(self, name)
+        return count
+
+
+COUNTED: Final = tuple(entry.name for entry in fields(Counts) if entry.name != "unknown")
+"""The names of the counts, in the order in which they are shown."""
+
+
+@dataclass(frozen=True)
+class Gate(Record):
+    """One gate's outcome. `value` and `limit` are shares, or URLs for `min_urls`."""
+
+    name: str  # products.max_drop; without a section: of the site
+    status: GateStatus
+    value: float
+    limit: float
+    message: str
+
+
+@dataclass(frozen=True)
+class File(Record):
+    """One published object: `bytes` and `sha256` of what a reader sees inflated, `stored*` of the object."""
+
+    key: str
+    bytes: int
+    sha256: str
+    stored: int
+    stored_sha256: str
+    etag: str | None
+    lastmod: str  # when the inflated bytes last changed, YYYY-MM-DDThh:mm:ssZ
+
+
+@dataclass(frozen=True)
+class Entry(Record):
+    """One shard: the locs from `low` up to the next shard's, in `file` (and `text`)."""
+
+    section: str
+    number: int
+    low: str
+    first: str
+    last: str
+    rows: int
+    body: int  # bytes of its entries, without the wrapper
+    index: int  # 1 is sitemap.xml, 2 is sitemap-2.xml
+    file: File
+    snapshot: str
+    since: int | None = None  # newest `since` of its rows, epoch seconds
+    text: File | None = None
+
+
+@dataclass(frozen=True)
+class Index(Record):
+    """One published sitemap index."""
+
+    number: int
+    file: File
+
+
+@dataclass(frozen=True)
+class Retired(Record):
+    """A file of ours that is no longer listed and is deleted after the grace: only with this ETag."""
+
+    key: str
+    etag: str | None
+    at: int  # epoch seconds
+
+
+@dataclass(frozen=True)
+class SectionState(Record):
+    """What a section carries from run to run."""
+
+    next_number: int = 1
+    rule: str | None = None  # id of its fingerprint's definition
+    listed: int = 0
+    view: bool = False
+    removed_lately: str | None = None  # snapshot of rows that left in the last 30 days
+    top: str | None = None  # snapshot of the rows its feeds show
+    read_at: str | None = None  # `now` of the last run that read it
+
+
+@dataclass(frozen=True)
+class SetSize(Record):
+    """How much a set of the last seven days listed."""
+
+    at: str
+    site: int
+    sections: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Answered(Record):
+    """What an engine answered to a submission (see engines.Answer)."""
+
+    engine: str
+    status: Literal["accepted", "nothing", "skipped", "partial", "refused", "unavailable"]
+    sent: int
+    message: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> bool:
+        """Whether something was refused or unanswered."""
+        return self.status in ("partial", "refused", "unavailable")
+
+
+@dataclass(frozen=True)
+class Manifest(Document):
+    """A published set: written last, it is what a publish commits.
+
+    Every file of the public set has its place here: what is in it, by which name, since when its bytes are as they
+    are. The next run compares against it and against the snapshots it names; a rollback renders an older one anew.
+    """
+
+    name: str
+    site: str
+    run_id: str
+    now: str
+    to: str = ""  # where the files are
+    base: str | None = None
+    sections: Mapping[str, SectionState] = field(default_factory=dict)
+    entries: tuple[Entry, ...] = ()
+    indexes: tuple[Index, ...] = ()
+    extras: tuple[File, ...] = ()  # feeds: published, but in no index
+    retired: tuple[Retired, ...] = ()
+    counts: Mapping[str, Counts] = field(default_factory=dict)
+    history: tuple[SetSize, ...] = ()  # of the last seven days
+    gates: tuple[Gate, ...] = ()
+    forced: tuple[str, ...] = ()
+    reason: str | None = None
+    rolled_back_to: str | None = None
+    indexing: Mapping[str, Answered] = field(default_factory=dict)  # what the engines answered, added after the commit
+
+    title: ClassVar[str] = "manifest"
+
+    @classmethod
+    def upgraded(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        sections = {name: _renamed(state, departed="removed_lately") for name, state in data["sections"].items()}
+        return {**data, "sections": sections}
+
+    def of(self, section: str) -> list[Entry]:
+        """The section's shards in the order of their ranges."""
+        return [entry for entry in self.entries if entry.section == section]
+
+    def files(self) -> Iterator[File]:
+        """Every public object of the set."""
+        for entry in self.entries:
+            yield entry.file
+            if entry.text is not None:
+                yield entry.text
+        for index in self.indexes:
+            yield index.file
+        yield from self.extras
+
+    @property
+    def listed(self) -> int:
+        return sum(state.listed for state in self.sections.values() if not state.view)
+
+
+def same_set(one: Manifest, other: Manifest) -> bool:
+    """Whether two manifests publish the same inflated bytes under the same names."""
+    return {f.key: f.sha256 for f in one.files()} == {f.key: f.sha256 for f in other.files()}
+
+
+# --- who is at it ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LastRun(Record):
+    """The run that ended last."""
+
+    run_id: str
+    at: str
+    status: str
+
+
+@dataclass(frozen=True)
+class Current(Document):
+    """What is published now, and while a publish is under way, its intent. Replaced by compare-and-swap only."""
+
+    name: str
+    site: str
+    manifest: str | None = None
+    pending: str | None = None
+    last_run: LastRun | None = None
+
+    title: ClassVar[str] = "state"
+
+
+@dataclass(frozen=True)
+class Write(Record):
+    """What a publish is about to put under a key: the ETag and the hash of the inflated bytes now, the new hash."""
+
+    old_etag: str | None
+    old_sha256: str | None
+    new_sha256: str | None
+
+
+@dataclass(frozen=True)
+class Intent(Document):
+    """What a publish is about to do. `suspect`: keys that interrupted publishes before it may have touched.
+
+    `unmanaged`: key → ETag of objects of others that it, or they, had leave to replace.
+    """
+
+    run_id: str
+    base: str | None
+    by: str  # who, for people
+    at: str  # since when, by the store's clock
+    writes: Mapping[str, Write] = field(default_factory=dict)
+    deletes: tuple[Retired, ...] = ()
+    robots: bool = False
+    suspect: tuple[str, ...] = ()
+    unmanaged: Mapping[str, str | None] = field(default_factory=dict)
+    interrupted: tuple[str, ...] = ()  # runs whose keys `suspect` has
+    number: int = 1  # of its run's claims
+
+    title: ClassVar[str] = "intent"
+
+    @classmethod
+    def upgraded(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        return _renamed(data, doubtful="suspect", foreign="unmanaged", broken_off="interrupted")
+
+    @property
+    def touched(self) -> set[str]:
+        """Every key that it may have written or deleted."""
+        return {*self.writes, *(item.key for item in self.deletes), *self.suspect}
+
+    def describe(self) -> str:
+        return f"run {self.run_id}, since {self.at} ({self.by})"
+
+
+@dataclass(frozen=True)
+class Interrupted(Document):
+    """The keys of a publish that was taken over: for two days only the objects are believed."""
+
+    run_id: str
+    keys: tuple[str, ...]
+    unmanaged: Mapping[str, str | None]
+    taken_over_by: str
+
+    title: ClassVar[str] = "record of an interrupted publish"
+
+    @classmethod
+    def upgraded(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        return _renamed(data, foreign="unmanaged")
+
+
+@dataclass(frozen=True)
+class Lease(Document):
+    """Who is at a site, since when, until when (by the store's clock)."""
+
+    run_id: str
+    since: str
+    until: str
+    host: str
+    pid: int
+    owner: str = ""
+
+    title: ClassVar[str] = "lease"
+
+    def describe(self) -> str:
+        who = self.owner or f"process {self.pid} on {self.host}"
+        return f"run {self.run_id}, since {self.since} ({who})"
+
+    def is_of(self, run_id: str, owner: str) -> bool:
+        """Whether this is the run's own lease, or that of an earlier try of it."""
+        return self.run_id == run_id or (owner != "" and self.owner == owner)
+
+
+@dataclass(frozen=True)
+class Notification(Document):
+    """What the engines are to hear of a run besides its changes. Addresses are public ones."""
+
+    indexes: tuple[str, ...]
+    changed_indexes: tuple[str, ...]
+    retired_indexes: tuple[str, ...]
+    feeds: tuple[str, ...]
+    listed: int
+    quiet_because: str | None
+    by_hand: bool = False  # a person asked for it: no share of the site is too much
+    covers: tuple[str, ...] = ()  # runs whose changes are among these
+
+    title: ClassVar[str] = "notification"
+
+
+# --- what a run found --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Clusters(Record):
+    """How many pages have hreflang links, and what was decided where a cluster was not whole."""
+
+    aligned: int = 0
+    notes: Tally = field(default_factory=Tally)
+
+
+@dataclass(frozen=True)
+class Files(Record):
+    """Public files of a run. `to_write`, `to_delete`: of a dry or refused run."""
+
+    written: int = 0
+    unchanged: int = 0
+    deleted: int = 0
+    to_write: int | None = None
+    to_delete: int | None = None
+
+
+@dataclass(frozen=True)
+class Preview(Record):
+    """What publishing would do. `unmanaged`: objects in the way that we did not write; `retire`: no longer listed.
+
+    `interrupted`: an earlier publish did not end, so that more files may be written than are named.
+    """
+
+    write: tuple[str, ...]
+    delete: tuple[str, ...]
+    retire: tuple[str, ...]
+    unmanaged: tuple[str, ...]
+    unchanged: int
+    interrupted: bool
+
+
+@dataclass(frozen=True)
+class Example(Record):
+    """A loc whose lastmod is another in a live sitemap."""
+
+    loc: str
+    here: str | None
+    there: str | None
+
+
+@dataclass(frozen=True)
+class Difference(Record):
+    """How many URLs differ in one way, with a few of them."""
+
+    count: int = 0
+    examples: tuple[str | Example, ...] = ()
+
+
+@dataclass(frozen=True)
+class Comparison(Record):
+    """How a live sitemap differs from what a run would publish."""
+
+    url: str
+    files: int
+    urls: int
+    here: int
+    both: int
+    repeated: int
+    problems: tuple[str, ...]
+    only_here: Difference
+    only_there: Difference
+    other_lastmod: Difference
+    respelled: Difference
+
+
+@dataclass(frozen=True)
+class Asked(Record):
+    """The options of a run that its report tells of."""
+
+    sections: tuple[str, ...] = ()
+    full: bool = False
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
+class Summary(Record):
+    """What became of a run: what `--json` prints, the report shows and `reports/<run>/summary.json` keeps."""
+
+    run_id: str | None = None
+    name: str | None = None
+    site: str | None = None
+    now: str | None = None
+    status: Status = "failed"
+    published: bool = False  # whether this run put a new set in place
+    base: str | None = None
+    options: Asked = Asked()
+    sections: Mapping[str, Counts] = field(default_factory=dict)
+    views: tuple[str, ...] = ()
+    kept: Mapping[str, str] = field(default_factory=dict)  # sections held as published, and why
+    reasons: Mapping[str, Mapping[str, Tally]] = field(default_factory=dict)
+    clusters: Clusters = Clusters()
+    examples: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    files: Files = Files()
+    plan: Preview | None = None
+    bytes: int = 0
+    index: tuple[str, ...] = ()
+    gates: tuple[Gate, ...] = ()
+    reason: str | None = None
+    engines: Mapping[str, Answered] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    error: str | None = None
+    report: str | None = None
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    against: Comparison | None = None
+
+
+@dataclass(frozen=True)
+class KeptSet(Record):
+    """A set that is kept, as `history` tells of it."""
+
+    run_id: str
+    now: str
+    current: bool
+    listed: int
+    files: int
+    sections: Mapping[str, int]
+    counts: Mapping[str, Counts]
+    forced: tuple[str, ...]
+    reason: str | None
+    rolled_back_to: str | None
+    engines: Mapping[str, Answered]
+
+
+@dataclass(frozen=True)
+class ReadSplit(Record):
+    """A split that a run read: what row numbers in its reports speak of."""
+
+    section: str
+    label: str
+
+
+@dataclass(frozen=True)
+class Splits(Document):
+    """What a run read. `in_part`: sections whose source yielded only what had changed."""
+
+    splits: tuple[ReadSplit, ...] = ()
+    read: tuple[str, ...] = ()
+    in_part: tuple[str, ...] = ()
+
+    title: ClassVar[str] = "list of splits"
+
+
+def _renamed(data: Mapping[str, Any], **names: str) -> dict[str, Any]:
+    """The object with the keys of an earlier format under their names of today."""
+    return {names.get(key, key): value for key, value in data.items()}

@@ -1,0 +1,320 @@
+"""What is stored: records that keep what they don't know, refuse what is newer, and believe no damaged byte."""
+
+from __future__ import annotations
+
+import json
+import random
+import sqlite3
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sitemap_etl.errors import DamagedState, Refused
+from sitemap_etl.frames import Tally
+from sitemap_etl.runs.local import publish_locally
+from sitemap_etl.runs.rollback import published_sets, roll_back
+from sitemap_etl.state import layout
+from sitemap_etl.state.codec import decode, encode, seal, unseal
+from sitemap_etl.state.records import FORMAT, Current, Document, Lease, Manifest, Plan
+from sitemap_etl.state.store import parse_document
+from tests.support.released import released
+from tests.support.sites import TestSite, pages
+from tests.support.storages import Wrapped, Wrapping
+
+WHERE = "work/shop/state/x.json"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> TestSite:
+    site = TestSite(tmp_path)
+    site.section("products", pages(120, title="Lamp"), lastmod={"fingerprint": ["title"]}, shards={"rows": 50})
+    site.night(1)
+    site.export("products", pages(119, title="Lamp"))
+    site.night(2)
+    return site
+
+
+def stored(site: TestSite, key: str) -> Path:
+    return site.folder / "work" / "shop" / key
+
+
+def current_manifest(site: TestSite) -> Path:
+    return stored(site, json.loads(stored(site, layout.CURRENT).read_bytes())["manifest"])
+
+
+# --- the codec ---------------------------------------------------------------------------------------
+
+
+def with_unknown(value: Any) -> Any:
+    """The JSON with a key that no release knows in every object of a record."""
+    if isinstance(value, dict):
+        return {key: with_unknown(item) for key, item in value.items()} | {"from_the_future": [1, {"two": 2}]}
+    return [with_unknown(item) for item in value] if isinstance(value, list) else value
+
+
+def test_what_a_newer_release_added_is_kept_and_written_back(site: TestSite) -> None:
+    data = json.loads(current_manifest(site).read_bytes())
+    del data["checksum"]
+    data = {key: with_unknown(item) if key in ("entries", "indexes", "gates") else item for key, item in data.items()}
+    data |= {"from_the_future": {"a": 1}}
+    manifest = parse_document(seal(data), Manifest, WHERE)
+    assert unseal(seal(encode(manifest)), WHERE) == data
+    changed = replace(manifest, reason="another", entries=manifest.entries[:1])
+    assert encode(changed)["from_the_future"] == {"a": 1}
+    assert encode(changed)["entries"][0]["file"]["from_the_future"] == [1, {"two": 2}]
+
+
+def test_what_an_older_release_did_not_write_takes_its_default() -> None:
+    plan = parse_document(seal({"format": FORMAT, "run_id": "r", "now": "n", "base": None, "site": {}}), Plan, WHERE)
+    assert plan == Plan("r", "n", None, {})
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"manifest": 7}, "manifest: expected a text, got 7"),
+        ({"last_run": {"run_id": "r", "at": "t", "status": ["x"]}}, r'last_run\.status: expected a text, got \["x"\]'),
+        ({"last_run": []}, r"last_run: expected an object, got \[\]"),
+        ({"last_run": {}}, r"last_run\.run_id: expected a value"),
+    ],
+)
+def test_a_document_of_another_shape_is_damaged_and_says_where(body: dict[str, Any], said: str) -> None:
+    data = {"format": FORMAT, "name": "shop", "site": "https://shop.example", **body}
+    with pytest.raises(DamagedState, match=said) as error:
+        parse_document(seal(data), Current, WHERE)
+    assert str(error.value).startswith(f"{WHERE} is damaged")
+    assert "Restore this object" in str(error.value)
+
+
+def test_a_newer_format_is_refused_by_both_versions() -> None:
+    data = {"format": FORMAT + 1, "name": "shop", "site": "https://shop.example", "whatever": {}}
+    with pytest.raises(Refused, match=rf"format {FORMAT + 1}.*reads formats up to {FORMAT}"):
+        parse_document(seal(data), Current, WHERE)
+
+
+def test_tallies_keep_their_reasons_and_examples() -> None:
+    tally = Tally({"a": 2, "b": 3}, {"a": ["x"], "b": ["y", "z"]})
+    assert decode(Tally, encode(tally), WHERE) == tally
+
+
+@pytest.mark.parametrize("field", ["Entry.rowz", "SectionState.lisetd", "Summary.sektions", "Plan.unitz"])
+def test_a_misspelt_key_cannot_pass_the_type_check(field: str, tmp_path: Path) -> None:
+    record, name = field.split(".")
+    text = (
+        f"from dataclasses import replace\nfrom sitemap_etl.state.records import {record}\n\n\n"
+        f"def f(r: {record}) -> object:\n    return r.{name}\n\n\n"
+        f"def g(r: {record}) -> {record}:\n    return replace(r, {name}=1)\n\n\n"
+        f"{record}({name}=1)\n"
+    )
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--ignore-missing-imports", "-c", text]
+    done = subprocess.run(
+        [*command, "--cache-dir", str(tmp_path.parent / "mypy")],
+        check=False,
+        capture_output=True,
+        text=True,
+        cwd=Path(__file__).parents[1],
+    )
+    told = [line for line in done.stdout.splitlines() if line.startswith("<string>") and name in line]
+    assert {line.split(":")[1] for line in told} >= {"6", "10", "13"}, done.stdout
+
+
+# --- nothing is believed unread ----------------------------------------------------------------------
+
+
+def flipped(data: bytes, bit: int) -> bytes:
+    changed = bytearray(data)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
+def test_one_flipped_bit_of_a_document_is_told_or_changes_nothing(site: TestSite) -> None:
+    data = current_manifest(site).read_bytes()
+    whole = parse_document(data, Manifest, WHERE)
+    bits = random.Random(7).sample(range(len(data) * 8), 2_000) + list(range(90 * 8))
+    for bit in bits:
+        try:
+            assert parse_document(flipped(data, bit), Manifest, WHERE) == whole, bit
+        except DamagedState as error:
+            assert WHERE in str(error)  # noqa: PT017 - either of two outcomes is right
+
+
+def test_one_flipped_bit_of_a_snapshot_is_told_before_it_is_decoded(site: TestSite) -> None:
+    state = site.state()
+    entry = site.manifest().entries[0]
+    path = stored(site, entry.snapshot)
+    data = path.read_bytes()
+    for bit in random.Random(7).sample(range(len(data) * 8), 300):
+        path.write_bytes(flipped(data, bit))
+        with pytest.raises(DamagedState, match="is damaged: its bytes are not those"):
+            state.snapshot(entry.snapshot)
+    path.write_bytes(data)
+    assert state.snapshot(entry.snapshot).num_rows == entry.rows
+
+
+@pytest.mark.parametrize("spoil", [lambda d: d[: len(d) // 2], lambda _: b"", lambda d: flipped(d, 4_000)])
+def test_a_run_over_a_damaged_state_is_refused_and_names_the_object(
+    site: TestSite, spoil: Callable[[bytes], bytes]
+) -> None:
+    before = site.public().objects()
+    for path in (stored(site, site.manifest().entries[-1].snapshot), current_manifest(site)):
+        whole = path.read_bytes()
+        path.write_bytes(spoil(whole))
+        site.export("products", pages(118, title="Lamp!"))
+        with pytest.raises(DamagedState) as error:
+            site.night(3)
+        assert str(path) in str(error.value)
+        assert site.public().objects() == before
+        path.write_bytes(whole)
+    assert site.night(3).summary.status == "published"
+
+
+def test_a_snapshot_that_exists_is_not_trusted_by_its_name(site: TestSite) -> None:
+    entry = site.manifest().entries[0]
+    state = site.state()
+    rows = state.snapshot(entry.snapshot)
+    path = stored(site, entry.snapshot)
+    path.write_bytes(b"something else")
+    assert state.put_snapshot(rows.drop_columns([])) == entry.snapshot
+    assert state.snapshot(entry.snapshot).equals(rows)
+
+
+def test_a_broken_lease_counts_as_expired(site: TestSite) -> None:
+    path = stored(site, layout.LEASE)
+    for broken in (b"{", b"[]", seal({"format": FORMAT, "run_id": 3}), seal(encode(Lease("r", "s", "never", "h", 1)))):
+        path.write_bytes(broken)
+        assert site.night(3).summary.status in ("published", "unchanged")
+
+
+def test_an_old_manifest_that_is_damaged_does_not_fail_a_run_that_published(site: TestSite) -> None:
+    first = min(stored(site, "state").glob("manifest-*.json"))
+    first.write_bytes(b"{}")
+    site.export("products", pages(110, title="Lamp"))
+    done = site.night(3)
+    assert done.summary.status == "published"
+    assert any("was not cleaned up" in warning and first.name in warning for warning in done.summary.warnings)
+
+
+# --- releases ----------------------------------------------------------------------------------------
+
+
+def test_the_state_of_an_earlier_release_is_gone_on_from(tmp_path: Path) -> None:
+    old = released(tmp_path, "at_rest")
+    site = old.site
+    before, dates = site.public().objects(), {e.loc: e.lastmod for e in site.public().entries()}
+    shown = published_sets(site.load(), site.environment)
+    assert [one.listed for one in shown] == [75, 75, 76, 74]
+    done = site.night(8)
+    assert done.summary.status == "published"
+    after = {e.loc: e.lastmod for e in site.public().entries()}
+    changed = {loc for loc in after if after[loc] != dates[loc]}
+    assert changed == {"https://shop.example/p/011"}  # what the dry run of the old release would have published
+    assert after["https://shop.example/p/003"] == "2026-11-02T02:00:00Z"
+    rewritten = {key for key, data in site.public().objects().items() if before.get(key) != data}
+    assert "sitemap-products-00002.xml.gz" not in rewritten
+    assert site.night(9).summary.status == "unchanged"
+    back = roll_back(site.load(), shown[1].run_id, site.environment, reason="test")
+    assert back.summary.status == "published"
+
+
+def test_a_publish_that_an_earlier_release_left_open_is_taken_over(tmp_path: Path) -> None:
+    site = released(tmp_path, "interrupted").site
+    said: list[str] = []
+    site.environment = replace(site.environment, log=said.append)
+    done = site.night(8)
+    assert done.summary.status == "published"
+    assert any("was interrupted" in line for line in said)
+    assert len(site.public().locs()) == len(set(site.public().locs())) == 77
+    assert site.night(9).summary.status == "unchanged"
+
+
+def test_a_run_that_another_format_began_is_refused_in_words(tmp_path: Path) -> None:
+    old = released(tmp_path, "at_rest")
+    before = old.site.public().objects()
+    with pytest.raises(Refused, match=rf"runs have format 1.*goes on with runs of format {FORMAT}. Start a new run"):
+        publish_locally(old.site.load(), old.dry, old.site.environment, force=(), reason=None, adopt=False)
+    assert old.site.public().objects() == before
+
+
+def test_releases_of_one_format_work_side_by_side_in_one_run(site: TestSite) -> None:
+    """Every receipt has a key that this release does not know, as those of another one would."""
+    site.environment = Newer().around(site.environment)
+    site.export("products", pages(100, title="Lamp!"))
+    shown = site.night(3, dry_run=True).run.run_id
+    done = publish_locally(site.load(), shown, site.environment, force=("products.max_drop",), reason="x", adopt=False)
+    assert done.summary.status == "published"
+    assert len(site.public().locs()) == 100
+
+
+class _Newer(Wrapped):
+    def get(self, key: str) -> Any:
+        found = self._inner.get(key)
+        if found is None or not found.data.startswith(b'{"checksum"'):
+            return found
+        return replace(found, data=seal(unseal(found.data, key) | {"added_later": {"x": 1}}))
+
+
+class Newer(Wrapping):
+    """Documents as a release of the same format would have written them that knows one more key."""
+
+    storage = _Newer
+
+
+# --- no square ---------------------------------------------------------------------------------------
+
+
+class _Counted(Wrapped):
+    def __getattr__(self, name: str) -> Any:
+        if name in ("get", "put", "stat", "list", "read", "delete"):
+            counting: Any = self._outer
+            counting.calls[name] += 1
+        return super().__getattr__(name)
+
+
+class Counting(Wrapping):
+    """Counts the calls of every storage that a run opens."""
+
+    storage = _Counted
+
+    def __init__(self) -> None:
+        self.calls: Counter[str] = Counter()
+
+
+def calls(folder: Path, splits: int) -> Counter[str]:
+    """The calls of a first night and a second one, of a table that is read in so many splits."""
+    site = TestSite(folder)
+    database = folder / "catalog.db"
+    with sqlite3.connect(database) as connection:
+        connection.execute("CREATE TABLE page (id INTEGER, loc TEXT, title TEXT)")
+        connection.executemany("INSERT INTO page VALUES (?, ?, 'Lamp')", ((n, f"/p/{n:06}") for n in range(6_000)))
+    site.keys["sections"]["products"] = {
+        "from": {"database": "catalog", "query": "SELECT * FROM page", "split": {"column": "id", "parts": splits}},
+        "lastmod": {"fingerprint": ["title"]},
+    }
+    site.environment.environ["AIRFLOW_CONN_CATALOG"] = f"sqlite:///{database}"  # type: ignore[index]
+    counting = Counting()
+    site.environment = counting.around(site.environment)
+    for night in (1, 2):
+        done = site.night(night)
+    assert len(done.run.plan.units) == splits
+    assert done.summary.sections["products"].listed == 6_000
+    return counting.calls
+
+
+def test_the_calls_of_a_run_grow_as_its_splits(tmp_path: Path) -> None:
+    twenty, forty = calls(tmp_path / "20", 20), calls(tmp_path / "40", 40)
+    for kind in twenty:
+        assert forty[kind] <= 2 * twenty[kind], (kind, twenty, forty)
+
+
+def test_every_document_says_what_it_is() -> None:
+    kinds: list[type[Document]] = [*Document.__subclasses__()]
+    for kind in kinds:
+        kinds += kind.__subclasses__()
+    titles = [kind.title for kind in kinds if not kind.__subclasses__()]
+    assert len(titles) == len(set(titles)) > 10
