@@ -8,6 +8,7 @@ under its canonical URL, and replaces only those published files whose contents 
 | `plan` | fixes what the run reads, from which published set it starts, and that no other run is at it |
 | `extract` | reads a part of a source: one task a key range or file |
 | `transform` | makes its rows canonical; sets aside what is excluded or rejected, with the reason |
+| `buckets`, `merge` | only where a section reads what changed: merge it with what earlier runs read |
 | `partition` | divides the pages of each section into groups |
 | `clusters`, `collect`, `align` | only where a section has hreflang clusters: close them over the listed pages |
 | `render` | writes the sitemaps of a group and finds what was added, changed and removed |
@@ -186,6 +187,19 @@ def transform(unit: Unit) -> dict[str, int]:
 
 
 @task(multiple_outputs=False)
+def buckets(units: list[Unit]) -> list[Unit]:
+    """Find where the rows of each part of the mirrors are; gives the units of merge."""
+    return attempt(lambda tasks, world: tasks.buckets(units[0], world))
+
+
+@task(multiple_outputs=False, map_index_template=LABEL)
+def merge(unit: Unit) -> dict[str, int]:
+    """Merge what changed with what earlier runs read, and make the rows canonical."""
+    return attempt(lambda tasks, world: tasks.merge(unit, world, final=is_last_try()))
+
+
+# Nothing to merge is no reason to stop.
+@task(multiple_outputs=False, trigger_rule=TriggerRule.NONE_FAILED)
 def partition(units: list[Unit]) -> list[Unit]:
     """Divide the pages into groups; gives the units of render."""
     return attempt(lambda tasks, world: tasks.partition(units[0], world))
@@ -294,6 +308,9 @@ def wire(site: Site) -> None:
     published = publish(planned)
     extracted >> transformed >> partitioned >> rendered >> published
     ping.expand(unit=published)
+    if any(section.keyed for section in site.sections.values()):
+        bucketed = buckets(planned)
+        extracted >> bucketed >> merge.expand(unit=bucketed) >> partitioned
     if any(section.alternates for section in site.sections.values()):
         clustered = clusters(planned)
         collected = collect.expand(unit=clustered)

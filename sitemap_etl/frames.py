@@ -84,6 +84,7 @@ INVENTORY: Final = pa.schema(
         ("cluster", pa.string()),  # the hreflang group
         ("hreflang", pa.list_(pa.string())),  # this row's languages in its cluster
         ("row", pa.int64()),  # where the row came from: split << 40 | position in the split
+        ("key", pa.string()),  # what the row is, in a section that keeps a mirror
     ]
 )
 
@@ -113,6 +114,7 @@ ASIDE: Final = pa.schema(
         ("reason", pa.string()),
         ("row", pa.int64()),
         ("canonical", pa.string()),  # where it got that far
+        ("key", pa.string()),  # what the row is, in a section that keeps a mirror
     ]
 )
 
@@ -123,15 +125,18 @@ ROW_BITS: Final = 40
 def conform(table: pa.Table | pa.RecordBatch, schema: pa.Schema) -> pa.Table:
     """The table with the columns of `schema` in its order and types; what it lacks is null.
 
-    Columns that `schema` does not name are left out. Raises `pa.ArrowInvalid` where a cast would lose.
+    Columns that `schema` does not name are left out. Raises `pa.ArrowInvalid` where a cast would lose and where a
+    name of `schema` stands twice: to take either would be a guess.
     """
     columns = []
     for entry in schema:
-        at = table.schema.get_field_index(entry.name)
-        if at < 0:
+        at = table.schema.get_all_field_indices(entry.name)
+        if not at:
             columns.append(pa.nulls(table.num_rows, entry.type))
+        elif len(at) > 1:
+            raise pa.ArrowInvalid(f"column {entry.name!r} stands there {len(at)} times")
         else:
-            column = table.column(at)
+            column = table.column(at[0])
             columns.append(column if column.type == entry.type else column.cast(entry.type))
     return pa.table(columns, schema=schema)
 

@@ -336,22 +336,28 @@ def test_rows_of_a_section_that_was_kept_are_those_of_the_run_that_last_read_it(
     assert "b.csv" in answer["not_read"]["b"]
 
 
-def test_of_an_incremental_source_an_exclusion_is_found_in_the_run_that_read_the_row(site: TestSite) -> None:
+def test_of_an_incremental_source_a_row_is_named_by_its_key_and_the_run_that_read_it(site: TestSite) -> None:
     with sqlite3.connect(site.folder / "catalog.db") as database:
-        database.execute("CREATE TABLE pages (loc TEXT, exclude TEXT, touched TEXT)")
-        rows = [(f"/p/{n:03}", "sold out" if n == 7 else None, "2026-10-01") for n in range(30)]
-        database.executemany("INSERT INTO pages VALUES (?, ?, ?)", rows)
+        database.execute("CREATE TABLE pages (id INTEGER, loc TEXT, exclude TEXT, touched TEXT)")
+        rows = [(n, f"/p/{n:03}", "sold out" if n == 7 else None, "2026-10-01") for n in range(30)]
+        database.executemany("INSERT INTO pages VALUES (?, ?, ?, ?)", rows)
     site.environment = replace(
         site.environment, environ={"AIRFLOW_CONN_CATALOG": f"sqlite:///{site.folder}/catalog.db"}
     )
     site.section("pages")
-    query = "SELECT loc, exclude FROM pages WHERE touched >= :since"
-    site.keys["sections"]["pages"]["from"] = {"database": "catalog", "query": query}
+    query = "SELECT id, loc, exclude FROM pages WHERE touched >= :since"
+    site.keys["sections"]["pages"]["from"] = {"database": "catalog", "query": query, "key": "id"}
     first = site.night(1).run.run_id
     with sqlite3.connect(site.folder / "catalog.db") as database:
-        database.execute("INSERT INTO pages VALUES ('/p/new', NULL, '2026-11-01T12:00:00')")
-    site.night(2)
-    assert ask(site, "/p/007")["set_aside"]["rows"][0]["run_id"] == first
+        database.execute("INSERT INTO pages VALUES (90, '/p/new', NULL, '2026-11-01T12:00:00')")
+        database.execute("INSERT INTO pages VALUES (91, '/p/newer', 'hidden', '2026-11-01T12:00:00')")
+    second = site.night(2).run.run_id
+    answer = ask(site, "/p/007")
+    (row,) = answer["set_aside"]["rows"]
+    assert (row["run_id"], row["key"], row["read_by"]) == (second, "7", first)
+    assert f"key 7, read by run {first}" in answer["sentence"]
+    (row,) = ask(site, "/p/newer")["set_aside"]["rows"]
+    assert (row["key"], row["read_by"]) == ("91", second)
     assert ask(site, "/p/new")["answer"] == "listed"
 
 

@@ -77,6 +77,8 @@ def cell(value: object) -> int:  # noqa: PLR0912 # one branch a kind
             kind, payload = "bool", bytes([value])
         case int():
             kind, payload = "int", whole(value)
+        case float() if value.is_integer() and abs(value) <= 2**53:
+            kind, payload = "int", whole(int(value))
         case float():
             kind, payload = "float", real(value)
         case Decimal():
@@ -231,7 +233,7 @@ def test_special_numbers_are_canonical():
 def test_what_is_different_differs():
     """Kinds, nulls, blanks, borders between columns and the nesting all count."""
     values = [
-        (None, pa.string()), ("", pa.string()), ("1", pa.string()), (1, pa.int64()), (1.0, pa.float64()),
+        (None, pa.string()), ("", pa.string()), ("1", pa.string()), (1, pa.int64()), (1.5, pa.float64()),
         (True, pa.bool_()), (Decimal(1), pa.decimal128(3, 0)), (b"1", pa.binary()), (date(1970, 1, 2), pa.date32()),
         (timedelta(microseconds=1), pa.duration("us")), (datetime(1970, 1, 1, 0, 0, 0, 1), pa.timestamp("us")),  # noqa: DTZ001 # the local kind
         (datetime(1970, 1, 1, 0, 0, 0, 1, UTC), pa.timestamp("us", "UTC")), ([], pa.list_(pa.int64())),
@@ -301,10 +303,11 @@ def test_the_rule_id_tells_columns_and_kinds_but_not_their_order():
     named = [("title", "text"), ("price", "int")]
     ids = [
         lastmod.rule_id(other)
-        for other in (named, named[:1], [("title", "text"), ("price", "float")], [("name", "text"), ("price", "int")])
+        for other in (named, named[:1], [("title", "text"), ("price", "decimal")], [("name", "text"), ("price", "int")])
     ]
     assert len(set(ids)) == len(ids)
     assert lastmod.rule_id(named[::-1]) == ids[0]
+    assert lastmod.rule_id([("title", "text"), ("price", "float")]) == ids[0]
     assert ids[0].startswith(f"f{lastmod.HASH_VERSION}-")
 
 
@@ -333,6 +336,26 @@ def test_the_kinds_of_all_splits_must_agree_and_a_column_of_nulls_agrees_with_al
     assert lastmod.agreed([empty]) == empty
     with pytest.raises(InvalidSource, match="a is text in one part of the source and int in another"):
         lastmod.agreed([text, empty, number])
+
+
+def test_whole_numbers_have_one_fingerprint_as_integers_and_as_floats():
+    """In SQLite a column of whole numbers is one of floats as soon as a single value is."""
+    numbers = [0, 1, -7, 2**53, -(2**53), None]
+    integers, floats = pa.array(numbers, pa.int64()), pa.array(numbers, pa.float64())
+    assert lastmod.fingerprint(pa.table({"c": integers}), ["c"]) == lastmod.fingerprint(pa.table({"c": floats}), ["c"])
+    assert one(0.5, pa.float64()) != one(0, pa.int64())
+    nested = [lastmod.kinds(pa.schema([("c", pa.list_(kind))]), ["c"]) for kind in (pa.int8(), pa.float32())]
+    assert lastmod.rule_id(nested[0]) == lastmod.rule_id(nested[1])
+    assert lastmod.agreed(nested) == nested[0]
+
+
+def test_definitions_can_be_compared_where_columns_and_kinds_agree():
+    published = [("a", "int"), ("b", "text")]
+    assert lastmod.comparable(published, published)
+    assert lastmod.comparable(published, [("a", "float"), ("b", "null")])
+    assert lastmod.comparable([("a", "null"), ("b", "null")], published)
+    assert not lastmod.comparable(published, [("a", "text"), ("b", "text")])
+    assert not lastmod.comparable(published, published[:1])
 
 
 def test_a_null_has_one_fingerprint_in_a_typed_column_and_an_untyped_one():

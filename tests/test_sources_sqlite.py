@@ -48,7 +48,7 @@ def test_types_come_from_all_values_not_from_the_first(path: Path) -> None:
         db.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?, ?)", [*early, ("late", "text", 0.5, None, 2, b"x")])
     db.close()
     found = rows(path, "SELECT * FROM t ORDER BY rowid")
-    assert [str(kind) for kind in found.schema.types] == ["string", "string", "double", "string", "int64", "binary"]
+    assert [str(kind) for kind in found.schema.types] == ["string", "string", "double", "null", "int64", "binary"]
     assert found.num_rows == 70_001
     assert found.slice(70_000).to_pylist() == [{"a": "late", "b": "text", "c": 0.5, "d": None, "e": 2, "f": b"x"}]
     assert found.slice(0, 1).to_pylist() == [{"a": None, "b": "1", "c": 1.0, "d": None, "e": 1, "f": b"\xff"}]

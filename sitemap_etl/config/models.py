@@ -104,6 +104,10 @@ class DatabaseSource(Value):
     sql_path: str | None  # where the query was read from; None: it stood in the site file
     params: dict[str, Scalar]
     split: Split | None
+    key: str | None = None  # the column that says what a row is; needed where the SELECT names :since
+    deleted: str | None = None  # the column that says that a row is gone
+    full_every: timedelta = timedelta(days=7)
+    overlap: timedelta = timedelta(hours=1)
 
 
 class CsvSource(Value):
@@ -215,6 +219,11 @@ class Section(Value):
     shards: Shards
     gates: Gates
     on_error: Literal["fail", "keep"]
+
+    @property
+    def keyed(self) -> bool:
+        """Whether its source says what identifies a row, so that it may be read incrementally."""
+        return isinstance(self.source, DatabaseSource) and self.source.key is not None
 
 
 class Site(Value):

@@ -138,6 +138,10 @@ def _source(keys: DatabaseKeys | CsvKeys | ParquetKeys, path: KeyPath, reads: Re
             sql_path=file,
             params=dict(keys.params),
             split=Split(column=keys.split.column, parts=keys.split.parts) if keys.split else None,
+            key=keys.key,
+            deleted=keys.deleted,
+            full_every=keys.full_every,
+            overlap=keys.overlap,
         )
     if isinstance(keys, CsvKeys):
         return CsvSource(

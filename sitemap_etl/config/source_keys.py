@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated, Any, Self
 
 from pydantic import Field, Tag, field_validator, model_validator
 
 from sitemap_etl import limits
-from sitemap_etl.config.kinds import Connection, Integer, Keys, Scalar, Text, Texts, one_of, unlike, wrong
+from sitemap_etl.config.kinds import Connection, Duration, Integer, Keys, Scalar, Text, Texts, one_of, unlike, wrong
 
 _BOUND = frozenset({"now", "since", "site", "split_from", "split_to"})
 
@@ -47,6 +48,26 @@ class DatabaseKeys(_Select):
         default_factory=dict, description="Values for `:name` in the SELECT, beside `:now`, `:since` and `:site`."
     )
     split: SplitKeys | None = Field(default=None, description="Reads the SELECT in parallel.")
+    key: Text | None = Field(
+        default=None,
+        description="Column that identifies a row; needed where the SELECT names `:since`.",
+        examples=["id"],
+    )
+    deleted: Text | None = Field(
+        default=None,
+        description="Column that says that a row is gone: true, not 0, or not empty. With `key`.",
+        examples=["deleted_at"],
+    )
+    full_every: Duration = Field(
+        default=timedelta(days=7),
+        description="With `:since`: how often everything is read all the same.",
+        examples=["7d"],
+    )
+    overlap: Duration = Field(
+        default=timedelta(hours=1),
+        description="With `:since`: how far before the last read it lies.",
+        examples=["1h"],
+    )
 
     @field_validator("params")
     @classmethod

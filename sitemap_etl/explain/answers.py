@@ -254,6 +254,9 @@ def kind_of(listed: Listing | None, rows: Rows) -> Kind:
 def row_in_words(row: SetAside) -> str:
     """A row that was not listed: why, and where it came from."""
     reason = _RULES.get(row.reason, row.reason)
+    if row.row is None:
+        which = f"key {row.key}" if row.key is not None else "a row without key"
+        return f"{reason} ({which}, read by run {row.read_by})"
     return f"{reason} (row {row.row:,} of {row.source or 'its split'})"
 
 

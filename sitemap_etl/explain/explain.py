@@ -33,11 +33,10 @@ def explain(site: Site, urls: Sequence[str], environment: Environment) -> list[E
 
 @dataclass(frozen=True)
 class _Reading:
-    """The report of a run, asked about these sections. `older`: a newer one read a part of them."""
+    """The report of a run, asked about the sections that it was the last to read."""
 
     report: Report
     sections: frozenset[str]
-    older: bool
 
 
 class _Explainer:
@@ -77,14 +76,12 @@ class _Explainer:
     def _reports(self) -> tuple[list[_Reading], Report | None, Report | None]:
         """What says which rows the public set left out, the newest run of it, and a later one.
 
-        A section's rows are those of the last run that read it; where that read only what had changed, those
-        of the runs before it speak of URLs that no newer one speaks of.
+        A section's rows are those of the last run that read it.
         """
         read: list[_Reading] = []
         last: Report | None = None
         unpublished: Report | None = None
         wanted = set(self.site.sections)
-        seen: set[str] = set()
         base = self.manifest.run_id if self.manifest is not None else ""
         until = (self.manifest.rolled_back_to if self.manifest is not None else None) or base
         for report in reports(self.work):
@@ -98,18 +95,16 @@ class _Explainer:
             if not report.read and not report.summary.kept:
                 continue  # a rollback reads nothing
             last = last or report
-            for sections, older in ((report.read & wanted - seen, False), (report.read & wanted & seen, True)):
-                if sections:
-                    read.append(_Reading(report, frozenset(sections), older))
-            seen |= report.read
-            wanted -= report.read - report.in_part
+            if report.read & wanted:
+                read.append(_Reading(report, frozenset(report.read & wanted)))
+            wanted -= report.read
             if not wanted:
                 break
         return read, last, unpublished
 
     def answers(self) -> Iterator[Explained]:
         """The answers, in the order of the URLs."""
-        aside = [(one, set_aside(self.work, one.report, self.asked, self.rules, one.sections)) for one in self.read]
+        aside = [set_aside(self.work, one.report, self.asked, self.rules, one.sections) for one in self.read]
         later: dict[str, Rows] = {}
         if self.unpublished is not None:
             later = set_aside(self.work, self.unpublished, self.asked, self.rules, self.unpublished.read)
@@ -119,9 +114,8 @@ class _Explainer:
                 asked, reason, self._published(), None if self.last is None else NamedRun.of(self.last), kept
             )
             self._place(answer)
-            for reading, rows in aside:
-                if not reading.older or answer.kind == "absent":
-                    answer.rows.merge(rows[asked.text])
+            for rows in aside:
+                answer.rows.merge(rows[asked.text])
             if self.unpublished is not None:
                 answer.later = self._later(self.unpublished, asked, later[asked.text])
             if answer.listed is None:

@@ -46,11 +46,6 @@ class Report:
         return frozenset(self.splits.read)
 
     @property
-    def in_part(self) -> frozenset[str]:
-        """Those of them whose source yielded only what had changed."""
-        return frozenset(self.splits.in_part)
-
-    @property
     def public(self) -> bool:
         """Whether what is public is what this run found."""
         return self.status in ("published", "unchanged", "partial")
@@ -58,7 +53,11 @@ class Report:
 
 @dataclass(frozen=True)
 class SetAside:
-    """A source row that was not listed. `row` counts from 1 in `source`, as the source was read."""
+    """A source row that was not listed.
+
+    `row` counts from 1 in `source`, as the source was read. In a section that keeps a mirror a row is known by its
+    `key` and the run it was `read_by`.
+    """
 
     answer: str  # rejected, excluded, duplicate
     run_id: str
@@ -67,7 +66,9 @@ class SetAside:
     loc: str | None  # as it was in the source
     reason: str
     source: str | None
-    row: int
+    row: int | None
+    key: str | None = None
+    read_by: str | None = None
 
 
 @dataclass
@@ -141,17 +142,15 @@ def set_aside(
         stat = work.stat(key)
         if stat is None or not asked:
             continue
-        for batch in _scan(work, key, stat.size, _condition(asked, rules, name)):
+        for batch in _scan(work, key, stat.size, _condition(asked, rules)):
             _match(batch, report, answer, asked, rules, sections, found)
     return found
 
 
-def _condition(asked: Sequence[Asked], rules: UrlRules, name: str) -> pc.Expression:
+def _condition(asked: Sequence[Asked], rules: UrlRules) -> pc.Expression:
     """What narrows a file down to the rows that may be one of these URLs."""
     exact = pa.array([one.canonical for one in asked if one.canonical is not None], pa.string())
     condition = pc.field("canonical").isin(exact)
-    if name == "duplicates":
-        return condition
     raw = pa.array([text for one in asked for text in one.raw(rules)], pa.string())
     condition |= pc.field("loc").isin(raw)
     needles = [one.needle() for one in asked if one.canonical or one.anywhere]
@@ -200,9 +199,18 @@ def _match(
 
 
 def _row(row: dict[str, Any], report: Report, answer: str) -> SetAside:
-    split, position = row["row"] >> ROW_BITS, row["row"] & ((1 << ROW_BITS) - 1)
+    number, position = row["row"] >> ROW_BITS, row["row"] & ((1 << ROW_BITS) - 1)
     read = report.splits.splits
-    source = read[split].label if 0 <= split < len(read) else None
+    reader = report.splits.readers.get(str(number))
     return SetAside(
-        answer, report.run_id, report.summary.now or "", row["section"], row["loc"], row["reason"], source, position + 1
+        answer=answer,
+        run_id=report.run_id,
+        at=report.summary.now or "",
+        section=row["section"],
+        loc=row["loc"],
+        reason=row["reason"],
+        source=read[number].label if 0 <= number < len(read) else None,
+        row=None if reader is not None else position + 1,
+        key=row.get("key"),
+        read_by=None if reader is None else reader.label,
     )

@@ -9,12 +9,14 @@ from __future__ import annotations
 from .cells import fingerprint
 from .dates import REASONS, from_column, newest_of
 from .decision import resolve
-from .definition import HASH_VERSION, agreed, kinds, rule_id
+from .definition import HASH_VERSION, Kinds, agreed, comparable, kinds, rule_id
 
 __all__ = [
     "HASH_VERSION",
     "REASONS",
+    "Kinds",
     "agreed",
+    "comparable",
     "fingerprint",
     "from_column",
     "kinds",

@@ -10,8 +10,8 @@ the source, and for every physical form that Arrow has for a value. The definiti
 | kind | Arrow types | payload |
 |---|---|---|
 | `bool` | bool | one byte, 0 or 1 |
-| `int` | all integers | int64, little-endian (modulo 2^64) |
-| `float` | all floats | float64, little-endian; -0.0 is 0.0, every NaN is 7FF8000000000000 |
+| `int` | all integers, and floats that hold a whole number up to 2^53 | int64, little-endian (modulo 2^64) |
+| `float` | all other floats | float64, little-endian; every NaN is 7FF8000000000000 |
 | `decimal` | all decimals | plain digits without trailing zeros: `-1.5`, `100`, `0` |
 | `text` | string, large, view, dictionary of it | UTF-8 as it is: not trimmed, not normalised |
 | `binary` | binary, large, view, fixed | the bytes |
@@ -26,7 +26,8 @@ the source, and for every physical form that Arrow has for a value. The definiti
 
 An order that carries no meaning (columns in the rule, fields, entries of a map) does not count. A null
 is not an empty text. `int` 1, `decimal` 1 and `text` 1 are three things: a column that changes its kind
-is another definition, which `rule_id` tells.
+is another definition, which `comparable` tells. `int` and `float` are one: in SQLite a column of whole
+numbers is one of floats as soon as a single value is.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ from .definition import kinds, name
 
 _NULL: Final[np.uint64] = hash64(pa.nulls(1, pa.string()))[0]
 _NAN: Final = np.uint64(0x7FF8000000000000)
+_EXACT: Final = 2.0**53
+"""Up to here a float64 holds every whole number."""
 _DAY: Final = 86_400_000
 """Milliseconds."""
 _MICROSECOND: Final = {"s": (1_000_000, 1), "ms": (1_000, 1), "us": (1, 1), "ns": (1, 1_000)}
@@ -79,7 +82,10 @@ def _cells(array: pa.Array) -> np.ndarray:
     kind = name(array.type)
     if kind == "null" or rows == 0:
         return np.full(rows, _NULL, np.uint64)
-    cells = combine([np.broadcast_to(hash64(pa.array([kind])), rows), _PAYLOADS[kind](array)])
+    if kind == "float":
+        cells = _numbers(array)
+    else:
+        cells = combine([np.broadcast_to(hash64(pa.array([kind])), rows), _PAYLOADS[kind](array)])
     if array.null_count:
         cells[pc.is_null(array).to_numpy(zero_copy_only=False)] = _NULL
     return cells
@@ -103,11 +109,15 @@ def _integers(array: pa.Array) -> np.ndarray:
     return _lanes(_filled(wide))
 
 
-def _floats(array: pa.Array) -> np.ndarray:
-    real = _filled(array.cast(pa.float64())) + 0.0  # turns -0.0 into 0.0
+def _numbers(array: pa.Array) -> np.ndarray:
+    """The cells of floats: those of `int` where they are whole numbers."""
+    real = _filled(array.cast(pa.float64())) + 0.0
+    whole = (real == np.floor(real)) & (np.abs(real) <= _EXACT)
     bits = real.view(np.uint64)
     bits[np.isnan(real)] = _NAN
-    return _lanes(bits)
+    bits[whole] = real[whole].astype(np.int64).view(np.uint64)
+    kinds = np.where(whole, *hash64(pa.array(["int", "float"])))
+    return combine([kinds, _lanes(bits)])
 
 
 def _decimals(array: pa.Array) -> np.ndarray:
@@ -150,7 +160,6 @@ def _maps(array: pa.Array) -> np.ndarray:
 _PAYLOADS: Final[dict[str, Callable[[pa.Array], np.ndarray]]] = {
     "bool": _bools,
     "int": _integers,
-    "float": _floats,
     "decimal": _decimals,
     "text": _bytes,
     "binary": _bytes,
@@ -163,7 +172,7 @@ _PAYLOADS: Final[dict[str, Callable[[pa.Array], np.ndarray]]] = {
     "struct": _structs,
     "map": _maps,
 }
-"""`hash64` of each value's payload, anything where it is null; one for each kind but `null`."""
+"""`hash64` of each value's payload, anything where it is null; one for each kind but `null` and `float`."""
 
 
 def _behind(array: pa.Array) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
@@ -78,7 +79,7 @@ def agreed(splits: Iterable[Kinds]) -> list[tuple[str, str]]:
             known = merged.setdefault(column, kind)
             if known == "null":
                 merged[column] = kind
-            elif kind not in ("null", known):
+            elif not _alike(known, kind):
                 raise InvalidSource(
                     f"lastmod.fingerprint: {column} is {known} in one part of the source and {kind} in another."
                     " Cast it to one type in the SELECT"
@@ -89,10 +90,26 @@ def agreed(splits: Iterable[Kinds]) -> list[tuple[str, str]]:
 def rule_id(columns: Kinds) -> str:
     """The id of a fingerprint's definition: its columns, their kinds and the version of the hash.
 
-    Fingerprints may be compared only under the same id. The order of `columns` does not count.
+    Of a section whose kinds are not known, only fingerprints of the same id may be compared. The order of `columns`
+    does not count.
     """
-    parts = [part for column in sorted(columns) for part in column]
+    parts = [part for column, kind in sorted(columns) for part in (column, _without_floats(kind))]
     return f"f{HASH_VERSION}-{int(combine([hash64(pa.array([part])) for part in parts])[0]):016x}"
+
+
+def comparable(published: Kinds, found: Kinds) -> bool:
+    """Whether fingerprints over these kinds are of one definition: a column of nulls agrees with any kind."""
+    ours = dict(found)
+    return dict(published).keys() == ours.keys() and all(_alike(kind, ours[column]) for column, kind in published)
+
+
+def _alike(one: str, other: str) -> bool:
+    return "null" in (one, other) or _without_floats(one) == _without_floats(other)
+
+
+def _without_floats(kind: str) -> str:
+    """The kind with one name for all numbers that are not decimals."""
+    return re.sub(r"\bfloat\b(?!:)", "int", kind)
 
 
 def name(kind: pa.DataType) -> str:

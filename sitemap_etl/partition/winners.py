@@ -24,7 +24,7 @@ def winners(table: pa.Table, known: pa.Table | None = None) -> Winners:
     """The row of each loc that is listed.
 
     Of the rows that share a loc wins: the newest lastmod (null last); then the row whose fingerprint
-    is the published one; then the smallest hash of all columns but `row`. `table`: columns of
+    is the published one; then the smallest hash of all columns but `row` and `key`. `table`: columns of
     `frames.INVENTORY` in any order of rows; `known`: the snapshot rows of the same locs, ordered by
     loc (columns loc, fingerprint), or None.
     """
@@ -78,7 +78,7 @@ def _unlike_published(rows: pa.Table, known: pa.Table | None) -> np.ndarray:
 
 def _identity(rows: pa.Table) -> np.ndarray:
     """A hash of everything about a row but where it came from."""
-    return combine([hash_column(rows.column(name)) for name in sorted(rows.column_names) if name != "row"])
+    return combine([hash_column(rows.column(name)) for name in sorted(rows.column_names) if name not in ("row", "key")])
 
 
 def stretch(table: pa.Table, low: str, high: str | None) -> pa.Table:

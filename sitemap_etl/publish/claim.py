@@ -116,9 +116,15 @@ class Claim:
         if now.pending != self.held.current.pending:
             raise Refused(self._overtaken(now))
 
-    def end(self, status: str, manifest: str | None = None) -> None:
-        """Swap `current.json` to what this run leaves: with `manifest`, a new set is committed."""
+    def end(self, status: str, mirrors: Mapping[str, str | None], manifest: str | None = None) -> None:
+        """Swap `current.json` to what this run leaves: with `manifest`, a new set is committed.
+
+        `mirrors`: section → key of its mirror's generation from now on; None: it has none. Others stay.
+        """
         current = ended(self.held.current, self.run.run_id, self.run.plan.now, status)
+        both = {**current.mirrors, **mirrors}
+        kept = {name: key for name, key in both.items() if key is not None and name in self.run.site.sections}
+        current = replace(current, mirrors=kept)
         self._swap(current if manifest is None else replace(current, manifest=manifest, pending=None))
 
     def _swap(self, new: Current) -> None:

@@ -36,6 +36,7 @@ from sitemap_etl.stages.run import Run
 from sitemap_etl.state import layout
 from sitemap_etl.state.changes import put_changes
 from sitemap_etl.state.records import Manifest, Notification, Retired, Write
+from sitemap_etl.state.store import put_document
 from sitemap_etl.storage import ABSENT, PreconditionFailed, Stat, put_verified
 
 FEEDS: Final = (".rss.xml", ".atom.xml")
@@ -88,7 +89,8 @@ class _Publication:
         outcome.unchanged = len(desired.keys()) - len(desired.objects())
         says = root.writes(self._addresses(manifest))
         if not (desired.objects() or due or says or self.claim.took_over or state_differs(run, manifest)):
-            self.claim.end("unchanged")
+            self._keep_mirrors()
+            self.claim.end("unchanged", self.target.mirrors)
             outcome.status, outcome.manifest = "unchanged", run.base
             return outcome
         hold_snapshots(run, manifest)
@@ -233,8 +235,13 @@ class _Publication:
         self.claim.hold()
         # Kept before the commit, so that it can't be lost after.
         put_changes(self.run.state, self.run.run_id, self.target.changes, self._notification(manifest))
-        self.claim.end("published", self.run.state.put_manifest(manifest))
+        self._keep_mirrors()
+        self.claim.end("published", self.target.mirrors, self.run.state.put_manifest(manifest))
         self.outcome.manifest = manifest
+
+    def _keep_mirrors(self) -> None:
+        for section, mirror in self.target.generations.items():
+            put_document(self.run.work, layout.mirror(section, self.run.run_id), mirror)
 
     def _notification(self, manifest: Manifest) -> Notification:
         """What the engines are to hear besides the changes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
 import pyarrow as pa
@@ -27,6 +27,7 @@ from sitemap_etl.state.records import (
     Gate,
     Index,
     Manifest,
+    Mirror,
     Retired,
     SectionState,
     SetSize,
@@ -162,6 +163,8 @@ class Target:
     gates: Sequence[Gate]
     moves_to: Mapping[str, frozenset[str]]
     changes: pa.Table  # frames.CHANGES
+    generations: Mapping[str, Mirror] = field(default_factory=dict)  # mirrors that this run made, to be kept
+    mirrors: Mapping[str, str | None] = field(default_factory=dict)  # section → key of its mirror now; None: none
     quiet_because: str | None = None
     extras: Sequence[Object] = ()
     forced: tuple[str, ...] = ()
@@ -218,7 +221,7 @@ def state_differs(run: Run, manifest: Manifest) -> bool:
         return True
 
     def essence(of: Manifest) -> object:
-        sections = {name: replace(state, read_at=None) for name, state in of.sections.items()}
+        sections = {name: replace(state, mirror=None) for name, state in of.sections.items()}
         entries = [(entry.section, entry.number, entry.low, entry.snapshot) for entry in of.entries]
         return of.to, sections, entries, {file.key: file.etag for file in of.files()}
 

@@ -18,10 +18,12 @@ from sitemap_etl.errors import Refused
 from sitemap_etl.frames import SNAPSHOT, Tally, conform, without_fingerprints
 from sitemap_etl.publish.gates import gates_of, one_date
 from sitemap_etl.publish.moves import Moves, net_moves, read_changes
+from sitemap_etl.stages.published import same_definition
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import (
     ChangeKind,
     Counts,
+    Drift,
     Entry,
     File,
     Gate,
@@ -57,6 +59,7 @@ class Proposal:
     held: dict[str, str]
     warnings: list[str] = field(default_factory=list)
     reasons: dict[str, dict[str, Tally]] = field(default_factory=dict)
+    drift: dict[str, Drift] = field(default_factory=dict)
 
     @property
     def refused(self) -> list[Gate]:
@@ -135,10 +138,10 @@ def _read_section(
     proposal.sections[name] = SectionState(
         next_number=number,
         rule=plan.rule,
+        kinds=plan.kinds,
         listed=counts.listed,
         view=section.view,
         removed_lately=published.removed_lately if published else None,
-        read_at=run.plan.now,
     )
 
 
@@ -180,37 +183,39 @@ def file_of(key: str, staged: StagedFile, now: str, etag: str | None = None) -> 
 
 def _account(run: Run, name: str, receipts: Sequence[Rendered], proposal: Proposal) -> Counts:
     """The counts of a section, after checking that every row is accounted for."""
-    extracted = excluded = rejected = inventory = 0
+    counts = Counts()
+    inventory = 0
     reasons = {kind: Tally() for kind in ("excluded", "rejected", "notes", "duplicates")}
-    for n, unit in enumerate(run.plan.units):
-        if unit.section != name:
-            continue
-        split = run.transformed(n)
-        out = split.inventory + split.excluded + split.rejected
-        read = split.rows if run.options.limit is not None else run.extracted(n).rows
-        _balance(name, unit.label, "extracted", read, "inventory + excluded + rejected", out)
-        if run.options.limit is None:
-            _balance(name, unit.label, "extracted", read, "rows that came to transform", split.rows)
-        extracted += read
-        excluded += split.excluded
-        rejected += split.rejected
-        inventory += split.inventory
-        for kind, tally in split.reasons.items():
+    for n, part in enumerate(run.parts(name)):
+        out = part.inventory + part.duplicates + part.excluded + part.rejected
+        where = f"part {n + 1}"
+        _balance(name, where, "extracted + carried", part.rows + part.carried, "what became of them", out)
+        counts += Counts(
+            extracted=part.rows,
+            carried=part.carried,
+            duplicates=part.duplicates,
+            excluded=part.excluded,
+            rejected=part.rejected,
+        )
+        inventory += part.inventory
+        for kind, tally in part.reasons.items():
             reasons[kind].merge(tally)
-    counts = Counts(extracted=extracted, excluded=excluded, rejected=rejected)
+    if run.options.limit is None:
+        units = [n for n, unit in enumerate(run.plan.units) if unit.section == name]
+        read = sum(run.extracted(n).rows for n in units)
+        _balance(name, "all splits", "extracted", read, "rows that came to the rules", counts.extracted)
     gathered = 0
     for receipt in receipts:
-        part = receipt.counts
-        gathered += part.gathered
+        group = receipt.counts
+        gathered += group.gathered
         shard_rows = sum(shard.rows for shard in receipt.shards)
-        _balance(name, f"group {receipt.group}", "listed", part.listed, "rows of its files", shard_rows)
+        _balance(name, f"group {receipt.group}", "listed", group.listed, "rows of its files", shard_rows)
         counts += Counts(
-            carried=part.carried,
-            listed=part.listed,
-            duplicates=part.duplicates,
-            added=part.added,
-            changed=part.changed,
-            removed=part.removed,
+            listed=group.listed,
+            duplicates=group.duplicates,
+            added=group.added,
+            changed=group.changed,
+            removed=group.removed,
         )
         reasons["duplicates"].merge(receipt.reasons)
     _balance(name, "all groups", "inventory", inventory, "rows that render gathered", gathered)
@@ -244,18 +249,26 @@ def _warn(
         dates.update(receipt.new_dates)
     if (warning := one_date(name, dates, sum(receipt.dated for receipt in receipts))) is not None:
         proposal.warnings.append(warning)
-    if published is not None and published.rule != plan.rule and plan.rule is not None:
+    if published is not None and plan.rule is not None and not same_definition(published, plan):
         proposal.warnings.append(
             f"{name}: the fingerprint has another definition than the published one: new fingerprints are "
             "taken over, every date stays, changes of this night can't be told"
         )
     if published is None and plan.rule is not None and run.base is not None:
         proposal.warnings.append(f"{name}: first publish of this section: its pages have no dates by fingerprint yet")
+    drifts = [part.drift for part in run.parts(name) if part.drift is not None]
+    if drifts:
+        drift = proposal.drift[name] = sum(drifts, Drift())
+        if drift.total:
+            proposal.warnings.append(
+                f"{name}: incremental reads had missed changes that this full read found: rows missing: "
+                f"{drift.missing:,}, out of date: {drift.stale:,}, gone from the source: {drift.gone:,}. The condition "
+                "on :since does not see every change (a joined table, a late transaction, rows that are deleted)"
+            )
     elsewhere: Counter[str] = Counter()
-    for n, unit in enumerate(run.plan.units):
-        if unit.section == name:
-            elsewhere.update(run.transformed(n).elsewhere)
-    extracted = proposal.counts[name].extracted
+    for part in run.parts(name):
+        elsewhere.update(part.elsewhere)
+    extracted = proposal.counts[name].extracted + proposal.counts[name].carried
     if elsewhere and elsewhere.most_common(1)[0][1] > extracted / 2:
         origin, rows = elsewhere.most_common(1)[0]
         proposal.warnings.append(
@@ -291,7 +304,7 @@ def _remember_removed(run: Run, name: str, state: SectionState) -> SectionState:
     if state.removed_lately is None and (gone is None or not gone.num_rows):
         return state
     published = run.base.sections.get(name) if run.base is not None else None
-    comparable = published is not None and published.rule == state.rule
+    comparable = published is not None and same_definition(published, state)
     parts = []
     if gone is not None and gone.num_rows:
         since = pa.repeat(pa.scalar(run.epoch, pa.int64()), gone.num_rows)

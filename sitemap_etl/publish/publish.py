@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 import httpx
@@ -19,7 +19,10 @@ from sitemap_etl.publish.plan import Target, desired_set, retired_files
 from sitemap_etl.publish.proposal import Proposal, most_of, propose, with_removed
 from sitemap_etl.publish.robots import open_root
 from sitemap_etl.publish.views import feed_objects, recent_drafts, with_tops
+from sitemap_etl.stages.merge import generations
+from sitemap_etl.stages.published import same_definition
 from sitemap_etl.stages.run import Run
+from sitemap_etl.state import layout
 from sitemap_etl.state.records import ChangeKind, File, Manifest, Preview
 
 
@@ -73,6 +76,10 @@ def publish(
 
 def _target(run: Run, proposal: Proposal, reason: str | None) -> Target:
     sections = with_tops(run, with_removed(run, proposal))
+    read = list(run.partition().sections)
+    made = generations(run, read)
+    for name in made:
+        sections[name] = replace(sections[name], mirror=layout.mirror(name, run.run_id))
     old_keys = {(e.section, e.number): e.file.key for e in run.base.entries} if run.base is not None else {}
     quiet = quiet_because(run, proposal)
     rendered = run.all_rendered() if run.base is not None else []
@@ -85,6 +92,8 @@ def _target(run: Run, proposal: Proposal, reason: str | None) -> Target:
         gates=proposal.gates,
         moves_to=proposal.moves.moves_to(old_keys),
         extras=feed_objects(run, sections),
+        generations=made,
+        mirrors={name: layout.mirror(name, run.run_id) if name in made else None for name in read},
         forced=tuple(gate.name for gate in proposal.gates if gate.status == "forced"),
         reason=reason or run.options.reason,
     )
@@ -97,7 +106,7 @@ def quiet_because(run: Run, proposal: Proposal) -> str | None:
     rebased = [
         name
         for name, state in proposal.sections.items()
-        if name in run.base.sections and run.base.sections[name].rule != state.rule
+        if name in run.base.sections and not same_definition(run.base.sections[name], state)
     ]
     if rebased:
         return f"the fingerprint of {', '.join(rebased)} has another definition: what changed this time can't be told"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
+from collections.abc import Iterator, Mapping, Set
 from datetime import timedelta
-from typing import Final
+from typing import Final, TypeVar
 
 from sitemap_etl import engines
 from sitemap_etl.errors import DamagedState, Refused
@@ -13,10 +15,11 @@ from sitemap_etl.stages.ping import StoredLedger, engines_of
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state import layout
 from sitemap_etl.state.changes import answer_of, runs_with_changes
-from sitemap_etl.state.records import Manifest, Rendered
+from sitemap_etl.state.records import Document, Manifest, Mirror, Plan, Rendered, Transformed
 from sitemap_etl.state.store import GRACE, State, read_document
 from sitemap_etl.storage import Storage
 
+_D = TypeVar("_D", bound=Document)
 STAGING_KEPT: Final = timedelta(days=14)
 """How long what a dry or refused run staged can be published, and the reports of runs that are not kept can be read."""
 _FRESH: Final = timedelta(days=1)
@@ -54,12 +57,17 @@ def forget(run: Run) -> int:
     # Listed before it is known what is referred to: what comes later is not in the list.
     found = [stat for stat in storage.list(layout.STATE) if stat.modified <= now - GRACE]
     kept = kept_manifests(state, run.site.keep)
-    referenced = {*(key for key, _ in kept), layout.CURRENT, layout.LEASE} | _staged_snapshots(storage)
+    staged = _staged(storage)
+    referenced = {*(key for key, _ in kept), layout.CURRENT, layout.LEASE} | _staged_snapshots(storage, staged)
     for _, manifest in kept:
         referenced |= snapshots_of(manifest)
-    pending = state.current().pending
-    if pending is not None:
-        referenced.add(pending)
+    current = state.current()
+    if current.pending is not None:
+        referenced.add(current.pending)
+    mirrors = set(current.mirrors.values())
+    for _, manifest in kept:
+        mirrors |= {one.mirror for one in manifest.sections.values() if one.mirror is not None}
+    referenced |= _mirror_files(storage, mirrors | _staged_mirrors(storage, staged))
     unheard = _unheard(run)
     removed = 0
     for stat in found:
@@ -85,6 +93,57 @@ def snapshots_of(manifest: Manifest) -> set[str]:
     return found
 
 
+def _mirror_files(storage: Storage, mirrors: Set[str]) -> set[str]:
+    """Keys of these generations of mirrors and of their files."""
+    found = set(mirrors)
+    for key in mirrors:
+        mirror = read_document(storage, key, Mirror)
+        if mirror is not None:
+            found |= {file.key for bucket in mirror[0].buckets for file in bucket.files()}
+    return found
+
+
+def _staged(storage: Storage) -> dict[str, set[str]]:
+    """What runs have staged that could still be published, dry, refused or under way: folder → names.
+
+    Of a published run only the plan is left.
+    """
+    found: dict[str, set[str]] = {}
+    for stat in storage.list(layout.RUNS):
+        run_id, _, name = stat.key.removeprefix(layout.RUNS).partition("/")
+        found.setdefault(layout.run_folder(run_id), set()).add(name)
+    return {folder: names for folder, names in found.items() if names != {layout.PLAN}}
+
+
+def _receipts(staged: Mapping[str, set[str]], stage: str) -> Iterator[str]:
+    """Keys of the receipts of a stage's units."""
+    for folder, names in staged.items():
+        yield from (f"{folder}/{name}" for name in names if re.fullmatch(rf"{stage}[0-9]+\.json", name))
+
+
+def _staged_mirrors(storage: Storage, staged: Mapping[str, set[str]]) -> set[str]:
+    """Mirrors and their files that staged runs use."""
+    found: set[str] = set()
+    for folder in staged:
+        plan = _readable(storage, f"{folder}/{layout.PLAN}", Plan)
+        readings = plan.readings.values() if plan is not None else ()
+        found |= {key for one in readings for key in (one.mirror, one.compared) if key is not None}
+    for key in _receipts(staged, f"{layout.MERGE}/"):
+        merged = _readable(storage, key, Transformed)
+        if merged is not None and merged.bucket is not None:
+            found |= {file.key for file in merged.bucket.files()}
+    return found
+
+
+def _readable(storage: Storage, key: str, kind: type[_D]) -> _D | None:
+    """A document of a staged run; None where this release could not publish the run."""
+    try:
+        found = read_document(storage, key, kind)
+    except (Refused, DamagedState):
+        return None
+    return None if found is None else found[0]
+
+
 def hold_snapshots(run: Run, manifest: Manifest) -> None:
     """Make sure that what a manifest is about to refer to is there and stays.
 
@@ -105,18 +164,13 @@ def hold_snapshots(run: Run, manifest: Manifest) -> None:
             storage.put(key, stored.data)
 
 
-def _staged_snapshots(storage: Storage) -> set[str]:
-    """The snapshots of runs that could still be published: dry, refused or under way."""
+def _staged_snapshots(storage: Storage, staged: Mapping[str, set[str]]) -> set[str]:
+    """The snapshots of staged runs."""
     found: set[str] = set()
-    for stat in list(storage.list(layout.RUNS)):
-        _, _, name = stat.key.removeprefix(layout.RUNS).partition("/")
-        if name.startswith(layout.RENDER) and name == layout.receipt(name.removesuffix(".json")):
-            try:
-                receipt = read_document(storage, stat.key, Rendered)
-            except (Refused, DamagedState):
-                continue  # this release can't publish it
-            if receipt is not None:
-                found |= {shard.snapshot for shard in receipt[0].shards}
+    for key in _receipts(staged, layout.RENDER):
+        receipt = _readable(storage, key, Rendered)
+        if receipt is not None:
+            found |= {shard.snapshot for shard in receipt.shards}
     return found
 
 

@@ -15,6 +15,7 @@ from sitemap_etl.errors import DamagedState
 from sitemap_etl.frames import ASIDE, EXAMPLES
 from sitemap_etl.publish.publish import Published
 from sitemap_etl.publish.retention import forget
+from sitemap_etl.stages.merge import readers_of
 from sitemap_etl.stages.ping import engines_of
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state import layout
@@ -46,8 +47,8 @@ def _put_reports(run: Run) -> None:
         _gather_aside(run, planned, kind)
     splits = Splits(
         splits=tuple(ReadSplit(unit.section, unit.label) for unit in run.plan.units),
+        readers=readers_of(run),
         read=tuple(planned.sections),
-        in_part=tuple(name for name, plan in planned.sections.items() if plan.carries),
     )
     put_document(run.work, layout.splits(run.run_id), splits)
 
@@ -72,12 +73,9 @@ def read_summary(run: Run) -> Summary | None:
 
 def _gather_aside(run: Run, planned: Partition, kind: str) -> None:
     """One Parquet file of the rows of one kind, of all splits and groups."""
-    keys: list[str | None]
+    keys = [part.aside.get(kind) for section in planned.sections for part in run.parts(section)]
     if kind == "duplicates":
-        keys = [receipt.duplicates for receipt in run.all_rendered()]
-    else:
-        read = [n for n, unit in enumerate(run.plan.units) if unit.section in planned.sections]
-        keys = [run.transformed(n).aside.get(kind) for n in read]
+        keys += [receipt.duplicates for receipt in run.all_rendered()]
     with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
         path = Path(scratch) / "rows.parquet"
         with pq.ParquetWriter(path, ASIDE, compression="zstd") as writer:
@@ -125,6 +123,7 @@ def _summary(run: Run, published: Published) -> Summary:
         index=tuple(publish.at + index.file.key for index in manifest.indexes) if manifest else (),
         gates=tuple(proposal.gates),
         reason=manifest.reason if manifest is not None and manifest.run_id == run.run_id else None,
+        drift=proposal.drift,
         warnings=tuple(published.warnings),
         error=str(published.error) if published.error is not None else None,
         report=run.work.url_of(layout.report(run.run_id)),

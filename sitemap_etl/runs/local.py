@@ -18,6 +18,7 @@ from sitemap_etl.publish.publish import Published, publish
 from sitemap_etl.publish.summary import add_answers, finish_run, put_summary
 from sitemap_etl.stages.clusters import align, cluster_units, collect_members
 from sitemap_etl.stages.extract import extract_split
+from sitemap_etl.stages.merge import merge_bucket, plan_merge
 from sitemap_etl.stages.partition import partition
 from sitemap_etl.stages.ping import engines_of, ping_engine
 from sitemap_etl.stages.plan import start_run
@@ -31,7 +32,15 @@ from sitemap_etl.storage import Storage
 
 SPLIT_ROWS: Final = 500_000
 """Rows of a split here: a unit costs milliseconds, and small ones keep every processor busy."""
-KEPT: Final = (layout.PLAN, layout.PARTITION, layout.EXTRACT, layout.TRANSFORM, layout.RENDER, layout.ALIGN)
+KEPT: Final = (
+    layout.PLAN,
+    layout.PARTITION,
+    layout.EXTRACT,
+    layout.TRANSFORM,
+    layout.MERGE,
+    layout.RENDER,
+    layout.ALIGN,
+)
 """What publishing a run needs of its staging."""
 
 
@@ -58,6 +67,8 @@ def run_locally(
             _each(run, "extract", len(run.plan.units), extract_split, jobs, seconds)
             take_lease(run.work, run.run_id)
             _each(run, "transform", len(run.plan.units), transform_split, jobs, seconds)
+            if run.plan.readings:
+                _each(run, "merge", len(plan_merge(run).units), merge_bucket, jobs, seconds)
             before = time.monotonic()
             planned = partition(run)
             seconds["partition"] = time.monotonic() - before
@@ -126,7 +137,7 @@ def copy_staging(staging: Storage, target: Storage) -> None:
     """Copy what publishing a run needs; the rows on their way to render stay behind."""
     for prefix in KEPT:
         for stat in staging.list(prefix):
-            if stat.key.startswith((layout.EXTRACT, layout.TRANSFORM)) and not stat.key.endswith(".json"):
+            if stat.key.startswith((layout.EXTRACT, layout.TRANSFORM, layout.MERGE)) and not stat.key.endswith(".json"):
                 continue
             stored = staging.get(stat.key)
             if stored is None:

@@ -27,6 +27,7 @@ from sitemap_etl.publish.summary import finish_run
 from sitemap_etl.publish.views import RECENT, feed_objects, recent_drafts
 from sitemap_etl.runs.local import Finished
 from sitemap_etl.stages.ping import engines_of, ping_engine, put_by_hand
+from sitemap_etl.stages.published import same_definition
 from sitemap_etl.stages.run import Environment, Run, new_run_id, open_work
 from sitemap_etl.state import layout
 from sitemap_etl.state.lease import release_lease, take_lease
@@ -125,12 +126,11 @@ def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
         name: replace(
             state,
             next_number=max(state.next_number, base.sections.get(name, SectionState()).next_number),
-            read_at=None,
         )
         for name, state in old.sections.items()
     }
     for name, state in base.sections.items():
-        sections.setdefault(name, replace(state, listed=0, removed_lately=None, top=None))
+        sections.setdefault(name, replace(state, listed=0, removed_lately=None, top=None, mirror=None))
     same = {entry.snapshot for entry in old.entries} & {entry.snapshot for entry in base.entries}
     before = _rows(run, [e for e in base.entries if e.snapshot and e.snapshot not in same], base)
     after = _rows(run, [e for e in old.entries if e.snapshot and e.snapshot not in same], old)
@@ -147,6 +147,7 @@ def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
         moves_to=moves_to,
         changes=changes,
         extras=feed_objects(run, {name: state for name, state in sections.items() if name in run.site.sections}),
+        mirrors={name: state.mirror for name, state in sections.items()},
         reason=run.options.reason,
         rolled_back_to=old.run_id,
     )
@@ -176,7 +177,7 @@ def _with_removed(run: Run, section: str, old: SectionState, before: pa.Table, b
         left = run.state.snapshot(state.removed_lately)
         again = pc.is_in(left.column("loc"), rows.column("loc").combine_chunks())
         table = pa.concat_tables([table, left.filter(pc.invert(again))])
-    if state is None or state.rule != old.rule:
+    if state is None or not same_definition(state, old):
         table = without_fingerprints(table)
     if not table.num_rows:
         return replace(old, removed_lately=None)

@@ -19,6 +19,7 @@ from sitemap_etl.publish.summary import add_answers, finish_run, put_summary, re
 from sitemap_etl.stages.clusters import align as align_run
 from sitemap_etl.stages.clusters import cluster_units, collect_members
 from sitemap_etl.stages.extract import extract_split
+from sitemap_etl.stages.merge import merge_bucket, plan_merge
 from sitemap_etl.stages.partition import partition as partition_run
 from sitemap_etl.stages.ping import engines_of, ping_engine
 from sitemap_etl.stages.plan import start_run
@@ -28,7 +29,7 @@ from sitemap_etl.stages.transform import transform_split
 from sitemap_etl.state import layout
 from sitemap_etl.state.codec import encode
 from sitemap_etl.state.lease import release_lease, take_lease
-from sitemap_etl.state.records import COUNTED, Options, Summary
+from sitemap_etl.state.records import COUNTED, Options, Summary, Transformed
 
 
 class Unit(TypedDict):
@@ -96,7 +97,28 @@ def transform(unit: Unit, environment: Environment, *, final: bool = True) -> di
         return {"rows": 0}
     receipt = transform_split(run, unit["n"], final=final)
     _log_held(run, unit, receipt.held, environment)
+    return _counts(receipt)
+
+
+def _counts(receipt: Transformed) -> dict[str, Any]:
     return {name: getattr(receipt, name) for name in ("rows", "inventory", "excluded", "rejected")}
+
+
+def buckets(unit: Unit, environment: Environment) -> list[Unit]:
+    """The buckets of the mirrors of what is read incrementally: units of merge."""
+    return _units(unit["key"], len(plan_merge(_open(unit, environment)).units))
+
+
+def merge(unit: Unit, environment: Environment, *, final: bool = True) -> dict[str, Any]:
+    """Merge what was read with one bucket of a mirror, and transform what comes out; gives its counts."""
+    run = _open(unit, environment)
+    units = run.merging().units
+    section, bucket = units[unit["n"]]
+    environment.label(f"{section} {bucket + 1} of {sum(other == section for other, _ in units)}")
+    receipt = merge_bucket(run, unit["n"], final=final)
+    if receipt.held:
+        environment.log(f"warning: section {section} stays as published: {receipt.held}")
+    return {**_counts(receipt), "carried": receipt.carried}
 
 
 def _log_held(run: Run, unit: Unit, held: str | None, environment: Environment) -> None:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from sitemap_etl import sources
 from sitemap_etl.config import CsvSource, DatabaseSource, Section, Site
 from sitemap_etl.errors import ConfigError, InvalidSource, SitemapEtlError
-from sitemap_etl.stages.extract import params_of, uri_of
+from sitemap_etl.stages.extract import EPOCH, params_of, uri_of
 from sitemap_etl.stages.ping import engines_of, ready_engine
-from sitemap_etl.stages.plan import EPOCH
+from sitemap_etl.stages.plan import key_missing
 from sitemap_etl.stages.rules import rules_of
 from sitemap_etl.stages.run import Environment
 
@@ -33,6 +33,9 @@ def problems_of(site: Site, *, connect: bool, environment: Environment | None = 
     for name, section in site.sections.items():
         try:
             rules_of(site, section, environment.clock(), None)
+            problem = key_missing(section, environment)
+            if problem is not None:
+                problems.append(Problem(problem, ConfigError([problem])))
             if connect:
                 lacks = list(_lacks(site, section, environment))
                 problems += [Problem(f"section {name}: {text}", InvalidSource(text)) for text in lacks]

@@ -15,17 +15,19 @@ import pyarrow as pa
 
 from sitemap_etl import limits
 from sitemap_etl.sources.connections import Connections, dialect, environment_connections, normal, redact
-from sitemap_etl.sources.database import plan_database, probe_database, read_database
+from sitemap_etl.sources.database import clock, plan_database, probe_database, read_database
 from sitemap_etl.sources.parameters import Value, names
-from sitemap_etl.sources.splits import Split, unpack_schema
+from sitemap_etl.sources.splits import Split, pack_schema, unpack_schema
 
 __all__ = [
     "Connections",
     "Split",
     "Value",
+    "clock",
     "columns",
     "environment_connections",
     "named_parameters",
+    "pack_schema",
     "plan_csv",
     "plan_database",
     "plan_parquet",
@@ -35,6 +37,7 @@ __all__ = [
     "read",
     "read_database",
     "redact",
+    "unpack_schema",
 ]
 
 Paths = str | Path | Sequence[str | Path]

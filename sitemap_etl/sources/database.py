@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
@@ -118,6 +118,26 @@ def probe_database(
     nothing = f"SELECT * FROM ({sql}\n) source WHERE 1 = 0"  # noqa: S608 - the site's own SELECT; values are bound
     found = next(iter(_rows(uri, nothing, values, label=label, types=types)))
     return plain_schema(found.schema, label=label)
+
+
+_CLOCKS: Final = {
+    "sqlite": "SELECT strftime('%Y-%m-%dT%H:%M:%fZ', 'now') AS now",
+    "mysql": "SELECT utc_timestamp(6) AS now",
+}
+
+
+def clock(uri: str, *, label: str = "the database") -> datetime:
+    """The time by the database's own clock, with a zone: what its rows are stamped with.
+
+    Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
+    """
+    uri = normal(uri)
+    sql = _CLOCKS.get(dialect(uri), "SELECT current_timestamp AS now")
+    (row,) = pa.Table.from_batches(_rows(uri, sql, {}, label=label)).to_pylist()
+    found = datetime.fromisoformat(row["now"]) if isinstance(row["now"], str) else row["now"]
+    if not isinstance(found, datetime):
+        raise InvalidSource(f"{label}: the database's clock says {found!r}, a time was expected")
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def _rows(

@@ -9,7 +9,7 @@ and fails where a later value differs, so the types are found first, over all ro
 | real, or integer and real | double |
 | blob | binary |
 | text, or text with anything | string |
-| only null | string |
+| only null | null |
 
 Datetimes are bound as text in UTC, `YYYY-MM-DD HH:MM:SS`, as SQLite's own functions write them.
 """
@@ -32,7 +32,8 @@ from sitemap_etl.sources.connections import sqlite_path
 from sitemap_etl.sources.parameters import Value, bind
 
 _BATCH_ROWS: Final = 65_536
-_PROTOTYPES: Final = {"int64": "0", "double": "0.5", "string": "''", "binary": "x''"}
+_PROTOTYPES: Final = {"int64": "0", "double": "0.5", "string": "''", "binary": "x''", "null": "''"}
+"""A value that settles a column's type for the driver, which knows no column of nulls."""
 
 
 def rows(
@@ -43,7 +44,7 @@ def rows(
     Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
     """
     types = column_types(uri, sql, values, label=label) if types is None else types
-    shown = {"string": "CAST({} AS TEXT)", "double": "CAST({} AS REAL)"}
+    shown = {"string": "CAST({} AS TEXT)", "null": "CAST({} AS TEXT)", "double": "CAST({} AS REAL)"}
     wanted = ", ".join(
         shown.get(kind, "{}").format(_quoted(name)) + f" AS {_quoted(name)}" for name, kind in types.items()
     )
@@ -52,17 +53,17 @@ def rows(
     settled = f"SELECT {prototype} UNION ALL SELECT {wanted} FROM ({sql}\n)"  # noqa: S608 - the site's own SELECT; values are bound
     first = True
     for batch in _execute(uri, settled, values, label):
-        if [str(kind) for kind in batch.schema.types] != list(types.values()):
+        if [str(kind) for kind in batch.schema.types] != [kind.replace("null", "string") for kind in types.values()]:
             raise _changed(Path(sqlite_path(uri)), label, "a column has values of another type")
         skip = 1 if first and batch.num_rows else 0
         first = first and not skip
-        yield batch.slice(skip)
+        yield _with_nulls(batch.slice(skip), types, Path(sqlite_path(uri)), label)
 
 
 def column_types(
     uri: str, sql: str, values: Mapping[str, Value], *, label: str, limit: int | None = None
 ) -> dict[str, str]:
-    """Column → int64, double, string or binary, from the values of all rows, or of the first `limit`."""
+    """Column → int64, double, string, binary or null, from the values of all rows, or of the first `limit`."""
     nothing = f"SELECT * FROM ({sql}\n) WHERE 0"  # noqa: S608 - as above
     names = next(iter(_execute(uri, nothing, values, label))).schema.names
     kinds = ", ".join(f"group_concat(DISTINCT typeof({_quoted(name)}))" for name in names)
@@ -73,7 +74,21 @@ def column_types(
     return {name: _type_of(kinds) for name, kinds in zip(names, seen, strict=True)}
 
 
+def _with_nulls(batch: pa.RecordBatch, types: Mapping[str, str], path: Path, label: str) -> pa.RecordBatch:
+    """The batch with columns that hold nothing but nulls as such."""
+    if "null" not in types.values():
+        return batch
+    columns = []
+    for kind, column in zip(types.values(), batch.columns, strict=True):
+        if kind == "null" and column.null_count < len(column):
+            raise _changed(path, label, "a column of nulls has a value now")
+        columns.append(pa.nulls(len(column)) if kind == "null" else column)
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
 def _type_of(kinds: set[str]) -> str:
+    if not kinds:
+        return "null"
     if kinds == {"integer"}:
         return "int64"
     if kinds and kinds <= {"integer", "real"}:

@@ -8,21 +8,32 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sitemap_etl import limits, sources
 from sitemap_etl.config import CsvSource, DatabaseSource, Section, Site
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
+from sitemap_etl.partition import Routed
 from sitemap_etl.sources import Split
 from sitemap_etl.stages.run import Environment, Run
+from sitemap_etl.stages.spool import SpoolWriter
 from sitemap_etl.state import layout
-from sitemap_etl.state.records import Extracted, Unit
+from sitemap_etl.state.mirror import KEY, OWN, SLOTS, key_text, slots
+from sitemap_etl.state.records import Extracted, Reading, Spool, Unit
 from sitemap_etl.storage import open_object
+
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+"""What `:since` is where everything is read."""
+_FLUSH_ROWS: Final = 1_000_000
+_FLUSH_BYTES: Final = 192 * 1024 * 1024
+_MESSAGE_ROWS: Final = 4_096
+"""Rows of the smallest messages that are made while there is a choice."""
 
 
 def plan_splits(
@@ -46,6 +57,32 @@ def plan_splits(
     if source.query is not None:
         return sources.plan_query("parquet", source.parquet, source.query, label=section.name)
     return sources.plan_parquet(source.parquet, split_rows=split_rows)
+
+
+def read_schema(
+    section: Section,
+    source: DatabaseSource,
+    splits: Sequence[Split],
+    site: Site,
+    environment: Environment,
+    *,
+    now: datetime,
+    since: datetime,
+) -> pa.Schema:
+    """The columns that reading these splits of a database gives. Raises what the source raises."""
+    if splits and "types" in splits[0].detail:  # SQLite: found over all rows when they were planned
+        return pa.schema([(name, _TYPES[kind]) for name, kind in splits[0].detail["types"].items()])
+    params = params_of(source, site, now, since)
+    return sources.probe_database(uri_of(source, environment), source.query, params=params, label=section.name)
+
+
+_TYPES: Final = {
+    "int64": pa.int64(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "null": pa.null(),
+}
 
 
 def _label(source: DatabaseSource) -> str:
@@ -85,7 +122,12 @@ def extract_split(run: Run, n: int, *, final: bool = True) -> Extracted:
     unit = run.plan.units[n]
     section = run.site.sections[unit.section]
     try:
-        receipt = _referred(run, unit.split) if unit.split.kind == "parquet" else _copied(run, n, unit)
+        if unit.section in run.plan.readings:
+            receipt = _routed(run, n, unit, run.plan.readings[unit.section])
+        elif unit.split.kind == "parquet":
+            receipt = _referred(run, unit.split)
+        else:
+            receipt = _copied(run, n, unit)
     except SitemapEtlError as error:
         if section.on_error == "keep" and (final or isinstance(error, (InvalidSource, Refused))):
             return run.leave(name, Extracted(held=str(error)))
@@ -126,7 +168,7 @@ def _copied(run: Run, n: int, unit: Unit) -> Extracted:
                 if run.options.limit is not None and rows >= run.options.limit:
                     break
             if writer is None:
-                writer = pq.ParquetWriter(path, _schema(run, unit.split, section), compression="lz4")
+                writer = pq.ParquetWriter(path, _columns(run, unit.split, section), compression="lz4")
         finally:
             if writer is not None:
                 writer.close()
@@ -134,27 +176,108 @@ def _copied(run: Run, n: int, unit: Unit) -> Extracted:
     return Extracted(rows=rows, raw=key, read_at=run.environment.clock().isoformat())
 
 
-def _schema(run: Run, split: Split, section: Section) -> pa.Schema:
+def _routed(run: Run, n: int, unit: Unit, reading: Reading) -> Extracted:
+    """Read the split once and stage it by slot of the rows' keys, for merge."""
+    name = layout.extract(n)
+    rows = 0
+    with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
+        keyed = _Keyed(reading.key, Path(scratch) / "spool")
+        for batch in _batches(run, unit.split, run.site.sections[unit.section]):
+            keyed.add(pa.Table.from_batches([batch]))
+            rows += batch.num_rows
+            run.environment.advance("extract", rows, 0)
+        if not rows:
+            keyed.add(_schema(run, run.site.sections[unit.section]).empty_table())
+        spool = keyed.finish(run, f"{run.attempt(name)}.spool")
+    return Extracted(rows=rows, spool=spool, read_at=run.environment.clock().isoformat())
+
+
+class _Keyed:
+    """Rows on their way to a spool by slot."""
+
+    def __init__(self, key: str, path: Path) -> None:
+        self.key = key
+        self.path = path
+        self.writer: SpoolWriter | None = None
+        self.pending: list[pa.Table] = []
+        self.rows = self.bytes = 0
+
+    def add(self, rows: pa.Table) -> None:
+        if self.key not in rows.column_names:
+            raise InvalidSource(
+                f"key names column {self.key!r}, which the source does not yield. "
+                f"It has: {', '.join(rows.column_names)}"
+            )
+        taken = [name for name in OWN if name in rows.column_names]
+        if taken:
+            raise InvalidSource(f"the source yields a column {taken[0]!r}: such names are kept for mirrors")
+        self.pending.append(rows.append_column(KEY, key_text(rows.column(self.key), self.key)))
+        self.rows += rows.num_rows
+        self.bytes += rows.nbytes
+        if self.rows >= _FLUSH_ROWS or self.bytes >= _FLUSH_BYTES:
+            self._flush()
+
+    def _flush(self) -> None:
+        if not self.pending:
+            return
+        table = pa.concat_tables(self.pending).combine_chunks()
+        self.pending, self.rows, self.bytes = [], 0, 0
+        if self.writer is None:
+            self.writer = SpoolWriter(self.path, table.schema, SLOTS)
+        # Few rows make few messages: each has a price of its own, and stands for neighbouring slots.
+        parts = min(SLOTS, 1 << max(0, (table.num_rows // _MESSAGE_ROWS).bit_length() - 1))
+        part = slots(table.column(KEY)).astype(np.int64) * parts // SLOTS
+        starts = np.concatenate(([0], np.cumsum(np.bincount(part, minlength=parts))))
+        order = pa.array(np.argsort(part, kind="stable"))
+        self.writer.write(Routed(table.take(order).combine_chunks(), starts), spread=SLOTS // parts)
+
+    def finish(self, run: Run, key: str) -> Spool:
+        self._flush()
+        assert self.writer is not None
+        return self.writer.put(run.staging, key)
+
+
+def incremental_keys(run: Run, section: Section, split: Split, since: datetime) -> Iterator[pa.Array]:
+    """The keys of the rows that an incremental read of a split yields, as text."""
+    for batch in _read_database(run, section, split, since):
+        key = run.plan.readings[section.name].key
+        if key in batch.schema.names:
+            yield key_text(batch.column(key), key)
+
+
+def _columns(run: Run, split: Split, section: Section) -> pa.Schema:
     """The columns of a split that yielded no row."""
+    return _schema(run, section) if isinstance(section.source, DatabaseSource) else sources.columns(split)
+
+
+def _since(run: Run, section: str) -> datetime:
+    reading = run.plan.readings.get(section)
+    return EPOCH if reading is None else datetime.fromisoformat(reading.since)
+
+
+def _schema(run: Run, section: Section) -> pa.Schema:
+    """The columns of a source that yielded no row."""
     source = section.source
-    if not isinstance(source, DatabaseSource):
-        return sources.columns(split)
-    since = datetime.fromisoformat(run.plan.since[section.name])
-    params = params_of(source, run.site, run.now, since)
+    assert isinstance(source, DatabaseSource)
+    params = params_of(source, run.site, run.now, _since(run, section.name))
     return sources.probe_database(uri_of(source, run.environment), source.query, params=params)
 
 
 def _batches(run: Run, split: Split, section: Section) -> Iterator[pa.RecordBatch]:
-    source = section.source
-    if isinstance(source, DatabaseSource):
-        since = datetime.fromisoformat(run.plan.since[section.name])
-        return sources.read(
-            split,
-            uri=uri_of(source, run.environment),
-            query=source.query,
-            params=params_of(source, run.site, run.now, since),
-        )
+    if isinstance(section.source, DatabaseSource):
+        return _read_database(run, section, split, _since(run, section.name))
     return sources.read(split)
+
+
+def _read_database(run: Run, section: Section, split: Split, since: datetime) -> Iterator[pa.RecordBatch]:
+    source = section.source
+    assert isinstance(source, DatabaseSource)
+    return sources.read(
+        split,
+        uri=uri_of(source, run.environment),
+        query=source.query,
+        params=params_of(source, run.site, run.now, since),
+    )
 
 
 def read_raw(run: Run, n: int, columns: Sequence[str] | None) -> tuple[list[str], Iterator[pa.RecordBatch]]:

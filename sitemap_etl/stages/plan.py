@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Final
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
 
-from sitemap_etl import limits
-from sitemap_etl.config import Section, Site
+import pyarrow as pa
+
+from sitemap_etl import limits, sources
+from sitemap_etl.config import DatabaseSource, Section, Site
 from sitemap_etl.dates import instant
-from sitemap_etl.errors import ConfigError, InvalidSource, Refused, SitemapEtlError
-from sitemap_etl.stages.extract import plan_splits, reads_changes_only
+from sitemap_etl.errors import ConfigError, DamagedState, InvalidSource, Refused, SitemapEtlError
+from sitemap_etl.sources import Split, unpack_schema
+from sitemap_etl.stages.extract import EPOCH, plan_splits, read_schema, reads_changes_only, uri_of
 from sitemap_etl.stages.run import Environment, Run, check_options, new_run_id, open_work
 from sitemap_etl.state import layout
 from sitemap_etl.state.lease import release_lease, take_lease
-from sitemap_etl.state.records import Manifest, Options, Plan, Unit
+from sitemap_etl.state.mirror import read_mirror
+from sitemap_etl.state.records import Current, Manifest, Mirror, Options, Plan, Reading, Unit
 from sitemap_etl.state.store import State, put_document
 from sitemap_etl.storage import Storage
 from sitemap_etl.web import public_robots
-
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def start_run(
@@ -43,79 +48,194 @@ def start_run(
     Refused, Unavailable.
     """
     check_options(site, options)
+    _check_keys(site, environment)
     now = now or environment.clock()
     work = open_work(site, environment)
     state = State(work, site.name, site.site)
     state.current()  # another site's state is told before anything is written there
     run_id = new_run_id(now)
     take_lease(work, run_id, pid=pid, owner=owner)
-    current = state.current()  # a run that has just ended may have moved it
-    base = state.manifest(current.manifest)
-    if options.limit is not None and not options.dry_run and base is not None:
+    try:
+        current = state.current()  # a run that has just ended may have moved it
+        base = state.manifest(current.manifest)
+        _check_limit(options, base)
+        read = _Sources(site, options, environment, now, work, current, final=final, split_rows=split_rows)
+        robots = _own_robots(site, environment) if site.urls.respect_robots else None
+        plan = Plan(
+            run_id=run_id,
+            now=instant(now),
+            base=current.manifest,
+            site=site.to_json(),
+            options=options,
+            units=tuple(read.units),
+            held=read.held,
+            robots=None if robots is None else robots.decode("latin-1"),
+            readings=read.readings,
+            owner=owner,
+        )
+        if staging is None:
+            staging = (work if durable else open_work(site, environment, durable=False)).sub(layout.run_folder(run_id))
+        put_document(staging, layout.PLAN, plan)
+    except BaseException:
         release_lease(work, run_id)
+        raise
+    for name, reading in read.readings.items():
+        if reading.because is not None:
+            environment.log(f"section {name} is read in full: {reading.because}")
+    return Run(work, staging, plan, environment)
+
+
+def _check_limit(options: Options, base: Manifest | None) -> None:
+    if options.limit is not None and not options.dry_run and base is not None:
         raise ConfigError(
             f"--limit {options.limit} would take down what it does not read: {base.listed:,} URLs are published. "
             "Add --dry-run"
         )
-    chosen = [name for name in site.sections if not options.sections or name in options.sections]
-    units: list[Unit] = []
-    held: dict[str, str] = {}
-    read_since: dict[str, str] = {}
-    carries: list[str] = []
-    problems: list[SitemapEtlError] = []
-    for name in chosen:
-        section = site.sections[name]
-        since = _since(base, name, full=options.full)
-        read_since[name] = since.isoformat()
-        try:
-            splits = plan_splits(section, site, environment, now=now, since=since, split_rows=split_rows)
-        except SitemapEtlError as error:
-            if section.on_error == "keep" and (final or isinstance(error, (InvalidSource, Refused))):
-                held[name] = str(error)
-                continue
-            problems.append(_in_section(name, error))
-            continue
-        if since > EPOCH and reads_changes_only(section, environment):
-            _check_incremental(section)
-            carries.append(name)
-        units += [Unit(name, split) for split in splits]
-    if problems:
-        release_lease(work, run_id)
-        raise problems[0] if len(problems) == 1 else type(problems[0])("\n".join(str(problem) for problem in problems))
-    robots = None
-    if site.urls.respect_robots:
-        found = _own_robots(site, environment)
-        robots = None if found is None else found.decode("latin-1")
-    plan = Plan(
-        run_id=run_id,
-        now=instant(now),
-        base=current.manifest,
-        site=site.to_json(),
-        options=options,
-        units=tuple(units),
-        held=held,
-        robots=robots,
-        since=read_since,
-        carries=tuple(carries),
-        owner=owner,
+
+
+def key_missing(section: Section, environment: Environment) -> str | None:
+    """What is wrong where a SELECT names `:since` and nothing says what a row is; None where it is right."""
+    source = section.source
+    if not isinstance(source, DatabaseSource) or source.key is not None or not reads_changes_only(section, environment):
+        return None
+    return (
+        f"section {section.name}: the SELECT names :since, so its rows are merged with those of earlier runs. Say "
+        f"which column identifies a row, for example:\n  from: {{database: {source.database}, …, key: id}}"
     )
-    if staging is None:
-        staging = (work if durable else open_work(site, environment, durable=False)).sub(layout.run_folder(run_id))
-    put_document(staging, layout.PLAN, plan)
-    return Run(work, staging, plan, environment)
 
 
-def _check_incremental(section: Section) -> None:
-    """Raises ConfigError for a rule that needs every row of the section each time."""
-    if section.priority.kind == "percentile_of":
-        raise ConfigError(
-            f"section {section.name}: priority: percentile_of ranks all rows, but the SELECT names :since and yields "
-            "only what changed. Take :since out, or give the priority as a column"
+def _check_keys(site: Site, environment: Environment) -> None:
+    found = (key_missing(section, environment) for section in site.sections.values())
+    problems = [problem for problem in found if problem is not None]
+    if problems:
+        raise ConfigError(problems)
+
+
+class _Sources:
+    """The splits of every section that is read, and how those that keep a mirror are read.
+
+    Raises what the sources raise, of all of them at once.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        options: Options,
+        environment: Environment,
+        now: datetime,
+        work: Storage,
+        current: Current,
+        *,
+        final: bool,
+        split_rows: int,
+    ) -> None:
+        self.site = site
+        self.options = options
+        self.environment = environment
+        self.now = now
+        self.work = work
+        self.current = current
+        self.split_rows = split_rows
+        self.units: list[Unit] = []
+        self.held: dict[str, str] = {}
+        self.readings: dict[str, Reading] = {}
+        problems: list[SitemapEtlError] = []
+        for name in [name for name in site.sections if not options.sections or name in options.sections]:
+            section = site.sections[name]
+            try:
+                self._add(section)
+            except SitemapEtlError as error:
+                if section.on_error == "keep" and (final or isinstance(error, (InvalidSource, Refused))):
+                    self.held[name] = str(error)
+                else:
+                    problems.append(_in_section(name, error))
+        if len(problems) == 1:
+            raise problems[0]
+        if problems:
+            raise type(problems[0])("\n".join(str(problem) for problem in problems))
+
+    def _add(self, section: Section) -> None:
+        source = section.source
+        if not section.keyed or self.options.limit is not None or not reads_changes_only(section, self.environment):
+            self.units += [Unit(section.name, split) for split in self._splits(section, EPOCH)]
+            return
+        assert isinstance(source, DatabaseSource)
+        reading = self._reading(section, source)
+        splits = self._splits(section, datetime.fromisoformat(reading.since))
+        if reading.mirror is not None:
+            problem = self._unlike(section, source, reading, splits)
+            if problem is not None:
+                since = EPOCH.isoformat()
+                reading = replace(reading, since=since, mirror=None, because=problem)
+                splits = self._splits(section, EPOCH)
+        self.readings[section.name] = reading
+        self.units += [Unit(section.name, split) for split in splits]
+
+    def _splits(self, section: Section, since: datetime) -> list[Split]:
+        return plan_splits(section, self.site, self.environment, now=self.now, since=since, split_rows=self.split_rows)
+
+    def _reading(self, section: Section, source: DatabaseSource) -> Reading:
+        """How a section that keeps a mirror is read: what changed since the mirror was, or everything."""
+        uri = uri_of(source, self.environment)
+        assert source.key is not None
+        everything = Reading(
+            key=source.key,
+            since=EPOCH.isoformat(),
+            read_at=min(sources.clock(uri, label=source.database), self.now).isoformat(),
+            select=_digest(source.query),
+            params=_digest(json.dumps(source.params, sort_keys=True, default=str)),
         )
-    if section.view:
-        raise ConfigError(
-            f"section {section.name}: a view is written anew each time, but the SELECT names :since. Take :since out"
-        )
+        key = self.current.mirrors.get(section.name)
+        if key is None:
+            return replace(everything, because="there is no mirror of it yet")
+        try:
+            mirror = read_mirror(self.work, key)
+        except DamagedState as error:
+            if not self.options.full:
+                raise
+            return replace(everything, because=f"--full ({error})")
+        other = _another(mirror, everything)
+        if other is not None:
+            return replace(everything, because=other)
+        if self.options.full:
+            return replace(everything, because="--full", compared=key)
+        if self.now - datetime.fromisoformat(mirror.full_at) >= source.full_every:
+            return replace(everything, because=f"the last full read was {mirror.full_at}", compared=key)
+        since = datetime.fromisoformat(mirror.read_at) - source.overlap
+        return replace(everything, since=since.isoformat(), mirror=key)
+
+    def _unlike(
+        self, section: Section, source: DatabaseSource, reading: Reading, splits: Sequence[Split]
+    ) -> str | None:
+        """Why the columns of an incremental read can't go into the mirror; None where they can."""
+        assert reading.mirror is not None
+        mirror = read_mirror(self.work, reading.mirror)
+        since = datetime.fromisoformat(reading.since)
+        found = read_schema(section, source, splits, self.site, self.environment, now=self.now, since=since)
+        known = unpack_schema(mirror.schema)
+        if set(found.names) != set(known.names):
+            return f"its SELECT yields other columns: {', '.join(sorted(set(found.names) ^ set(known.names)))}"
+        try:
+            pa.unify_schemas([known, found], promote_options="permissive")
+        except pa.ArrowException:
+            other = next(name for name in known.names if known.field(name).type != found.field(name).type)
+            return f"its column {other} was {known.field(other).type} and is {found.field(other).type}"
+        return None
+
+
+def _another(mirror: Mirror, reading: Reading) -> str | None:
+    """Why the rows of a mirror are not those that are asked for now; None where they are."""
+    if mirror.select != reading.select:
+        return "its SELECT is another one"
+    if mirror.params != reading.params:
+        return "the params of its SELECT are others"
+    if mirror.key != reading.key:
+        return f"its key was {mirror.key} and is {reading.key}"
+    return None
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _in_section(name: str, error: SitemapEtlError) -> SitemapEtlError:
@@ -124,14 +244,6 @@ def _in_section(name: str, error: SitemapEtlError) -> SitemapEtlError:
     told = type(error)(f"section {name}: {error}") if type(error).__init__ is Exception.__init__ else error
     told.__cause__ = error
     return told
-
-
-def _since(base: Manifest | None, section: str, *, full: bool) -> datetime:
-    """What `:since` is: when the published rows of the section were read, or the epoch."""
-    state = base.sections.get(section) if base is not None else None
-    if full or state is None or state.read_at is None:
-        return EPOCH
-    return datetime.fromisoformat(state.read_at)
 
 
 def _own_robots(site: Site, environment: Environment) -> bytes | None:

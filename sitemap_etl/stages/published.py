@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from sitemap_etl import lastmod
 from sitemap_etl.frames import SNAPSHOT
 from sitemap_etl.partition.borders import Range
 from sitemap_etl.partition.winners import stretch
 from sitemap_etl.render.shards import Published
 from sitemap_etl.stages.run import Run
-from sitemap_etl.state.records import Entry
+from sitemap_etl.state.records import Entry, SectionPlan, SectionState
 
 
 def published_ranges(run: Run, section: str) -> list[Range]:
@@ -19,6 +20,13 @@ def published_ranges(run: Run, section: str) -> list[Range]:
     if run.base is None:
         return []
     return [Range(entry.low, entry.rows, entry.body) for entry in run.base.of(section)]
+
+
+def same_definition(one: SectionState | SectionPlan, other: SectionState | SectionPlan) -> bool:
+    """Whether the fingerprints of two sections, or of one at two times, can be compared."""
+    if one.kinds is None or other.kinds is None:
+        return one.rule == other.rule
+    return lastmod.comparable(one.kinds, other.kinds)
 
 
 def overlapping(entries: Sequence[Entry], low: str, high: str | None) -> list[tuple[Entry, str | None]]:

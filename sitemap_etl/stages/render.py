@@ -147,7 +147,6 @@ class _Group:
         removed = window.removed
         self.counts += GroupCounts(
             gathered=window.unique.gathered,
-            carried=window.unique.carried,
             listed=rows.num_rows,
             duplicates=window.unique.duplicates.num_rows,
             added=int(compared.added.sum()),

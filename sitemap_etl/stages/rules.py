@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sitemap_etl import extensions
-from sitemap_etl.config import Section, Site
+from sitemap_etl.config import DatabaseSource, Section, Site
 from sitemap_etl.errors import ConfigError
 from sitemap_etl.partition import Limits
 from sitemap_etl.transform import Hook, Rules
@@ -24,6 +24,7 @@ def rules_of(site: Site, section: Section, now: datetime, robots: bytes | None) 
         urls=UrlRules(site.site, site.urls.same_as, frozenset(site.urls.strip)),
         now=now,
         columns=dict(section.columns),
+        deleted=section.source.deleted if isinstance(section.source, DatabaseSource) else None,
         where=section.where,
         hook=hook_of(section) if section.transform else None,
         hook_name=section.transform or "",

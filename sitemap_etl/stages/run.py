@@ -27,6 +27,7 @@ from sitemap_etl.state.records import (
     Document,
     Extracted,
     Manifest,
+    Merging,
     Options,
     Partition,
     Plan,
@@ -117,6 +118,26 @@ class Run:
     def transformed(self, unit: int) -> Transformed:
         """What transform left of a unit."""
         return self._needed(layout.transform(unit), Transformed)
+
+    def merging(self) -> Merging:
+        """Where the rows of each mirror's buckets are."""
+        return self._needed(layout.MERGE, Merging)
+
+    def merged(self, unit: int) -> Transformed:
+        """What merge left of a unit."""
+        return self._needed(layout.merge(unit), Transformed)
+
+    def read_sections(self) -> list[str]:
+        """The sections that this run reads, in the order of the site file."""
+        read = {unit.section for unit in self.plan.units}
+        return [name for name in self.site.sections if name in read]
+
+    def parts(self, section: str) -> list[Transformed]:
+        """What was left of each split of a section, or of each bucket of its mirror."""
+        if section in self.plan.readings:
+            units = self.merging().units
+            return [self.merged(n) for n, (owner, _) in enumerate(units) if owner == section]
+        return [self.transformed(n) for n, unit in enumerate(self.plan.units) if unit.section == section]
 
     def partition(self) -> Partition:
         """What partition decided."""

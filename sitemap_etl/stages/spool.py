@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import base64
 import itertools
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from sitemap_etl.partition import Routed
@@ -37,8 +39,8 @@ class SpoolWriter:
         self._writer = pa.ipc.new_stream(self._file, schema, options=_WRITE)
         self._header = -1
 
-    def write(self, routed: Routed) -> None:
-        """Append one message for each window that has rows."""
+    def write(self, routed: Routed, spread: int = 1) -> None:
+        """Append one message for each window that has rows. `spread`: how many windows each stands for."""
         batches = routed.table.combine_chunks().to_batches()
         if not batches:
             return
@@ -50,7 +52,9 @@ class SpoolWriter:
                     self._header = self._schema.serialize().size
                 before = max(self._file.tell(), self._header)
                 self._writer.write_batch(batch.slice(start, stop - start))
-                self._places[window].append((before, self._file.tell() - before))
+                place = (before, self._file.tell() - before)
+                for at in range(window * spread, (window + 1) * spread):
+                    self._places[at].append(place)
 
     def append(self, data: pa.Buffer) -> Place:
         """Write what is no row after the last one; gives where it lies. No rows may follow."""
@@ -110,3 +114,42 @@ def _neighbours(places: Sequence[Place]) -> Iterator[list[Place]]:
         size += length
     if together:
         yield together
+
+
+# --- indexes: where the messages of many spools lie ---------------------------------------------------
+
+INDEX: Final = pa.schema(
+    [
+        ("window", pa.int32()),
+        ("spool", pa.int32()),
+        ("start", pa.int64()),
+        ("bytes", pa.int64()),
+        ("exact", pa.bool_()),  # all rows of the message are in the window
+    ]
+)
+"""One row a window and message, ordered by window."""
+Row = tuple[int, int, int, int, bool]
+
+
+def put_index(staging: Storage, key: str, rows: Sequence[Row], groups: Sequence[tuple[int, int]]) -> Spool:
+    """Stage the rows of `INDEX`, one message a group of windows (first, past the last): a task reads its own."""
+    ordered = sorted(rows)
+    columns = list(zip(*ordered, strict=True)) or [()] * len(INDEX)
+    table = pa.table([pa.array(column, entry.type) for column, entry in zip(columns, INDEX, strict=True)], schema=INDEX)
+    bounds = [first for first, _ in groups] + [groups[-1][1]]
+    starts = np.searchsorted(table.column("window").to_numpy(), bounds, side="left")
+    with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
+        writer = SpoolWriter(Path(scratch) / "index", INDEX, len(groups))
+        writer.write(Routed(table, starts))
+        return writer.put(staging, key)
+
+
+def read_index(staging: Storage, index: Spool, group: int) -> pa.Table:
+    """The rows of a group: `INDEX`, ordered."""
+    tables = list(read_windows(staging, index, [group]))
+    return pa.concat_tables(tables).combine_chunks() if tables else INDEX.empty_table()
+
+
+def index_rows(table: pa.Table) -> Iterator[Row]:
+    """Rows of an index as tuples: one a window and message."""
+    return zip(*(column.to_pylist() for column in table.columns), strict=True)

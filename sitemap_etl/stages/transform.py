@@ -53,7 +53,7 @@ _DIGEST: Final = pa.schema(
 
 
 def transform_split(run: Run, n: int, *, final: bool = True) -> Transformed:
-    """Transform unit `n` of the plan; gives its receipt.
+    """Transform unit `n` of the plan; gives its receipt. Sections that keep a mirror have nothing to do: merge does it.
 
     A source that turns out broken keeps its section as published where the site file says so
     (`on_error: keep`), else the error is raised.
@@ -63,6 +63,8 @@ def transform_split(run: Run, n: int, *, final: bool = True) -> Transformed:
     if done is not None:
         return done
     section = run.site.sections[run.plan.units[n].section]
+    if section.name in run.plan.readings:
+        return run.leave(name, Transformed(section.name))
     held = run.extracted(n).held
     if held:
         return run.leave(name, Transformed(section.name, held=held))
@@ -85,7 +87,7 @@ def _transform(run: Run, n: int, rules: Rules, scratch: Path) -> Transformed:
     rows = 0
     limit = run.options.limit
     extracted = run.extracted(n)
-    split = _Split(run, layout.transform(n), _expected(run, n, extracted.rows), rules.section, scratch)
+    split = Inventory(run, run.attempt(layout.transform(n)), _expected(run, n, extracted.rows), rules.section, scratch)
     read_at = datetime.fromisoformat(extracted.read_at)
     names, batches = read_raw(run, n, rules.needs())
     rules = replace(rules, available=tuple(names))
@@ -95,7 +97,8 @@ def _transform(run: Run, n: int, rules: Rules, scratch: Path) -> Transformed:
             raw = raw.slice(0, max(0, limit - rows))
             if rows >= limit:
                 break
-        split.add(transform(raw, rules, read_at=read_at, first_row=first_row + rows))
+        row = pa.array(np.arange(first_row + rows, first_row + rows + raw.num_rows))
+        split.add(transform(raw, rules, read_at=read_at, row=row))
         rows += raw.num_rows
     if limit is None and rows != extracted.rows:
         raise Refused(
@@ -111,16 +114,17 @@ def _expected(run: Run, n: int, rows: int) -> int:
     return rows * sum(unit.section == section for unit in run.plan.units)
 
 
-class _Split:
-    """What is gathered of one split: rows on their way to the spool, counts on theirs to the receipt.
+class Inventory:
+    """What is gathered of a split, or of a bucket of a mirror: rows on their way to the spool, counts to the receipt.
 
     Routing borders are those of the published ranges. On a section's first night each split guesses its own, from
-    the first rows it routes: they affect speed, never bytes. `expected`: rows that the section may have.
+    the first rows it routes: they affect speed, never bytes. `key`: of this attempt; `expected`: rows that the section
+    may have.
     """
 
-    def __init__(self, run: Run, name: str, expected: int, section: str, scratch: Path) -> None:
+    def __init__(self, run: Run, key: str, expected: int, section: str, scratch: Path) -> None:
         self.run = run
-        self.key = run.attempt(name)
+        self.key = key
         self.section = section
         self.scratch = scratch
         self.expected = expected
@@ -130,7 +134,8 @@ class _Split:
         self.pending_bytes = self.pending_rows = 0
         self.writer: SpoolWriter | None = None
         self.aside: dict[str, pq.ParquetWriter] = {}
-        self.tallies = {"excluded": Tally(), "rejected": Tally(), "notes": Tally()}
+        self.tallies = {kind: Tally() for kind in ("excluded", "rejected", "duplicates", "notes")}
+        self.rejected_read = 0
         self.elsewhere: Counter[str] = Counter()
         self.samples: dict[str, int] = {}
         self.histogram: np.ndarray | None = None
@@ -141,9 +146,10 @@ class _Split:
         self.tags: set[str] = set()
         self.columns: set[str] = set()
 
-    def add(self, batch: Outcome) -> None:
+    def add(self, batch: Outcome, *, read: bool = True) -> None:
+        """Rows after the rules. `read`: this run read them; else a mirror had them."""
         for kind, table in (("excluded", batch.excluded), ("rejected", batch.rejected)):
-            self._set_aside(kind, table)
+            self.set_aside(kind, table, read=read)
         self.tallies["notes"].merge(batch.notes)
         self.elsewhere.update(batch.foreign)
         if batch.kinds:
@@ -171,9 +177,12 @@ class _Split:
         if self.pending_bytes >= FLUSH_BYTES or self.pending_rows >= FLUSH_ROWS:
             self._flush()
 
-    def _set_aside(self, kind: str, table: pa.Table) -> None:
+    def set_aside(self, kind: str, table: pa.Table, *, read: bool) -> None:
+        """Rows that are not listed: `frames.ASIDE`."""
         if not table.num_rows:
             return
+        if read and kind == "rejected":
+            self.rejected_read += table.num_rows
         if kind not in self.aside:
             self.aside[kind] = pq.ParquetWriter(self.scratch / f"{kind}.parquet", ASIDE, compression="zstd")
         self.aside[kind].write_table(table)
@@ -212,8 +221,10 @@ class _Split:
         return Transformed(
             section=self.section,
             inventory=self.listed,
+            duplicates=self.tallies["duplicates"].total,
             excluded=self.tallies["excluded"].total,
             rejected=self.tallies["rejected"].total,
+            rejected_read=self.rejected_read,
             reasons=self.tallies,
             elsewhere=dict(self.elsewhere.most_common(3)),
             aside=aside,

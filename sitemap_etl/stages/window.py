@@ -11,17 +11,16 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from sitemap_etl import limits, priority
 from sitemap_etl.diff import Compared, Dating, compare, places
 from sitemap_etl.frames import ASIDE, INVENTORY, conform, without_fingerprints
 from sitemap_etl.partition import winners
-from sitemap_etl.stages.partition import INDEX, signals_of
-from sitemap_etl.stages.published import overlapping, published_rows
+from sitemap_etl.stages.partition import signals_of
+from sitemap_etl.stages.published import overlapping, published_rows, same_definition
 from sitemap_etl.stages.rules import is_dated
 from sitemap_etl.stages.run import Run
-from sitemap_etl.stages.spool import read_messages, read_windows
+from sitemap_etl.stages.spool import Row, index_rows, read_index, read_messages, read_windows
 from sitemap_etl.state.records import Spool
 
 _EDGE_ROWS: Final = 200_000
@@ -36,7 +35,6 @@ class Reader:
         self.planned = run.partition()
         self._indexes: dict[tuple[str, int], pa.Table] = {}
         self._removed_lately: dict[str, pa.Table] = {}
-        self._excluded: dict[str, pa.Array] = {}
         self._signals: dict[str, np.ndarray | None] = {}
 
     def gather(
@@ -66,8 +64,8 @@ class Reader:
         if edges:
             yield _within(pa.concat_tables(edges, promote_options="default"), low, high)
 
-    def _messages(self, section: str, low: str, high: str | None) -> Iterator[tuple[int, int, int, int, bool]]:
-        """The rows of the index (`partition.INDEX`) for the windows that have a part in [low, high)."""
+    def _messages(self, section: str, low: str, high: str | None) -> Iterator[Row]:
+        """The rows of the index for the windows that have a part in [low, high)."""
         plan = self.planned.sections[section]
         if plan.index is None:
             return
@@ -78,14 +76,12 @@ class Reader:
                 table = self._index(section, group, plan.index)
                 windows = table.column("window").to_numpy()
                 start, stop = np.searchsorted(windows, [first, past]).tolist()
-                columns = [column.to_pylist() for column in table.slice(start, stop - start).columns]
-                yield from zip(*columns, strict=True)  # one a window and message
+                yield from index_rows(table.slice(start, stop - start))
 
     def _index(self, section: str, group: int, index: Spool) -> pa.Table:
         key = (section, group)
         if key not in self._indexes:
-            tables = list(read_windows(self.run.staging, index, [group]))
-            self._indexes[key] = pa.concat_tables(tables).combine_chunks() if tables else INDEX.empty_table()
+            self._indexes[key] = read_index(self.run.staging, index, group)
         return self._indexes[key]
 
     def aligned(self, section: str, low: str, high: str | None) -> pa.Table | None:
@@ -101,15 +97,6 @@ class Reader:
             return None
         table = pa.concat_tables(tables).combine_chunks()
         return table.take(pc.sort_indices(table.column("loc"))).combine_chunks()
-
-    def excluded_locs(self, section: str) -> pa.Array:
-        """Locs that this run's rules took away, ordered, each once."""
-        if section not in self._excluded:
-            key = self.planned.sections[section].excluded_locs
-            stored = None if key is None else self.run.staging.get(key)
-            assert stored is not None
-            self._excluded[section] = pq.read_table(pa.BufferReader(stored.data)).column("loc").combine_chunks()
-        return self._excluded[section]
 
     def signals(self, section: str) -> np.ndarray | None:
         """The table from signal bin to priority (int8, tenths); None where the section has no signal."""
@@ -154,7 +141,7 @@ class Reader:
         entries = [] if base is None else [entry for entry, _ in overlapping(base.of(section), low, high)]
         return published_rows(self.run, entries, low, high, columns)
 
-    def elsewhere(self, section: str, locs: pa.Array, rule: str | None) -> pa.Table | None:
+    def elsewhere(self, section: str, locs: pa.Array) -> pa.Table | None:
         """How these locs, new in the section, are published in other sections, and what this one published lately.
 
         Columns loc, lastmod, fingerprint (null where another rule made it), ordered by loc, each once.
@@ -163,6 +150,7 @@ class Reader:
         if base is None:
             return None
         columns = ["loc", "lastmod", "fingerprint"]
+        plan = self.planned.sections[section]
         tables = []
         for name, state in base.sections.items():
             if state.view:
@@ -171,13 +159,13 @@ class Reader:
                 lowest, highest = locs[0].as_py(), locs[-1].as_py()
                 entries = [e for e in base.of(name) if e.last >= lowest and e.first <= highest]
                 found = published_rows(self.run, entries, lowest, None, columns)
-                tables.append(found if state.rule == rule else without_fingerprints(found))
+                tables.append(found if same_definition(state, plan) else without_fingerprints(found))
         state_ = base.sections.get(section)
         if state_ is not None and state_.removed_lately is not None:
             if section not in self._removed_lately:
                 self._removed_lately[section] = self.run.state.snapshot(state_.removed_lately)
             found = self._removed_lately[section].select(columns)
-            tables.append(found if state_.rule == rule else without_fingerprints(found))
+            tables.append(found if same_definition(state_, plan) else without_fingerprints(found))
         table = pa.concat_tables(tables).combine_chunks() if tables else None
         if table is None or not table.num_rows:
             return None
@@ -194,14 +182,12 @@ class Reader:
 class Unique:
     """The rows of a stretch that a section lists, ordered by loc, each once.
 
-    `gathered`: rows that came from this run's inventory; `carried`: from the last set, where the source
-    yields only what changed. `duplicates`: frames.ASIDE.
+    `gathered`: rows that came from this run's inventory. `duplicates`: frames.ASIDE.
     """
 
     rows: pa.Table
     duplicates: pa.Table
     gathered: int
-    carried: int
 
 
 @dataclass(frozen=True)
@@ -240,7 +226,7 @@ def read_window(reader: Reader, section: str, low: str, high: str | None) -> Win
         epoch=run.epoch,
         dated=is_dated(site_section, set(plan.columns)),
         fingerprint=site_section.lastmod.kind == "fingerprint",
-        rebased=published is not None and published.rule != plan.rule,
+        rebased=published is not None and not same_definition(published, plan),
         first_seen=site_section.lastmod.first_seen,
         first_publish=published is None,
     )
@@ -248,7 +234,7 @@ def read_window(reader: Reader, section: str, low: str, high: str | None) -> Win
     if dating.fingerprint and run.base is not None:
         locs = rows.column("loc").combine_chunks()
         unknown = places(locs, known.column("loc").combine_chunks()) < 0
-        elsewhere = reader.elsewhere(section, locs.filter(pa.array(unknown)), plan.rule)
+        elsewhere = reader.elsewhere(section, locs.filter(pa.array(unknown)))
     return Window(compare(rows, known, dating, elsewhere), known, unique)
 
 
@@ -273,9 +259,6 @@ def unique_rows(reader: Reader, section: str, low: str, high: str | None, known:
         won = winners(pa.concat_tables(pending, promote_options="default"), known)
         losers.append(_aside(won.losers, section, "listed already by a row of this section"))
         rows = won.rows
-    carried = 0
-    if reader.planned.sections[section].carries:
-        rows, carried = _with_carried(rows, known, reader.excluded_locs(section))
     if not reader.run.site.sections[section].view:
         for other, locs in reader.others(section, low, high):
             mine = rows.column("loc").combine_chunks()
@@ -283,16 +266,7 @@ def unique_rows(reader: Reader, section: str, low: str, high: str | None, known:
             if taken.any():
                 losers.append(_aside(rows.filter(pa.array(taken)), section, f"listed already by section {other}"))
                 rows = rows.filter(pa.array(~taken)).combine_chunks()
-    return Unique(rows, pa.concat_tables(losers), gathered, carried)
-
-
-def _with_carried(rows: pa.Table, known: pa.Table, gone: pa.Array) -> tuple[pa.Table, int]:
-    """The rows and, as they are published, those that this run did not read and no rule took away."""
-    published = known.column("loc").combine_chunks()
-    stays = (places(published, rows.column("loc").combine_chunks()) < 0) & (places(published, gone) < 0)
-    carried = conform(known.filter(pa.array(stays)).drop_columns(["since"]), INVENTORY)
-    table = pa.concat_tables([conform(rows, INVENTORY), carried]).combine_chunks()
-    return table.take(pc.sort_indices(table.column("loc"))).combine_chunks(), carried.num_rows
+    return Unique(rows, pa.concat_tables(losers), gathered)
 
 
 def _aside(rows: pa.Table, section: str, reason: str) -> pa.Table:
@@ -305,6 +279,7 @@ def _aside(rows: pa.Table, section: str, reason: str) -> pa.Table:
                 "reason": pa.repeat(pa.scalar(reason), count),
                 "row": rows.column("row"),
                 "canonical": rows.column("loc"),
+                "key": rows.column("key") if "key" in rows.column_names else pa.nulls(count, pa.string()),
             }
         ),
         ASIDE,

@@ -4,6 +4,7 @@
     state/manifest-<run>.json          a published set
     state/intent-<run>.json            what a publish is about to write and delete
     state/snapshots/<hash>.arrow       rows as published
+    state/mirrors/<section>/           the rows of a source that is read incrementally, as they were extracted
     state/changes/<run>/               what the engines are to hear
     state/ledger/<engine>.json         what an engine has heard
     state/interrupted/<run>.json       keys of a publish that was taken over
@@ -24,6 +25,7 @@ CURRENT: Final = "state/current.json"
 LEASE: Final = "state/lease.json"
 SNAPSHOTS: Final = "state/snapshots/"
 CHANGES: Final = "state/changes/"
+MIRRORS: Final = "state/mirrors/"
 LEDGERS: Final = "state/ledger/"
 INTERRUPTED: Final = ("state/interrupted/", "state/broken-off/")
 """Where interrupted publishes are remembered; the second by releases of format 1."""
@@ -52,6 +54,16 @@ def intent(run_id: str, number: int) -> str:
 def snapshot(digest: str) -> str:
     """Rows as published, by the SHA-256 of their bytes (40 digits of it)."""
     return f"{SNAPSHOTS}{digest[:40]}.arrow"
+
+
+def mirror(section: str, run_id: str) -> str:
+    """A generation of a section's mirror: which files it is made of."""
+    return f"{MIRRORS}{section}/{run_id}.json"
+
+
+def mirror_file(section: str, run_id: str, name: str) -> str:
+    """A file of a section's mirror; `name` is an attempt's own."""
+    return f"{MIRRORS}{section}/{run_id}/{name}.parquet"
 
 
 def changes(run_id: str) -> str:
@@ -138,6 +150,7 @@ ALIGN: Final = "align"
 RENDER: Final = "render/"
 EXTRACT: Final = "extract/"
 TRANSFORM: Final = "transform/"
+MERGE: Final = "merge"
 
 
 def extract(unit: int) -> str:
@@ -148,6 +161,11 @@ def extract(unit: int) -> str:
 def transform(unit: int) -> str:
     """The receipt of a unit of transform."""
     return f"{TRANSFORM}{unit}"
+
+
+def merge(unit: int) -> str:
+    """The receipt of a unit of merge."""
+    return f"{MERGE}/{unit}"
 
 
 def collect(unit: int) -> str:

@@ -58,6 +58,61 @@ class Summed(Record):
         return replace(self, **summed)
 
 
+# --- mirrors of sources ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class MirrorFile(Record):
+    """A Parquet file of a mirror, put once. `sha256` is that of its bytes."""
+
+    key: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class MirrorBucket(Record):
+    """The rows of a mirror whose keys share some bits of their hash: a base, and what changed since, oldest first."""
+
+    base: MirrorFile | None = None
+    deltas: tuple[MirrorFile, ...] = ()
+
+    def files(self) -> list[MirrorFile]:
+        """All of them."""
+        return [*([] if self.base is None else [self.base]), *self.deltas]
+
+
+@dataclass(frozen=True)
+class Mirror(Document):
+    """A section's rows as they were extracted, by key: one generation of them."""
+
+    section: str
+    run_id: str
+    key: str  # the column that says what a row is
+    select: str  # hash of the SELECT's text
+    params: str  # hash of its params
+    schema: str  # base64 of an Arrow schema
+    read_at: str  # ISO 8601: from here on the next run asks for what changed
+    full_at: str  # `now` of the last run that read everything
+    buckets: tuple[MirrorBucket, ...]
+
+    title: ClassVar[str] = "mirror"
+
+
+@dataclass(frozen=True)
+class Drift(Summed):
+    """How a full read differed from the mirror where the watermark had shown nothing, in rows."""
+
+    missing: int = 0  # in the source, not in the mirror
+    stale: int = 0  # in both, and not the same
+    gone: int = 0  # in the mirror, no longer in the source
+
+    @property
+    def total(self) -> int:
+        return self.missing + self.stale + self.gone
+
+
 # --- a run: its plan, and what its stages leave ------------------------------------------------------
 
 
@@ -89,6 +144,24 @@ class Unit(Record):
 
 
 @dataclass(frozen=True)
+class Reading(Record):
+    """How a section whose SELECT names `:since` is read.
+
+    `mirror`: key of the generation into which what changed is merged; None: everything is read, `because` says why.
+    `compared`: key of a generation that a full read is compared with. `select`, `params`: hashes of what was asked.
+    """
+
+    key: str  # the column that says what a row is
+    since: str  # ISO 8601
+    read_at: str  # by the source's own clock, or `now` where that is earlier
+    select: str
+    params: str
+    mirror: str | None = None
+    because: str | None = None
+    compared: str | None = None
+
+
+@dataclass(frozen=True)
 class Plan(RunDocument):
     """What a run fixed when its first task started."""
 
@@ -100,23 +173,10 @@ class Plan(RunDocument):
     units: tuple[Unit, ...] = ()
     held: Mapping[str, str] = field(default_factory=dict)  # sections that stay as published, and why
     robots: str | None = None  # the site's robots.txt as it was, Latin-1
-    since: Mapping[str, str] = field(default_factory=dict)  # section → what `:since` is
-    carries: tuple[str, ...] = ()  # sections of which only what changed is read
+    readings: Mapping[str, Reading] = field(default_factory=dict)  # of sections that keep a mirror
     owner: str = ""  # what a scheduler calls this run
 
     title: ClassVar[str] = "plan of a run"
-
-
-@dataclass(frozen=True)
-class Extracted(RunDocument):
-    """What extract left of a split. `raw`: key of the staged rows; None: the export is read where it is."""
-
-    rows: int = 0
-    raw: str | None = None
-    read_at: str = ""  # ISO 8601
-    held: str | None = None  # why the section stays as published
-
-    title: ClassVar[str] = "receipt of extract"
 
 
 @dataclass(frozen=True)
@@ -133,17 +193,39 @@ class Spool(Record):
 
 
 @dataclass(frozen=True)
+class Extracted(RunDocument):
+    """What extract left of a split. `raw`: key of the staged rows; None: the export is read where it is.
+
+    `spool`: the rows of a section that keeps a mirror, by slot of their key.
+    """
+
+    rows: int = 0
+    raw: str | None = None
+    spool: Spool | None = None
+    read_at: str = ""  # ISO 8601
+    held: str | None = None  # why the section stays as published
+
+    title: ClassVar[str] = "receipt of extract"
+
+
+@dataclass(frozen=True)
 class Transformed(RunDocument):
-    """What transform left of a split. `rows` = `inventory` + `excluded` + `rejected`."""
+    """What transform left of a split, or of a bucket of a mirror.
+
+    `rows` + `carried` = `inventory` + `duplicates` + `excluded` + `rejected`.
+    """
 
     section: str = ""
-    rows: int = 0
+    rows: int = 0  # that were read
+    carried: int = 0  # that the mirror had
     inventory: int = 0
+    duplicates: int = 0  # that were read twice
     excluded: int = 0
     rejected: int = 0
-    reasons: Mapping[str, Tally] = field(default_factory=dict)  # excluded, rejected, notes
+    rejected_read: int = 0  # of the rows that were read
+    reasons: Mapping[str, Tally] = field(default_factory=dict)  # excluded, rejected, duplicates, notes
     elsewhere: Mapping[str, int] = field(default_factory=dict)  # other origins → rows, the most frequent
-    aside: Mapping[str, str] = field(default_factory=dict)  # excluded, rejected → key of the rows
+    aside: Mapping[str, str] = field(default_factory=dict)  # excluded, rejected, duplicates → key of the rows
     spool: Spool | None = None
     digest: tuple[int, int] | None = None  # where samples and histogram lie in the spool's file (stages.transform)
     ends: tuple[str, str] | None = None  # the lowest and the highest loc
@@ -151,8 +233,37 @@ class Transformed(RunDocument):
     tags: tuple[str, ...] = ()  # hreflang tags seen
     columns: tuple[str, ...] = ()
     held: str | None = None
+    bucket: MirrorBucket | None = None  # what the mirror's bucket is from now on
+    readers: tuple[str, ...] = ()  # runs that read its rows; numbers of rows begin with the place in this list
+    drift: Drift | None = None
 
     title: ClassVar[str] = "receipt of transform"
+
+
+@dataclass(frozen=True)
+class MergePlan(Record):
+    """Where the rows of each bucket of a section are. `index`, `spools`, `schemas`: as in `SectionPlan`.
+
+    `seen`: keys that an incremental read yields now, to compare a full read with the mirror.
+    """
+
+    buckets: int
+    schema: str  # base64 of the Arrow schema of the merged rows
+    schemas: tuple[str, ...] = ()
+    spools: tuple[tuple[str, int], ...] = ()
+    index: Spool | None = None
+    seen: Spool | None = None
+
+
+@dataclass(frozen=True)
+class Merging(RunDocument):
+    """What is to be merged: a plan for each section that keeps a mirror, and the units (section, bucket)."""
+
+    sections: Mapping[str, MergePlan] = field(default_factory=dict)
+    units: tuple[tuple[str, int], ...] = ()
+    held: Mapping[str, str] = field(default_factory=dict)
+
+    title: ClassVar[str] = "plan of merge"
 
 
 @dataclass(frozen=True)
@@ -172,10 +283,9 @@ class SectionPlan(Record):
     ends: tuple[str, str] | None = None
     signals: str | None = None  # key of the table from signal bin to priority
     rule: str | None = None  # id of the fingerprint's definition
+    kinds: tuple[tuple[str, str], ...] | None = None  # of its columns
     tags: int = 0  # languages of its cluster
     columns: tuple[str, ...] = ()
-    carries: bool = False
-    excluded_locs: str | None = None
 
 
 @dataclass(frozen=True)
@@ -241,10 +351,9 @@ class StagedShard(Record):
 
 @dataclass(frozen=True)
 class GroupCounts(Summed):
-    """The rows of a group. `gathered`: came from this run's inventory; `carried`: from the last set."""
+    """The rows of a group. `gathered`: came from the inventory."""
 
     gathered: int = 0
-    carried: int = 0
     listed: int = 0
     duplicates: int = 0
     added: int = 0
@@ -363,11 +472,12 @@ class SectionState(Record):
 
     next_number: int = 1
     rule: str | None = None  # id of its fingerprint's definition
+    kinds: tuple[tuple[str, str], ...] | None = None  # of the fingerprint's columns; None: format 1, or no rule
     listed: int = 0
     view: bool = False
     removed_lately: str | None = None  # snapshot of rows that left in the last 30 days
     top: str | None = None  # snapshot of the rows its feeds show
-    read_at: str | None = None  # `now` of the last run that read it
+    mirror: str | None = None  # key of the generation of its mirror that it was made from
 
 
 @dataclass(frozen=True)
@@ -474,6 +584,7 @@ class Current(Document):
     manifest: str | None = None
     pending: str | None = None
     last_run: LastRun | None = None
+    mirrors: Mapping[str, str] = field(default_factory=dict)  # section → key of its mirror's generation
 
     title: ClassVar[str] = "state"
 
@@ -680,6 +791,7 @@ class Summary(Record):
     gates: tuple[Gate, ...] = ()
     reason: str | None = None
     engines: Mapping[str, Answered] = field(default_factory=dict)
+    drift: Mapping[str, Drift] = field(default_factory=dict)  # of sections that were read in full over a mirror
     warnings: tuple[str, ...] = ()
     error: str | None = None
     report: str | None = None
@@ -714,11 +826,14 @@ class ReadSplit(Record):
 
 @dataclass(frozen=True)
 class Splits(Document):
-    """What a run read. `in_part`: sections whose source yielded only what had changed."""
+    """What a run read: the sections, and what the numbers of rows in its reports speak of.
+
+    `splits`: by number. `readers`: by number, of sections that keep a mirror, the runs that read the rows.
+    """
 
     splits: tuple[ReadSplit, ...] = ()
+    readers: Mapping[str, ReadSplit] = field(default_factory=dict)
     read: tuple[str, ...] = ()
-    in_part: tuple[str, ...] = ()
 
     title: ClassVar[str] = "list of splits"
 

@@ -1,6 +1,6 @@
 """Raw rows to an inventory: canonical, checked, with the rows that are not listed set aside.
 
-The order is the site file's: columns, where, hook, rules. After this a row can be lost only as a
+The order is the site file's: deleted rows, columns, where, hook, rules. After this a row can be lost only as a
 duplicate. Every row that comes in goes out once: listed-to-be, excluded or rejected.
 """
 
@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 from sitemap_etl import robots, urls
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.frames import ASIDE, Tally
-from sitemap_etl.transform.batch import Batch, is_text, listed, mask_of, single
+from sitemap_etl.transform.batch import DELETED, Batch, is_text, listed, mask_of, says_deleted, single
 from sitemap_etl.transform.columns import inventory_of
 from sitemap_etl.transform.hooks import run_hook, where_mask
 from sitemap_etl.transform.rules import CONTRACT, Hook, Rules
 
-__all__ = ["CONTRACT", "Hook", "Outcome", "Rules", "transform"]
+__all__ = ["CONTRACT", "DELETED", "Hook", "Outcome", "Rules", "says_deleted", "transform"]
 
 
 @dataclass(frozen=True)
@@ -41,16 +41,17 @@ class Outcome:
     kinds: tuple[tuple[str, str], ...] = ()
 
 
-def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, first_row: int) -> Outcome:
+def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, row: pa.Array, key: pa.Array | None = None) -> Outcome:
     """One batch of raw rows through the rules of its section.
 
-    `read_at`: when the split was read, for what counts as the future. `first_row`: the batch's first
-    row number (split << 40 | position). Raises InvalidSource where a column that a rule names is
-    missing or has a type that can't be read, and where a hook breaks its contract.
+    `read_at`: when the split was read, for what counts as the future. `row`: the number of each row (int64,
+    split << 40 | position); `key`: what each is, as text, where that is known. Raises InvalidSource where a column
+    that a rule names is missing or has a type that can't be read, and where a hook breaks its contract.
     """
     rows = raw.num_rows
-    raw = _renamed(raw, rules)
-    batch = Batch(raw, first_row, rules.section)
+    batch = Batch(_renamed(raw, rules), row, key, rules.section)
+    if rules.deleted is not None:
+        batch.set_aside(says_deleted(raw, rules.deleted), DELETED, batch.excluded)
     if rules.where:
         keep = where_mask(batch.table, rules)
         batch.set_aside(~keep, "where", batch.excluded)
@@ -80,6 +81,7 @@ def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, first_row: int)
 
 
 def _renamed(raw: pa.Table, rules: Rules) -> pa.Table:
+    """The table with the names of the contract: all columns are renamed at once, so that two can change places."""
     names = list(raw.column_names)
     for column, source in rules.columns.items():
         if source not in names:
@@ -87,20 +89,18 @@ def _renamed(raw: pa.Table, rules: Rules) -> pa.Table:
                 f"section {rules.section}: the source has no column {source!r} (columns: {column}). "
                 f"It has: {listed(rules.available or names)}"
             )
-        if column in names and column != source:
-            raw = raw.drop_columns([column])
-            names = list(raw.column_names)
-        raw = raw.rename_columns([column if name == source else name for name in names])
-        names = list(raw.column_names)
-    if "loc" not in names:
+    stays = [name for name in names if name not in rules.columns and name not in rules.columns.values()]
+    order = {**dict.fromkeys(stays), **rules.columns}
+    renamed = pa.table([raw.column(source or column) for column, source in order.items()], names=list(order))
+    if "loc" not in order:
         raise InvalidSource(
             f"section {rules.section}: the source yields no column 'loc'. It has: {listed(rules.available or names)}. "
             "Name one `AS loc` in the SELECT, or write `columns: {loc: …}`"
         )
-    loc = raw.column("loc")
+    loc = renamed.column("loc")
     if not (is_text(loc.type) or pa.types.is_null(loc.type)):
         raise InvalidSource(f"section {rules.section}: column 'loc' is {loc.type}, text was expected")
-    return raw
+    return renamed
 
 
 def _exclude_column(batch: Batch) -> None:

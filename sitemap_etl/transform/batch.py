@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -12,14 +13,18 @@ from sitemap_etl.errors import InvalidSource
 from sitemap_etl.frames import ASIDE, conform
 from sitemap_etl.transform.rules import Rules
 
+DELETED: Final = "deleted"
+"""The reason of rows that the source's `deleted` column says are gone."""
+
 
 class Batch:
     """The rows of a batch that are still to be listed, and those set aside so far."""
 
-    def __init__(self, table: pa.Table, first_row: int, section: str) -> None:
+    def __init__(self, table: pa.Table, row: pa.Array, key: pa.Array | None, section: str) -> None:
         self.section = section
         self.table = table
-        self.row = pa.array(np.arange(first_row, first_row + table.num_rows))
+        self.row = row
+        self.key = key
         self.excluded: list[pa.Table] = []
         self.rejected: list[pa.Table] = []
 
@@ -43,6 +48,7 @@ class Batch:
                         "reason": reasons,
                         "row": self.row.filter(mask),
                         "canonical": pa.nulls(count, pa.string()) if named is None else named,
+                        "key": pa.nulls(count, pa.string()) if self.key is None else self.key.filter(mask),
                     }
                 ),
                 ASIDE,
@@ -51,6 +57,7 @@ class Batch:
         stay: np.ndarray = ~out
         self.table = self.table.filter(pa.array(stay))
         self.row = self.row.filter(pa.array(stay))
+        self.key = None if self.key is None else self.key.filter(pa.array(stay))
         return stay
 
 
@@ -75,6 +82,26 @@ def mask_of(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
     """A boolean column as a mask; null is false."""
     mask: np.ndarray = single(pc.fill_null(column, False)).to_numpy(zero_copy_only=False).astype(bool)
     return mask
+
+
+def says_deleted(table: pa.Table, name: str) -> np.ndarray:
+    """Where the `deleted` column says that a row is gone: true, not 0, else neither null nor blank.
+
+    Raises InvalidSource where the source does not yield it.
+    """
+    if name not in table.column_names:
+        raise InvalidSource(
+            f"deleted names column {name!r}, which the source does not yield. It has: {listed(table.column_names)}"
+        )
+    values = single(table.column(name))
+    kind = values.type
+    if pa.types.is_boolean(kind):
+        return mask_of(values)
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return mask_of(pc.not_equal(values, pa.scalar(0).cast(kind)))
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        return mask_of(pc.not_equal(pc.utf8_trim_whitespace(values), ""))
+    return mask_of(pc.is_valid(values))
 
 
 def is_text(kind: pa.DataType) -> bool:

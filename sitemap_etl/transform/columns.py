@@ -19,6 +19,8 @@ def inventory_of(
 ) -> tuple[pa.Table, tuple[tuple[str, str], ...]]:
     """The inventory of the rows that will be listed, and the kinds of its fingerprint's columns."""
     columns: dict[str, pa.Array] = {"loc": loc, "row": batch.row}
+    if batch.key is not None:
+        columns["key"] = batch.key
     kinds: tuple[tuple[str, str], ...] = ()
     if rules.news:
         loc = _news(batch, loc, rules, columns, notes)
@@ -137,4 +139,6 @@ def _news(batch: Batch, loc: pa.Array, rules: Rules, columns: dict[str, pa.Array
     if stay is not None:
         news, loc = news.filter(pa.array(stay)), loc.filter(pa.array(stay))
     columns.update(news=news, loc=loc, row=batch.row)
+    if batch.key is not None:
+        columns["key"] = batch.key
     return loc

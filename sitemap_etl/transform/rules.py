@@ -40,6 +40,7 @@ class Rules:
     urls: urls.UrlRules
     now: datetime
     columns: Mapping[str, str] = field(default_factory=dict)
+    deleted: str | None = None
     where: str | None = None
     hook: Hook | None = None
     hook_name: str = ""
@@ -72,4 +73,5 @@ class Rules:
             for name in (self.until_changed, self.priority_column, self.changefreq_column, self.cluster, self.hreflang)
             if name
         }
-        return sorted({self.columns.get(name, name) for name in named})
+        deleted = {self.deleted} if self.deleted else set()
+        return sorted({self.columns.get(name, name) for name in named} | deleted)

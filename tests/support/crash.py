@@ -291,6 +291,7 @@ def _run(site: Any, environment: Any, now: datetime, order: Mapping[str, Any]) -
 
 def _prepare(site: Any, environment: Any, now: datetime, order: Mapping[str, Any]) -> str:
     from sitemap_etl.stages.extract import extract_split
+    from sitemap_etl.stages.merge import merge_bucket, plan_merge
     from sitemap_etl.stages.partition import partition
     from sitemap_etl.stages.plan import start_run
     from sitemap_etl.stages.render import render_group
@@ -302,6 +303,8 @@ def _prepare(site: Any, environment: Any, now: datetime, order: Mapping[str, Any
     for work in (extract_split, transform_split):
         for n in range(len(run.plan.units)):
             work(run, n)
+    for n in range(len(plan_merge(run).units)):
+        merge_bucket(run, n)
     for n in range(len(partition(run).units)):
         render_group(run, n)
     return "prepared"

@@ -41,5 +41,7 @@ def released(folder: Path, name: str) -> Released:
 
     site.keys = yaml.safe_load((folder / "shop.yaml").read_text())
     site.environment.environ["AIRFLOW_CONN_CATALOG"] = f"sqlite:///{folder / 'catalog.db'}"  # type: ignore[index]
+    items = site.keys["sections"]["items"]["from"]  # a key is asked for beside :since
+    items |= {"query": items["query"].replace("select slug", "select id, slug"), "key": "id"}
     runs = json.loads((folder / "runs.json").read_text())
     return Released(site, runs["dry"], runs["refused"])

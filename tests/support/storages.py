@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -57,3 +58,25 @@ class BrokenReceipts(Wrapping):
     def __init__(self, key: str, counter: str) -> None:
         self.key = key
         self.counter = counter
+
+
+class _Counting(Wrapped):
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._inner, name)
+        return self._outer.counted(name, found) if callable(found) and not name.endswith("url_of") else found
+
+
+class Counting(Wrapping):
+    """Counts the calls of a run's storages: what a store would be asked."""
+
+    storage = _Counting
+
+    def __init__(self) -> None:
+        self.calls: Counter[str] = Counter()
+
+    def counted(self, name: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def counting(*arguments: Any, **options: Any) -> Any:
+            self.calls[name] += 1
+            return call(*arguments, **options)
+
+        return counting

@@ -1,0 +1,597 @@
+"""The merge stage: what a run read of a section goes into its mirror, and all of it through the rules.
+
+A section whose SELECT names `:since` yields only what changed. One task a bucket merges that with the mirror by key;
+from there on the night is a full night over the merged rows, whatever was read. See `state.mirror` for the files.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sitemap_etl import lastmod
+from sitemap_etl.config import DatabaseSource
+from sitemap_etl.errors import DamagedState, InvalidSource, Refused, SitemapEtlError
+from sitemap_etl.frames import ASIDE, ROW_BITS, Tally, conform
+from sitemap_etl.hashes import combine, hash64
+from sitemap_etl.partition import Routed
+from sitemap_etl.sources import pack_schema, unpack_schema
+from sitemap_etl.stages.extract import incremental_keys, named
+from sitemap_etl.stages.rules import rules_of
+from sitemap_etl.stages.run import Run
+from sitemap_etl.stages.spool import (
+    Place,
+    SpoolWriter,
+    index_rows,
+    put_index,
+    read_index,
+    read_messages,
+    read_windows,
+)
+from sitemap_etl.stages.transform import Inventory
+from sitemap_etl.state import layout
+from sitemap_etl.state.mirror import (
+    DELTAS,
+    FOLD,
+    GONE,
+    KEY,
+    OWN,
+    RUN,
+    SLOTS,
+    MirrorWriter,
+    buckets_for,
+    read_mirror,
+    slots,
+    slots_of,
+    stored_rows,
+)
+from sitemap_etl.state.records import (
+    Drift,
+    MergePlan,
+    Merging,
+    Mirror,
+    MirrorBucket,
+    Reading,
+    ReadSplit,
+    Spool,
+    Transformed,
+)
+from sitemap_etl.transform import DELETED, Rules, says_deleted, transform
+
+NO_KEY: Final = "no key"
+READ_TWICE: Final = "read twice with the same key"
+"""Why a row of the source is not listed, before any rule is asked."""
+READERS: Final = 4_096
+"""Numbers of rows that a bucket may give to the runs that read them."""
+_ROWS: Final = 250_000
+"""Rows that go through the rules together."""
+_SEEN: Final = pa.schema([(KEY, pa.string())])
+_SHOWN: Final = 300
+"""Characters of a row that a message shows."""
+
+
+def plan_merge(run: Run) -> Merging:
+    """Where the rows of each bucket of each mirror are; gives the receipt. Without mirrors it names no unit."""
+    done = run.receipt(layout.MERGE, Merging)
+    if done is not None:
+        return done
+    sections: dict[str, MergePlan] = {}
+    held: dict[str, str] = {}
+    for name, reading in run.plan.readings.items():
+        units = [n for n, unit in enumerate(run.plan.units) if unit.section == name]
+        extracted = [run.extracted(n) for n in units]
+        why = next((receipt.held for receipt in extracted if receipt.held), None)
+        if why is not None:
+            held[name] = why
+            continue
+        spools = [receipt.spool for receipt in extracted if receipt.spool is not None]
+        sections[name] = _merge_plan(run, name, reading, spools, sum(receipt.rows for receipt in extracted))
+    units_ = tuple((name, bucket) for name, plan in sections.items() for bucket in range(plan.buckets))
+    return run.leave(layout.MERGE, Merging(sections, units_, held))
+
+
+def _merge_plan(run: Run, name: str, reading: Reading, spools: Sequence[Spool], rows: int) -> MergePlan:
+    mirror = None if reading.mirror is None else read_mirror(run.work, reading.mirror)
+    if mirror is None:
+        buckets = buckets_for(rows, sum(size for spool in spools for _, size in _messages(spool)))
+    else:
+        buckets = len(mirror.buckets)
+    index = []
+    for number, spool in enumerate(spools):
+        for bucket in range(buckets):
+            first, past = slots_of(bucket, buckets)
+            places: dict[Place, bool] = {}
+            for slot in range(first, past):
+                for place in spool.places[slot]:
+                    places[place] = True
+            index += [(bucket, number, start, size, False) for start, size in places]
+    schemas = tuple(dict.fromkeys(spool.schema for spool in spools))
+    known = [] if mirror is None else [unpack_schema(mirror.schema)]
+    key = run.attempt(f"{layout.MERGE}/{name}")
+    return MergePlan(
+        buckets=buckets,
+        schema=pack_schema(_unified(name, [*known, *(_source_schema(spool) for spool in spools)])),
+        schemas=schemas,
+        spools=tuple((spool.key, schemas.index(spool.schema)) for spool in spools),
+        index=put_index(run.staging, f"{key}.index", index, [(bucket, bucket + 1) for bucket in range(buckets)]),
+        seen=None if reading.compared is None else _put_seen(run, name, reading.compared, f"{key}.seen"),
+    )
+
+
+def _messages(spool: Spool) -> set[Place]:
+    return {place for places in spool.places for place in places}
+
+
+def _source_schema(spool: Spool) -> pa.Schema:
+    schema = unpack_schema(spool.schema)
+    return pa.schema([entry for entry in schema if entry.name not in OWN])
+
+
+def _unified(section: str, schemas: Sequence[pa.Schema]) -> pa.Schema:
+    """One schema for the rows of all splits and of the mirror."""
+    try:
+        return pa.unify_schemas(list(schemas), promote_options="permissive")
+    except pa.ArrowException as error:
+        raise InvalidSource(
+            f"section {section}: two parts of the source have a column in types that don't go together ({error}). "
+            "Cast it to one type in the SELECT"
+        ) from error
+
+
+def _put_seen(run: Run, name: str, compared: str, key: str) -> Spool:
+    """The keys that an incremental read yields now, asked for after everything was read.
+
+    What changed since the mirror was read is in there, so what differs besides is drift.
+    """
+    section = run.site.sections[name]
+    assert isinstance(section.source, DatabaseSource)
+    since = datetime.fromisoformat(read_mirror(run.work, compared).read_at) - section.source.overlap
+    with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
+        writer = SpoolWriter(Path(scratch) / "seen", _SEEN, SLOTS)
+        for unit in run.plan.units:
+            if unit.section == name:
+                for keys in incremental_keys(run, section, unit.split, since):
+                    writer.write(_by_slot(pa.table([keys.drop_null()], schema=_SEEN)))
+        return writer.put(run.staging, key)
+
+
+def _by_slot(rows: pa.Table) -> Routed:
+    slot = slots(rows.column(KEY))
+    starts = np.concatenate(([0], np.cumsum(np.bincount(slot, minlength=SLOTS))))
+    return Routed(rows.take(pa.array(np.argsort(slot, kind="stable"))).combine_chunks(), starts)
+
+
+def merge_bucket(run: Run, n: int, *, final: bool = True) -> Transformed:
+    """Merge unit `n` of the merge plan and apply the rules to what comes out; gives the receipt of transform.
+
+    `final`: as for transform.
+    """
+    name = layout.merge(n)
+    done = run.receipt(name, Transformed)
+    if done is not None:
+        return done
+    section_name, bucket = run.merging().units[n]
+    section = run.site.sections[section_name]
+    try:
+        with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
+            receipt = _Bucket(run, n, section_name, bucket, Path(scratch)).merge()
+    except SitemapEtlError as error:
+        if section.on_error == "keep" and (final or isinstance(error, (InvalidSource, Refused))):
+            return run.leave(name, Transformed(section_name, held=str(error)))
+        if isinstance(error, InvalidSource):
+            raise InvalidSource(named(section, error)) from error
+        raise
+    return run.leave(name, receipt)
+
+
+def generations(run: Run, sections: Sequence[str]) -> dict[str, Mirror]:
+    """The mirrors of these sections as this run leaves them."""
+    found = {}
+    for name in sections:
+        reading = run.plan.readings.get(name)
+        if reading is None:
+            continue
+        merging = run.merging()
+        receipts = [run.merged(n) for n, (section, _) in enumerate(merging.units) if section == name]
+        full_at = run.plan.now if reading.mirror is None else read_mirror(run.work, reading.mirror).full_at
+        found[name] = Mirror(
+            section=name,
+            run_id=run.run_id,
+            key=reading.key,
+            select=reading.select,
+            params=reading.params,
+            schema=merging.sections[name].schema,
+            read_at=reading.read_at,
+            full_at=full_at,
+            buckets=tuple(receipt.bucket or MirrorBucket() for receipt in receipts),
+        )
+    return found
+
+
+def readers_of(run: Run) -> dict[str, ReadSplit]:
+    """What the numbers of rows speak of in sections that keep a mirror: by number, the run that read them."""
+    if not run.plan.readings:
+        return {}
+    found = {}
+    merging = run.merging()
+    for n, (section, _) in enumerate(merging.units):
+        receipt = run.receipt(layout.merge(n), Transformed)
+        for at, reader in enumerate(receipt.readers if receipt is not None else ()):
+            found[str(len(run.plan.units) + n * READERS + at)] = ReadSplit(section, reader)
+    return found
+
+
+@dataclass
+class _Fresh:
+    """What was read of a bucket, row by row in the order in which it is read back."""
+
+    keys: pa.Array  # null: no key
+    gone: np.ndarray  # the source says that the row is deleted
+    again: np.ndarray  # another row of its key is taken
+
+
+class _Bucket:
+    """One bucket under work."""
+
+    def __init__(self, run: Run, n: int, section: str, bucket: int, scratch: Path) -> None:
+        self.run = run
+        self.reading = run.plan.readings[section]
+        self.plan = run.merging().sections[section]
+        self.section = run.site.sections[section]
+        source = self.section.source
+        assert isinstance(source, DatabaseSource)
+        self.source = source
+        self.bucket = bucket
+        self.slots = slots_of(bucket, self.plan.buckets)
+        self.scratch = scratch
+        self.name = run.attempt(layout.merge(n))
+        self.numbers = len(run.plan.units) + n * READERS
+        self.readers: list[str] = []
+        self.schema = unpack_schema(self.plan.schema)
+        robots = run.plan.robots.encode("latin-1") if run.plan.robots is not None else None
+        rules = rules_of(run.site, self.section, run.now, robots)
+        self.rules: Rules = replace(rules, available=tuple(self.schema.names), deleted=None)
+        self.read_at = max(
+            datetime.fromisoformat(run.extracted(unit).read_at)
+            for unit, planned in enumerate(run.plan.units)
+            if planned.section == section
+        )
+        self.old = MirrorBucket()
+        if self.reading.mirror is not None:
+            self.old = read_mirror(run.work, self.reading.mirror).buckets[bucket]
+        self.position = 0
+        self.carried = self.rows = 0
+
+    def merge(self) -> Transformed:
+        fresh = self._fresh()
+        self.rows = len(fresh.keys)
+        expected = self.rows + sum(file.rows for file in self.old.files())
+        self.inventory = Inventory(self.run, self.name, expected * self.plan.buckets, self.section.name, self.scratch)
+        writer = self._writer(fresh)
+        for table in self._read(fresh, writer):
+            self._apply(table, read=True)
+        later = [fresh.keys.drop_null()]
+        folding = writer is not None and self._folds(fresh)
+        columns = None if folding else self._columns()
+        for table in _gathered(stored_rows(self.run.work, [self.old], later, columns)):
+            rows = self._conformed(table)
+            if folding and writer is not None:
+                writer.write(rows)
+            self.carried += rows.num_rows
+            self._apply(rows, read=False)
+        receipt = self.inventory.finish()
+        return replace(
+            receipt,
+            rows=self.rows,
+            carried=self.carried,
+            bucket=self._put(writer, folding=folding),
+            readers=tuple(self.readers),
+            drift=self._drift(fresh),
+        )
+
+    # --- what was read ---------------------------------------------------------------------------
+
+    def _fresh(self) -> _Fresh:
+        """The keys of what was read, and which of several rows of a key is taken."""
+        columns = [KEY] if self.source.deleted is None else [KEY, self.source.deleted]
+        keys, gone, splits = [], [], []
+        for split, table in self._tables(columns):
+            keys.append(table.column(KEY).combine_chunks())
+            gone.append(self._says_deleted(table))
+            splits.append(np.full(table.num_rows, split))
+        joined = pa.concat_arrays(keys) if keys else pa.array([], pa.string())
+        found = _Fresh(joined, _stacked(gone, bool), np.zeros(len(joined), bool))
+        hashes = hash64(joined)
+        order = np.argsort(hashes, kind="stable")
+        same = hashes[order][1:] == hashes[order][:-1]
+        if same.any():
+            twice = np.zeros(len(joined), bool)
+            twice[order[1:][same]] = twice[order[:-1][same]] = True
+            twice &= pc.is_valid(joined).to_numpy(zero_copy_only=False)
+            if twice.any():
+                self._settle_rivals(found, twice, _stacked(splits, np.int64))
+        return found
+
+    def _says_deleted(self, table: pa.Table) -> np.ndarray:
+        column = self.source.deleted
+        return np.zeros(table.num_rows, bool) if column is None else says_deleted(table, column)
+
+    def _settle_rivals(self, found: _Fresh, twice: np.ndarray, splits: np.ndarray) -> None:
+        """Of rows with one key take one. Raises InvalidSource where one SELECT yields two different ones."""
+        places = np.flatnonzero(twice)
+        tables, at = [], 0
+        for _, table in self._tables(None):
+            mine = places[(places >= at) & (places < at + table.num_rows)] - at
+            tables.append(self._conformed(table.take(pa.array(mine))))
+            at += table.num_rows
+        rows = pa.concat_tables(tables)
+        content = _content(rows, self.schema.names)
+        by_key: dict[str, list[int]] = {}
+        for place, key in enumerate(rows.column(KEY).to_pylist()):  # the few that come twice
+            by_key.setdefault(key, []).append(place)
+        dates = _dates(rows, self.rules, self.read_at)
+        differing = 0
+        for key, rivals in by_key.items():
+            if len({content[rival] for rival in rivals}) > 1:
+                split = [splits[places[rival]] for rival in rivals]
+                if len(set(split)) < len(split):
+                    raise InvalidSource(_two_rows(self.section.name, self.reading.key, key, rows, rivals))
+                differing += 1
+            taken = min(rivals, key=lambda rival: (_newest_first(dates[rival]), int(content[rival]), rival))
+            for rival in rivals:
+                found.again[places[rival]] = rival != taken
+        if differing:
+            self.run.environment.log(
+                f"warning: section {self.section.name}: {differing:,} keys came from two splits with different rows: "
+                "the table changed while it was read. The newer one is taken"
+            )
+
+    def _tables(self, columns: Sequence[str] | None) -> Iterator[tuple[int, pa.Table]]:
+        """What was read of this bucket: (number of the split, rows), always in the same order."""
+        if self.plan.index is None:
+            return
+        places: dict[int, list[Place]] = {}
+        for _, split, start, size, _ in index_rows(read_index(self.run.staging, self.plan.index, self.bucket)):
+            places.setdefault(split, []).append((start, size))
+        for split in sorted(places):
+            key, schema = self.plan.spools[split]
+            spool = Spool(key, self.plan.schemas[schema], ())
+            for table in read_messages(self.run.staging, spool, places[split], columns):
+                yield split, self._own(table)
+
+    def _own(self, table: pa.Table) -> pa.Table:
+        """The rows whose slots are this bucket's; rows without a key are in the first slot."""
+        slot = slots(pc.fill_null(table.column(KEY), ""))
+        slot[pc.is_null(table.column(KEY)).to_numpy()] = 0
+        mine = (slot >= self.slots[0]) & (slot < self.slots[1])
+        return table if mine.all() else table.filter(pa.array(mine))
+
+    def _read(self, fresh: _Fresh, writer: MirrorWriter | None) -> Iterator[pa.Table]:
+        """The rows that were read and stay, written down for the next run; the others are set aside."""
+        at = 0
+        lacking = pc.is_null(fresh.keys).to_numpy(zero_copy_only=False)
+        for _, table in self._tables(None):
+            here = slice(at, at + table.num_rows)
+            at += table.num_rows
+            rows = self._conformed(table.append_column(RUN, pa.repeat(pa.scalar(self.run.run_id), table.num_rows)))
+            no_key, again = lacking[here], fresh.again[here]
+            gone = fresh.gone[here] & ~no_key & ~again
+            self._set_aside("rejected", NO_KEY, rows, no_key)
+            self._set_aside("duplicates", READ_TWICE, rows, again & ~no_key)
+            self._set_aside("excluded", DELETED, rows, gone)
+            kept = rows.filter(pa.array(~(no_key | again | gone)))
+            if writer is not None:
+                writer.write(_with_gone(kept, writer.schema, gone=False))
+                if GONE in writer.schema.names:
+                    writer.write(_with_gone(rows.filter(pa.array(gone)), writer.schema, gone=True))
+            yield kept
+
+    def _set_aside(self, kind: str, reason: str, rows: pa.Table, mask: np.ndarray) -> None:
+        if not mask.any():
+            return
+        out = rows.filter(pa.array(mask))
+        loc = self.rules.columns.get("loc", "loc")
+        count = out.num_rows
+        locs = out.column(loc).cast(pa.string()) if loc in out.column_names else pa.nulls(count, pa.string())
+        table = pa.table(
+            {
+                "section": pa.repeat(pa.scalar(self.section.name), count),
+                "loc": locs,
+                "reason": pa.repeat(pa.scalar(reason), count),
+                "row": self._numbers(out),
+                "key": out.column(KEY),
+            }
+        )
+        self.inventory.set_aside(kind, conform(table, ASIDE), read=True)
+
+    # --- what comes out --------------------------------------------------------------------------
+
+    def _apply(self, table: pa.Table, *, read: bool) -> None:
+        """The rules over merged rows."""
+        if not table.num_rows:
+            return
+        needed = self._columns()
+        names = [name for name in table.column_names if name not in OWN and (needed is None or name in needed)]
+        row, key = self._numbers(table), table.column(KEY).combine_chunks()
+        for start in range(0, table.num_rows, _ROWS):
+            part = table.select(names).slice(start, _ROWS)
+            outcome = transform(
+                part, self.rules, read_at=self.read_at, row=row.slice(start, _ROWS), key=key.slice(start, _ROWS)
+            )
+            self.inventory.add(outcome, read=read)
+
+    def _columns(self) -> list[str] | None:
+        """Columns of the source that the rules read, one at least; None: all."""
+        needs = self.rules.needs()
+        if needs is None:
+            return None
+        return [name for name in self.schema.names if name in needs] or self.schema.names[:1]
+
+    def _numbers(self, rows: pa.Table) -> pa.Array:
+        """The number of each row: above `ROW_BITS` which run read it, below its place."""
+        readers = rows.column(RUN).combine_chunks().dictionary_encode()
+        for reader in readers.dictionary.to_pylist():  # one a run
+            if reader not in self.readers:
+                self.readers.append(reader)
+        known = np.array(
+            [min(self.readers.index(one), READERS - 1) for one in readers.dictionary.to_pylist()], np.int64
+        )
+        at = np.arange(self.position, self.position + rows.num_rows)
+        self.position += rows.num_rows
+        if not rows.num_rows:
+            return pa.array([], pa.int64())
+        return pa.array(((self.numbers + known[readers.indices.to_numpy()]) << ROW_BITS) + at)
+
+    def _conformed(self, table: pa.Table) -> pa.Table:
+        """The table with the merged columns in their types; those that are ours stay, others it lacks are left out."""
+        names = [name for name in self.schema.names if name in table.column_names]
+        columns = [table.column(name).cast(self.schema.field(name).type) for name in names]
+        own = [name for name in OWN if name in table.column_names]
+        return pa.table([*columns, *(table.column(name) for name in own)], names=[*names, *own])
+
+    # --- the mirror ------------------------------------------------------------------------------
+
+    def _folds(self, fresh: _Fresh) -> bool:
+        """Whether this night's bucket is written whole."""
+        deltas = sum(file.rows for file in self.old.deltas) + len(fresh.keys)
+        base = 0 if self.old.base is None else self.old.base.rows
+        return self.reading.mirror is None or len(self.old.deltas) >= DELTAS or deltas * FOLD >= base
+
+    def _writer(self, fresh: _Fresh) -> MirrorWriter | None:
+        """What this night's rows are written to; None where there are none and the bucket stays."""
+        if self.reading.mirror is not None and not len(fresh.keys):
+            return None
+        own = [(KEY, pa.string()), (RUN, pa.string())]
+        if not self._folds(fresh):
+            own.append((GONE, pa.bool_()))
+        return MirrorWriter(self.scratch / "mirror.parquet", pa.schema([*self.schema, *own]))
+
+    def _put(self, writer: MirrorWriter | None, *, folding: bool) -> MirrorBucket:
+        if writer is None:
+            return self.old
+        name = self.name.rpartition("/")[2]
+        file = writer.put(self.run.work, layout.mirror_file(self.section.name, self.run.run_id, name))
+        return MirrorBucket(file) if folding else replace(self.old, deltas=(*self.old.deltas, file))
+
+    def _drift(self, fresh: _Fresh) -> Drift | None:
+        """How what was read in full differs from the mirror, where an incremental read would not have shown it.
+
+        None where there is nothing to compare with, or what there is can't be read: a full read needs no mirror.
+        """
+        if self.reading.compared is None or self.plan.seen is None:
+            return None
+        try:
+            return self._compared(fresh, self.reading.compared, self.plan.seen)
+        except DamagedState as error:
+            log = self.run.environment.log
+            log(f"warning: section {self.section.name} was read in full and can't be compared with its mirror: {error}")
+            return None
+
+    def _compared(self, fresh: _Fresh, compared: str, seen_keys: Spool) -> Drift:
+        mirror = read_mirror(self.run.work, compared)
+        old = [
+            bucket
+            for number, bucket in enumerate(mirror.buckets)
+            if slots_of(number, len(mirror.buckets))[0] < self.slots[1]
+            and slots_of(number, len(mirror.buckets))[1] > self.slots[0]
+        ]
+        seen_tables = read_windows(self.run.staging, seen_keys, range(*self.slots))
+        seen = np.unique(_stacked([hash64(table.column(KEY)) for table in seen_tables], np.uint64))
+        stays = ~(fresh.again | fresh.gone) & pc.is_valid(fresh.keys).to_numpy(zero_copy_only=False)
+        names = [name for name in self.schema.names if name in unpack_schema(mirror.schema).names]
+        now = _stacked([_content(self._conformed(table), names) for _, table in self._tables(None)], np.uint64)
+        ours, ours_content = _without(hash64(fresh.keys)[stays], now[stays], seen)
+        theirs_parts = [self._own(table) for table in stored_rows(self.run.work, old, [], names)]
+        theirs, theirs_content = _without(
+            _stacked([hash64(table.column(KEY)) for table in theirs_parts], np.uint64),
+            _stacked([_content(self._conformed(table), names) for table in theirs_parts], np.uint64),
+            seen,
+        )
+        both, at, other = np.intersect1d(ours, theirs, return_indices=True)
+        return Drift(
+            missing=len(ours) - len(both),
+            stale=int((ours_content[at] != theirs_content[other]).sum()),
+            gone=len(theirs) - len(both),
+        )
+
+
+def _without(keys: np.ndarray, content: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    stay = ~np.isin(keys, seen)
+    return keys[stay], content[stay]
+
+
+def _gathered(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """The rows in tables that are worth a call of the rules."""
+    pending: list[pa.Table] = []
+    rows = 0
+    for table in tables:
+        pending.append(table)
+        rows += table.num_rows
+        if rows >= _ROWS:
+            yield pa.concat_tables(pending, promote_options="permissive")
+            pending, rows = [], 0
+    if pending:
+        yield pa.concat_tables(pending, promote_options="permissive")
+
+
+def _with_gone(rows: pa.Table, schema: pa.Schema, *, gone: bool) -> pa.Table:
+    """The rows with the columns of a mirror's file."""
+    if GONE not in schema.names:
+        return rows
+    return rows.append_column(GONE, pa.repeat(pa.scalar(gone), rows.num_rows))
+
+
+def _content(rows: pa.Table, names: Sequence[str]) -> np.ndarray:
+    """A hash of what each row holds in these columns: uint64. Columns of types that have no hash are left out."""
+    parts = []
+    for name in sorted(set(names)):
+        try:
+            parts.append(lastmod.fingerprint(rows, [name]).to_numpy())
+        except InvalidSource:
+            continue
+    return combine(parts) if parts else np.zeros(rows.num_rows, np.uint64)
+
+
+def _dates(rows: pa.Table, rules: Rules, read_at: datetime) -> list[str | None]:
+    """The lastmod of each row as its section's rule reads it; none where it has no column for it."""
+    names = rules.lastmod_columns if rules.lastmod in ("column", "newest_of") else (rules.until_changed or "lastmod",)
+    columns = [rules.columns.get(name, name) for name in names]
+    found = [
+        lastmod.from_column(
+            rows.column(name), name=name, timezone=rules.timezone, unit=rules.unit, read_at=read_at, tally=Tally()
+        )
+        for name in columns
+        if name in rows.column_names
+    ]
+    return lastmod.newest_of(found).to_pylist() if found else [None] * rows.num_rows
+
+
+def _newest_first(date: str | None) -> tuple[int, ...]:
+    """A key that sorts the newest date first and none last."""
+    return (1,) if date is None else (0, *(-ord(character) for character in date))
+
+
+def _two_rows(section: str, column: str, key: str, rows: pa.Table, rivals: Sequence[int]) -> str:
+    shown = []
+    for rival in rivals[:2]:
+        row = rows.slice(rival, 1).drop_columns([name for name in OWN if name in rows.column_names]).to_pylist()[0]
+        text = ", ".join(f"{name}: {value}" for name, value in row.items())
+        shown.append(f"  {text[:_SHOWN]}")
+    return (
+        f"section {section}: the SELECT yields the {column} {key} more than once, with different rows:\n"
+        + "\n".join(shown)
+        + f"\nA key says what one row is. Name a column that does, such as `key: id`, or make the SELECT yield each "
+        f"{column} once (DISTINCT ON, GROUP BY)"
+    )
+
+
+def _stacked(parts: Sequence[np.ndarray], dtype: type) -> np.ndarray:
+    return np.concatenate(parts) if len(parts) else np.zeros(0, dtype)

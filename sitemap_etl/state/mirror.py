@@ -1,0 +1,186 @@
+"""A mirror: the rows of a source as they were extracted, by key, so that a night which reads only what changed is a
+full night all the same.
+
+A row's key is text; its *slot* is the first byte of the key's hash. A mirror has a power of two of buckets, at most
+`SLOTS`, each of neighbouring slots: a base file and up to `DELTAS` deltas, Parquet, verified whole before they are
+decoded. Newer files win; a row of a delta may say that its key is gone. Beside the source's columns each row has
+its key and the run that read it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sitemap_etl import limits
+from sitemap_etl.errors import DamagedState, InvalidSource
+from sitemap_etl.hashes import hash64
+from sitemap_etl.state import layout
+from sitemap_etl.state.records import Mirror, MirrorBucket, MirrorFile
+from sitemap_etl.state.store import read_document
+from sitemap_etl.storage import Storage
+
+SLOTS: Final = 256
+DELTAS: Final = 8
+"""Deltas of a bucket; the next one is folded into a new base."""
+FOLD: Final = 10
+"""Deltas are folded in too where they have a row for every so many of the base."""
+BUCKET_ROWS: Final = 2_000_000
+BUCKET_BYTES: Final = 128 * 1024 * 1024
+"""What a bucket is planned for: rows, and bytes as they are staged."""
+KEY: Final = "sitemap_etl:key"
+RUN: Final = "sitemap_etl:run"
+GONE: Final = "sitemap_etl:gone"
+OWN: Final = (KEY, RUN, GONE)
+"""Columns that are ours; no source has columns of these names."""
+_GROUP_ROWS: Final = 100_000
+"""Rows of a row group: what is decoded at a time."""
+_HEX: Final = np.frombuffer(b"0123456789abcdef", np.uint8)
+
+
+def key_text(column: pa.Array | pa.ChunkedArray, name: str) -> pa.Array:
+    """The keys as text, null where a row has none (null or blank): numbers as digits, bytes and UUIDs in hexadecimal.
+
+    Raises InvalidSource for types that are no keys.
+    """
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(array, pa.ChunkedArray):  # no chunk at all
+        array = pa.array([], column.type)
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return key_text(array.dictionary_decode(), name)
+    if pa.types.is_binary(kind) or pa.types.is_fixed_size_binary(kind) or pa.types.is_large_binary(kind):
+        return _hexadecimal(array.cast(pa.binary()))
+    if pa.types.is_floating(kind) or pa.types.is_nested(kind) or pa.types.is_boolean(kind):
+        raise InvalidSource(
+            f"key: {name} is {kind}, which is no key: a whole number, text, bytes, a date or a decimal is expected"
+        )
+    text = array.cast(pa.string())
+    return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+
+
+def _hexadecimal(array: pa.Array) -> pa.Array:
+    """Bytes as text; null where there are none."""
+    offsets = np.frombuffer(array.buffers()[1], np.int32)[array.offset : array.offset + len(array) + 1]
+    data = np.frombuffer(array.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
+    digits = np.stack((_HEX[data >> 4], _HEX[data & 15]), axis=1).ravel()
+    ends = pa.py_buffer(((offsets - offsets[0]) * 2).astype(np.int32))
+    text = pa.Array.from_buffers(pa.string(), len(array), [None, ends, pa.py_buffer(np.ascontiguousarray(digits))])
+    filled = pc.and_(pc.is_valid(array), pc.greater(pc.binary_length(array), 0))
+    return pc.if_else(pc.fill_null(filled, False), text, pa.scalar(None, pa.string()))
+
+
+def slots(keys: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """The slot of each key: uint8."""
+    return (hash64(keys) >> np.uint64(56)).astype(np.uint8)
+
+
+def buckets_for(rows: int, size: int) -> int:
+    """How many buckets so many rows and staged bytes want: a power of two."""
+    wanted = max(-(-rows // BUCKET_ROWS), -(-size // BUCKET_BYTES), 1)
+    return min(SLOTS, 1 << (wanted - 1).bit_length())
+
+
+def slots_of(bucket: int, buckets: int) -> tuple[int, int]:
+    """The slots of a bucket: the first, and past the last."""
+    width = SLOTS // buckets
+    return bucket * width, (bucket + 1) * width
+
+
+def read_mirror(work: Storage, key: str) -> Mirror:
+    """A generation of a mirror. Raises DamagedState where it is gone or damaged."""
+    try:
+        found = read_document(work, key, Mirror)
+    except DamagedState as error:
+        raise DamagedState(f"{error}. Or run with --full, which reads everything and makes the mirror anew") from error
+    if found is None:
+        raise DamagedState(f"{work.url_of(key)} is gone, though {layout.CURRENT} names it. {_REMEDY}")
+    return found[0]
+
+
+_REMEDY: Final = "Restore it from a backup of the state, or run with --full, which reads everything and makes it anew"
+
+
+class MirrorWriter:
+    """Writes a file of a mirror to a local path; `put` keeps it in the state. Small tables are gathered."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self.rows = 0
+        self._path = path
+        self._writer = pq.ParquetWriter(path, schema, compression="zstd", compression_level=1)
+        self.schema = schema
+        self._pending: list[pa.Table] = []
+        self._pending_rows = 0
+
+    def write(self, rows: pa.Table) -> None:
+        """Append rows, of the schema's columns in any order."""
+        if not rows.num_rows:
+            return
+        self._pending.append(rows.select(self.schema.names).cast(self.schema))
+        self._pending_rows += rows.num_rows
+        self.rows += rows.num_rows
+        if self._pending_rows >= _GROUP_ROWS:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._pending:
+            self._writer.write_table(pa.concat_tables(self._pending), row_group_size=_GROUP_ROWS)
+            self._pending, self._pending_rows = [], 0
+
+    def put(self, work: Storage, key: str) -> MirrorFile:
+        """Keep the file; gives the record of it."""
+        self._flush()
+        self._writer.close()
+        with self._path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        stat = work.put(key, self._path)
+        return MirrorFile(key, self.rows, stat.size, digest)
+
+
+def stored_rows(
+    work: Storage, buckets: Sequence[MirrorBucket], newer: Sequence[pa.Array], columns: Sequence[str] | None = None
+) -> Iterator[pa.Table]:
+    """The rows of some buckets, but for the keys in `newer`; of each key the newest, none where that says it is gone.
+
+    `columns`: those of the source wanted; None: all. Each table has KEY and RUN besides.
+    """
+    for bucket in buckets:
+        keys = list(newer)
+        for file in [*reversed(bucket.deltas), *([] if bucket.base is None else [bucket.base])]:
+            later = pa.chunked_array(keys, pa.string())
+            for table in _read(work, file, columns):
+                rows = table
+                if len(later):
+                    rows = rows.filter(pc.invert(pc.is_in(rows.column(KEY), later)))
+                if GONE in rows.column_names:
+                    keys.append(table.column(KEY).combine_chunks())
+                    rows = rows.filter(pc.invert(rows.column(GONE))).drop_columns([GONE])
+                if rows.num_rows:
+                    yield rows
+
+
+def _read(work: Storage, file: MirrorFile, columns: Sequence[str] | None) -> Iterator[pa.Table]:
+    """The rows of a file, in pieces, once its bytes are known to be those that were put. Raises DamagedState."""
+    stored = work.get(file.key)
+    where = work.url_of(file.key)
+    if stored is None:
+        raise DamagedState(f"{where} is gone, though the mirror of its section names it. {_REMEDY}")
+    if hashlib.sha256(stored.data).hexdigest() != file.sha256:
+        raise DamagedState(f"{where} is damaged: its bytes are not those that were put. {_REMEDY}")
+    opened = pq.ParquetFile(pa.BufferReader(stored.data))
+    names = opened.schema_arrow.names
+    wanted = None if columns is None else [name for name in names if name in columns or name in OWN]
+    sizes = [opened.metadata.row_group(at).total_byte_size for at in range(opened.metadata.num_row_groups)]
+    width = max(1, sum(sizes) // max(1, opened.metadata.num_rows))
+    rows = int(max(1, min(limits.BATCH_ROWS, limits.BATCH_BYTES // width)))
+    for batch in opened.iter_batches(rows, columns=wanted):
+        yield pa.Table.from_batches([batch])
