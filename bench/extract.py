@@ -23,6 +23,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from sitemap_etl import sources
+from sitemap_etl.connections import parse
 
 SELECT = "SELECT loc, updated, price, title FROM products"
 
@@ -79,8 +80,10 @@ def measure(kind: str, place: str, query: str | None) -> None:
         elif kind == "query":
             plan = sources.plan_query("parquet", place, query)
         else:
-            plan = sources.plan_database(place, query)
-        rows = sum(batch.num_rows for split in plan for batch in sources.read(split, uri=place, query=query))
+            plan = sources.plan_database(parse(place), query)
+        rows = sum(
+            batch.num_rows for split in plan for batch in sources.read(split, connection=parse(place), query=query)
+        )
     seconds = time.perf_counter() - begin
     peak = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
     print(json.dumps([rows, seconds, int(peak[1]) if peak else 0]))

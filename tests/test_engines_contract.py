@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from sitemap_etl import engines
+from sitemap_etl.connections import parse
 from sitemap_etl.errors import Refused, SitemapEtlError, Unavailable
 from tests.support.engines import RESET, SLOW, Memory, Reply, Request, Side, Time, submission
 
@@ -149,7 +150,7 @@ class Stage:
                 text = text.replace(name, value)
             return text
 
-        engine = engines.engine(self.case.name, self.case.settings(self.side.url), secret, lambda _id: "")
+        engine = engines.engine(self.case.name, self.case.settings(self.side.url), secret, parse)
         self.heard += [repr(engine), str(engine)]
         return engine
 

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sitemap_etl import engines
+from sitemap_etl.connections import parse
 from sitemap_etl.engines.backlog import RUNS_WAITING, Waiting, advance, finish, left_of, ordered
 from sitemap_etl.errors import ConfigError, Refused, Unavailable
 from tests.support.engines import RESET, Memory, Reply, Request, Side, Time, changes, submission
@@ -34,7 +35,7 @@ class World:
 
     def engine(self) -> engines.IndexNow:
         given = {"key": KEY, "endpoint": f"{self.side.url}/indexnow", "max_share": 1.0} | self.settings
-        return engines.IndexNow.from_settings(given, lambda text: text, lambda _id: "")
+        return engines.IndexNow.from_settings(given, lambda text: text, parse)
 
     def submit(self, run: str, rows: list[tuple[str, str, str | None]] | pa.Table, **values: Any) -> engines.Answer:
         table = (
@@ -334,7 +335,7 @@ def test_the_whole_site_by_hand_begins_at_its_beginning_whatever_waits_of_the_ru
 @pytest.mark.parametrize("key", ["short", "x" * 129, "no spaces!", "späße-sind-keine"])
 def test_a_key_that_does_not_fit_the_protocol_is_a_mistake_that_does_not_show_it(key: str) -> None:
     with pytest.raises(ConfigError, match=r"ping\.indexnow\.key: expected 8 to 128") as caught:
-        engines.IndexNow.from_settings({"key": key}, lambda text: text, lambda _id: "")
+        engines.IndexNow.from_settings({"key": key}, lambda text: text, parse)
     assert key not in str(caught.value)
 
 

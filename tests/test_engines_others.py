@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sitemap_etl import engines
-from sitemap_etl.engines.credentials import MASK, Redactor, connection_fields
+from sitemap_etl.connections import look_up, parse
+from sitemap_etl.engines.credentials import MASK, Redactor
 from sitemap_etl.errors import ConfigError, Refused, Unavailable
 from tests.support.engines import Memory, Reply, Side, Time, submission
 
@@ -29,7 +30,7 @@ class World:
 
     def submit(self, name: str, settings: dict[str, Any], run: str = "r1", **values: Any) -> engines.Answer:
         connection = values.pop("connection", "")
-        engine = engines.engine(name, settings, lambda text: text, lambda _id: connection)
+        engine = engines.engine(name, settings, lambda text: text, lambda _id: parse(connection))
         return engine.submit(
             submission(SITE, run, **values), self.ledger, self.client, clock=self.time.clock, sleep=self.time.sleep
         )
@@ -138,7 +139,7 @@ def test_a_ping_carries_the_address_of_the_index_percent_encoded(world: World) -
 def test_a_dead_ping_address_is_a_mistake_that_says_what_to_use(url: str, instead: str) -> None:
     assert instead in str(engines.dead_ping(url))
     with pytest.raises(ConfigError, match=f"{instead}.*robots.txt"):
-        engines.engine("http_ping", {"url": url}, lambda text: text, lambda _id: "")
+        engines.engine("http_ping", {"url": url}, lambda text: text, parse)
     assert any(instead in problem for problem in engines.problems({"http_ping": {"url": url}}))
 
 
@@ -174,7 +175,9 @@ def test_every_engine_takes_an_airflow_connection(world: World, write: Callable[
     world.submit("http_ping", {"connection": "c", "url": url}, connection=connection)
     assert world.side.requests[-1].query["p"] == ["p@ss/word"]
     assert "Authorization" not in world.side.requests[-1].headers
-    engine = engines.engine("indexnow", {"connection": "c"}, lambda text: text, lambda _id: write("", "0123abcd"))
+    engine = engines.engine(
+        "indexnow", {"connection": "c"}, lambda text: text, lambda _id: parse(write("", "0123abcd"))
+    )
     assert isinstance(engine, engines.IndexNow)
     assert engine.key_file() == ("0123abcd.txt", b"0123abcd")
 
@@ -182,23 +185,21 @@ def test_every_engine_takes_an_airflow_connection(world: World, write: Callable[
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('{"password": ', "neither a URI nor the JSON"),
-        ('{"extra": "{secret-8812"}', "neither a URI nor the JSON"),
-        ("http://[secret-8812", "neither a URI nor the JSON"),
-        ("http://?__extra__=secret-8812", "neither a URI nor the JSON"),
+        ('{"password": ', "connection 'c': is not a connection"),
+        ("http://[secret-8812", "connection 'c': the URI of the connection can't be read"),
         ('{"login": "secret-8812"}', "connection 'c' does not hold key:"),
     ],
 )
 def test_a_connection_that_does_not_serve_is_named_and_not_shown(text: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words) as caught:
-        engines.engine("bing", {"connection": "c"}, lambda text: text, lambda _id: text)
+        engines.engine("bing", {"connection": "c"}, lambda text: text, lambda name: look_up(name, lambda _id: text))
     assert "8812" not in f"{caught.value} {caught.value.__cause__} {caught.value.__context__}"
 
 
 def test_settings_show_all_their_mistakes_at_once_and_no_value() -> None:
     settings = {"key": "bad key 8812", "daily_limit": 0, "max_shares": 0.2, "endpoint": "http://indexnow.example/8812"}
     with pytest.raises(ConfigError) as caught:
-        engines.engine("indexnow", settings, lambda text: text, lambda _id: "")
+        engines.engine("indexnow", settings, lambda text: text, parse)
     assert sorted(problem.partition(": ")[0] for problem in caught.value.problems) == [
         "ping.indexnow.daily_limit",
         "ping.indexnow.endpoint",
@@ -240,12 +241,12 @@ def test_mistakes_are_told_without_reading_a_secret(settings: dict[str, Any], pr
 
 def test_an_engine_nobody_knows_can_t_be_made() -> None:
     with pytest.raises(ConfigError, match="did you mean bing"):
-        engines.engine("bin", {}, lambda text: text, lambda _id: "")
+        engines.engine("bin", {}, lambda text: text, parse)
 
 
 def test_an_empty_variable_is_a_missing_secret() -> None:
     with pytest.raises(ConfigError, match=r"ping\.bing: expected key: or connection:"):
-        engines.engine("bing", {"key": "${BING_KEY}"}, lambda _text: "", lambda _id: "")
+        engines.engine("bing", {"key": "${BING_KEY}"}, lambda _text: "", parse)
 
 
 @settings(deadline=None)
@@ -257,11 +258,6 @@ def test_a_secret_is_masked_in_every_form_it_takes_on_the_wire(secret: str) -> N
         shown = redact(f"<{form}>")
         assert form not in shown
         assert MASK in shown
-
-
-def test_connections_are_read_as_airflow_writes_them() -> None:
-    fields = connection_fields("http://user:p%40ss@host.example:80/schema?a=1&b=x", "c")
-    assert fields == {"login": "user", "password": "p@ss", "host": "host.example", "extra": {"a": "1", "b": "x"}}
 
 
 def test_a_client_of_our_own_says_who_asks_and_follows_no_redirect(world: World) -> None:
@@ -323,5 +319,5 @@ def test_a_secret_in_the_path_of_an_address_is_not_shown_either(
     world.side.faults = [Reply(404, f"no {address}", {"Content-Type": "text/plain"})]
     with pytest.raises(Refused, match="no http") as caught:
         world.submit(name, given_settings, "r2")
-    engine = engines.engine(name, given_settings, lambda text: text, lambda _id: "")
+    engine = engines.engine(name, given_settings, lambda text: text, parse)
     assert "8812" not in f"{caught.value} {caplog.text} {world.ledger.versions} {engine!r}"

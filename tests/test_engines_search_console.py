@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from sitemap_etl import engines
+from sitemap_etl.connections import parse
 from sitemap_etl.errors import ConfigError, Refused, Unavailable
 from tests.support.engines import Memory, Reply, Request, Side, Time, index_of, submission
 
@@ -61,7 +62,7 @@ class World:
 
     def engine(self) -> engines.HttpEngine:
         given = {"key": json.dumps(self.account), "endpoint": f"{self.side.url}/webmasters/v3"} | self.settings
-        return engines.engine("search_console", given, lambda text: text, lambda _id: "")
+        return engines.engine("search_console", given, lambda text: text, parse)
 
     def submit(self, run: str = "r1", site: str = "https://www.shop.example", **values: Any) -> engines.Answer:
         told = submission(site, run, **values)
@@ -239,14 +240,14 @@ def test_the_key_file_comes_from_a_path_or_an_airflow_connection(world: World, t
         {"extra__google_cloud_platform__key_path": str(path)},
     ]
     settings = {"property": "sc-domain:shop.example", "endpoint": f"{world.side.url}/webmasters/v3"}
-    made = [engines.engine("search_console", settings | {"key": str(path)}, lambda text: text, lambda _id: "")]
+    made = [engines.engine("search_console", settings | {"key": str(path)}, lambda text: text, parse)]
     for extra in extras:
         for text in (
             json.dumps({"conn_type": "google_cloud_platform", "extra": extra}),
             json.dumps({"conn_type": "google_cloud_platform", "extra": json.dumps(extra)}),
             f"google-cloud-platform://?__extra__={quote(json.dumps(extra))}",
         ):
-            resolve = {"google": text}.__getitem__
+            resolve = {"google": parse(text)}.__getitem__
             made.append(
                 engines.engine("search_console", settings | {"connection": "google"}, lambda text: text, resolve)
             )

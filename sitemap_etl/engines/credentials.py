@@ -6,10 +6,8 @@ import base64
 import json
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Final
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
-
-from sitemap_etl.errors import ConfigError
 
 MASK: Final = "•••"
 SHORTEST: Final = 6
@@ -72,29 +70,3 @@ def secrets_of_url(url: str) -> set[str]:
 def path_of(url: str) -> set[str]:
     """The path of an address up to the first place to fill in: with some engines it is the secret."""
     return {part for part in urlsplit(url).path.partition("{")[0].split("/") if len(part) >= LONG}
-
-
-def connection_fields(text: str, connection: str) -> dict[str, Any]:
-    """Login, password, host and extra of an Airflow connection, written as a URI or as Airflow's JSON.
-
-    `extra` is a mapping. Raises `ConfigError`, which names the connection and shows nothing of it.
-    """
-    try:
-        if text.lstrip().startswith("{"):
-            data = json.loads(text)
-            extra = data.get("extra") or {}
-            extra = json.loads(extra) if isinstance(extra, str) else extra
-            fields = {"login": data.get("login"), "password": data.get("password"), "host": data.get("host")}
-        else:
-            parts = urlsplit(text)
-            extra = dict(parse_qsl(parts.query, keep_blank_values=True))
-            extra |= json.loads(extra.pop("__extra__", "{}"))
-            fields = {
-                key: unquote(value) if value else None
-                for key, value in (("login", parts.username), ("password", parts.password), ("host", parts.hostname))
-            }
-        return fields | {"extra": dict(extra)}
-    except (ValueError, TypeError, AttributeError):
-        # The parser's own words may quote the connection, so they are not kept as the cause.
-        problem = f"connection {connection!r} is neither a URI nor the JSON of an Airflow connection"
-    raise ConfigError(problem)

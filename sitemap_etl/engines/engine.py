@@ -12,7 +12,8 @@ from urllib.parse import urlsplit
 import httpx
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError
 
-from sitemap_etl.engines.credentials import VARIABLE, Redactor, connection_fields, path_of, secrets_of_url, variables
+from sitemap_etl.connections import Connection
+from sitemap_etl.engines.credentials import VARIABLE, Redactor, path_of, secrets_of_url, variables
 from sitemap_etl.engines.exchange import Clock, Exchange, Later, Sleep, utc_now
 from sitemap_etl.engines.ledger import Book, Ledger
 from sitemap_etl.engines.submission import Answer, Submission
@@ -23,8 +24,8 @@ PATIENCE: Final = 300.0
 
 Secrets = Callable[[str], str]
 """Gives a string of the site file with every `${NAME}` and `${NAME:-default}` replaced."""
-Connections = Callable[[str], str]
-"""Gives the connection of an id, as a URI or as Airflow's JSON."""
+Connections = Callable[[str], Connection]
+"""Gives the connection of an id."""
 
 
 class Engine(Protocol):
@@ -97,8 +98,8 @@ class HttpEngine(BaseModel):
         values = {key: _resolved(value, secret) for key, value in settings.items()}
         redact = Redactor(secret(variable) for variable in variables(settings))
         if isinstance(values.get("connection"), str):
-            fields = connection_fields(connections(values["connection"]), values["connection"])
-            filled = {key: value for key, value in cls.credentials(fields).items() if value}
+            given = cls.credentials(connections(values["connection"]))
+            filled = {key: value for key, value in given.items() if value}
             redact.learn(*(value for value in filled.values() if isinstance(value, str)))
             values = filled | values
         missing = [field for field in cls.needs if not values.get(field)]
@@ -160,9 +161,9 @@ class HttpEngine(BaseModel):
     __str__ = __repr__
 
     @classmethod
-    def credentials(cls, connection: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields that a connection fills: `{login, password, host, extra}` → fields of this engine."""
-        return {"key": connection["password"]}
+    def credentials(cls, connection: Connection) -> dict[str, Any]:
+        """The fields of this engine that a connection fills."""
+        return {"key": connection.password}
 
     def submit(
         self,

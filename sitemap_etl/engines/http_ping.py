@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final
 from urllib.parse import quote, urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, SecretStr
 
+from sitemap_etl.connections import Connection
 from sitemap_etl.engines.engine import HttpEngine, answer, http_address, one_by_one
 from sitemap_etl.engines.exchange import Exchange, origin_of
 from sitemap_etl.engines.ledger import Book, Dues
@@ -69,8 +69,8 @@ class HttpPing(HttpEngine):
     password: SecretStr | None = None
 
     @classmethod
-    def credentials(cls, connection: Mapping[str, Any]) -> dict[str, Any]:
-        return {"login": connection["login"], "password": connection["password"]}
+    def credentials(cls, connection: Connection) -> dict[str, Any]:
+        return {"login": connection.login, "password": connection.password}
 
     def tell(self, submission: Submission, book: Book, exchange: Exchange) -> Answer:
         dues = Dues(book)

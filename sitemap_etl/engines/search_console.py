@@ -13,6 +13,7 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import AfterValidator, SecretStr
 
+from sitemap_etl.connections import Connection
 from sitemap_etl.engines.credentials import Redactor
 from sitemap_etl.engines.engine import HttpEngine, SecureAddress, answer, http_address, one_by_one, secure_address
 from sitemap_etl.engines.exchange import Exchange, Reply
@@ -55,8 +56,8 @@ class SearchConsole(HttpEngine):
     endpoint: SecureAddress = "https://www.googleapis.com/webmasters/v3"
 
     @classmethod
-    def credentials(cls, connection: Mapping[str, Any]) -> dict[str, Any]:
-        extra = connection["extra"]
+    def credentials(cls, connection: Connection) -> dict[str, Any]:
+        extra = connection.extra
         for field in ("keyfile_dict", "key_path"):
             value = extra.get(field) or extra.get(f"extra__google_cloud_platform__{field}")
             if value:

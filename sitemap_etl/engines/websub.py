@@ -5,11 +5,11 @@ https://www.w3.org/TR/websub/ leaves publishing to the hub; all public hubs take
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, SecretStr
 
+from sitemap_etl.connections import Connection
 from sitemap_etl.engines.engine import HttpAddress, HttpEngine, answer
 from sitemap_etl.engines.exchange import Exchange, origin_of
 from sitemap_etl.engines.ledger import Book, Dues
@@ -35,8 +35,8 @@ class WebSub(HttpEngine):
     password: SecretStr | None = None
 
     @classmethod
-    def credentials(cls, connection: Mapping[str, Any]) -> dict[str, Any]:
-        return {"login": connection["login"], "password": connection["password"]}
+    def credentials(cls, connection: Connection) -> dict[str, Any]:
+        return {"login": connection.login, "password": connection.password}
 
     def tell(self, submission: Submission, book: Book, exchange: Exchange) -> Answer:
         dues = Dues(book)

@@ -33,7 +33,7 @@ def plan_splits(
     if isinstance(source, DatabaseSource):
         split = (source.split.column, source.split.parts) if source.split else None
         return sources.plan_database(
-            uri_of(source, environment),
+            environment.connection(source.database),
             source.query,
             params=params_of(source, site, now, since),
             split=split,
@@ -53,12 +53,6 @@ def _label(source: DatabaseSource) -> str:
     return source.database if source.sql_path is None else f"{source.database} ({Path(source.sql_path).name})"
 
 
-def uri_of(source: DatabaseSource, environment: Environment) -> str:
-    """The URI of a section's database."""
-    connections = environment.connections or sources.environment_connections(environment.environ)
-    return connections(source.database)
-
-
 def params_of(source: DatabaseSource, site: Site, now: datetime, since: datetime) -> dict[str, Any]:
     """The values bound to a SELECT. Those the person named come last: they may not take our names."""
     return {**source.params, "now": now, "since": since, "site": site.site}
@@ -68,7 +62,7 @@ def reads_changes_only(section: Section, environment: Environment) -> bool:
     """Whether the section's SELECT names `:since`: the rows it does not yield are as they were."""
     source = section.source
     return isinstance(source, DatabaseSource) and "since" in sources.named_parameters(
-        uri_of(source, environment), source.query
+        environment.connection(source.database), source.query
     )
 
 
@@ -141,7 +135,7 @@ def _schema(run: Run, split: Split, section: Section) -> pa.Schema:
         return sources.columns(split)
     since = datetime.fromisoformat(run.plan.since[section.name])
     params = params_of(source, run.site, run.now, since)
-    return sources.probe_database(uri_of(source, run.environment), source.query, params=params)
+    return sources.probe_database(run.environment.connection(source.database), source.query, params=params)
 
 
 def _batches(run: Run, split: Split, section: Section) -> Iterator[pa.RecordBatch]:
@@ -150,7 +144,7 @@ def _batches(run: Run, split: Split, section: Section) -> Iterator[pa.RecordBatc
         since = datetime.fromisoformat(run.plan.since[section.name])
         return sources.read(
             split,
-            uri=uri_of(source, run.environment),
+            connection=run.environment.connection(source.database),
             query=source.query,
             params=params_of(source, run.site, run.now, since),
         )

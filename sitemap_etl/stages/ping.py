@@ -13,7 +13,6 @@ from sitemap_etl import engines
 from sitemap_etl.config import Secret, Site
 from sitemap_etl.errors import ConfigError, Refused, Unavailable
 from sitemap_etl.frames import CHANGES
-from sitemap_etl.sources import environment_connections
 from sitemap_etl.stages.run import Environment, new_run_id, open_work
 from sitemap_etl.state import layout
 from sitemap_etl.state.changes import (
@@ -191,8 +190,7 @@ def _engine(site: Site, name: str, environment: Environment) -> engines.HttpEngi
         value = getattr(settings, key)
         if value is not None:
             plain[key] = _revealed(value, environment)
-    connections = environment.connections or environment_connections(environment.environ)
-    return engines.engine(name, plain, lambda text: _expanded(text, environment), connections)
+    return engines.engine(name, plain, lambda text: _expanded(text, environment), environment.connection)
 
 
 def _revealed(value: Any, environment: Environment) -> Any:

@@ -19,6 +19,7 @@ from typing import Any, TypeVar, cast
 
 from sitemap_etl import storage as storages
 from sitemap_etl.config import Site, from_json
+from sitemap_etl.connections import Connection, Connections, environment_connections, look_up
 from sitemap_etl.errors import ConfigError, Refused
 from sitemap_etl.state import layout
 from sitemap_etl.state.records import (
@@ -43,16 +44,21 @@ _D = TypeVar("_D", bound=Document)
 class Environment:
     """What a stage reaches the world with; tests and the DAG give their own.
 
-    `connections`: connection id → URI. `environ`: where secrets are read at the stage that uses them.
+    `connections`: connection id → its text, a URI or Airflow's JSON; None: the variables `AIRFLOW_CONN_<ID>`.
+    `environ`: where secrets are read at the stage that uses them.
     """
 
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ), repr=False)
-    connections: Callable[[str], str] | None = None
+    connections: Connections | None = None
     open_storage: Callable[..., Storage] = storages.open_storage
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     log: Callable[[str], None] = lambda _line: None
     advance: Callable[[str, int, int], None] = lambda _stage, _done, _total: None
     label: Callable[[str], None] = lambda _text: None  # what the unit at hand is, in words
+
+    def connection(self, connection_id: str) -> Connection:
+        """The connection of this id. Raises ConfigError where it is not known, or can't be read."""
+        return look_up(connection_id, self.connections or environment_connections(self.environ))
 
 
 class Run:
