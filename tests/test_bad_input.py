@@ -208,7 +208,7 @@ def test_a_rule_that_can_not_be_carried_out_is_told(shop: Shop, name: str) -> No
 
 TRAPS = {
     "a word that is no switch": ("csv: ./products.csv", "csv: no", "no"),
-    "a duplicate key": ("name: shop", "name: shop\nname: shop2", "shop.yaml:2: name: stands twice, first in line 1"),
+    "a duplicate key": ("name: shop", "name: shop\nname: shop2", "shop.yaml:2: duplicate key `name` (first on line 1)"),
     "an unquoted star": ("csv: ./products.csv", "csv: *.csv", "a value that begins with * must be in quotes"),
     "an unquoted brace": ("publish: ./public", "publish: {bucket}/x", "publish"),
     "a tab": ("    from:", "\tfrom:", "shop.yaml:"),
@@ -233,7 +233,7 @@ def test_a_mistake_in_the_site_file_is_told_with_its_place(shop: Shop, name: str
     [
         (b"", "is empty"),
         (b"\xff\xfe\x00", "is not UTF-8"),
-        (b"- a\n- b\n", "found a list"),
+        (b"- a\n- b\n", "got a list"),
         (b"text", "expected a mapping"),
     ],
 )

@@ -1,11 +1,10 @@
-"""Secrets of engines: where they come from, and how they are kept out of every text."""
+"""Secrets of engines, and how they are kept out of every text."""
 
 from __future__ import annotations
 
 import base64
 import json
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
@@ -15,8 +14,6 @@ SHORTEST: Final = 6
 
 LONG: Final = 12
 """Characters from which on a part of a path may be a secret rather than a word."""
-
-VARIABLE: Final = re.compile(r"\$\{[^}]*\}")
 
 
 class Redactor:
@@ -49,20 +46,13 @@ class Redactor:
         return text
 
 
-def variables(value: object) -> set[str]:
-    """Every `${…}` in the strings of a setting."""
-    if isinstance(value, str):
-        return set(VARIABLE.findall(value))
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    return {found for item in value for found in variables(item)} if isinstance(value, (list, tuple)) else set()
-
-
 def secrets_of_url(url: str) -> set[str]:
     """What may be secret in an address written out in full: its password and the values of its query."""
     try:
         parts = urlsplit(url)
-        return {unquote(parts.password or "")} | {value for _, value in parse_qsl(parts.query) if "{" not in value}
+        written = {pair.partition("=")[2] for pair in parts.query.split("&")}
+        values = written | {value for _, value in parse_qsl(parts.query)}
+        return {unquote(parts.password or "")} | {value for value in values if "{" not in value}
     except ValueError:
         return set()
 

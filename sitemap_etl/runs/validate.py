@@ -71,7 +71,7 @@ def _lacks(site: Site, section: Section, environment: Environment) -> Iterator[s
     """What the source's columns lack for the section's rules."""
     source = section.source
     if isinstance(source, DatabaseSource):
-        params = params_of(source, site, environment.clock(), EPOCH)
+        params = params_of(source, site, environment, environment.clock(), EPOCH)
         schema = sources.probe_database(environment.connection(source.database), source.query, params=params)
     elif isinstance(source, CsvSource):
         schema = sources.probe_files("csv", source.csv, source.query, delimiter=source.delimiter)
@@ -90,8 +90,8 @@ def _lacks(site: Site, section: Section, environment: Environment) -> Iterator[s
     rules = [
         *section.lastmod.columns,
         section.lastmod.until_changed,
-        section.priority.column,
-        section.changefreq.column,
+        *section.priority.columns,
+        *section.changefreq.columns,
         section.alternates.group if section.alternates else None,
         section.alternates.hreflang if section.alternates else None,
     ]

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sitemap_etl import limits, sources
-from sitemap_etl.config import CsvSource, DatabaseSource, Section, Site
+from sitemap_etl.config import CsvSource, DatabaseSource, Section, Site, parameters
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.sources import Split
 from sitemap_etl.stages.run import Environment, Run
@@ -35,7 +35,7 @@ def plan_splits(
         return sources.plan_database(
             environment.connection(source.database),
             source.query,
-            params=params_of(source, site, now, since),
+            params=params_of(source, site, environment, now, since),
             split=split,
             label=_label(source),
         )
@@ -50,12 +50,17 @@ def plan_splits(
 
 def _label(source: DatabaseSource) -> str:
     """What messages call a database source: its connection and the file of its SELECT."""
-    return source.database if source.sql_path is None else f"{source.database} ({Path(source.sql_path).name})"
+    return source.database if source.sql is None else f"{source.database} ({Path(source.sql).name})"
 
 
-def params_of(source: DatabaseSource, site: Site, now: datetime, since: datetime) -> dict[str, Any]:
-    """The values bound to a SELECT. Those the person named come last: they may not take our names."""
-    return {**source.params, "now": now, "since": since, "site": site.site}
+def params_of(
+    source: DatabaseSource, site: Site, environment: Environment, now: datetime, since: datetime
+) -> dict[str, Any]:
+    """The values bound to a SELECT. Those the person named come last: they may not take our names.
+
+    Raises ConfigError where a variable in one is not set.
+    """
+    return {**parameters(source, environment.environ), "now": now, "since": since, "site": site.site}
 
 
 def reads_changes_only(section: Section, environment: Environment) -> bool:
@@ -134,7 +139,7 @@ def _schema(run: Run, split: Split, section: Section) -> pa.Schema:
     if not isinstance(source, DatabaseSource):
         return sources.columns(split)
     since = datetime.fromisoformat(run.plan.since[section.name])
-    params = params_of(source, run.site, run.now, since)
+    params = params_of(source, run.site, run.environment, run.now, since)
     return sources.probe_database(run.environment.connection(source.database), source.query, params=params)
 
 
@@ -146,7 +151,7 @@ def _batches(run: Run, split: Split, section: Section) -> Iterator[pa.RecordBatc
             split,
             connection=run.environment.connection(source.database),
             query=source.query,
-            params=params_of(source, run.site, run.now, since),
+            params=params_of(source, run.site, run.environment, run.now, since),
         )
     return sources.read(split)
 

@@ -51,7 +51,7 @@ def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, first_row: int)
     rows = raw.num_rows
     raw = _renamed(raw, rules)
     batch = Batch(raw, first_row, rules.section)
-    if rules.where:
+    if rules.settings.where:
         keep = where_mask(batch.table, rules)
         batch.set_aside(~keep, "where", batch.excluded)
     if rules.hook:
@@ -81,7 +81,7 @@ def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, first_row: int)
 
 def _renamed(raw: pa.Table, rules: Rules) -> pa.Table:
     names = list(raw.column_names)
-    for column, source in rules.columns.items():
+    for column, source in rules.settings.columns.items():
         if source not in names:
             raise InvalidSource(
                 f"section {rules.section}: the source has no column {source!r} (columns: {column}). "
