@@ -75,7 +75,7 @@ class Connection:
 
     def uri_with(self, **defaults: str) -> str:
         """`uri`, with parameters that stand in for those it does not name."""
-        extra = {name: value for name, value in self.extra.items() if name not in _AIRFLOWS}
+        extra = {name: value for name, value in self.extra.items() if name not in _AIRFLOWS and value is not None}
         scheme = self.scheme
         if not scheme:
             raise ConfigError("the connection has no conn_type, which says what kind of database it is: postgres, say")

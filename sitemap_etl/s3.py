@@ -62,6 +62,7 @@ class S3Client:
         self._endpoint = endpoint
         self._checksums = checksums
         self._lock = threading.Lock()
+        self._session: Any = None
         self._made: Any = None
 
     def __repr__(self) -> str:
@@ -85,8 +86,8 @@ class S3Client:
         """The same store as Arrow sees it, with the credentials as they are now."""
         import pyarrow.fs
 
-        client, session = self._client(), _session()
-        credentials = session.get_credentials()
+        client = self._client()
+        credentials = self._session.get_credentials()
         options: dict[str, Any] = {"anonymous": True}
         if credentials is not None:
             frozen = credentials.get_frozen_credentials()
@@ -95,17 +96,18 @@ class S3Client:
                 "secret_key": frozen.secret_key,
                 "session_token": frozen.token,
             }
+        region = self._session.get_config_variable("region")
         if ".amazonaws.com" not in client.meta.endpoint_url:
             options["endpoint_override"] = client.meta.endpoint_url
+            region = client.meta.region_name  # a store of one's own: Arrow need not look for one
         timeout = _timeout()
+        attempts = int(self._session.get_config_variable("max_attempts") or ATTEMPTS)
         return pyarrow.fs.S3FileSystem(
-            region=client.meta.region_name,
-            retry_strategy=pyarrow.fs.AwsStandardS3RetryStrategy(
-                max_attempts=session.get_config_variable("max_attempts") or ATTEMPTS
-            ),
+            region=region,
+            retry_strategy=pyarrow.fs.AwsStandardS3RetryStrategy(max_attempts=attempts),
             connect_timeout=min(CONNECT_TIMEOUT, timeout),
             request_timeout=timeout,
-            tls_ca_file_path=session.get_config_variable("ca_bundle"),
+            tls_ca_file_path=self._session.get_config_variable("ca_bundle"),
             **options,
         )
 
@@ -117,7 +119,7 @@ class S3Client:
         return self._made
 
     def _make(self) -> Any:
-        below = _session()
+        self._session = below = _session()
         session = boto3.session.Session(botocore_session=below)
         retries = {"total_max_attempts": ATTEMPTS} if below.get_config_variable("max_attempts") is None else None
         timeout = _timeout()

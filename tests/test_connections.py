@@ -97,6 +97,10 @@ def test_airflows_json_form_names_sockets_several_hosts_addresses_and_sqlite_fil
     assert of(conn_type="postgres", host="/run/pg", schema="d").uri == "postgresql://%2Frun%2Fpg/d"
     assert of(conn_type="postgres", host="a,b", port=5433, schema="d").uri == "postgresql://a:5433,b:5433/d"
     assert of(conn_type="postgres", host="::1", schema="d").uri == "postgresql://[::1]/d"
+    assert (
+        of(conn_type="postgres", host="h", extra={"sslmode": None, "keepalives": 1}).uri
+        == "postgresql://h/?keepalives=1"
+    )
     assert of(conn_type="sqlite", host="/var/lib/a b.db").schema == "/var/lib/a b.db"
     assert of(conn_type="sqlite", schema="a.db").uri == "sqlite:///a.db"
     assert of(conn_type="mysql", host="h", schema="d", extra={"ssl": {"ca": "/ca.pem"}}).uri == (

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sitemap_etl import sources
 from sitemap_etl.config import CsvSource, DatabaseSource, Section, Site
 from sitemap_etl.errors import ConfigError, InvalidSource, SitemapEtlError
-from sitemap_etl.stages.extract import params_of
+from sitemap_etl.stages.extract import label_of, params_of
 from sitemap_etl.stages.ping import engines_of, ready_engine
 from sitemap_etl.stages.plan import EPOCH
 from sitemap_etl.stages.rules import rules_of
@@ -72,7 +72,8 @@ def _lacks(site: Site, section: Section, environment: Environment) -> Iterator[s
     source = section.source
     if isinstance(source, DatabaseSource):
         params = params_of(source, site, environment, environment.clock(), EPOCH)
-        schema = sources.probe_database(environment.connection(source.database), source.query, params=params)
+        connection = environment.connection(source.database)
+        schema = sources.probe_database(connection, source.query, params=params, label=label_of(source))
     elif isinstance(source, CsvSource):
         schema = sources.probe_files("csv", source.csv, source.query, delimiter=source.delimiter)
     else:

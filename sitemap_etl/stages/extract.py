@@ -37,7 +37,7 @@ def plan_splits(
             source.query,
             params=params_of(source, site, environment, now, since),
             split=split,
-            label=_label(source),
+            label=label_of(source),
         )
     if isinstance(source, CsvSource):
         if source.query is not None:
@@ -48,7 +48,7 @@ def plan_splits(
     return sources.plan_parquet(source.parquet, split_rows=split_rows)
 
 
-def _label(source: DatabaseSource) -> str:
+def label_of(source: DatabaseSource) -> str:
     """What messages call a database source: its connection and the file of its SELECT."""
     return source.database if source.sql is None else f"{source.database} ({Path(source.sql).name})"
 
@@ -140,7 +140,8 @@ def _schema(run: Run, split: Split, section: Section) -> pa.Schema:
         return sources.columns(split)
     since = datetime.fromisoformat(run.plan.since[section.name])
     params = params_of(source, run.site, run.environment, run.now, since)
-    return sources.probe_database(run.environment.connection(source.database), source.query, params=params)
+    connection = run.environment.connection(source.database)
+    return sources.probe_database(connection, source.query, params=params, label=label_of(source))
 
 
 def _batches(run: Run, split: Split, section: Section) -> Iterator[pa.RecordBatch]:

@@ -21,6 +21,7 @@ from sitemap_etl import storage as storages
 from sitemap_etl.config import Site, from_json
 from sitemap_etl.connections import Connection, Connections, environment_connections, look_up
 from sitemap_etl.errors import ConfigError, Refused
+from sitemap_etl.settings import Gates
 from sitemap_etl.state import layout
 from sitemap_etl.state.records import (
     Aligned,
@@ -203,7 +204,7 @@ def check_options(site: Site, options: Options) -> None:
         for name in options.sections
         if name not in site.sections
     ]
-    gates = {"max_drop", "max_growth", "max_rejected", "min_urls"}
+    gates = set(Gates.model_fields)
     valid = gates | {f"{section}.{gate}" for section in site.sections for gate in gates}
     problems += [
         f"--force {name}: there is no such gate. Name one as it was shown, such as {next(iter(site.sections))}.max_drop"
