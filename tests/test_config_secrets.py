@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import sqlite3
+from dataclasses import replace
 
 import pytest
 from pydantic_core import PydanticSerializationError
@@ -13,6 +15,7 @@ from sitemap_etl.config.tree import later_paths, secret_paths
 from sitemap_etl.errors import ConfigError
 from sitemap_etl.settings import DatabaseSource, Engine, Secret, Site
 from tests.site_files import FULL, MINIMAL, loaded, problems, written
+from tests.support.sites import TestSite
 
 LITERALS = """\
 ping:
@@ -177,3 +180,19 @@ def test_every_key_of_a_secret_is_known():
         "ping.http_ping.url",
         "ping.http_ping.password",
     }
+
+
+def test_a_parameter_that_is_a_secret_lies_in_nothing_that_a_run_leaves(tmp_path):
+    site = TestSite(tmp_path)
+    with sqlite3.connect(tmp_path / "shop.db") as database:
+        database.execute("CREATE TABLE pages AS SELECT '/a' AS loc, 'hunter2-token' AS token UNION SELECT '/b', 'no'")
+    environ = {"AIRFLOW_CONN_C": f"sqlite:///{tmp_path / 'shop.db'}", "TOKEN": "hunter2-token"}
+    site.environment = replace(site.environment, environ=environ)
+    query = "SELECT loc FROM pages WHERE token = :token"
+    site.section("pages", **{"from": {"database": "c", "query": query, "params": {"token": "${TOKEN}"}}})
+    site.night(1, dry_run=True)
+    site.night(2)
+    assert site.public().locs() == ["https://shop.example/a"]
+    left = {path: path.read_bytes() for path in (tmp_path / "work").rglob("*") if path.is_file()}
+    assert any(b"${TOKEN}" in data for data in left.values())
+    assert not [path for path, data in left.items() if b"hunter2-token" in data]

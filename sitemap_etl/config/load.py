@@ -154,7 +154,7 @@ def _parse(found: layers.Layers, taken: set[KeyPath]) -> tuple[Site, set[str]]:
                     found.add(path, problems.describe(item, Site, _SECRETS))
                 now.add(_take_out(data, path, missing=item["type"] == "missing"))
             taken |= now
-            if len(taken) == before:  # what is left can't be mended by taking out more
+            if len(taken) == before:  # what is left can't be fixed by taking out more
                 raise ConfigError(found.told()) from error
 
 

@@ -23,14 +23,11 @@ def revealed(name: str, settings: _E, environ: Mapping[str, str]) -> _E:
     problems: list[str] = []
     for key, secrets in settings.secrets().items():
         for secret in secrets:
-            template, problem = _template(secret)
-            text, unset = variables.expand(template, environ)
-            read.setdefault(key, []).append(Secret.read(text.strip(), variables.values(template, environ)))
-            if problem is None and unset:
-                problem = _unset(unset)
-            elif problem is None and not text.strip():
+            found, problem = _read(secret, environ)
+            if problem is None and not found.text.strip():
                 problem = "the secret is empty"
-            problems += [f"ping.{name}.{key}: {problem}"] if problem else []
+            problems += [f"ping.{name}.{key}: {problem}"] if problem is not None else []
+            read.setdefault(key, []).append(Secret.read(found.text.strip(), found.parts))
     if problems:
         raise ConfigError(problems)
     try:
@@ -45,24 +42,22 @@ def parameters(source: DatabaseSource, environ: Mapping[str, str]) -> dict[str, 
     problems: list[str] = []
     for name, value in source.params.items():
         if isinstance(value, Secret):
-            values[name], unset = variables.expand(_template(value)[0], environ)
-            problems += [f"params.{name}: {_unset(unset)}"] if unset else []
+            found, problem = _read(value, environ)
+            values[name] = found.text
+            problems += [f"params.{name}: {problem}"] if problem is not None else []
     if problems:
         raise ConfigError(problems)
     return values
 
 
-def _template(secret: Secret) -> tuple[str, str | None]:
-    """The secret as it is written, and what is wrong where it is written no more."""
-    text = secret.template if secret.template is not None else _in_file(secret)
-    return (
-        text or "",
-        f"the secret that was written in {secret.file} when the run started is gone" if text is None else None,
-    )
-
-
-def _unset(names: list[str]) -> str:
-    return f"the environment variable {names[0]} is not set; this stage needs it"
+def _read(secret: Secret, environ: Mapping[str, str]) -> tuple[Secret, str | None]:
+    """The secret, read, and what is wrong where it can't be."""
+    template = secret.template if secret.template is not None else _in_file(secret)
+    if template is None:
+        return Secret.read(""), f"the secret that was written in {secret.file} when the run started is gone"
+    text, unset = variables.expand(template, environ)
+    problem = f"the environment variable {unset[0]} is not set; this stage needs it" if unset else None
+    return Secret.read(text, variables.values(template, environ)), problem
 
 
 def _in_file(secret: Secret) -> str | None:

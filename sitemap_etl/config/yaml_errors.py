@@ -107,7 +107,7 @@ def _colon(mark: Any, lines: list[str]) -> tuple[int, str]:
 
 
 def _indented(line: int, lines: list[str]) -> tuple[int, str]:
-    """A key that begins in another column than those it stands with: the line to mend, and how."""
+    """A key that begins in another column than those it stands with: the line to fix, and how."""
     here = _KEY.match(lines[line])
     above = [(number, found) for number in range(line) if (found := _KEY.match(lines[number])) is not None]
     if here is None or not above:

@@ -163,7 +163,7 @@ class _Work:
             return reply
         raise Refused(
             f"indexnow refused {batch.num_rows:,} URLs: {WORDS.get(reply.status, 'it answered')} ({reply.said()}). "
-            f"After mending it: {self.submission.by_hand('indexnow')}"
+            f"After fixing it: {self.submission.by_hand('indexnow')}"
         )
 
     def _verify_key(self) -> None:
