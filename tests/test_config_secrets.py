@@ -150,6 +150,9 @@ def test_a_variable_in_a_parameter_is_read_by_the_stage_that_binds_it(tmp_path):
     [
         "ping: {bing: {key: [hunter2]}}",
         "ping: {bing: {key: {a: hunter2}}}",
+        "ping: {bing: {key: {}}}",
+        "ping: {bing: {key: {file: hunter2, key: hunter2}}}",
+        "ping: {bing: {key: {file: 1, key: 2}}}",
         "ping: {bing: hunter2}",
         "ping: hunter2",
         "ping: {bing: {key: '${hunter2'}}",

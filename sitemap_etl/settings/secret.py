@@ -66,7 +66,7 @@ class Secret(BaseModel):
     @classmethod
     def read(cls, text: str, parts: tuple[str, ...] = ()) -> Secret:
         """A secret that was read. It refers to nothing and can't be stored."""
-        made = cls()
+        made = cls.model_construct()
         made._text, made._parts = text, parts
         return made
 
@@ -84,8 +84,9 @@ class Secret(BaseModel):
             return {"template": text} if _ONLY_VARIABLES.fullmatch(text) else {"file": value.file, "key": value.key}
         if isinstance(value, str):
             return {"template": value}
-        if isinstance(value, dict) and not any(isinstance(part, Written) for part in value.values()):
-            return value  # as it was stored
+        was_stored = isinstance(value, dict) and value.keys() == {"file", "key"}
+        if was_stored and not any(isinstance(part, Written) for part in value.values()):
+            return value
         raise PydanticKnownError("string_type")
 
     @model_serializer
@@ -136,7 +137,7 @@ def _parameter(value: Any) -> Any:
         raise unlike("text, a number, true or false")
     if not isinstance(value, str):
         return value
-    return Secret(template=str(value)) if "${" in value else str(value)
+    return Secret.model_validate(str(value)) if "${" in value else str(value)
 
 
 Parameter = Annotated[
