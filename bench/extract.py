@@ -23,6 +23,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from sitemap_etl import sources
+from sitemap_etl.connections import parse
 
 SELECT = "SELECT loc, updated, price, title FROM products"
 
@@ -74,13 +75,16 @@ def measure(kind: str, place: str, query: str | None) -> None:
     if kind == "floor":
         rows = sum(batch.num_rows for batch in pq.ParquetFile(place).iter_batches(batch_size=500_000))
     else:
+        connection = parse(place) if kind in ("sqlite", "postgres") else None
         if query is None:
             plan = {"csv": sources.plan_csv, "parquet": sources.plan_parquet}[kind](place)
-        elif kind == "query":
+        elif connection is None:
             plan = sources.plan_query("parquet", place, query)
         else:
-            plan = sources.plan_database(place, query)
-        rows = sum(batch.num_rows for split in plan for batch in sources.read(split, uri=place, query=query))
+            plan = sources.plan_database(connection, query)
+        rows = sum(
+            batch.num_rows for split in plan for batch in sources.read(split, connection=connection, query=query)
+        )
     seconds = time.perf_counter() - begin
     peak = re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())
     print(json.dumps([rows, seconds, int(peak[1]) if peak else 0]))

@@ -86,7 +86,7 @@ def environment() -> Environment:
     from sitemap_etl.stages.run import Environment
 
     logging.getLogger("botocore").setLevel(logging.WARNING)  # it says where it found credentials, each time
-    return Environment(connections=uri_of, log=tell, label=show_label)
+    return Environment(connections=connection_of, log=tell, label=show_label)
 
 
 def tell(line: str) -> None:
@@ -94,21 +94,16 @@ def tell(line: str) -> None:
     log.log(logging.WARNING if line.startswith("warning: ") else logging.INFO, line)
 
 
-def uri_of(connection_id: str) -> str:
-    """The URI of an Airflow connection: of a secrets backend, the environment or the metadata database."""
-    from sitemap_etl.sources.connections import from_json
-
+def connection_of(connection_id: str) -> str:
+    """An Airflow connection as JSON: of a secrets backend, the environment or the metadata database."""
     try:
-        connection = Connection.get(connection_id)
+        connection: Connection = Connection.get(connection_id)
     except AirflowNotFoundException:
         raise ConfigError(
             f"connection {connection_id!r} is not known: create it in Airflow (Admin, Connections), or set "
             f"AIRFLOW_CONN_{connection_id.upper()} to its URI"
         ) from None
-    try:
-        return from_json(connection.as_json())
-    except ConfigError as error:
-        raise ConfigError(f"connection {connection_id!r}: {error}") from None
+    return connection.as_json()
 
 
 def show_label(text: str) -> None:

@@ -44,8 +44,6 @@ INDEXNOW_COOLDOWN: Final = 600
 """Seconds before the same URL is sent again (text of the 429 answer)."""
 INDEXNOW_KEY: Final = (8, 128)
 """Characters of a key, each of a-z A-Z 0-9 and -."""
-INDEXNOW_DAILY: Final = 100_000
-"""URLs a day, unless `daily_limit` says otherwise: ours, since the protocol only says "too many" after the fact."""
 
 # --- Search Console API (https://developers.google.com/webmaster-tools/limits) ----------------
 SEARCH_CONSOLE_PACE: Final = 0.3

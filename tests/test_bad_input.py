@@ -60,6 +60,9 @@ def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
     database.close()
     monkeypatch.setenv("AIRFLOW_CONN_CATALOG", f"sqlite:///{tmp_path / 'shop.sqlite'}")
     monkeypatch.setenv("AIRFLOW_CONN_AWAY", "postgresql://reader:geheim@127.0.0.1:1/shop")
+    monkeypatch.setenv("AIRFLOW_CONN_RAW", "postgresql://reader:geh@im#wort@127.0.0.1:1/shop")
+    monkeypatch.setenv("AIRFLOW_CONN_JAVA", "jdbc:postgresql://127.0.0.1:1/shop?user=reader&password=geheim")
+    monkeypatch.delenv("TOKEN", raising=False)
     monkeypatch.delenv("NOWHERE", raising=False)
     (tmp_path / "hooks.py").write_text(
         "def boom(frame):\n    raise ValueError('no price')\n"
@@ -79,6 +82,7 @@ def refused(shop: Shop, code: int, *said: str, arguments: tuple[object, ...] = (
         assert words in "\n".join(told), done.err
     assert "Traceback" not in done.err
     assert "geheim" not in done.out + done.err
+    assert "wort" not in done.out + done.err
     assert len(told) <= 4, told
     assert shop.published.objects() == before
     assert shop.known.current() == current
@@ -137,6 +141,13 @@ SOURCES = {
     "SQL of an export": (source(csv="./products.csv", query="SELECT lok FROM source"), 2, "lok"),
     "unknown connection": (database("SELECT 1", "other"), 2, "'other' is not known: set AIRFLOW_CONN_OTHER"),
     "unreachable database": (database("SELECT loc FROM products", "away"), 3, "No answer: ", "away", "did not answer"),
+    "raw password": (database("SELECT loc FROM products", "raw"), 2, "connection 'raw': ", "percent-encode"),
+    "JDBC": (database("SELECT loc FROM products", "java"), 2, "connection 'java': is a JDBC connection"),
+    "unset parameter": (
+        source(database="catalog", query="SELECT :token AS loc", params={"token": "${TOKEN}"}),
+        2,
+        "params.token: the environment variable TOKEN is not set",
+    ),
     "missing loc": (csv_of("url,title\n/a,A\n"), 2, "no column 'loc'. It has: url, title", "columns: {loc: …}"),
     "broken row": (csv_of("loc,x\n/a,1\n/b,1,2,3\n"), 2, "products.csv line 3: expected 2 fields", "found 4"),
     "no header": (csv_of(""), 2, "products.csv is empty: expected a first row"),
@@ -208,7 +219,7 @@ def test_a_rule_that_can_not_be_carried_out_is_told(shop: Shop, name: str) -> No
 
 TRAPS = {
     "a word that is no switch": ("csv: ./products.csv", "csv: no", "no"),
-    "a duplicate key": ("name: shop", "name: shop\nname: shop2", "shop.yaml:2: name: stands twice, first in line 1"),
+    "a duplicate key": ("name: shop", "name: shop\nname: shop2", "shop.yaml:2: duplicate key `name` (first on line 1)"),
     "an unquoted star": ("csv: ./products.csv", "csv: *.csv", "a value that begins with * must be in quotes"),
     "an unquoted brace": ("publish: ./public", "publish: {bucket}/x", "publish"),
     "a tab": ("    from:", "\tfrom:", "shop.yaml:"),
@@ -233,7 +244,7 @@ def test_a_mistake_in_the_site_file_is_told_with_its_place(shop: Shop, name: str
     [
         (b"", "is empty"),
         (b"\xff\xfe\x00", "is not UTF-8"),
-        (b"- a\n- b\n", "found a list"),
+        (b"- a\n- b\n", "got a list"),
         (b"text", "expected a mapping"),
     ],
 )

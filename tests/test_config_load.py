@@ -11,23 +11,30 @@ from pathlib import Path
 
 import pytest
 
-from sitemap_etl.config import (
-    ChangefreqRule,
+from sitemap_etl.config import from_json, load
+from sitemap_etl.errors import ConfigError
+from sitemap_etl.settings import (
+    ChangefreqColumn,
+    ChangefreqConstant,
     CsvSource,
     DatabaseSource,
+    DefaultRule,
     Gates,
-    LastmodRule,
+    LastmodColumn,
+    LastmodFingerprint,
+    LastmodNewestOf,
     Names,
+    NoRule,
     ParquetSource,
-    PriorityRule,
+    PriorityColumn,
+    PriorityConstant,
+    PriorityDepth,
+    PriorityPercentile,
     Schedule,
     Shards,
     Split,
-    from_json,
-    load,
     scope_problem,
 )
-from sitemap_etl.errors import ConfigError
 from sitemap_etl.urls import origin
 from tests.site_files import FULL, MINIMAL, loaded, problems, written
 
@@ -50,12 +57,10 @@ def test_site_publish_and_one_section_are_enough(tmp_path):
     assert site.gates == Gates(max_drop=0.1, max_growth=1.0, max_rejected=0.05, min_urls=1)
     assert site.ping.engines() == {}
     pages = site.sections["pages"]
-    assert pages.source == CsvSource(
-        csv=(str(tmp_path / "sites/exports/pages.csv"),), query=None, sql_path=None, delimiter=","
-    )
-    assert pages.lastmod == LastmodRule(kind="default")
-    assert pages.priority == PriorityRule(kind="default")
-    assert pages.changefreq == ChangefreqRule(kind="default")
+    assert pages.source == CsvSource(csv=(str(tmp_path / "sites/exports/pages.csv"),))
+    assert pages.lastmod == DefaultRule()
+    assert pages.priority == DefaultRule()
+    assert pages.changefreq == DefaultRule()
     assert pages.shards == Shards(rows=50_000, bytes=52_428_800, fill=0.9)
     assert (pages.view, pages.formats, pages.on_error, pages.gates) == (False, ("xml",), "fail", site.gates)
 
@@ -68,7 +73,7 @@ def test_every_key_arrives(tmp_path):
     assert not site.publish.conditional_writes
     assert site.publish.cache_control == "public, max-age=600"
     assert site.urls.same_as == ("http://shop.example",)
-    assert site.urls.strip == {"tracking", "sessions"}
+    assert site.urls.strip == ("tracking", "sessions")
     assert site.urls.exclude == ("/internal/", "*/print$")
     assert site.urls.respect_robots
     assert list(site.sections) == ["products", "articles", "news", "pages"]
@@ -76,15 +81,13 @@ def test_every_key_arrives(tmp_path):
     assert products.source == DatabaseSource(
         database="catalog",
         query="SELECT id, loc FROM products\n",
-        sql_path=str(tmp_path / "sql/products.sql"),
+        sql=str(tmp_path / "sql/products.sql"),
         params={"lang": "en", "least": 3, "live": True, "rate": 0.5},
         split=Split(column="id", parts=4),
     )
-    assert products.lastmod == LastmodRule(
-        kind="newest_of", columns=("updated_at", "priced_at"), timezone="Europe/Berlin"
-    )
-    assert products.priority == PriorityRule(kind="percentile_of", column="sales")
-    assert products.changefreq == ChangefreqRule(kind="constant", value="daily")
+    assert products.lastmod == LastmodNewestOf(newest_of=("updated_at", "priced_at"), timezone="Europe/Berlin")
+    assert products.priority == PriorityPercentile(percentile_of="sales")
+    assert products.changefreq == ChangefreqConstant(word="daily")
     assert (products.where, products.transform) == ("stock > 0", "shop.hooks:only_live")
     assert products.alternates
     assert (products.alternates.cluster, products.alternates.x_default) == ("goods", "en")
@@ -98,8 +101,8 @@ def test_every_key_arrives(tmp_path):
     assert articles.source.parquet == ("s3://exports/articles/*.parquet",)
     assert articles.source.query == "SELECT * FROM source"
     assert articles.columns == {"loc": "permalink"}
-    assert articles.lastmod == LastmodRule(
-        kind="fingerprint", columns=("title", "body_sha1"), until_changed="published_at", first_seen=True
+    assert articles.lastmod == LastmodFingerprint(
+        fingerprint=("title", "body_sha1"), until_changed="published_at", first_seen=True
     )
     assert articles.on_error == "keep"
     news = site.sections["news"]
@@ -126,6 +129,24 @@ def test_a_stored_site_needs_no_file_any_more(tmp_path):
     assert source.query == "SELECT id, loc FROM products\n"
 
 
+def test_a_stored_site_of_another_release_may_say_more_or_less(tmp_path):
+    site = loaded(tmp_path, FULL)
+    stored = site.to_json()
+    stored["colour"] = "red"
+    stored["sections"]["products"]["lastmod"]["colour"] = "red"
+    stored["ping"]["indexnow"]["colour"] = "red"
+    assert from_json(stored) == site
+    del (
+        stored["gates"]["min_urls"],
+        stored["sections"]["pages"]["shards"]["fill"],
+        stored["ping"]["indexnow"]["endpoint"],
+    )
+    found = from_json(stored)
+    assert found.gates.min_urls == 1
+    assert found.sections["pages"].shards == site.sections["pages"].shards
+    assert found.ping == site.ping
+
+
 def test_what_another_version_stored_is_refused_in_words():
     with pytest.raises(ConfigError, match="another version"):
         from_json({"name": "shop"})
@@ -140,16 +161,16 @@ def test_a_site_can_not_be_changed(tmp_path):
 @pytest.mark.parametrize(
     ("written_as", "rule"),
     [
-        ("lastmod: updated_at", LastmodRule(kind="column", columns=("updated_at",))),
-        ("lastmod: none", LastmodRule(kind="none")),
-        ("lastmod: {column: none}", LastmodRule(kind="column", columns=("none",))),
+        ("lastmod: updated_at", LastmodColumn(column="updated_at")),
+        ("lastmod: none", NoRule()),
+        ("lastmod: {column: none}", LastmodColumn(column="none")),
         (
             "lastmod: {column: u, timezone: UTC, unit: ms}",
-            LastmodRule(kind="column", columns=("u",), timezone="UTC", unit="ms"),
+            LastmodColumn(column="u", timezone="UTC", unit="ms"),
         ),
-        ("lastmod: {newest_of: [a, b]}", LastmodRule(kind="newest_of", columns=("a", "b"))),
-        ("lastmod: {fingerprint: [a]}", LastmodRule(kind="fingerprint", columns=("a",))),
-        ("lastmod: null", LastmodRule(kind="default")),
+        ("lastmod: {newest_of: [a, b]}", LastmodNewestOf(newest_of=("a", "b"))),
+        ("lastmod: {fingerprint: [a]}", LastmodFingerprint(fingerprint=("a",))),
+        ("lastmod: null", DefaultRule()),
     ],
 )
 def test_lastmod_may_be_written_in_each_way(tmp_path, written_as, rule):
@@ -159,30 +180,33 @@ def test_lastmod_may_be_written_in_each_way(tmp_path, written_as, rule):
 @pytest.mark.parametrize(
     ("written_as", "rule"),
     [
-        ("priority: 0.8", PriorityRule(kind="constant", value=8)),
-        ("priority: 1", PriorityRule(kind="constant", value=10)),
-        ("priority: .5", PriorityRule(kind="constant", value=5)),
-        ("priority: 0.05", PriorityRule(kind="constant", value=1)),
-        ("priority: 0.25", PriorityRule(kind="constant", value=3)),
-        ("priority: 0.35", PriorityRule(kind="constant", value=4)),
-        ("priority: importance", PriorityRule(kind="column", column="importance")),
-        ("priority: {column: none}", PriorityRule(kind="column", column="none")),
-        ("priority: {percentile_of: sales}", PriorityRule(kind="percentile_of", column="sales")),
-        ("priority: {depth: true}", PriorityRule(kind="depth")),
-        ("priority: none", PriorityRule(kind="none")),
+        ("priority: importance", PriorityColumn(column="importance")),
+        ("priority: {column: none}", PriorityColumn(column="none")),
+        ("priority: {percentile_of: sales}", PriorityPercentile(percentile_of="sales")),
+        ("priority: {depth: true}", PriorityDepth(depth=True)),
+        ("priority: none", NoRule()),
     ],
 )
-def test_priority_may_be_written_in_each_way_and_rounds_half_up(tmp_path, written_as, rule):
+def test_priority_may_be_written_in_each_way(tmp_path, written_as, rule):
     assert section_of(tmp_path, written_as).priority == rule
+
+
+@pytest.mark.parametrize(
+    ("number", "tenths"), [("0.8", 8), ("1", 10), ("0", 0), (".5", 5), ("0.05", 1), ("0.25", 3), ("0.35", 4)]
+)
+def test_a_priority_is_rounded_half_up_to_tenths(tmp_path, number, tenths):
+    rule = section_of(tmp_path, f"priority: {number}").priority
+    assert isinstance(rule, PriorityConstant)
+    assert rule.tenths == tenths
 
 
 @pytest.mark.parametrize(
     ("written_as", "rule"),
     [
-        ("changefreq: weekly", ChangefreqRule(kind="constant", value="weekly")),
-        ("changefreq: how_often", ChangefreqRule(kind="column", column="how_often")),
-        ("changefreq: {column: weekly}", ChangefreqRule(kind="column", column="weekly")),
-        ("changefreq: none", ChangefreqRule(kind="none")),
+        ("changefreq: weekly", ChangefreqConstant(word="weekly")),
+        ("changefreq: how_often", ChangefreqColumn(column="how_often")),
+        ("changefreq: {column: weekly}", ChangefreqColumn(column="weekly")),
+        ("changefreq: none", NoRule()),
     ],
 )
 def test_a_word_of_the_protocol_is_a_constant_and_any_other_a_column(tmp_path, written_as, rule):
@@ -192,8 +216,14 @@ def test_a_word_of_the_protocol_is_a_constant_and_any_other_a_column(tmp_path, w
 def test_a_news_section_is_a_view_with_its_own_limits(tmp_path):
     news = section_of(tmp_path, "news: {publication: The Times, language: en}")
     assert news.view
-    assert news.shards.rows == 1_000
+    assert (news.shards.rows, news.shards.fill) == (1_000, 1.0)
     assert (news.gates.max_drop, news.gates.min_urls, news.gates.max_growth) == (1.0, 0, 1.0)
+
+
+def test_a_news_section_s_own_limits_come_before_those_of_news(tmp_path):
+    rules = "news: {publication: The Times, language: en}\nshards: {rows: 50, fill: 0.5}"
+    shards = section_of(tmp_path, rules).shards
+    assert (shards.rows, shards.fill) == (50, 0.5)
 
 
 def test_a_section_s_own_gate_comes_before_that_of_views(tmp_path):
@@ -294,7 +324,7 @@ def test_paths_are_relative_to_the_file_that_wrote_them(tmp_path):
     products, pages = site.sections.values()
     assert isinstance(products.source, DatabaseSource)
     assert isinstance(pages.source, ParquetSource)
-    assert products.source.sql_path == str(base / "products.sql")
+    assert products.source.sql == str(base / "products.sql")
     assert pages.source.parquet == (str(tmp_path / "sites/data/*.parquet"),)
 
 
@@ -334,7 +364,7 @@ def test_mappings_are_merged_the_rest_is_replaced_and_null_removes(tmp_path):
         "ping: null\n",
     )
     assert (site.publish.cache_control, site.publish.sse, site.publish.names.index) == ("no-store", None, "index.xml")
-    assert (site.urls.strip, site.urls.exclude) == ({"tracking"}, ("/b",))
+    assert (site.urls.strip, site.urls.exclude) == (("tracking",), ("/b",))
     assert (site.gates.max_drop, site.gates.min_urls) == (0.01, 7)
     assert (site.keep, site.recent) == (5, None)
     assert list(site.sections) == ["first", "second"]
@@ -370,7 +400,7 @@ def test_variables_are_read_from_the_environment(tmp_path):
     assert site.publish.to == str(tmp_path / "sites/public/maps")
     assert site.gates.max_drop == 0.3
     assert site.urls.respect_robots
-    assert site.sections["pages"].priority == PriorityRule(kind="constant", value=4)
+    assert site.sections["pages"].priority == PriorityConstant(number=0.4)
     assert site.sections["pages"].source.query == "SELECT '${NOT_ME}' AS loc"
 
 

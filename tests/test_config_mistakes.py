@@ -27,6 +27,15 @@ TRAPS = [
         "names: {file: sitemap-{section}.xml}",
         'names: text that holds { } [ ] or , must be in quotes inside {…} and […]: "sitemap-{section}…"',
     ),
+    ("exclude: [/a{1}]", "exclude: text that holds { } [ ] or , must be in quotes inside {…} and […]"),
+    (
+        "from: {csv: a.csv\nwhere: x",
+        "from: a { that is opened here is never closed; where it is text, it must be in quotes",
+    ),
+    (
+        "csv: [a.csv, b.csv}\nwhere: x",
+        "csv: a [ that is opened here is never closed; where it is text, it must be in quotes",
+    ),
     ("schedule: @daily", 'schedule: a value that begins with @ must be in quotes: "@…"'),
     ("where: %x", 'where: a value that begins with % must be in quotes: "%…"'),
     ("where: `x`", 'where: a value that begins with ` must be in quotes: "`…"'),
@@ -41,14 +50,22 @@ TRAPS = [
         "title: text goes on after the closing quote; the whole value must be in quotes, with quotes in it doubled",
     ),
     (r'where: "\d+"', r"where: in double quotes \ begins an escape; put the value in single quotes"),
-    ("strip: [a, b", "strip: a { or [ that is opened here is never closed; where it is text, it must be in quotes"),
+    ("strip: [a, b", "strip: a [ that is opened here is never closed; where it is text, it must be in quotes"),
     ("name: a\njust words\nkeep: 3", "name: expected key: value; a key is followed by a colon and a space"),
     ("name:shop\nkeep: 3", "a space is missing after the colon of the key"),
-    ("name: a\n keep: 3", "name.keep: the indentation does not fit the lines above"),
+    (
+        "name: a\n keep: 3",
+        "`keep:` is indented by 1 space, `name:` in line 1 by 0; keys of one mapping begin in the same column",
+    ),
+    (
+        "  name: a\nkeep: 3",
+        "`keep:` is indented by 0 spaces, `name:` in line 1 by 2; keys of one mapping begin in the same column",
+    ),
+    ("urls:\n  - a\n b", "urls: "),
     ("name: a\n---\nname: b", "name: a second document begins here (---); one file is one site"),
     ("name: a\x07", "the character U+0007 is not allowed in YAML; remove it"),
-    ("- a\n- b", "expected a mapping (site: …, publish: …, sections: …), found a list"),
-    ("just words", "expected a mapping (site: …, publish: …, sections: …), found one text"),
+    ("- a\n- b", "expected a mapping (site: …, publish: …, sections: …), got a list"),
+    ("just words", "expected a mapping (site: …, publish: …, sections: …), got one text"),
     ("", "is empty; at least site, publish and one section are needed"),
     ("# nothing yet\n", "is empty; at least site, publish and one section are needed"),
     ("a: &x [*x]", "a[1]: an anchor that holds itself"),
@@ -108,9 +125,9 @@ def test_keys_are_text_whatever_they_look_like(tmp_path):
 
 def test_a_key_that_stands_twice_is_a_mistake(tmp_path):
     text = MINIMAL + "keep: 3\nkeep: 4\n"
-    assert problems(tmp_path, text) == ["shop.yaml:7: keep: stands twice, first in line 6; keep one of the two"]
+    assert problems(tmp_path, text) == ["shop.yaml:7: duplicate key `keep` (first on line 6)"]
     text = MINIMAL + "  pages:\n    from: {csv: b.csv}\n"
-    assert "sections.pages: stands twice, first in line 4" in problems(tmp_path, text)[0]
+    assert "duplicate key `sections.pages` (first on line 4)" in problems(tmp_path, text)[0]
 
 
 def test_tags_and_merge_keys_are_not_taken(tmp_path):
@@ -196,67 +213,147 @@ gates: {max_rejected: lots}
     assert problems(tmp_path, text) == [
         "shop.yaml:" + line
         for line in f"""\
-1: name: expected a name of letters, digits, . _ - that begins with a letter or digit, found the text "bad name"
-2: site: an origin has no path: scheme, host and port only, such as https://shop.example
-3: schedule: expected an hour of 0 to 23 (or *, lists, ranges, steps), found "25"
+1: name: expected a name of letters, digits, . _ - that begins with a letter or digit, got "bad name"
+2: site: expected an origin, which has no path: scheme, host and port only, such as https://shop.example, got \
+"https://shop.example/shop/"; did you mean https://shop.example?
+3: schedule: expected an hour of 0 to 23 (or *, lists, ranges, steps), got "25"
 4: wrok: unknown key; did you mean work?
-5: keep: expected 1 or more, found 0
+5: keep: expected 1 or more, got 0
 6: publish.to: is missing; write to: s3://shop-public/sitemaps
-7: publish.at: expected an address that begins with https:// or http://
+7: publish.at: expected an address that begins with https:// or http://, got "ftp://x"
 8: publish.names.file: expected a name with {{section}} and {{number}} in it, each once, such as \
-sitemap-{{section}}-{{number:05}}.xml.gz, found the text "sitemap-{{section}}.xml.gz"
-9: publish.conditional_writes: expected true or false, found the text "no"; write false (in YAML 1.2, no is text)
-10: urls.same_as[1]: expected an address with a host, such as https://shop.example; this one can't be read
-10: urls.strip[1]: expected tracking or sessions, found the text "traking"; did you mean tracking?
-10: urls.respect_robots: expected true or false, found the text "yes"; write true (in YAML 1.2, yes is text)
-11: recent: expected a duration such as 3d (m for minutes, h for hours, d for days, w for weeks), found 3
-13: sections.Products: expected a section's name of a-z, 0-9 and _ that begins with a letter, found the text "Products"
+sitemap-{{section}}-{{number:05}}.xml.gz, got "sitemap-{{section}}.xml.gz"
+9: publish.conditional_writes: expected true or false, got "no"; write false (in YAML 1.2, no is text)
+10: urls.same_as: expected an address with a host, such as https://shop.example; this one can't be \
+read, got "http://x y/"
+10: urls.strip[1]: expected tracking or sessions, got "traking"; did you mean tracking?
+10: urls.respect_robots: expected true or false, got "yes"; write true (in YAML 1.2, yes is text)
+11: recent: expected a duration such as 3d (m for minutes, h for hours, d for days, w for weeks), got 3
+13: sections.Products: expected a section's name of a-z, 0-9 and _ that begins with a letter, got "Products"
 14: sections.Products.from: expected one of {{database: CONNECTION, sql: FILE}}, {{csv: FILE}} and {{parquet: FILE}}, \
-found an empty mapping
+got an empty mapping
 16: sections.a.from.database: expected the id of a connection, such as catalog; its address stands in \
 AIRFLOW_CONN_<ID> or in Airflow, never here
 16: sections.a.from.csv: database and csv exclude each other; keep one of the two
 17: sections.a.lastmod: expected a column, {{column: …, timezone: …}}, {{newest_of: […]}}, {{fingerprint: […]}} or \
-none, found a mapping of fingerprnt; did you mean fingerprint?
-18: sections.a.priority: expected 1 or less, found 1.5
-19: sections.a.columns.loc: expected text, found 5; if it was meant as text, put it in quotes
+none, got a mapping of fingerprnt; did you mean fingerprint?
+18: sections.a.priority: expected 1 or less, got 1.5
+19: sections.a.columns.loc: expected text, got 5; if it was meant as text, put it in quotes
 21: sections.b.from.split: goes with database, not with csv
-22: sections.b.lastmod.timezone: expected an IANA time zone such as Europe/Berlin or UTC, found the text \
+22: sections.b.lastmod.timezone: expected an IANA time zone such as Europe/Berlin or UTC, got \
 "Europe/Berln"; did you mean Europe/Berlin?
 23: sections.b.priority: expected a number without quotes; in quotes it is the name of a column ({{column: …}} takes \
-any name), found the text "0.5"
-24: sections.b.transform: expected package.module:function, such as shop.hooks:only_live, found the text "hooks"
-25: sections.b.shards.rows: expected 50000 or less, found 60000
-25: sections.b.shards.fill: expected more than 0, found 0
+any name), got "0.5"
+24: sections.b.transform: expected package.module:function, such as shop.hooks:only_live, got "hooks"
+25: sections.b.shards.rows: expected 50000 or less, got 60000
+25: sections.b.shards.fill: expected more than 0, got 0
 25: sections.b.shards.byte: unknown key; did you mean bytes?
-26: sections.b.gates.max_drop: expected 1 or less, found 2
-27: sections.b.formats[1]: expected xml or text, found the text "pdf"
-28: sections.b.view: expected true or false, found the text "no"; write false (in YAML 1.2, no is text)
-29: sections.b.news.language: expected a language such as en (ISO 639), zh-cn or zh-tw, found the text "english please"
-30: sections.b.on_error: expected fail or keep, found the text "keeep"; did you mean keep?
-31: sections.b.on_error: stands twice, first in line 30; keep one of the two
+26: sections.b.gates.max_drop: expected 1 or less, got 2; 2 % is 0.02
+27: sections.b.formats[1]: expected xml or text, got "pdf"
+28: sections.b.view: expected true or false, got "no"; write false (in YAML 1.2, no is text)
+29: sections.b.news.language: expected a language such as en (ISO 639), zh-cn or zh-tw, got "english please"
+30: sections.b.on_error: expected fail or keep, got "keeep"; did you mean keep?
+31: duplicate key `sections.b.on_error` (first on line 30)
 33: sections.c.from: expected one of {{database: CONNECTION, sql: FILE}}, {{csv: FILE}} and {{parquet: FILE}}, \
-found a mapping of databse, sql; did you mean database?
-34: sections.d: expected a mapping, found nothing
+got a mapping of databse, sql; did you mean database?
+34: sections.d: expected a mapping, got nothing
 36: sections.e.from.params: now is bound by the run itself; give the parameter another name
-36: sections.e.from.split: expected a mapping, found 5
+36: sections.e.from.split: expected a mapping, got 5
 36: sections.e.from.sql: there is no file {nope}
-37: sections.e.where: expected text, found {{…}}; if it was meant as text, put it in quotes
+37: sections.e.where: expected text, got {{…}}; if it was meant as text, put it in quotes
 38: sections.e.alternates.hreflang: is missing; write hreflang: language
 38: sections.e.alternates.grp: unknown key; did you mean group?
 40: ping.indexnow.key: expected text; if it was meant as text, put it in quotes
 41: ping.bing.kye: unknown key; did you mean key?
-42: ping.http_ping.url: Google's ping address is gone: it answers 404 since 2024. Use ping.search_console
-43: ping.websub.hub: expected an absolute address (https://…), found the text "not-a-url"
-44: gates.max_rejected: expected a number, found the text "lots"
+42: ping.http_ping.url: Google's ping address is gone: deprecated on 2023-06-26, it answers 404. Use \
+ping.search_console, and the Sitemap line of robots.txt
+43: ping.websub.hub: expected an absolute address (https://…), got "not-a-url"
+44: gates.max_rejected: expected a number, got "lots"
 """.splitlines()
     ]
 
 
+WRONG_PLACES = [
+    # what stands below `sections:`, what is said of it
+    ("  pages:\n  from: {csv: a.csv}\n", "5: sections.from: indent `from:` under `pages:`"),
+    (
+        "  pages:\n  from: {csv: a.csv}\n  where: x\n  other:\n    from: {csv: b.csv}\n",
+        "5: sections.from: indent `from:` and `where:` under `pages:`",
+    ),
+    ("  pages:\n  from: {csv: a.csv}\n    where: x\n", "5: indent `from:` under `pages:`"),
+    (
+        "  pages:\n    from: {csv: a.csv}\n   where: x\n",
+        "6: `where:` is indented by 3 spaces, `from:` in line 5 by 4; keys of one mapping begin in the same column",
+    ),
+    ("  - from: {csv: a.csv}\n", "3: sections: sections are named, not listed: `pages: {from: …}`"),
+    (
+        "  pages:\n    from: {csv: a.csv\n    columns: {loc: url}\n",
+        "5: sections.pages.from: a { that is opened here is never closed; where it is text, it must be in quotes",
+    ),
+]
+
+
+@pytest.mark.parametrize(("sections", "said"), WRONG_PLACES, ids=[said for _, said in WRONG_PLACES])
+def test_a_key_in_the_wrong_place_is_one_mistake_that_says_where_it_belongs(tmp_path, sections, said):
+    head = "site: https://shop.example\npublish: ./public\nsections:\n"
+    assert problems(tmp_path, head + sections) == [f"shop.yaml:{said}"]
+
+
+def test_a_section_may_be_called_like_a_key_of_sections(tmp_path):
+    text = MINIMAL + "  news: {from: {csv: a.csv}}\n  from: {from: {csv: b.csv}}\n"
+    assert list(loaded(tmp_path, text).sections) == ["pages", "news", "from"]
+    assert problems(tmp_path, text + "  feed:\n  other: {from: {csv: c.csv}}\n") == [
+        "shop.yaml:8: sections.feed: expected a mapping, got nothing"
+    ]
+
+
+ADDRESS = "site: expected an address that begins with https:// or http://"
+ORIGIN = "site: expected an origin, which has no path: scheme, host and port only, such as https://shop.example"
+CURLY = '“ is no quote in YAML, write " or leave it out'
+MEANT = [
+    # a line of the site file, what is said of it
+    ("site: shop.example", f'{ADDRESS}, got "shop.example"; did you mean https://shop.example?'),
+    (
+        "site: “https://shop.example”",
+        f'{ADDRESS}, got "“https://shop.example”"; did you mean https://shop.example?; {CURLY}',
+    ),
+    ("site: nonsense", f'{ADDRESS}, got "nonsense"'),
+    (
+        "site: https://shop.example/#top",
+        f'{ORIGIN}, got "https://shop.example/#top"; did you mean https://shop.example?',
+    ),
+    ("gates: {max_drop: 10%}", 'gates.max_drop: expected a number, got "10%"; write 0.1'),
+    ("gates: {max_drop: 2.5 %}", 'gates.max_drop: expected a number, got "2.5 %"; write 0.025'),
+    ("gates: {max_growth: 50%}", 'gates.max_growth: expected a number, got "50%"; write 0.5'),
+    ("gates: {max_rejected: 5}", "gates.max_rejected: expected 1 or less, got 5; 5 % is 0.05"),
+    ("gates: {max_rejected: 500}", "gates.max_rejected: expected 1 or less, got 500"),
+    ("keep: “3”", f'keep: expected a whole number, got "“3”"; {CURLY}'),
+    (
+        "urls: {respect_robots: no}",
+        'urls.respect_robots: expected true or false, got "no"; write false (in YAML 1.2, no is text)',
+    ),
+]
+
+
+@pytest.mark.parametrize(("line", "said"), MEANT, ids=[line for line, _ in MEANT])
+def test_what_was_meant_is_said(tmp_path, line, said):
+    text = MINIMAL.replace("site: https://shop.example\n", "") if line.startswith("site") else MINIMAL
+    [problem] = problems(tmp_path, f"{text}{line}\n")
+    assert problem.endswith(f": {said}")
+
+
+def test_a_file_of_another_name_is_only_offered_where_it_is_near(tmp_path):
+    path = written(tmp_path, MINIMAL)
+    for name, near in (("nope.yaml", False), ("shops.yaml", True), ("shop.yml", True)):
+        with pytest.raises(ConfigError) as caught:
+            load(path.with_name(name), environ={})
+        assert str(caught.value).endswith("did you mean " + str(path) + "?") == near
+
+
 MISTAKES = [
     # the lines added, what is said: part of it
-    ("site: x", "site: stands twice"),
-    ("publish: 5", "publish: stands twice"),
+    ("site: x", "duplicate key `site`"),
+    ("publish: 5", "duplicate key `publish`"),
     ("name: ../../etc", "expected a name of letters"),
     (
         "schedule: every day",
@@ -264,29 +361,29 @@ MISTAKES = [
     ),
     ("schedule: '@reboot'", "expected five cron fields or one of @hourly"),
     ("schedule: 0 2 31 2,4 *", "never comes true"),
-    ("schedule: 0 2 * * fryday", 'expected a day of the week of 0 to 7 (or *, lists, ranges, steps), found "fryday"'),
+    ("schedule: 0 2 * * fryday", 'expected a day of the week of 0 to 7 (or *, lists, ranges, steps), got "fryday"'),
     ("schedule: '*/0 * * * *'", "expected a minute of 0 to 59"),
     ("schedule: {cron: 0 2 * * *, timezone: Mars/Phobos}", "expected an IANA time zone"),
     ("schedule: {cron: 0 2 * * *, tz: UTC}", "schedule.tz: unknown key; known here: cron, timezone"),
     ("schedule: {timezone: UTC}", "schedule.cron: is missing; write cron: 0 2 * * *"),
-    ("work: gs://bucket/x", "expected a folder or s3://bucket/prefix, found gs://…"),
+    ("work: gs://bucket/x", "expected a folder or s3://bucket/prefix, got gs://…"),
     ("work: s3://", "expected the name of a bucket"),
     ("work: ~/state", "~ is not expanded"),
     ("work: ./public/state", "which publish.to (/"),
     ("work: .\nname: public", "which publish.to (/"),
     ("recent: 0d", "expected a duration such as 3d"),
     ("recent: 3 days", "expected a duration such as 3d"),
-    ("keep: 2.5", "expected a whole number, found 2.5"),
-    ("keep: true", "expected a whole number, found true"),
-    ("keep: '3'", 'expected a whole number, found the text "3"'),
-    ("gates: {max_drop: -0.1}", "expected 0 or more, found -0.1"),
+    ("keep: 2.5", "expected a whole number, got 2.5"),
+    ("keep: true", "expected a whole number, got true"),
+    ("keep: '3'", 'expected a whole number, got "3"'),
+    ("gates: {max_drop: -0.1}", "expected 0 or more, got -0.1"),
     ("gates: {max_growth: 1e999}", "expected a finite number"),
     ("gates: {max_drp: 0.1}", "gates.max_drp: unknown key; did you mean max_drop?"),
-    ("gates: [max_drop]", "gates: expected a mapping, found a list of 1"),
+    ("gates: [max_drop]", "gates: expected a mapping, got a list of 1"),
     ("urls: {strip: tracking}", "urls.strip: expected a list"),
     ("urls: {exclude: [internal/]}", "urls.exclude[1]: expected a pattern of paths that begins with / or *"),
-    ("urls: {same_as: ['https://u:pw1@x.example']}", "urls.same_as[1]: an address that is published has no user name"),
-    ("sections: {}", "sections: stands twice"),
+    ("urls: {same_as: ['https://u:pw1@x.example']}", "urls.same_as[1]: expected an address without user name"),
+    ("sections: {}", "duplicate key `sections`"),
     ("respect_robots: true", "respect_robots: unknown key"),
     ("Keep: 3", "Keep: unknown key; did you mean keep?"),
     ("extends: _nope.yaml", "extends: there is no file"),
@@ -298,8 +395,8 @@ MISTAKES = [
     ),
     ("name: ${NOWHERE}", "name: the environment variable NOWHERE is not set"),
     ("work: ${a b}", "work: ${a b} is no variable; write ${NAME} or ${NAME:-default}"),
-    ("ping: {indexnow: {}}", "ping.indexnow: lacks key, or a connection in its place"),
-    ("ping: {indexnow: {key: '${K}', connection: c}}", "ping.indexnow: has both key and connection"),
+    ("ping: {indexnow: {}}", "ping.indexnow: needs `key:` or `connection:`"),
+    ("ping: {indexnow: {key: '${K}', connection: c}}", "ping.indexnow: has both `key:` and `connection:`"),
     ("ping: {indexnow: {key: short}}", "ping.indexnow.key: expected 8 to 128 letters, digits and dashes"),
     ("ping: {indexnow: {key: '${K}', endpoint: 'http://api.example/'}}", "expected an https:// address"),
     ("ping: {google: {}}", "ping.google: unknown key; known here: indexnow"),
@@ -309,7 +406,7 @@ MISTAKES = [
         "ping: {search_console: {property: shop.example, connection: g}}",
         "expected a property as Search Console names it",
     ),
-    ("ping: {http_ping: {url: 'https://x.example/ping'}}", "lacks {sitemap}"),
+    ("ping: {http_ping: {url: 'https://x.example/ping'}}", "needs {sitemap} in it"),
     ("ping: {http_ping: {url: 'https://bing.com/ping?sitemap={sitemap}'}}", "Bing's ping address is gone"),
     ("ping: {websub: {}}", "ping.websub.hub: is missing; write hub: https://"),
 ]
@@ -325,19 +422,19 @@ def test_a_mistake_at_the_top_is_told(tmp_path, lines, said):
 
 SECTION_MISTAKES = [
     ("from: pages.csv", "expected one of {database: CONNECTION, sql: FILE}"),
-    ("from: postgres://u:hunter2@h/db", "://…@h/db"),
-    ("from: {csv: []}", "from.csv: expected at least one, found an empty list"),
+    ("from: postgres://u:hunter2@h/db", "postgres://…@h/db"),
+    ("from: {csv: []}", "from.csv: expected at least one, got an empty list"),
     ("from: {csv: a.csv, delimiter: ';;'}", "expected one ASCII character"),
-    ("from: {csv: ftp://x/a.csv}", "expected a path or s3://…, found ftp://…"),
-    ("from: {csv: a.csv, sql: a.sql, query: SELECT}", "has both sql (a file) and query"),
-    ("from: {database: c}", "lacks the SELECT: write sql (a file) or query"),
-    ("from: {database: c, sql: 5}", "from.sql: expected text, found 5"),
+    ("from: {csv: ftp://x/a.csv}", "expected a path or s3://…, got ftp://…"),
+    ("from: {csv: a.csv, sql: a.sql, query: SELECT}", "has both `sql:` (a file) and `query:`"),
+    ("from: {database: c}", "needs `sql:` or `query:`"),
+    ("from: {database: c, sql: 5}", "from.sql: expected text, got 5"),
     ("from: {database: c, sql: .}", "can't be read"),
-    ("from: {database: 5, query: q}", "from.database: expected text, found 5"),
+    ("from: {database: 5, query: q}", "from.database: expected text, got 5"),
     ("from: {database: c, query: q, params: {'a b': 1}}", "can't be bound as :a b"),
     ("from: {database: c, query: q, params: {a: [1]}}", "from.params.a: "),
     ("from: {database: c, query: q, split: {parts: 3}}", "from.split.column: is missing; write column: id"),
-    ("from: {database: c, query: q, split: {column: id, parts: 300}}", "expected 256 or less, found 300"),
+    ("from: {database: c, query: q, split: {column: id, parts: 300}}", "expected 256 or less, got 300"),
     ("from: {parquet: a, delimiter: ;}", "from.delimiter: goes with csv, not with parquet"),
     ("from: {csv: a.csv}\nlastmod: {column: a, newest_of: [b]}", "newest_of and column exclude each other"),
     ("from: {csv: a.csv}\nlastmod: {column: a, unit: sec}", "expected s, ms, us or ns"),
@@ -347,7 +444,7 @@ SECTION_MISTAKES = [
         "first_seen: goes with fingerprint, not with column",
     ),
     ("from: {csv: a.csv}\nlastmod: 5", "lastmod: expected a column"),
-    ("from: {csv: a.csv}\npriority: {depth: false}", "priority.depth: expected true, found false"),
+    ("from: {csv: a.csv}\npriority: {depth: false}", "priority.depth: expected true, got false"),
     ("from: {csv: a.csv}\npriority: true", "priority: expected a number of 0 to 1, a column"),
     ("from: {csv: a.csv}\nchangefreq: {col: a}", "changefreq.col: unknown key; did you mean column?"),
     ("from: {csv: a.csv}\nnews: {publication: P, language: en}\nshards: {rows: 5000}", "expected 1000 or less"),
@@ -356,11 +453,11 @@ SECTION_MISTAKES = [
         "expected a language as hreflang has it",
     ),
     ("from: {csv: a.csv}\nfeed: {formats: [json]}", "expected rss or atom"),
-    ("from: {csv: a.csv}\nfeed: {items: 0}", "expected 1 or more, found 0"),
-    ("from: {csv: a.csv}\nshards: {bytes: 100}", "expected 1024 or more, found 100"),
-    ("from: {csv: a.csv}\nshards: {fill: 1.5}", "expected 1 or less, found 1.5"),
+    ("from: {csv: a.csv}\nfeed: {items: 0}", "expected 1 or more, got 0"),
+    ("from: {csv: a.csv}\nshards: {bytes: 100}", "expected 1024 or more, got 100"),
+    ("from: {csv: a.csv}\nshards: {fill: 1.5}", "expected 1 or less, got 1.5"),
     ("from: {csv: a.csv}\ntransform: shop.hooks", "expected package.module:function"),
-    ("from: {csv: a.csv}\nwhere: ' '", "expected text, found none"),
+    ("from: {csv: a.csv}\nwhere: ' '", "expected text, got none"),
     ("from: {csv: a.csv}\nform: {csv: b.csv}", "form: unknown key; did you mean from?"),
     ("where: x", "sections.pages.from: is missing; write from: {database: catalog, sql: ../sql/pages.sql}"),
 ]
@@ -428,13 +525,16 @@ def test_what_is_published_can_not_lie_in_the_state(tmp_path):
 @pytest.mark.parametrize("value", ["5", "[a, b]", "true"])
 def test_publish_is_a_place_or_a_mapping(tmp_path, value):
     [problem] = problems(tmp_path, MINIMAL.replace("./public", value))
-    assert problem.startswith("shop.yaml:2: publish: expected a folder or s3:// address, or {to: …, at: …}, found")
+    assert problem.startswith("shop.yaml:2: publish: expected a folder or s3:// address, or {to: …, at: …}, got")
 
 
 def test_a_character_beyond_the_first_65536_may_be_written_as_json_does(tmp_path):
     text = MINIMAL + "    where: \"title = '\\ud83d\\ude00'\"\n"
     assert loaded(tmp_path, text).sections["pages"].where == "title = '\U0001f600'"
     assert "half a character" in problems(tmp_path, MINIMAL + '    where: "\\ud83d"\n')[0]
+    text = MINIMAL + '    columns: {"\\ud83d\\ude00": smile}\n'
+    assert loaded(tmp_path, text).sections["pages"].columns == {"\U0001f600": "smile"}
+    assert "half a character" in problems(tmp_path, MINIMAL + '    columns: {"\\ud83d": x}\n')[0]
 
 
 def test_a_section_can_not_take_the_name_of_recent(tmp_path):
@@ -448,8 +548,8 @@ def test_a_mistake_in_a_base_is_told_of_the_base(tmp_path):
     base = written(tmp_path, "keep: 0\n\nurls: {stripp: []}\n", "_base.yaml")
     told = problems(tmp_path, "extends: _base.yaml\n" + MINIMAL + "work: gs://x\n")
     assert told == [
-        "shop.yaml:7: work: expected a folder or s3://bucket/prefix, found gs://…",
-        f"{base.name}:1: keep: expected 1 or more, found 0",
+        "shop.yaml:7: work: expected a folder or s3://bucket/prefix, got gs://…",
+        f"{base.name}:1: keep: expected 1 or more, got 0",
         f"{base.name}:3: urls.stripp: unknown key; did you mean strip?",
     ]
 
@@ -473,7 +573,7 @@ def test_what_a_variable_stands_for_is_not_shown(tmp_path):
     told = problems(tmp_path, text, {"WORD": "hunter2"})
     assert len(told) == 3
     assert "hunter2" not in "\n".join(told)
-    assert told[0].endswith("keep: expected a whole number, found what ${WORD} stands for")
+    assert told[0].endswith("keep: expected a whole number, got what ${WORD} stands for")
 
 
 FULL_DATA = yaml.safe_load(FULL)

@@ -9,33 +9,38 @@ import jsonschema
 import pytest
 
 from sitemap_etl.config import load, reader, reference, schema
-from sitemap_etl.config.kinds import Keys
-from sitemap_etl.engines import ENGINES
 from sitemap_etl.errors import ConfigError
+from sitemap_etl.settings import NoRule, Settings
+from sitemap_etl.settings.rules import ChangefreqConstant, PriorityConstant, Rule
 from tests.site_files import FULL, MINIMAL, written
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "site-file.md"
+DOCS = Path(__file__).parent.parent / "docs"
+DOCUMENT = DOCS / "site-file.md"
+PAGES = [DOCUMENT, DOCS / "engines.md"]
+NEVER_WRITTEN = {Rule, NoRule, PriorityConstant, ChangefreqConstant}
+"""What short forms and absent keys become: no mapping has their names."""
 
 
-def every_mapping(model: type[Keys] = Keys) -> set[type[Keys]]:
+def every_mapping(model: type[Settings] = Settings) -> set[type[Settings]]:
     found = {below for child in model.__subclasses__() for below in every_mapping(child)}
-    return found | ({model} if not model.__name__.startswith("_") and model is not Keys else set())
+    return found | ({model} if model.__subclasses__() == [] and not issubclass(model, NoRule) else set())
 
 
-def test_the_reference_is_in_step_with_the_keys():
-    """If it is not: python -m sitemap_etl.config.reference docs/site-file.md"""
-    text = DOCUMENT.read_text(encoding="utf-8")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_reference_is_in_step_with_the_settings(page):
+    """If it is not: python -m sitemap_etl.config.reference docs/site-file.md docs/engines.md"""
+    text = page.read_text(encoding="utf-8")
     assert reference.with_tables(text) == text
 
 
-def test_the_reference_has_every_mapping():
-    text = DOCUMENT.read_text(encoding="utf-8")
-    assert set(re.findall(r"<!-- keys: ([^>]+) -->", text)) == set(reference.TABLES)
-    assert set(reference.TABLES.values()) == every_mapping()
+def test_the_reference_has_every_mapping_once():
+    named = [name for page in PAGES for name in re.findall(r"<!-- keys: ([^>]+) -->", page.read_text("utf-8"))]
+    assert sorted(named) == sorted(reference.tables())
+    assert set(reference.tables().values()) == every_mapping() - NEVER_WRITTEN
 
 
 def test_every_key_says_what_it_is_for():
-    for model in every_mapping():
+    for model in reference.tables().values():
         for name, field in model.model_fields.items():
             assert field.description, f"{model.__name__}.{name}"
 
@@ -80,15 +85,3 @@ def test_what_does_not_load_does_not_fit_the_schema(tmp_path, wrong):
 def test_the_schema_asks_for_what_is_needed_unless_a_base_may_have_it(tmp_path):
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({"site": "https://shop.example"}, schema(), cls=jsonschema.Draft202012Validator)
-
-
-@pytest.mark.parametrize("name", sorted(ENGINES))
-def test_an_engine_takes_the_keys_that_the_site_file_takes(name):
-    """The two may not import each other, so this holds them together."""
-    own = reference.TABLES[f"ping.{name}"].model_fields
-    theirs = ENGINES[name].model_fields
-    assert set(own) == set(theirs)
-    for key, field in own.items():
-        default = field.get_default(call_default_factory=True)
-        if default is not None and not field.is_required():
-            assert default == theirs[key].default, key

@@ -143,3 +143,21 @@ def test_every_make_target_the_documentation_names_exists() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for page in PAGES:
         assert set(re.findall(r"(?:^    |`)make ([a-z]+)", page.read_text(), re.MULTILINE)) <= targets
+
+
+GIVEN_UP = [
+    "stands twice, first in",
+    "lacks the SELECT",
+    "found the text",
+    "share counts from",
+    "Views begin with",
+    "the other side's rights",
+    "is taken for a yes",
+    "all waits together",
+]
+
+
+@pytest.mark.parametrize("words", GIVEN_UP)
+def test_words_that_readers_stumbled_over_are_in_no_document_and_no_message(words: str) -> None:
+    texts = [*PAGES, *(ROOT / "sitemap_etl").rglob("*.py")]
+    assert [path.name for path in texts if words in path.read_text("utf-8")] == []

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from email.utils import format_datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -20,9 +21,12 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from sitemap_etl import engines
+from sitemap_etl.config import reference, schema
 from sitemap_etl.errors import Refused, SitemapEtlError, Unavailable
-from tests.support.engines import RESET, SLOW, Memory, Reply, Request, Side, Time, submission
+from sitemap_etl.settings import Ping
+from tests.support.engines import RESET, SLOW, Memory, Reply, Request, Side, Time, made, submission
 
+ROOT = Path(__file__).parent.parent
 KEY = "0123456789abcdef0123456789abcdef"
 API_KEY = "bing+api/key=4711"
 PASSWORD = 'pass"word & more'
@@ -98,7 +102,7 @@ CASES = [
     ),
     Case(
         "websub",
-        lambda url: {"hub": f"{url}/hub?token=${{HUB_TOKEN}}", "login": "shop", "password": "${PASSWORD}"},
+        lambda url: {"hub": f"{url}/hub?token={HUB_TOKEN}", "login": "shop", "password": "${PASSWORD}"},
         lambda _request: Reply(204),
         lambda request: request.method == "POST",
         reads_json=False,
@@ -130,26 +134,20 @@ class Stage:
     heard: list[str]
 
     @property
-    def secrets(self) -> dict[str, str]:
+    def environ(self) -> dict[str, str]:
         return {
-            "${INDEXNOW_KEY}": KEY,
-            "${BING_KEY}": API_KEY,
-            "${PASSWORD}": PASSWORD,
-            "${HUB_TOKEN}": HUB_TOKEN,
-            "${GOOGLE_KEY}": account(self.side.url),
+            "INDEXNOW_KEY": KEY,
+            "BING_KEY": API_KEY,
+            "PASSWORD": PASSWORD,
+            "GOOGLE_KEY": account(self.side.url),
         }
 
     def own_secret(self) -> str:
         """What this engine holds, and the other side may echo."""
         return {"indexnow": KEY, "search_console": PRIVATE_KEY, "bing": API_KEY}.get(self.case.name, PASSWORD)
 
-    def engine(self) -> engines.HttpEngine:
-        def secret(text: str) -> str:
-            for name, value in self.secrets.items():
-                text = text.replace(name, value)
-            return text
-
-        engine = engines.engine(self.case.name, self.case.settings(self.side.url), secret, lambda _id: "")
+    def engine(self) -> engines.HttpEngine[Any]:
+        engine = made(self.case.name, self.case.settings(self.side.url), environ=self.environ)
         self.heard += [repr(engine), str(engine)]
         return engine
 
@@ -356,18 +354,6 @@ def test_a_certificate_nobody_trusts_ends_the_talk_and_a_trusted_one_does_not(ca
 
 
 @EVERY_ENGINE
-def test_one_engine_failing_becomes_an_answer_where_others_are_to_go_on(stage: Stage) -> None:
-    stage.fail("main", Reply(400, "no"))
-    arguments = (stage.engine(), submission(stage.side.url), stage.ledger, stage.client)
-    answer = engines.ask(*arguments, clock=stage.time.clock, sleep=stage.time.sleep)
-    assert (answer.status, answer.failed, answer.sent) == ("refused", True, 0)
-    stage.fail("main", *[Reply(503)] * 4)
-    answer = engines.ask(*arguments, clock=stage.time.clock, sleep=stage.time.sleep)
-    assert (answer.status, answer.failed) == ("unavailable", True)
-    assert engines.ask(*arguments, clock=stage.time.clock, sleep=stage.time.sleep).status == "accepted"
-
-
-@EVERY_ENGINE
 def test_a_ledger_of_a_later_format_is_not_touched(stage: Stage) -> None:
     stage.ledger.text = '{"format": 2}'
     with pytest.raises(Refused, match="format 2"):
@@ -376,7 +362,17 @@ def test_a_ledger_of_a_later_format_is_not_touched(stage: Stage) -> None:
     assert stage.side.requests == []
 
 
+def test_every_engine_of_a_site_file_keeps_these_promises() -> None:
+    assert [case.name for case in CASES] == list(Ping.model_fields)
+
+
 @EVERY_ENGINE
-def test_an_engine_is_registered_under_its_own_name(case: Case) -> None:
-    assert engines.ENGINES[case.name].name == case.name
-    assert {case.name for case in CASES} == set(engines.ENGINES)
+def test_an_engine_its_settings_its_keys_and_its_documentation_go_by_one_name(case: Case) -> None:
+    keys = case.settings("https://side.example")
+    settings = type(Ping.model_validate({case.name: keys}).engines()[case.name])
+    engine = made(case.name, keys, environ=dict.fromkeys(("INDEXNOW_KEY", "BING_KEY", "PASSWORD", "GOOGLE_KEY"), KEY))
+    assert type(engine) is engines.named(case.name)
+    assert type(engine.settings) is settings
+    assert list(schema()["$defs"][settings.__name__]["properties"]) == list(settings.model_fields)
+    assert reference.tables()[f"ping.{case.name}"] is settings
+    assert f"<!-- keys: ping.{case.name} -->" in (ROOT / "docs" / "engines.md").read_text(encoding="utf-8")

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from sitemap_etl import engines
 from sitemap_etl.engines.backlog import RUNS_WAITING, Waiting, advance, finish, left_of, ordered
 from sitemap_etl.errors import ConfigError, Refused, Unavailable
-from tests.support.engines import RESET, Memory, Reply, Request, Side, Time, changes, submission
+from tests.support.engines import RESET, Memory, Reply, Request, Side, Time, changes, made, submission
 
 KEY = "0123456789abcdef0123456789abcdef"
 
@@ -32,9 +32,9 @@ class World:
         self.settings: dict[str, Any] = {}
         self.kept: dict[str, pa.Table] = {}
 
-    def engine(self) -> engines.IndexNow:
+    def engine(self) -> engines.HttpEngine[Any]:
         given = {"key": KEY, "endpoint": f"{self.side.url}/indexnow", "max_share": 1.0} | self.settings
-        return engines.IndexNow.from_settings(given, lambda text: text, lambda _id: "")
+        return made("indexnow", given)
 
     def submit(self, run: str, rows: list[tuple[str, str, str | None]] | pa.Table, **values: Any) -> engines.Answer:
         table = (
@@ -334,12 +334,12 @@ def test_the_whole_site_by_hand_begins_at_its_beginning_whatever_waits_of_the_ru
 @pytest.mark.parametrize("key", ["short", "x" * 129, "no spaces!", "späße-sind-keine"])
 def test_a_key_that_does_not_fit_the_protocol_is_a_mistake_that_does_not_show_it(key: str) -> None:
     with pytest.raises(ConfigError, match=r"ping\.indexnow\.key: expected 8 to 128") as caught:
-        engines.IndexNow.from_settings({"key": key}, lambda text: text, lambda _id: "")
+        made("indexnow", {"key": "${KEY}"}, environ={"KEY": key})
     assert key not in str(caught.value)
 
 
 def test_the_key_file_is_the_key_in_a_file_of_its_name() -> None:
-    assert engines.key_file(KEY) == (f"{KEY}.txt", KEY.encode())
+    assert made("indexnow", {"key": KEY}).key_file() == (f"{KEY}.txt", KEY.encode())
 
 
 LOCS = st.integers(0, 30).map(lambda number: f"https://shop.example/{number}")

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sitemap_etl import engines
-from sitemap_etl.engines.credentials import MASK, Redactor, connection_fields
+from sitemap_etl.engines.credentials import MASK, Redactor
 from sitemap_etl.errors import ConfigError, Refused, Unavailable
-from tests.support.engines import Memory, Reply, Side, Time, submission
+from tests.support.engines import Memory, Reply, Side, Time, made, submission
 
 SITE = "https://shop.example"
 
@@ -28,9 +28,8 @@ class World:
         self.time, self.ledger = Time(), Memory()
 
     def submit(self, name: str, settings: dict[str, Any], run: str = "r1", **values: Any) -> engines.Answer:
-        connection = values.pop("connection", "")
-        engine = engines.engine(name, settings, lambda text: text, lambda _id: connection)
-        return engine.submit(
+        connection = values.pop("connection", None)
+        return made(name, settings, connection=connection).submit(
             submission(SITE, run, **values), self.ledger, self.client, clock=self.time.clock, sleep=self.time.sleep
         )
 
@@ -136,17 +135,13 @@ def test_a_ping_carries_the_address_of_the_index_percent_encoded(world: World) -
     ],
 )
 def test_a_dead_ping_address_is_a_mistake_that_says_what_to_use(url: str, instead: str) -> None:
-    assert instead in str(engines.dead_ping(url))
-    with pytest.raises(ConfigError, match=f"{instead}.*robots.txt"):
-        engines.engine("http_ping", {"url": url}, lambda text: text, lambda _id: "")
-    assert any(instead in problem for problem in engines.problems({"http_ping": {"url": url}}))
+    with pytest.raises(ConfigError, match=f"is gone.*{instead}.*robots.txt"):
+        made("http_ping", {"url": "${PING}"}, environ={"PING": url})
 
 
-@pytest.mark.parametrize(
-    "url", ["https://blogs.example/ping?s={sitemap}", "https://google.com/pingpong", "http://[", ""]
-)
+@pytest.mark.parametrize("url", ["https://blogs.example/ping?s={sitemap}", "https://google.com/pingpong?s={sitemap}"])
 def test_other_addresses_are_not_taken_for_dead(url: str) -> None:
-    assert engines.dead_ping(url) is None
+    assert made("http_ping", {"url": url})
 
 
 def uri(login: str, password: str) -> str:
@@ -174,78 +169,65 @@ def test_every_engine_takes_an_airflow_connection(world: World, write: Callable[
     world.submit("http_ping", {"connection": "c", "url": url}, connection=connection)
     assert world.side.requests[-1].query["p"] == ["p@ss/word"]
     assert "Authorization" not in world.side.requests[-1].headers
-    engine = engines.engine("indexnow", {"connection": "c"}, lambda text: text, lambda _id: write("", "0123abcd"))
-    assert isinstance(engine, engines.IndexNow)
+    engine = made("indexnow", {"connection": "c"}, connection=write("", "0123abcd"))
     assert engine.key_file() == ("0123abcd.txt", b"0123abcd")
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('{"password": ', "neither a URI nor the JSON"),
-        ('{"extra": "{secret-8812"}', "neither a URI nor the JSON"),
-        ("http://[secret-8812", "neither a URI nor the JSON"),
-        ("http://?__extra__=secret-8812", "neither a URI nor the JSON"),
-        ('{"login": "secret-8812"}', "connection 'c' does not hold key:"),
+        ('{"password": ', "connection 'c': is not a connection"),
+        ("http://[secret-8812", "connection 'c': the URI of the connection can't be read"),
+        ('{"login": "secret-8812"}', "connection 'c' does not hold `key`"),
     ],
 )
 def test_a_connection_that_does_not_serve_is_named_and_not_shown(text: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words) as caught:
-        engines.engine("bing", {"connection": "c"}, lambda text: text, lambda _id: text)
+        made("bing", {"connection": "c"}, connection=text)
     assert "8812" not in f"{caught.value} {caught.value.__cause__} {caught.value.__context__}"
 
 
-def test_settings_show_all_their_mistakes_at_once_and_no_value() -> None:
-    settings = {"key": "bad key 8812", "daily_limit": 0, "max_shares": 0.2, "endpoint": "http://indexnow.example/8812"}
+@pytest.mark.parametrize(
+    ("name", "keys", "secret", "problem"),
+    [
+        ("indexnow", {"key": "${SECRET}"}, "bad key 8812", "ping.indexnow.key: expected 8 to 128 letters, digits"),
+        ("http_ping", {"url": ["${SECRET}"]}, "https://x.example/8812", "ping.http_ping.url: needs {sitemap}"),
+        ("http_ping", {"url": "${SECRET}"}, "8812 {sitemap}", "ping.http_ping.url: expected an absolute address"),
+    ],
+)
+def test_what_a_variable_holds_is_judged_when_it_is_read(
+    name: str, keys: dict[str, Any], secret: str, problem: str
+) -> None:
     with pytest.raises(ConfigError) as caught:
-        engines.engine("indexnow", settings, lambda text: text, lambda _id: "")
-    assert sorted(problem.partition(": ")[0] for problem in caught.value.problems) == [
-        "ping.indexnow.daily_limit",
-        "ping.indexnow.endpoint",
-        "ping.indexnow.key",
-        "ping.indexnow.max_shares",
-    ]
-    assert "did you mean max_share?" in str(caught.value)
-    assert "expected an https URL" in str(caught.value)
+        made(name, keys, environ={"SECRET": secret})
+    assert str(caught.value).startswith(problem)
+    assert "8812" not in "".join(traceback.format_exception(caught.value))
+
+
+def test_what_a_connection_holds_is_judged_too() -> None:
+    with pytest.raises(ConfigError, match=r"ping\.indexnow\.key: expected 8 to 128") as caught:
+        made("indexnow", {"connection": "c"}, connection=as_json("", "bad key 8812"))
     assert "8812" not in str(caught.value)
 
 
-def test_what_a_variable_holds_is_judged_only_when_it_is_read() -> None:
-    settings = {
-        "indexnow": {"key": "${INDEXNOW_KEY}"},
-        "search_console": {"property": "${PROPERTY}", "connection": "google"},
-        "bing": {"connection": "bing"},
-        "websub": {"hub": ["${HUB}", "https://hub.example/"]},
-        "http_ping": {"url": "${PING_URL}"},
-    }
-    assert engines.problems(settings) == []
+def test_every_secret_that_is_missing_is_told_at_once() -> None:
+    keys = {"url": ["${ONE}", "https://x.example/?k=${TWO}&s={sitemap}"], "password": "${THREE}"}
+    with pytest.raises(ConfigError) as caught:
+        made("http_ping", keys, environ={"THREE": " "})
+    assert caught.value.problems == (
+        "ping.http_ping.password: the secret is empty",
+        "ping.http_ping.url: the environment variable ONE is not set; this stage needs it",
+        "ping.http_ping.url: the environment variable TWO is not set; this stage needs it",
+    )
 
 
-@pytest.mark.parametrize(
-    ("settings", "problem"),
-    [
-        ({"indexnow": {}}, "ping.indexnow: expected key: or connection:"),
-        ({"search_console": {"connection": "google"}}, "ping.search_console.property: expected a value"),
-        ({"websub": {}}, "ping.websub.hub: expected a value"),
-        ({"websub": {"hub": "hub.example"}}, "ping.websub.hub.0: expected an absolute http or https URL"),
-        ({"http_ping": {"url": "https://x.example/"}}, "ping.http_ping.url.0: expected {sitemap} in it"),
-        ({"indexnau": {}}, "ping.indexnau: no such engine; did you mean indexnow?"),
-        ({"google": None}, "ping.google: no such engine; there are indexnow"),
-        ({"bing": "key"}, "ping.bing: expected a mapping"),
-    ],
-)
-def test_mistakes_are_told_without_reading_a_secret(settings: dict[str, Any], problem: str) -> None:
-    assert [found for found in engines.problems(settings) if found.startswith(problem)]
-
-
-def test_an_engine_nobody_knows_can_t_be_made() -> None:
-    with pytest.raises(ConfigError, match="did you mean bing"):
-        engines.engine("bin", {}, lambda text: text, lambda _id: "")
-
-
-def test_an_empty_variable_is_a_missing_secret() -> None:
-    with pytest.raises(ConfigError, match=r"ping\.bing: expected key: or connection:"):
-        engines.engine("bing", {"key": "${BING_KEY}"}, lambda _text: "", lambda _id: "")
+def test_a_secret_that_looks_like_a_variable_is_taken_as_it_is(world: World) -> None:
+    keys = {"hub": world.side.url, "login": "shop", "password": "${PASSWORD}"}
+    made("websub", keys, environ={"PASSWORD": "abc${HOME}def", "HOME": "/root"}).submit(
+        submission(SITE), world.ledger, world.client, clock=world.time.clock, sleep=world.time.sleep
+    )
+    basic = "Basic " + base64.b64encode(b"shop:abc${HOME}def").decode()
+    assert world.side.requests[0].headers["Authorization"] == basic
 
 
 @settings(deadline=None)
@@ -257,11 +239,6 @@ def test_a_secret_is_masked_in_every_form_it_takes_on_the_wire(secret: str) -> N
         shown = redact(f"<{form}>")
         assert form not in shown
         assert MASK in shown
-
-
-def test_connections_are_read_as_airflow_writes_them() -> None:
-    fields = connection_fields("http://user:p%40ss@host.example:80/schema?a=1&b=x", "c")
-    assert fields == {"login": "user", "password": "p@ss", "host": "host.example", "extra": {"a": "1", "b": "x"}}
 
 
 def test_a_client_of_our_own_says_who_asks_and_follows_no_redirect(world: World) -> None:
@@ -323,5 +300,5 @@ def test_a_secret_in_the_path_of_an_address_is_not_shown_either(
     world.side.faults = [Reply(404, f"no {address}", {"Content-Type": "text/plain"})]
     with pytest.raises(Refused, match="no http") as caught:
         world.submit(name, given_settings, "r2")
-    engine = engines.engine(name, given_settings, lambda text: text, lambda _id: "")
+    engine = made(name, given_settings)
     assert "8812" not in f"{caught.value} {caplog.text} {world.ledger.versions} {engine!r}"

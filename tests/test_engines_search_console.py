@@ -13,10 +13,12 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
+from pydantic import ValidationError
 
 from sitemap_etl import engines
 from sitemap_etl.errors import ConfigError, Refused, Unavailable
-from tests.support.engines import Memory, Reply, Request, Side, Time, index_of, submission
+from sitemap_etl.settings import SearchConsole
+from tests.support.engines import Memory, Reply, Request, Side, Time, index_of, made, submission
 
 PAIR = rsa.generate_private_key(65537, 2048)
 PEM = PAIR.private_bytes(
@@ -59,9 +61,9 @@ class World:
         self.account = {"client_email": MAIL, "private_key": PEM, "token_uri": f"{self.side.url}/token"}
         self.settings: dict[str, Any] = {"property": "sc-domain:shop.example"}
 
-    def engine(self) -> engines.HttpEngine:
+    def engine(self) -> engines.HttpEngine[Any]:
         given = {"key": json.dumps(self.account), "endpoint": f"{self.side.url}/webmasters/v3"} | self.settings
-        return engines.engine("search_console", given, lambda text: text, lambda _id: "")
+        return made("search_console", given)
 
     def submit(self, run: str = "r1", site: str = "https://www.shop.example", **values: Any) -> engines.Answer:
         told = submission(site, run, **values)
@@ -161,7 +163,7 @@ def test_one_refused_index_keeps_no_other_from_being_submitted(world: World) -> 
     ("prop", "covered"),
     [
         ("sc-domain:shop.example", True),
-        ("sc-domain:www.shop.example", True),
+        ("sc-domain:WWW.Shop.example", True),
         ("sc-domain:hop.example", False),
         ("https://www.shop.example", True),
         ("https://www.shop.example/", True),
@@ -184,9 +186,8 @@ def test_an_index_lies_under_its_property_or_is_refused(world: World, prop: str,
     "prop", ["shop.example", "sc-domain:", "sc-domain:https://shop.example/", "ftp://shop.example/"]
 )
 def test_a_property_that_is_none_is_a_mistake(world: World, prop: str) -> None:
-    world.settings = {"property": prop}
-    with pytest.raises(ConfigError, match=r"ping\.search_console\.property: expected a property"):
-        world.engine()
+    with pytest.raises(ValidationError, match="expected a property as Search Console names it"):
+        SearchConsole(property=prop, connection="google")
 
 
 def google_error(code: int, reason: str) -> Reply:
@@ -239,19 +240,16 @@ def test_the_key_file_comes_from_a_path_or_an_airflow_connection(world: World, t
         {"extra__google_cloud_platform__key_path": str(path)},
     ]
     settings = {"property": "sc-domain:shop.example", "endpoint": f"{world.side.url}/webmasters/v3"}
-    made = [engines.engine("search_console", settings | {"key": str(path)}, lambda text: text, lambda _id: "")]
+    found = [made("search_console", settings | {"key": str(path)})]
     for extra in extras:
-        for text in (
+        texts = (
             json.dumps({"conn_type": "google_cloud_platform", "extra": extra}),
             json.dumps({"conn_type": "google_cloud_platform", "extra": json.dumps(extra)}),
             f"google-cloud-platform://?__extra__={quote(json.dumps(extra))}",
-        ):
-            resolve = {"google": text}.__getitem__
-            made.append(
-                engines.engine("search_console", settings | {"connection": "google"}, lambda text: text, resolve)
-            )
+        )
+        found += [made("search_console", settings | {"connection": "google"}, connection=text) for text in texts]
     told = submission("https://shop.example", "r1")
-    for engine in made:
+    for engine in found:
         answer = engine.submit(told, Memory(), world.client, clock=world.time.clock, sleep=world.time.sleep)
         assert answer.status == "accepted"
 

@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sitemap_etl import limits
-from sitemap_etl.partition import Limits, Sample, cut, groups, route, routing_borders, samples, windows, winners
+from sitemap_etl.partition import Sample, cut, groups, route, routing_borders, samples, windows, winners
 from sitemap_etl.partition.borders import Range, distinct
 from sitemap_etl.partition.order import in_order
 from sitemap_etl.partition.winners import stretch
+from sitemap_etl.settings import Shards
 
 TEXT = st.text(alphabet="ab/-z9", max_size=24)
 
@@ -127,9 +128,9 @@ def test_a_stretch_is_the_rows_between_its_borders(locs: list[str], low: str, hi
 SIZES = st.lists(st.integers(1, 900), min_size=1, max_size=120)
 
 
-@given(SIZES, st.integers(1, 30), st.integers(900, 6_000), st.floats(0.3, 1))
+@given(SIZES, st.integers(1, 30), st.integers(1_024, 6_000), st.floats(0.3, 1))
 def test_parts_hold_both_limits_and_lose_no_row(sizes: list[int], rows: int, size: int, fill: float) -> None:
-    starts = cut(np.array(sizes), Limits(rows, size, fill))
+    starts = cut(np.array(sizes), Shards(rows=rows, bytes=size, fill=fill))
     assert starts[0] == 0
     assert starts == sorted(set(starts))
     for start, stop in itertools.pairwise([*starts, len(sizes)]):
@@ -138,18 +139,18 @@ def test_parts_hold_both_limits_and_lose_no_row(sizes: list[int], rows: int, siz
 
 
 def test_parts_are_equal() -> None:
-    starts = cut(np.full(200_000, 160), Limits())
+    starts = cut(np.full(200_000, 160), Shards())
     counts = np.diff([*starts, 200_000])
     assert len(counts) == 5  # ⌈200,000 / 45,000⌉
     assert counts.max() - counts.min() <= 1
 
 
 def test_appended_rows_are_cut_off_and_what_was_published_stays_whole() -> None:
-    assert cut(np.full(60_000, 160), Limits(), published=50_000) == [0, 50_000]
-    assert cut(np.full(60_000, 160), Limits(), published=None) == [0, 30_000]
-    assert cut(np.full(50_000, 160), Limits(), published=40_000) == [0]
+    assert cut(np.full(60_000, 160), Shards(), published=50_000) == [0, 50_000]
+    assert cut(np.full(60_000, 160), Shards(), published=None) == [0, 30_000]
+    assert cut(np.full(50_000, 160), Shards(), published=40_000) == [0]
 
 
 def test_the_byte_limit_cuts_where_rows_would_not() -> None:
-    starts = cut(np.full(1_000, 1_000_000), Limits())
+    starts = cut(np.full(1_000, 1_000_000), Shards())
     assert len(starts) == 22  # ⌈10⁹ / (0.9 · 52,428,800)⌉

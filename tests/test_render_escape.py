@@ -99,7 +99,7 @@ def test_canonical_urls_are_read_back_as_they_were_everywhere(paths):
 @example("x" * 100_000, "\ufffe\r\n")
 def test_any_text_of_a_feed_is_read_back_by_two_parsers(title, name):
     table = rows({"lastmod": "2026-01-02", "title": title, "videos": [VIDEO | {"title": title, "description": name}]})
-    feed = feeds.Feed(name, "https://shop.example/feed?a&b='c'", "https://shop.example/")
+    feed = feeds.Feed(name, "https://shop.example/feed?a&b='c'", "https://shop.example/", 100)
     loc = "https://shop.example/0"
     for read in (by_lxml, by_expat):
         tree = read(feeds.rss(feed, table))

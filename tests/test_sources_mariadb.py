@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from sitemap_etl import sources
+from sitemap_etl.connections import parse
 from sitemap_etl.errors import ConfigError, InvalidSource, Refused, Unavailable
 from tests.support.mariadb import MariaDB, mariadb  # noqa: F401 - a fixture
 
@@ -29,9 +30,9 @@ def shop(mariadb: MariaDB) -> MariaDB:  # noqa: F811 - the imported fixture
 def rows(
     uri: str, query: str, *, split: tuple[str, int] | None = None, params: dict | None = None, **options
 ) -> pa.Table:
-    plan = sources.plan_database(uri, query, params=params, split=split, label="catalog (sql/a.sql)")
+    plan = sources.plan_database(parse(uri), query, params=params, split=split, label="catalog (sql/a.sql)")
     return pa.Table.from_batches(
-        [b for s in plan for b in sources.read(s, uri=uri, query=query, params=params, **options)]
+        [b for s in plan for b in sources.read(s, connection=parse(uri), query=query, params=params, **options)]
     )
 
 
@@ -98,7 +99,7 @@ def test_values_are_bound_and_never_read_as_sql(shop: MariaDB) -> None:
 
 @pytest.mark.parametrize("column", ["id", "seen", "naive"])
 def test_key_ranges_together_give_every_row_once(shop: MariaDB, column: str) -> None:
-    plan = sources.plan_database(shop.uri, "SELECT * FROM products;", split=(column, 4))
+    plan = sources.plan_database(parse(shop.uri), "SELECT * FROM products;", split=(column, 4))
     assert len(plan) == 4
     found = rows(shop.uri, "SELECT * FROM products;", split=(column, 4), batch_rows=700)
     assert sorted(found["id"].to_pylist()) == list(range(1, 5001))
@@ -107,7 +108,9 @@ def test_key_ranges_together_give_every_row_once(shop: MariaDB, column: str) -> 
 
 
 def test_a_probe_tells_columns_and_types(shop: MariaDB) -> None:
-    found = sources.probe_database(shop.uri, "SELECT id, loc, seen FROM products WHERE seen < :now", {"now": NOW})
+    found = sources.probe_database(
+        parse(shop.uri), "SELECT id, loc, seen FROM products WHERE seen < :now", {"now": NOW}
+    )
     assert [str(kind) for kind in found.types] == ["int64", "string", "timestamp[us, tz=UTC]"]
 
 
@@ -151,8 +154,8 @@ def test_a_statement_timeout_is_worth_trying_again(shop: MariaDB) -> None:
 
 def test_a_reader_that_stops_early_does_not_read_on(shop: MariaDB) -> None:
     query = "SELECT a.id, REPEAT('x', 500) AS x FROM products a, products b"
-    (split,) = sources.plan_database(shop.uri, query)
-    reader = sources.read(split, uri=shop.uri, query=query, batch_rows=1000)
+    (split,) = sources.plan_database(parse(shop.uri), query)
+    reader = sources.read(split, connection=parse(shop.uri), query=query, batch_rows=1000)
     next(reader)
     reader.close()
     assert rows(shop.uri, "SELECT count(*) AS n FROM products")["n"].to_pylist() == [5000]

@@ -19,14 +19,16 @@ WIDTH = 500
 CHILD = """
 import json, re, sys
 from sitemap_etl import sources
+from sitemap_etl.connections import parse
 kind, place, query = json.loads(sys.argv[1])
+connection = parse(place) if kind == "database" else None
 if kind == "database":
-    plan = sources.plan_database(place, query)
+    plan = sources.plan_database(connection, query)
 elif kind == "query":
     plan = sources.plan_query("parquet", place, query)
 else:
     plan = {"csv": sources.plan_csv, "parquet": sources.plan_parquet}[kind](place)
-rows = sum(b.num_rows for s in plan for b in sources.read(s, uri=place, query=query, batch_rows=50_000))
+rows = sum(b.num_rows for s in plan for b in sources.read(s, connection=connection, query=query, batch_rows=50_000))
 # Not ru_maxrss: that begins with what the parent had.
 print(json.dumps([rows, int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])]))
 """

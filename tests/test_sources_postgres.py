@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import json
 import traceback
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from urllib.parse import quote
 
 import pyarrow as pa
 import pytest
 
 from sitemap_etl import sources
+from sitemap_etl.connections import parse
 from sitemap_etl.errors import ConfigError, InvalidSource, Refused, Unavailable
 from tests.support.postgres import Postgres
 
@@ -24,12 +27,12 @@ FROM generate_series(1, 5000) i"""
 def rows(uri: str, query: str, *, split: tuple[str, int] | None = None, **options: object) -> pa.Table:
     """All rows of all splits."""
     params = options.pop("params", None)
-    plan = sources.plan_database(uri, query, params=params, split=split, label="catalog (sql/a.sql)")
+    plan = sources.plan_database(parse(uri), query, params=params, split=split, label="catalog (sql/a.sql)")
     batches = [
         batch
         for one in plan
         for batch in sources.read(
-            sources.Split.from_json(one.to_json()), uri=uri, query=query, params=params, **options
+            sources.Split.from_json(one.to_json()), connection=parse(uri), query=query, params=params, **options
         )
     ]
     return pa.Table.from_batches(batches)
@@ -37,8 +40,10 @@ def rows(uri: str, query: str, *, split: tuple[str, int] | None = None, **option
 
 def test_a_select_is_read_in_batches_within_the_bounds(postgres: Postgres) -> None:
     postgres.execute(PRODUCTS)
-    (split,) = sources.plan_database(postgres.uri, "SELECT id, loc FROM products;  -- all of them")
-    read = sources.read(split, uri=postgres.uri, query="SELECT id, loc FROM products;  -- all of them", batch_rows=900)
+    (split,) = sources.plan_database(parse(postgres.uri), "SELECT id, loc FROM products;  -- all of them")
+    read = sources.read(
+        split, connection=parse(postgres.uri), query="SELECT id, loc FROM products;  -- all of them", batch_rows=900
+    )
     found = list(read)
     assert [batch.num_rows for batch in found] == [900] * 5 + [500]
     assert sorted(i for batch in found for i in batch.column("id").to_pylist()) == list(range(1, 5001))
@@ -117,22 +122,25 @@ def test_key_ranges_together_give_every_row_once(postgres: Postgres, column: str
     if column == "price":
         postgres.execute("UPDATE products SET price = id")
     split = (column, 4)
-    plan = sources.plan_database(postgres.uri, "SELECT * FROM products", split=split)
+    plan = sources.plan_database(parse(postgres.uri), "SELECT * FROM products", split=split)
     assert len(plan) == 4
     found = rows(postgres.uri, "SELECT * FROM products", split=split)
     assert sorted(found["loc"].to_pylist()) == sorted(["/without-a-key", *(f"/p/{i}" for i in range(1, 5001))])
-    parts = [sum(b.num_rows for b in sources.read(s, uri=postgres.uri, query="SELECT * FROM products")) for s in plan]
+    parts = [
+        sum(b.num_rows for b in sources.read(s, connection=parse(postgres.uri), query="SELECT * FROM products"))
+        for s in plan
+    ]
     assert max(parts) < 3 * min(parts)
 
 
 def test_rows_that_came_after_the_plan_are_in_a_split_too(postgres: Postgres) -> None:
     postgres.execute(PRODUCTS)
-    plan = sources.plan_database(postgres.uri, "SELECT id FROM products", split=("id", 3))
+    plan = sources.plan_database(parse(postgres.uri), "SELECT id FROM products", split=("id", 3))
     postgres.execute("INSERT INTO products (id) VALUES (-5), (99999)")
     found = [
         i
         for s in plan
-        for b in sources.read(s, uri=postgres.uri, query="SELECT id FROM products")
+        for b in sources.read(s, connection=parse(postgres.uri), query="SELECT id FROM products")
         for i in b[0].to_pylist()
     ]
     assert sorted(found) == [-5, *range(1, 5001), 99999]
@@ -142,7 +150,7 @@ def test_rows_that_came_after_the_plan_are_in_a_split_too(postgres: Postgres) ->
 def test_a_select_that_names_the_bounds_gets_them_bound(postgres: Postgres, column: str) -> None:
     postgres.execute(PRODUCTS)
     query = f"SELECT loc, {column} FROM products WHERE {column} >= :split_from AND {column} < :split_to"
-    plan = sources.plan_database(postgres.uri, query, split=(column, 3))
+    plan = sources.plan_database(parse(postgres.uri), query, split=(column, 3))
     assert len(plan) == 3
     assert sorted(rows(postgres.uri, query, split=(column, 3))["loc"].to_pylist()) == sorted(
         f"/p/{i}" for i in range(1, 5001)
@@ -151,27 +159,27 @@ def test_a_select_that_names_the_bounds_gets_them_bound(postgres: Postgres, colu
 
 def test_an_empty_table_is_one_split_without_rows(postgres: Postgres) -> None:
     postgres.execute("CREATE TABLE nothing (id int, loc text)")
-    plan = sources.plan_database(postgres.uri, "SELECT * FROM nothing", split=("id", 8))
+    plan = sources.plan_database(parse(postgres.uri), "SELECT * FROM nothing", split=("id", 8))
     assert len(plan) == 1
-    assert list(sources.read(plan[0], uri=postgres.uri, query="SELECT * FROM nothing")) == []
+    assert list(sources.read(plan[0], connection=parse(postgres.uri), query="SELECT * FROM nothing")) == []
 
 
 def test_a_split_needs_its_column_and_a_sensible_type(postgres: Postgres) -> None:
     postgres.execute(PRODUCTS)
     with pytest.raises(InvalidSource, match=r"needs the column 'id' in the result of the SELECT"):
-        sources.plan_database(postgres.uri, "SELECT loc FROM products", split=("id", 2))
+        sources.plan_database(parse(postgres.uri), "SELECT loc FROM products", split=("id", 2))
     with pytest.raises(InvalidSource, match=r"'loc' holds '/p/1': whole numbers, dates or timestamps"):
-        sources.plan_database(postgres.uri, "SELECT loc FROM products", split=("loc", 2))
+        sources.plan_database(parse(postgres.uri), "SELECT loc FROM products", split=("loc", 2))
     with pytest.raises(ConfigError, match="expected 1 to 256"):
-        sources.plan_database(postgres.uri, "SELECT id FROM products", split=("id", 1000))
+        sources.plan_database(parse(postgres.uri), "SELECT id FROM products", split=("id", 1000))
     with pytest.raises(ConfigError, match="give the column and the parts under split"):
-        sources.plan_database(postgres.uri, "SELECT 1 WHERE 1 > :split_from AND 1 < :split_to")
+        sources.plan_database(parse(postgres.uri), "SELECT 1 WHERE 1 > :split_from AND 1 < :split_to")
 
 
 def test_a_probe_tells_columns_and_types_and_reads_nothing(postgres: Postgres) -> None:
     postgres.execute(PRODUCTS)
     found = sources.probe_database(
-        postgres.uri, "SELECT id, seen, 1 / (id - id) AS broken FROM products WHERE seen > :now", {"now": NOW}
+        parse(postgres.uri), "SELECT id, seen, 1 / (id - id) AS broken FROM products WHERE seen > :now", {"now": NOW}
     )
     assert [str(entry.type) for entry in found] == ["int32", "timestamp[us, tz=UTC]", "int32"]
 
@@ -233,10 +241,19 @@ def test_a_wrong_password_a_missing_role_and_a_missing_database_are_refusals(pos
         rows(postgres.as_user("warden:right"), "SELECT * FROM products")
 
 
+def test_of_several_hosts_the_one_that_answers_as_asked_is_read(postgres: Postgres) -> None:
+    place, _, folder = postgres.uri.partition("?host=")
+    hosts = f"%2Fnowhere,{quote(folder, safe='')}"
+    uri = place.replace("@/", f"@{hosts}/") + "?target_session_attrs=read-write"
+    assert rows(uri, "SELECT 1 AS n")["n"].to_pylist() == [1]
+    by_name = parse(json.dumps({"conn_type": "postgres", "extra": {"dsn": f"host=/nowhere,{folder} user=postgres"}}))
+    assert sources.probe_database(by_name, "SELECT 1 AS n").names == ["n"]
+
+
 def test_a_reader_that_stops_early_leaves_no_session_behind(postgres: Postgres) -> None:
     query = "SELECT repeat('x', 500) AS a FROM generate_series(1, 3000000)"
-    (split,) = sources.plan_database(postgres.uri, query)
-    reader = sources.read(split, uri=postgres.uri, query=query, batch_rows=1000)
+    (split,) = sources.plan_database(parse(postgres.uri), query)
+    reader = sources.read(split, connection=parse(postgres.uri), query=query, batch_rows=1000)
     next(reader)
     reader.close()
     left = (

@@ -5,7 +5,8 @@ import gzip
 import io
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pyarrow as pa
@@ -14,7 +15,8 @@ import pytest
 
 from sitemap_etl import sources
 from sitemap_etl.errors import InvalidSource, Refused, Unavailable
-from tests.support.fixtures import bucket, moto, s3  # noqa: F401 - fixtures
+from tests.support.fixtures import bucket, moto, proxy, s3  # noqa: F401 - fixtures
+from tests.support.proxy import TIMEOUT, FaultProxy
 from tests.support.s3 import CREDENTIALS, S3Server
 
 
@@ -73,7 +75,7 @@ def test_what_is_not_there_is_told_apart_file_from_bucket(exports: str, s3: S3Se
     with pytest.raises(InvalidSource, match=rf"no file matches {exports}/exports/b\*\.parquet"):
         sources.plan_parquet(f"{exports}/exports/b*.parquet")
     for path in ("a.parquet", "*.parquet", ""):
-        with pytest.raises(Refused, match="there is no bucket 'nowhere-at-all'"):
+        with pytest.raises(Refused, match=r"bucket nowhere-at-all does not exist\. Create it"):
             sources.plan_parquet(f"s3://nowhere-at-all/{path}")
 
 
@@ -100,15 +102,15 @@ def test_a_store_that_does_not_answer_is_worth_trying_again(exports: str, monkey
     (split,) = sources.plan_csv(f"{exports}/pages.csv.gz")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     for path in ("exports/a-1.parquet", "exports/*.parquet"):
-        with pytest.raises(Unavailable, match="did not answer"):
+        with pytest.raises(Unavailable, match=r"http://127\.0\.0\.1:1 can't be reached"):
             sources.plan_parquet(f"{exports}/{path}")
-    with pytest.raises(Unavailable, match="did not answer"):
+    with pytest.raises(Unavailable, match=r"http://127\.0\.0\.1:1 can't be reached"):
         list(sources.read(split))
 
 
-@pytest.fixture
-def forbidding(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A store that answers 403 to everything."""
+@contextmanager
+def forbidding(*, shows: bool) -> Iterator[str]:
+    """The address of a store that answers 403 to everything; `shows`: but says what it has."""
 
     class Answer(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -119,23 +121,60 @@ def forbidding(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             if self.command == "GET":
                 self.wfile.write(body)
 
-        do_HEAD = do_GET
+        def do_HEAD(self) -> None:
+            if not shows:
+                self.do_GET()
+                return
+            self.send_response(200)
+            for name, value in (
+                ("Content-Length", "9000"),
+                ("ETag", '"1"'),
+                ("Last-Modified", self.date_time_string()),
+            ):
+                self.send_header(name, value)
+            self.end_headers()
 
         def log_message(self, *_: object) -> None:
             """Quiet."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Answer) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
-        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
-        yield
+        yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
 
 
 @pytest.mark.parametrize("path", ["a.parquet", "*.parquet", "folder/"])
-def test_a_403_is_a_refusal_that_names_the_rights(forbidding: None, path: str) -> None:
-    with pytest.raises(Refused, match=r"is not allowed .*s3:GetObject and s3:ListBucket") as caught:
-        sources.plan_parquet(f"s3://private/{path}")
+def test_a_403_is_a_refusal_that_names_the_rights(path: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    rights = (
+        r"allow s3:GetObject on s3://private/.*s3:ListBucket on private" if path == "a.parquet" else "s3:ListBucket"
+    )
+    with forbidding(shows=False) as address:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+        with pytest.raises(Refused, match=rf"can't (read|list) s3://private/.*{rights}") as caught:
+            sources.plan_parquet(f"s3://private/{path}")
     assert CREDENTIALS["AWS_SECRET_ACCESS_KEY"] not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize("plan", [sources.plan_csv, sources.plan_parquet])
+def test_what_arrow_meets_is_told_in_the_same_words(
+    plan: Callable[[str], object], s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with forbidding(shows=True) as address:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+        said = (
+            r"can't read s3://private/a: the store answered 403 AccessDenied\. .*allow s3:GetObject on s3://private/a"
+        )
+        with pytest.raises(Refused, match=said):
+            plan("s3://private/a")
+
+
+def test_a_store_that_hangs_is_given_up_after_the_same_time_as_in_publishing(
+    exports: str, proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    proxy.always(TIMEOUT)
+    with pytest.raises(Unavailable, match="did not answer in time"):
+        sources.plan_csv(f"{exports}/pages.csv.gz")
 
 
 def test_missing_credentials_are_told(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from sitemap_etl import sources
+from sitemap_etl.connections import parse
 from sitemap_etl.errors import InvalidSource, Unavailable
 
 
@@ -33,8 +34,10 @@ def make(path: Path, *statements: str) -> None:
 def rows(
     path: Path, query: str, *, split: tuple[str, int] | None = None, params: dict | None = None, **options
 ) -> pa.Table:
-    plan = sources.plan_database(uri(path), query, params=params, split=split, label="catalog (sql/a.sql)")
-    read = [b for one in plan for b in sources.read(one, uri=uri(path), query=query, params=params, **options)]
+    plan = sources.plan_database(parse(uri(path)), query, params=params, split=split, label="catalog (sql/a.sql)")
+    read = [
+        b for one in plan for b in sources.read(one, connection=parse(uri(path)), query=query, params=params, **options)
+    ]
     return pa.Table.from_batches(read)
 
 
@@ -56,8 +59,8 @@ def test_types_come_from_all_values_not_from_the_first(path: Path) -> None:
 
 def test_all_splits_have_the_same_types(path: Path) -> None:
     make(path, "CREATE TABLE t (id INTEGER, x)", "INSERT INTO t VALUES (1, 5), (2, 6), (3, 'seven'), (NULL, NULL)")
-    plan = sources.plan_database(uri(path), "SELECT * FROM t", split=("id", 3))
-    found = [list(sources.read(one, uri=uri(path), query="SELECT * FROM t")) for one in plan]
+    plan = sources.plan_database(parse(uri(path)), "SELECT * FROM t", split=("id", 3))
+    found = [list(sources.read(one, connection=parse(uri(path)), query="SELECT * FROM t")) for one in plan]
     assert {str(batch.schema.field("x").type) for batches in found for batch in batches} == {"string"}
     values = [value for batches in found for batch in batches for value in batch.column("x").to_pylist()]
     assert sorted(values, key=str) == sorted(["5", "6", "seven", None], key=str)
@@ -70,7 +73,7 @@ def test_dates_kept_as_text_can_be_split_and_compared_with_now(path: Path) -> No
         + COUNT.format(400)
         + "SELECT i AS id, datetime('2026-01-01', '+' || i || ' hours') AS seen FROM n",
     )
-    assert len(sources.plan_database(uri(path), "SELECT * FROM t", split=("seen", 4))) == 4
+    assert len(sources.plan_database(parse(uri(path)), "SELECT * FROM t", split=("seen", 4))) == 4
     assert sorted(rows(path, "SELECT * FROM t", split=("seen", 4))["id"].to_pylist()) == list(range(1, 401))
     params = {"since": datetime(2026, 1, 2, 1, tzinfo=UTC), "day": date(2026, 1, 3)}
     found = rows(path, "SELECT id FROM t WHERE seen > :since AND seen < :day", params=params)
@@ -80,7 +83,7 @@ def test_dates_kept_as_text_can_be_split_and_compared_with_now(path: Path) -> No
 def test_a_select_that_names_the_bounds_gets_them_bound(path: Path) -> None:
     make(path, "CREATE TABLE t AS " + COUNT.format(100) + "SELECT i AS id FROM n")
     query = "SELECT id FROM t WHERE id >= :split_from AND id < :split_to"
-    assert len(sources.plan_database(uri(path), query, split=("id", 4))) == 4
+    assert len(sources.plan_database(parse(uri(path)), query, split=("id", 4))) == 4
     assert sorted(rows(path, query, split=("id", 4))["id"].to_pylist()) == list(range(1, 101))
 
 
@@ -93,8 +96,8 @@ def test_values_are_bound_by_name(path: Path) -> None:
 
 def test_batches_keep_the_bounds(path: Path) -> None:
     make(path, "CREATE TABLE t AS " + COUNT.format(1000) + "SELECT i AS id FROM n")
-    plan = sources.plan_database(uri(path), "SELECT * FROM t")
-    read = sources.read(plan[0], uri=uri(path), query="SELECT * FROM t", batch_rows=300)
+    plan = sources.plan_database(parse(uri(path)), "SELECT * FROM t")
+    read = sources.read(plan[0], connection=parse(uri(path)), query="SELECT * FROM t", batch_rows=300)
     assert [batch.num_rows for batch in read] == [300, 300, 300, 100]
 
 
@@ -128,20 +131,20 @@ def test_a_file_that_is_no_database_is_told(path: Path) -> None:
 
 def test_a_value_of_a_new_type_since_the_plan_is_worth_a_new_run(path: Path) -> None:
     make(path, "CREATE TABLE t (a)", "INSERT INTO t VALUES (1)")
-    plan = sources.plan_database(uri(path), "SELECT a FROM t")
+    plan = sources.plan_database(parse(uri(path)), "SELECT a FROM t")
     make(path, "INSERT INTO t VALUES ('text')")
     with pytest.raises(Unavailable, match="changed while it was read"):
-        list(sources.read(plan[0], uri=uri(path), query="SELECT a FROM t"))
+        list(sources.read(plan[0], connection=parse(uri(path)), query="SELECT a FROM t"))
 
 
 def test_a_probe_tells_columns_and_types(path: Path) -> None:
     make(path, "CREATE TABLE t (a, b TEXT)", "INSERT INTO t VALUES (1, 'x')")
-    found = sources.probe_database(uri(path), "SELECT b, a, 1.5 AS c FROM t WHERE a < :n;", {"n": 5})
+    found = sources.probe_database(parse(uri(path)), "SELECT b, a, 1.5 AS c FROM t WHERE a < :n;", {"n": 5})
     assert found == pa.schema([("b", pa.string()), ("a", pa.int64()), ("c", pa.float64())])
 
 
 def test_an_empty_table_gives_no_batches(path: Path) -> None:
     make(path, "CREATE TABLE t (id INTEGER, loc TEXT)")
-    plan = sources.plan_database(uri(path), "SELECT * FROM t", split=("id", 4))
-    assert [list(sources.read(one, uri=uri(path), query="SELECT * FROM t")) for one in plan] == [[]]
-    assert sources.probe_database(uri(path), "SELECT * FROM t").names == ["id", "loc"]
+    plan = sources.plan_database(parse(uri(path)), "SELECT * FROM t", split=("id", 4))
+    assert [list(sources.read(one, connection=parse(uri(path)), query="SELECT * FROM t")) for one in plan] == [[]]
+    assert sources.probe_database(parse(uri(path)), "SELECT * FROM t").names == ["id", "loc"]

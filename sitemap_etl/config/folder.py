@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sitemap_etl.config.load import load
-from sitemap_etl.config.models import Site
 from sitemap_etl.errors import ConfigError
+from sitemap_etl.settings import Site
 
 
 @dataclass

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sitemap_etl.config import reader, variables
-from sitemap_etl.config.kinds import Expanded
+from sitemap_etl.config import reader, tree, variables
 from sitemap_etl.config.reader import KeyPath, Mark
 from sitemap_etl.errors import ConfigError
+from sitemap_etl.settings import Written
 
 
 @dataclass
@@ -52,8 +52,8 @@ class Layers:
         return self.files[mark.file] if mark else next(iter(self.files.values()))
 
 
-def read(path: Path, environ: Mapping[str, str], secrets: Collection[KeyPath]) -> Layers:
-    """The file and all that it extends, as one. Values at `secrets` keep their `${…}`.
+def read(path: Path, environ: Mapping[str, str], later: Collection[KeyPath]) -> Layers:
+    """The file and all that it extends, as one. Values at `later` (key paths of `tree.later_paths`) keep their `${…}`.
 
     ConfigError where a file of the chain can't be read at all; other mistakes are in `problems`.
     """
@@ -92,7 +92,7 @@ def read(path: Path, environ: Mapping[str, str], secrets: Collection[KeyPath]) -
     files = {shown: document.path for shown, document in documents}
     layers = Layers(data, marks, files, problems)
     _drop_nulls(data, ())
-    layers.data = _expand(data, (), layers, environ, frozenset(secrets))
+    layers.data = _expand(data, (), layers, environ, later)
     return layers
 
 
@@ -128,21 +128,23 @@ def _drop_nulls(data: dict[str, Any], path: KeyPath) -> None:
             _drop_nulls(value, (*path, key))
 
 
-def _expand(value: Any, path: KeyPath, layers: Layers, environ: Mapping[str, str], secrets: frozenset[KeyPath]) -> Any:
+def _expand(value: Any, path: KeyPath, layers: Layers, environ: Mapping[str, str], later: Collection[KeyPath]) -> Any:
     if isinstance(value, dict):
-        return {key: _expand(item, (*path, key), layers, environ, secrets) for key, item in value.items()}
+        return {key: _expand(item, (*path, key), layers, environ, later) for key, item in value.items()}
     if isinstance(value, list):
-        return [_expand(item, (*path, number), layers, environ, secrets) for number, item in enumerate(value)]
-    if not isinstance(value, str) or "${" not in value:
+        return [_expand(item, (*path, number), layers, environ, later) for number, item in enumerate(value)]
+    if not isinstance(value, str):
         return value
-    is_secret = tuple(part for part in path if not isinstance(part, int)) in secrets
-    if (found := variables.malformed(value)) is not None:
-        shown = "${" if is_secret else found
-        layers.add(path, f"{shown} is no variable; write ${{NAME}} or ${{NAME:-default}}, and $${{ for a plain ${{")
-    if is_secret:
-        return value
-    text, unset = variables.expand(value, environ)
-    if unset:
-        names = " and ".join(dict.fromkeys(unset))
-        layers.add(path, f"the environment variable {names} is not set; set it, or write ${{{unset[0]}:-default}}")
-    return Expanded(text, value)
+    is_secret = tree.lies_at(path, later)
+    text = value
+    if "${" in value:
+        if (found := variables.malformed(value)) is not None:
+            shown = "${" if is_secret else found
+            layers.add(path, f"{shown} is no variable; write ${{NAME}} or ${{NAME:-default}}, and $${{ for a plain ${{")
+        if not is_secret:
+            text, unset = variables.expand(value, environ)
+            if unset:
+                names = " and ".join(dict.fromkeys(unset))
+                told = f"the environment variable {names} is not set; set it, or write ${{{unset[0]}:-default}}"
+                layers.add(path, told)
+    return Written(text, value, str(layers.written_in(path)), reader.shown(path))

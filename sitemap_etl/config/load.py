@@ -1,27 +1,31 @@
-"""From a site file to its models, with every mistake told at once."""
+"""From a site file to its settings, with every mistake told at once."""
 
 from __future__ import annotations
 
 import copy
+import posixpath
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from sitemap_etl.config import layers, problems, resolve, tree
-from sitemap_etl.config.keys import SiteKeys
-from sitemap_etl.config.models import Site
+from sitemap_etl.config import conflicts, layers, problems, tree
 from sitemap_etl.config.reader import KeyPath
 from sitemap_etl.errors import ConfigError
+from sitemap_etl.settings import Section, Site, Written
+from sitemap_etl.settings.site import SITE_NAME
 
-_STAND_INS: dict[str, Any] = {
-    "site": resolve.NO_SITE,
+_STAND_INS: Final[dict[str, Any]] = {
+    "site": "https://site.invalid",
     "publish": "./public",
     "sections": {"none": {"from": {"csv": "none"}}},
 }
-_SECRETS = tree.secret_paths(SiteKeys)
+"""Stand in for what is missing or wrong, so that the other mistakes are still found."""
+_SECRETS: Final = tree.secret_paths(Site)
+_LATER: Final = tree.later_paths(Site)
 
 
 def load(path: Path, *, environ: Mapping[str, str]) -> Site:
@@ -29,18 +33,24 @@ def load(path: Path, *, environ: Mapping[str, str]) -> Site:
 
     Secrets stay references; a file loads where they are absent. ConfigError with all its mistakes.
     """
-    found = layers.read(path, environ, _SECRETS)
-    keys, broken = _parse(found)
-    site = resolve.site(keys, found, broken)
+    found = layers.read(path, environ, _LATER)
+    _place(found)
+    site, broken = _parse(found, _misplaced(found))
+    site = _with_selects(site, found)
+    conflicts.check(site, found, broken)
     if found.problems:
         raise ConfigError(found.told())
     return site
 
 
 def from_json(data: Any) -> Site:
-    """The site that `Site.to_json` gave. ConfigError where it is none of this version's."""
+    """The site that `Site.to_json` gave, in this release or another of the same format of runs.
+
+    A key that this release does not know is passed over, a missing one has its default. ConfigError where a value
+    can't be read.
+    """
     try:
-        return Site.model_validate(data)
+        return Site.model_validate(_without_nulls(data), extra="ignore")
     except ValidationError as error:
         wrong = ", ".join(".".join(map(str, item["loc"])) for item in error.errors()[:3])
         raise ConfigError(
@@ -48,36 +58,118 @@ def from_json(data: Any) -> Site:
         ) from error
 
 
-def _parse(found: layers.Layers) -> tuple[SiteKeys, set[str]]:
-    """The keys, and the top keys in which something was wrong.
+def _without_nulls(value: Any) -> Any:
+    """Null stands for a key that is absent, as in a site file."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
+
+
+def _place(found: layers.Layers) -> None:
+    """What follows from the file's place: its name, and where its state lies."""
+    file = next(iter(found.files.values()))
+    if "name" not in found.data:
+        found.data["name"] = file.stem
+        if not re.fullmatch(SITE_NAME, file.stem):
+            hint = "a file that begins with _ is a base for others" if file.stem.startswith("_") else "it is not"
+            found.add(("name",), f"the file's name can't be the site's ({hint}); write name: shop")
+            found.data["name"] = "site"
+    found.data.setdefault("work", posixpath.normpath(file.parent / ".." / "work"))
+
+
+def _with_selects(site: Site, found: layers.Layers) -> Site:
+    """The site with the text of every SELECT that stands in a file of its own."""
+    sections: dict[str, Section] = {}
+    for name, section in site.sections.items():
+        source = section.source
+        if source.sql is not None:
+            text = _text_of(source.sql, ("sections", name, "from", "sql"), found)
+            source = source.model_copy(update={"query": text})
+        sections[name] = section.model_copy(update={"source": source})
+    return site.model_copy(update={"sections": sections})
+
+
+def _text_of(file: str, path: KeyPath, found: layers.Layers) -> str:
+    try:
+        text = Path(file).read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        found.add(path, f"there is no file {file}")
+    except UnicodeDecodeError:
+        found.add(path, f"{file} is not UTF-8")
+    except OSError as error:
+        found.add(path, f"{file} can't be read: {error.strerror or error}")
+    else:
+        if not text.strip():
+            found.add(path, f"{file} is empty; expected a SELECT")
+        return text
+    return ""
+
+
+def _misplaced(found: layers.Layers) -> set[KeyPath]:
+    """Takes out the keys that stand beside a section's name and not below it, with one mistake for all of a section.
+
+    `pages:` has nothing then, and `from:` looks like another section.
+    """
+    sections = found.data.get("sections")
+    taken: set[KeyPath] = set()
+    owner: str | None = None
+    beside: dict[str, list[str]] = {}
+    for key, value in sections.items() if isinstance(sections, dict) else ():
+        if value is None:
+            owner = key
+        elif owner is not None and key in tree.aliases(Section):
+            beside.setdefault(owner, []).append(key)
+        else:
+            owner = None
+    for owner, keys in beside.items():
+        shown = " and ".join(f"`{key}:`" for key in keys)
+        found.add(("sections", keys[0]), f"indent {shown} under `{owner}:`")
+        for key in (owner, *keys):
+            del found.data["sections"][key]
+            taken.add(("sections", key))
+    return taken
+
+
+def _parse(found: layers.Layers, taken: set[KeyPath]) -> tuple[Site, set[str]]:
+    """The site, and the top keys in which something was wrong. `taken`: what was wrong already, and taken out.
 
     What is wrong is noted and taken out, until the rest holds, so that one mistake hides no other.
     """
     data = copy.deepcopy(found.data)
-    taken: set[KeyPath] = set()
+    file = str(next(iter(found.files.values())))
     while True:
         for key, value in _STAND_INS.items():
             if taken and not data.get(key):
-                data[key] = copy.deepcopy(value)
+                data[key] = Written(value, value, file, key) if isinstance(value, str) else copy.deepcopy(value)
         try:
-            return SiteKeys.model_validate(data), {str(path[0]) for path in taken}
+            return Site.model_validate(data), {str(path[0]) for path in taken}
         except ValidationError as error:
             before = len(taken)
             now = set()
             errors = error.errors(include_url=False)
-            taken |= {path for item in errors if (path := problems.meant(item, SiteKeys))}
+            taken |= {path for item in errors if (path := problems.meant(item, Site))}
             for item in errors:
-                path = problems.key_path(item)
+                path = _as_written(data, tree.key_path(item["loc"]))
                 if not _follows(path, item, taken):
-                    found.add(path, problems.describe(item, SiteKeys, _SECRETS))
+                    found.add(path, problems.describe(item, Site, _SECRETS))
                 now.add(_take_out(data, path, missing=item["type"] == "missing"))
             taken |= now
-            if len(taken) == before:  # what is left can't be mended by taking out more
+            if len(taken) == before:  # what is left can't be fixed by taking out more
                 raise ConfigError(found.told()) from error
 
 
+def _as_written(data: dict[str, Any], path: KeyPath) -> KeyPath:
+    """The path without a place in a list where one text stands for a list of it."""
+    below: Any = data
+    for part in path[:-1]:
+        below = below.get(part) if isinstance(below, dict) else None
+    return path[:-1] if path and isinstance(path[-1], int) and isinstance(below, str) else path
+
+
 def _follows(path: KeyPath, error: ErrorDetails, taken: set[KeyPath]) -> bool:
-    """Whether the error is only about something that was taken out."""
+    """Whether the error is only about something that was taken out, or is wrong by itself."""
+    if error["type"] == "too_short" and error["input"]:  # its items are told
+        return True
     if path in taken or error["type"] == "unlike":
         return any(gone[: len(path)] == path for gone in taken)
     return any((*path, key) in taken for key in error.get("ctx", {}).get("keys", ()))

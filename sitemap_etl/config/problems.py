@@ -1,4 +1,4 @@
-"""Every mistake of a site file in words: key path, what was expected, what was found, the nearest known key."""
+"""Every mistake of a site file in words: what was expected, what it got, the nearest known key, what to write."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, Final
 from pydantic_core import ErrorDetails
 
 from sitemap_etl.config import tree
-from sitemap_etl.config.kinds import Expanded, Keys
 from sitemap_etl.config.reader import KeyPath
+from sitemap_etl.settings import Settings, Written
 
 _EXPECTED = {
     "string_type": "text",
@@ -20,7 +20,7 @@ _EXPECTED = {
     "int_from_float": "a whole number",
     "float_type": "a number",
     "finite_number": "a finite number",
-    "list_type": "a list",
+    "tuple_type": "a list",
     "dict_type": "a mapping",
     "model_type": "a mapping",
     "model_attributes_type": "a mapping",
@@ -33,52 +33,60 @@ _LIMITS = {
     "less_than_equal": "{le:g} or less",
 }
 _SHOWN = 60
+_PERCENT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*%")
+_CURLY = re.compile("[“”„‟‘’‚‛«»]")
 
 
-def key_path(error: ErrorDetails) -> KeyPath:
-    """The key path of pydantic's error: without the tags of unions."""
-    return tuple(part for part in error["loc"] if part != "[key]" and not tree.is_tag(part))
-
-
-def describe(error: ErrorDetails, root: type[Keys], secret: Collection[KeyPath]) -> str:
+def describe(error: ErrorDetails, root: type[Settings], secret: Collection[KeyPath]) -> str:
     """What is wrong, in words that follow the key path. Nothing at, above or below a path of `secret` is shown."""
     kind, context, value = error["type"], error.get("ctx", {}), error["input"]
-    path = key_path(error)
-    found = _found(value, hidden=any(hidden[: len(path)] == path[: len(hidden)] for hidden in secret))
+    path = tree.key_path(error["loc"])
+    hidden = any(tree.lies_at(path, [one[: len(path)]]) for one in secret)
+    got = _got(value, hidden=hidden)
     if kind in _WORDED:
         return _WORDED[kind](error, root)
+    if kind in ("dict_type", "model_type") and path == ("sections",) and isinstance(value, list):
+        return "sections are named, not listed: `pages: {from: …}`"
     if kind == "unlike":
         near = context.get("near")
-        return error["msg"] + found + (f"; did you mean {near}?" if near else _near_form(error, root))
-    if kind == "literal_error":
+        said = error["msg"] + got + (f"; did you mean {near}?" if near else _near_form(error, root))
+    elif kind == "literal_error":
         words = [
             word.strip("'").replace("True", "true") for word in context["expected"].replace(" or ", ", ").split(", ")
         ]
-        near = _near(value, words) if isinstance(value, str) else ""
-        return f"expected {_listed(words)}{found}{near}"
-    if kind in _LIMITS:
-        return f"expected {_LIMITS[kind].format(**context)}{found}"
-    if kind == "string_type" and isinstance(value, dict):
-        found = ", found {…}"
-    if kind in _EXPECTED:
-        return f"expected {_EXPECTED[kind]}{found}{_trap(kind, value)}"
-    return error["msg"] + found
+        said = f"expected {_listed(words)}{got}" + (_near(value, words) if isinstance(value, str) else "")
+    elif kind in _LIMITS:
+        said = f"expected {_LIMITS[kind].format(**context)}{got}"
+    elif kind in _EXPECTED:
+        shown = ", got {…}" if kind == "string_type" and isinstance(value, dict) else got
+        said = f"expected {_EXPECTED[kind]}{shown}"
+    else:
+        said = error["msg"] + got
+    return said if hidden and kind != "string_type" else said + _trap(kind, path, context, value)
 
 
-def meant(error: ErrorDetails, root: type[Keys]) -> KeyPath | None:
+def meant(error: ErrorDetails, root: type[Settings]) -> KeyPath | None:
     """The path of the known key that an unknown one probably stands for."""
     loc = error["loc"]
-    near = _nearest(str(loc[-1]), list(tree.known_keys(root, loc[:-1]))) if error["type"] == "extra_forbidden" else None
-    return (*key_path(error)[:-1], near) if near else None
+    near = nearest(str(loc[-1]), list(tree.known_keys(root, loc[:-1]))) if error["type"] == "extra_forbidden" else None
+    return (*tree.key_path(loc)[:-1], near) if near else None
 
 
-def _missing(error: ErrorDetails, root: type[Keys]) -> str:
+def nearest(word: str, known: Collection[str]) -> str | None:
+    """The known word that was probably meant: it differs in case, in `-` for `_`, or in a few letters."""
+    folded = {name.casefold(): name for name in known}
+    plain = word.casefold().replace("-", "_")
+    close = [plain] if plain in folded else difflib.get_close_matches(plain, list(folded), n=1)
+    return folded[close[0]] if close and folded[close[0]] != word else None
+
+
+def _missing(error: ErrorDetails, root: type[Settings]) -> str:
     key = str(error["loc"][-1])
     example = tree.known_keys(root, error["loc"][:-1]).get(key)
     return f"is missing; write {key}: {example}" if example else "is missing"
 
 
-def _unknown(error: ErrorDetails, root: type[Keys]) -> str:
+def _unknown(error: ErrorDetails, root: type[Settings]) -> str:
     key = str(error["loc"][-1])
     known = list(tree.known_keys(root, error["loc"][:-1]))
     tag = error["loc"][-2] if len(error["loc"]) > 1 else ""
@@ -88,64 +96,64 @@ def _unknown(error: ErrorDetails, root: type[Keys]) -> str:
         if f"<{key}>" in others:
             return f"{mine} and {key} exclude each other; keep one of the two"
         for other, model in others.items():
-            if model is not None and key in tree.aliases(model):
+            if key in tree.aliases(model):
                 return f"goes with {other.strip('<>')}, not with {mine}"
     near = _near(key, known)
     return f"unknown key{near}" if near else f"unknown key; known here: {', '.join(known)}"
 
 
-def _near_form(error: ErrorDetails, root: type[Keys]) -> str:
+def _near_form(error: ErrorDetails, root: type[Settings]) -> str:
     """For a mapping that is none of several forms: the key that was probably meant."""
     value = error["input"]
     if not isinstance(value, dict):
         return ""
-    keys = [key for model in tree.forms_at(root, error["loc"]).values() if model for key in tree.aliases(model)]
+    keys = [key for model in tree.forms_at(root, error["loc"]).values() for key in tree.aliases(model)]
     return next((near for key in value if (near := _near(key, keys))), "")
 
 
 def _near(word: str, known: Collection[str]) -> str:
-    nearest = _nearest(word, known)
-    return f"; did you mean {nearest}?" if nearest else ""
+    found = nearest(word, known)
+    return f"; did you mean {found}?" if found else ""
 
 
-def _nearest(word: str, known: Collection[str]) -> str | None:
-    folded = {name.casefold(): name for name in known}
-    plain = word.casefold().replace("-", "_")
-    nearest = [plain] if plain in folded else difflib.get_close_matches(plain, list(folded), n=1)
-    return folded[nearest[0]] if nearest and folded[nearest[0]] != word else None
-
-
-def _trap(kind: str, value: Any) -> str:
-    """What YAML made of a value that was probably meant otherwise."""
+def _trap(kind: str, path: KeyPath, context: dict[str, Any], value: Any) -> str:
+    """What to write instead of a value that was probably meant otherwise."""
     if kind == "string_type" and isinstance(value, bool | int | float | dict | list):
         return "; if it was meant as text, put it in quotes"
     if kind == "bool_type" and isinstance(value, str) and value.lower() in ("yes", "no", "on", "off", "y", "n"):
         return f"; write {'true' if value.lower() in ('yes', 'on', 'y') else 'false'} (in YAML 1.2, {value} is text)"
+    if kind == "float_type" and isinstance(value, str) and (percent := _PERCENT.fullmatch(value.strip())):
+        return f"; write {float(percent[1]) / 100:g}"
+    is_share = kind == "less_than_equal" and context["le"] == 1 and str(path[-1]).startswith("max_")
+    if is_share and isinstance(value, int | float) and value <= 100:
+        return f"; {value:g} % is {value / 100:g}"
+    if isinstance(value, str) and (quote := _CURLY.match(value)):
+        return f'; {quote[0]} is no quote in YAML, write " or leave it out'
     return ""
 
 
-def _found(value: Any, *, hidden: bool) -> str:
-    """`, found …`, as the file has it: never what a variable stands for, never a password."""
+def _got(value: Any, *, hidden: bool) -> str:
+    """`, got …`, as the file has it: never what a variable stands for, never a password."""
     if isinstance(value, dict):
         shown = "an empty mapping" if not value else f"a mapping of {', '.join(map(str, value))}"
-    elif isinstance(value, list):
+    elif isinstance(value, list | tuple):
         shown = f"a list of {len(value)}" if value else "an empty list"
     elif value is None:
         shown = "nothing"
     elif hidden:
         return ""
-    elif isinstance(value, Expanded):
+    elif isinstance(value, Written) and value.filled:
         shown = f"what {_cut(value.template)} stands for"
     elif isinstance(value, str):
-        shown = f'the text "{_cut(value)}"'
+        shown = f'"{_cut(value)}"'
     else:
         shown = str(value).lower() if isinstance(value, bool) else str(value)
-    return f", found {shown}"
+    return f", got {shown}"
 
 
 def _cut(text: str) -> str:
-    """The text on one line, not too long, without the password of an address."""
-    plain = re.sub(r"://[^/\s]*@", "://…@", " ".join(text.split()))
+    """The text on one line, not too long, without what stands before an @: it may be a password."""
+    plain = re.sub(r"(\w+://|)\S+@", r"\1…@", " ".join(text.split()))
     return plain if len(plain) <= _SHOWN else plain[: _SHOWN - 1] + "…"
 
 
@@ -153,7 +161,7 @@ def _listed(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
-_WORDED: Final[dict[str, Callable[[ErrorDetails, type[Keys]], str]]] = {
+_WORDED: Final[dict[str, Callable[[ErrorDetails, type[Settings]], str]]] = {
     "wrong": lambda error, _: str(error["ctx"]["said"]),
     "missing": _missing,
     "extra_forbidden": _unknown,

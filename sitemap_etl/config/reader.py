@@ -17,6 +17,7 @@ import yaml
 
 from sitemap_etl.config import yaml_errors
 from sitemap_etl.errors import ConfigError
+from sitemap_etl.settings import scalar
 
 KeyPath = tuple[str | int, ...]
 
@@ -24,11 +25,7 @@ _NODES: Final = 100_000
 """Values in one file: a site file has hundreds; aliases of aliases could mean billions."""
 
 _PREFIX = "tag:yaml.org,2002:"
-_INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_WORDS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
 
 class Mark(NamedTuple):
@@ -49,19 +46,6 @@ class Document:
     data: dict[str, Any]
     marks: dict[KeyPath, Mark] = field(default_factory=dict)
     problems: list[tuple[Mark, str]] = field(default_factory=list)
-
-
-def scalar(text: str) -> Any:
-    """What an unquoted word means: a number, true, false, null, or itself."""
-    if text in _WORDS:
-        return _WORDS[text]
-    if text in _NULLS:
-        return None
-    if _INT.fullmatch(text):
-        return int(text)
-    if _FLOAT.fullmatch(text):
-        return float(text)
-    return text
 
 
 def read(path: Path, *, shown_as: str | None = None) -> Document:
@@ -147,6 +131,8 @@ class _Builder:
             if not isinstance(key_node, yaml.ScalarNode):
                 self._problem(mark, path, "a list or mapping as a key; if it was meant as text, put it in quotes")
                 continue
+            if not self._is_whole(key_node, path):
+                continue
             key = key_node.value
             here = (*path, key)
             if key == "<<" and key_node.style is None:
@@ -154,20 +140,27 @@ class _Builder:
                 continue
             if key in data:
                 first = self.document.marks[here]
-                self._problem(mark, here, f"stands twice, first in line {first.line}; keep one of the two")
+                said = f"{mark}: duplicate key `{shown(here)}` (first on line {first.line})"
+                self.document.problems.append((mark, said))
                 continue
             self.document.marks[here] = mark
             data[key] = self._value(value_node, here)
         return data
 
-    def _scalar(self, node: yaml.ScalarNode, path: KeyPath) -> Any:
-        tag = node.tag.removeprefix(_PREFIX)
-        if _SURROGATE.search(node.value):  # JSON writes a character beyond U+FFFF as two escapes
+    def _is_whole(self, node: yaml.ScalarNode, path: KeyPath) -> bool:
+        """Joins what JSON writes of a character beyond U+FFFF, two escapes; False where only one half is there."""
+        if _SURROGATE.search(node.value):
             try:
                 node.value = node.value.encode("utf-16", "surrogatepass").decode("utf-16")
             except UnicodeDecodeError:
                 self._problem(self._mark(node), path, r"half a character (a lone \ud800 to \udfff)")
-                return None
+                return False
+        return True
+
+    def _scalar(self, node: yaml.ScalarNode, path: KeyPath) -> Any:
+        tag = node.tag.removeprefix(_PREFIX)
+        if not self._is_whole(node, path):
+            return None
         if tag == "str":
             return node.value if node.style or _explicit(node) else scalar(node.value)
         if tag in ("int", "float", "bool", "null"):
@@ -215,8 +208,8 @@ def shown(path: KeyPath) -> str:
 def _nearest_file(path: Path) -> str:
     """The file of the same folder that was probably meant, as the end of a sentence."""
     try:
-        names = [entry.name for entry in path.parent.iterdir() if entry.suffix in (".yaml", ".yml")]
+        names = {entry.stem: entry.name for entry in path.parent.iterdir() if entry.suffix in (".yaml", ".yml")}
     except OSError:
         return f" (nor a folder {path.parent})"
-    nearest = difflib.get_close_matches(path.name, names, n=1)
-    return f"; did you mean {path.parent / nearest[0]}?" if nearest else ""
+    near = names.get(path.stem) or next(iter(difflib.get_close_matches(path.stem, names, n=1)), None)
+    return f"; did you mean {path.parent / names.get(near, near)}?" if near else ""

@@ -1,6 +1,6 @@
-"""The tables of docs/site-file.md, made from the keys.
+"""The tables of docs/site-file.md and docs/engines.md, made from the settings.
 
-python -m sitemap_etl.config.reference docs/site-file.md      puts them in, between their markers
+python -m sitemap_etl.config.reference docs/site-file.md docs/engines.md      puts them in, between their markers
 """
 
 from __future__ import annotations
@@ -8,55 +8,43 @@ from __future__ import annotations
 import functools
 import re
 import sys
+from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
 
 from pydantic_core import PydanticUndefined
 
-from sitemap_etl.config import engine_keys, keys, rule_keys, section_keys, source_keys, tree
-from sitemap_etl.config.kinds import Keys
+from sitemap_etl.config import tree
 from sitemap_etl.config.schema import VARIABLE, schema
+from sitemap_etl.settings import Settings, Site
+from sitemap_etl.settings.kinds import duration_text
 
-TABLES: Final[dict[str, type[Keys]]] = {
-    "site": keys.SiteKeys,
-    "schedule": keys.ScheduleKeys,
-    "publish": keys.PublishKeys,
-    "publish.names": keys.NamesKeys,
-    "urls": keys.UrlsKeys,
-    "sections": section_keys.SectionKeys,
-    "from database": source_keys.DatabaseKeys,
-    "split": source_keys.SplitKeys,
-    "from csv": source_keys.CsvKeys,
-    "from parquet": source_keys.ParquetKeys,
-    "lastmod column": rule_keys.LastmodColumn,
-    "lastmod newest_of": rule_keys.LastmodNewestOf,
-    "lastmod fingerprint": rule_keys.LastmodFingerprint,
-    "priority column": rule_keys.PriorityColumn,
-    "priority percentile_of": rule_keys.PriorityPercentile,
-    "priority depth": rule_keys.PriorityDepth,
-    "changefreq column": rule_keys.ChangefreqColumn,
-    "alternates": section_keys.AlternatesKeys,
-    "news": section_keys.NewsKeys,
-    "feed": section_keys.FeedKeys,
-    "shards": section_keys.ShardsKeys,
-    "gates": section_keys.GatesKeys,
-    "ping": engine_keys.PingKeys,
-    "ping.indexnow": engine_keys.IndexNowKeys,
-    "ping.search_console": engine_keys.SearchConsoleKeys,
-    "ping.bing": engine_keys.BingKeys,
-    "ping.websub": engine_keys.WebSubKeys,
-    "ping.http_ping": engine_keys.HttpPingKeys,
-}
-"""Every mapping of a site file, by the name of its marker in the text."""
-
-_MARKED = re.compile(r"(<!-- keys: ([^>]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+_MARKED: Final = re.compile(r"(<!-- keys: ([^>]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
-def table(model: type[Keys]) -> str:
+def tables() -> dict[str, type[Settings]]:
+    """Every mapping of a site file, by the name of its marker in the text.
+
+    It is called as its key path, from the section on where it is in one, and by its own key where it is one of several
+    forms: `site`, `publish.names`, `from csv`, `split`, `lastmod fingerprint`, `ping.indexnow`.
+    """
+    return {"site": Site, **dict(_below(Site, ""))}
+
+
+def _below(model: type[Settings], prefix: str) -> Iterator[tuple[str, type[Settings]]]:
+    for key, forms in tree.mappings(model):
+        for form, below in forms.items():
+            several = len(forms) > 1
+            name = f"{prefix}{key} {form}" if several else f"{prefix}{key}"
+            yield name, below
+            yield from _below(below, "" if several or key == "sections" else f"{name}.")
+
+
+def table(model: type[Settings]) -> str:
     """A Markdown table: one row a key."""
     described = _described()
-    name = model.__name__.removesuffix("Keys")
-    nodes = described["properties"] if model is keys.SiteKeys else described["$defs"][name]["properties"]
+    nodes = described["properties"] if model is Site else described["$defs"][model.__name__]["properties"]
     rows = ["| key | takes | default | |", "|---|---|---|---|"]
     for field_name, field in sorted(model.model_fields.items(), key=lambda item: not item[1].is_required()):
         key = field.alias or field_name
@@ -73,16 +61,19 @@ def _described() -> dict[str, Any]:
 
 def with_tables(text: str) -> str:
     """The text with each table put in between its markers. KeyError for a marker without a mapping."""
-    return _MARKED.sub(lambda match: match[1] + table(TABLES[match[2]]) + match[3], text)
+    return _MARKED.sub(lambda match: match[1] + table(tables()[match[2]]) + match[3], text)
 
 
 def _default(field: Any) -> str:
     if field.is_required():
         return "**needed**"
     value = field.get_default(call_default_factory=True)
-    if value is None or value is PydanticUndefined or isinstance(value, Keys) or value in ([], {}):
+    if value is None or value is PydanticUndefined or isinstance(value, Settings) or value in ("", (), {}):
         return ""
-    return f"`{str(value).lower() if isinstance(value, bool) else value}`".replace("'", "")
+    if isinstance(value, timedelta):
+        value = duration_text(value)
+    shown = f"[{', '.join(value)}]" if isinstance(value, tuple) else value
+    return f"`{str(shown).lower() if isinstance(value, bool) else shown}`"
 
 
 def _takes(node: dict[str, Any]) -> str:

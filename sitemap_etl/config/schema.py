@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sitemap_etl.config.keys import SiteKeys
+from sitemap_etl.settings import Site
 
 _LIMITS: Final = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "lt": "exclusiveMaximum"}
 """Pydantic leaves its own words where a limit stands behind a validator."""
@@ -20,9 +20,9 @@ def schema() -> dict[str, Any]:
     Laxer than `load` where an editor can't know: a number may be a `${NAME}`, null removes what a base has,
     and a file with `extends` may lack what its base has.
     """
-    found = SiteKeys.model_json_schema(by_alias=True, mode="validation")
+    found = Site.model_json_schema(by_alias=True, mode="validation")
     required = found.pop("required")
-    found["$defs"] = {name.removesuffix("Keys"): _node(node) for name, node in found["$defs"].items()}
+    found["$defs"] = {name: _node(node) for name, node in found["$defs"].items()}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **_node(found, top=True),
@@ -45,11 +45,11 @@ def _node(node: Any, *, top: bool = False) -> Any:
         if key == "properties":
             needed = node.get("required", ())
             made[key] = {name: _node(item) if name in needed else _or_null(_node(item)) for name, item in value.items()}
-        elif key in ("default", "examples", "enum", "const"):
-            if not (key == "default" and (value is None or isinstance(value, dict))):  # said by the keys themselves
+        elif key in ("default", "examples", "enum", "const", "$ref"):
+            if not (
+                key == "default" and (value in (None, "") or isinstance(value, dict))
+            ):  # said by the keys themselves
                 made[key] = value
-        elif key == "$ref":
-            made[key] = value.removesuffix("Keys")
         else:
             made[_WORDS.get(str(key), str(key))] = _node(value)
     if top:

@@ -1,42 +1,91 @@
-"""The tree of keys: what may stand where, read off the models of `keys`."""
+"""The tree of keys: what may stand where, read off the settings."""
 
 from __future__ import annotations
 
 import types
-from collections.abc import Iterator
-from typing import Annotated, Any, Union, get_args, get_origin
+from collections.abc import Collection, Iterator
+from typing import Annotated, Any, TypeGuard, Union, get_args, get_origin
 
 from pydantic import Tag
 from pydantic.fields import FieldInfo
 
-from sitemap_etl.config.kinds import IsSecret, Keys
 from sitemap_etl.config.reader import KeyPath
+from sitemap_etl.settings import Secret, Settings
+from sitemap_etl.settings.kinds import SHORT
 
 
-def known_keys(root: type[Keys], loc: tuple[str | int, ...]) -> dict[str, str]:
+def known_keys(root: type[Settings], loc: tuple[str | int, ...]) -> dict[str, str]:
     """The keys that the mapping at pydantic's `loc` takes, each with an example of its value."""
     model = _model_at(root, loc)
     return {field.alias or name: _example(field) for name, field in model.model_fields.items()} if model else {}
 
 
-def secret_paths(root: type[Keys]) -> frozenset[KeyPath]:
-    """The key paths of all secrets (none lies below a list or a mapping of free keys)."""
-    return frozenset(_secrets(root, ()))
+def mappings(model: type[Settings]) -> Iterator[tuple[str, dict[str, type[Settings]]]]:
+    """The keys of a mapping whose values are mappings themselves, with the forms of each by the key that marks it."""
+    for name, field in model.model_fields.items():
+        found: dict[str, type[Settings]] = {}
+        for branch in _branches(field.annotation):
+            tag = next((part.tag for part in _metadata(branch) if isinstance(part, Tag)), "")
+            for member in _members(branch):
+                below = next(_members(get_args(member)[1])) if get_origin(member) is dict else member
+                if tag not in SHORT and _is_mapping(below):
+                    found[tag.strip("<>")] = below
+        if found:
+            yield field.alias or name, found
+
+
+def secret_paths(root: type[Settings]) -> frozenset[KeyPath]:
+    """The key paths of all secrets. Lists are left out of a path; `*` stands for any key of a mapping of free keys."""
+    return frozenset(path for path, leaves in _secrets(root, ()) if str not in leaves)
+
+
+def later_paths(root: type[Settings]) -> frozenset[KeyPath]:
+    """The key paths of all whose variables are read by the stage that uses them: secrets, and what may be one."""
+    return frozenset(path for path, _ in _secrets(root, ()))
+
+
+def lies_at(path: KeyPath, paths: Collection[KeyPath]) -> bool:
+    """Whether a key path is one of these, or lies in one."""
+    plain = tuple(part for part in path if not isinstance(part, int))
+    return any(
+        len(one) <= len(plain) and all(mine in ("*", part) for mine, part in zip(one, plain, strict=False))
+        for one in paths
+    )
 
 
 def is_secret(field: FieldInfo) -> bool:
     """Whether the key's value is a secret."""
-    return any(isinstance(part, IsSecret) for part in (*field.metadata, *_metadata(field.annotation)))
+    leaves = _leaves(field.annotation)
+    return Secret in leaves and str not in leaves
 
 
-def _secrets(model: type[Keys], path: KeyPath) -> Iterator[KeyPath]:
+def _secrets(model: type[Settings], path: KeyPath) -> Iterator[tuple[KeyPath, set[Any]]]:
+    """Where a secret may stand, each with the types of values that the key takes."""
     for name, field in model.model_fields.items():
         here = (*path, field.alias or name)
-        if is_secret(field):
-            yield here
         for below in _members(field.annotation):
-            if isinstance(below, type) and issubclass(below, Keys):
-                yield from _secrets(below, here)
+            free = get_origin(below) is dict
+            if Secret in (leaves := _leaves(below)):
+                yield (*here, "*") if free else here, leaves if not free else _leaves(get_args(below)[1])
+            for model_ in _members(get_args(below)[1]) if free else [below]:
+                if _is_mapping(model_):
+                    yield from _secrets(model_, (*here, "*") if free else here)
+
+
+def _leaves(annotation: Any) -> set[Any]:
+    """The types of single values in an annotation, those in lists and mappings too."""
+    found: set[Any] = set()
+    for member in _members(annotation):
+        if get_origin(member) in (list, tuple, dict):
+            for part in get_args(member):
+                found |= _leaves(part) if part is not Ellipsis else set()
+        else:
+            found.add(member)
+    return found
+
+
+def _is_mapping(member: Any) -> TypeGuard[type[Settings]]:
+    return isinstance(member, type) and issubclass(member, Settings)
 
 
 def is_tag(part: str | int) -> bool:
@@ -44,32 +93,38 @@ def is_tag(part: str | int) -> bool:
     return isinstance(part, str) and part.startswith("<") and part.endswith(">")
 
 
-def aliases(model: type[Keys]) -> list[str]:
+def key_path(loc: tuple[str | int, ...]) -> KeyPath:
+    """The key path of pydantic's `loc`: without tags, and without the key that a short form stands for."""
+    short = next((number for number, part in enumerate(loc) if part in SHORT), len(loc))
+    return tuple(part for part in loc[:short] if part != "[key]" and not is_tag(part))
+
+
+def aliases(model: type[Settings]) -> list[str]:
     """The keys of a mapping, as they are written."""
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
-def _model_at(root: type[Keys], loc: tuple[str | int, ...]) -> type[Keys] | None:
+def _model_at(root: type[Settings], loc: tuple[str | int, ...]) -> type[Settings] | None:
     models = forms_at(root, loc[:-1]) if loc and is_tag(loc[-1]) else {"": _annotation_at(root, loc)}
     found = models.get(str(loc[-1])) if loc and is_tag(loc[-1]) else models[""]
     for member in _members(found):
-        if isinstance(member, type) and issubclass(member, Keys):
+        if _is_mapping(member):
             return member
     return None
 
 
-def forms_at(root: type[Keys], loc: tuple[str | int, ...]) -> dict[str, Any]:
-    """Tag → model (None for a form that is no mapping) of the union at `loc`."""
-    forms: dict[str, Any] = {}
+def forms_at(root: type[Settings], loc: tuple[str | int, ...]) -> dict[str, type[Settings]]:
+    """Tag → model of the mappings that the union at `loc` may be."""
+    forms: dict[str, type[Settings]] = {}
     for member in _branches(_annotation_at(root, loc)):
         tag = next((part.tag for part in _metadata(member) if isinstance(part, Tag)), None)
-        if tag:
-            model = next((m for m in _members(member) if isinstance(m, type) and issubclass(m, Keys)), None)
+        model = next((m for m in _members(member) if _is_mapping(m)), None)
+        if tag is not None and tag not in SHORT and model is not None:
             forms[tag] = model
     return forms
 
 
-def _annotation_at(root: type[Keys], loc: tuple[str | int, ...]) -> Any:
+def _annotation_at(root: type[Settings], loc: tuple[str | int, ...]) -> Any:
     annotation: Any = root
     for part in loc:
         if is_tag(part):
@@ -80,13 +135,13 @@ def _annotation_at(root: type[Keys], loc: tuple[str | int, ...]) -> Any:
             continue
         below: Any = None
         for member in _members(annotation):
-            if isinstance(member, type) and issubclass(member, Keys):
+            if _is_mapping(member):
                 field = next((f for n, f in member.model_fields.items() if (f.alias or n) == part), None)
                 if field is not None:
                     below = field.annotation
             elif get_origin(member) is dict:
                 below = get_args(member)[1]
-            elif get_origin(member) is list:
+            elif get_origin(member) is tuple:
                 below = get_args(member)[0]
         annotation = below
     return annotation

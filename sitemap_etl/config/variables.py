@@ -1,4 +1,8 @@
-"""`${NAME}` and `${NAME:-default}` inside text; `$${` stands for a `${` that is meant as such."""
+"""`${NAME}` and `${NAME:-default}` inside text, filled in from the environment; `$${` is a `${` that is meant as such.
+
+The one place where this is done: when a file is loaded for most of its text, at the stage that uses it for secrets and
+parameters. What comes out is never looked at for variables again.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,6 @@ import re
 from collections.abc import Mapping
 
 _VARIABLE = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-_ONLY_PLAIN = re.compile(r"(\$\{[A-Za-z_][A-Za-z0-9_]*\})+")
 
 
 def expand(text: str, environ: Mapping[str, str]) -> tuple[str, list[str]]:
@@ -31,6 +34,12 @@ def expand(text: str, environ: Mapping[str, str]) -> tuple[str, list[str]]:
     return _VARIABLE.sub(value, text), unset
 
 
+def values(text: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """What the environment puts into the text."""
+    found = (environ.get(match[2]) for match in _VARIABLE.finditer(text) if match[2] is not None)
+    return tuple(value for value in found if value)
+
+
 def malformed(text: str) -> str | None:
     """A `${…` that is no variable (`${A B}`, `${A-x}`, `${`), where the text has one."""
     rest = _VARIABLE.sub("", text)
@@ -39,8 +48,3 @@ def malformed(text: str) -> str | None:
         return None
     end = rest.find("}", start)
     return rest[start : end + 1] if end >= 0 else rest[start : start + 20]
-
-
-def only_plain(text: str) -> bool:
-    """Whether the text is nothing but `${NAME}`s: nothing of the value is written in the file."""
-    return _ONLY_PLAIN.fullmatch(text) is not None

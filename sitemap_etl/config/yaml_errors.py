@@ -13,6 +13,7 @@ import yaml
 
 _KEY = re.compile(r"( *)([A-Za-z_][\w-]*)[ \t]*:(?:\s|$)")
 _QUOTE: Final = "must be in quotes"
+_UNFIT: Final = "the indentation does not fit the lines above"
 _NO_SPACE = re.compile(r"\s*(?:- )?[A-Za-z_][\w-]*:[^\s/]|\s*(?:- )?[A-Za-z_][\w-]*:/")
 
 _SAID: Final = (
@@ -42,17 +43,14 @@ def message(file: str, text: str, error: yaml.YAMLError) -> str:
         return f"{file}: is not YAML: {problem}"
     lines = [*text.split("\n"), ""]
     line, said = _explain(problem, context, mark, begin, lines)
-    key = _key_path(lines, line)
+    key = "" if said.startswith(("`", "indent `")) else _key_path(lines, line)  # it names its keys itself
     return f"{file}:{line + 1}: {key}: {said}" if key else f"{file}:{line + 1}: {said}"
 
 
 def not_a_mapping(node: yaml.Node) -> str:
     """What to say of a file whose whole content is a list or one text."""
-    found = "a list" if isinstance(node, yaml.SequenceNode) else "one text"
-    return (
-        f"expected a mapping (site: …, publish: …, sections: …), found {found}; "
-        "a key is followed by a colon and a space"
-    )
+    got = "a list" if isinstance(node, yaml.SequenceNode) else "one text"
+    return f"expected a mapping (site: …, publish: …, sections: …), got {got}; a key is followed by a colon and a space"
 
 
 def _key_path(lines: list[str], line: int) -> str:
@@ -80,7 +78,9 @@ def _explain(problem: str, context: str, mark: Any, begin: Any, lines: list[str]
     if "mapping values are not allowed" in problem:
         return _colon(mark, lines)
     if context.startswith("while parsing a flow"):
-        return _flow(problem, mark, begin)
+        return _flow(problem, mark, begin, lines)
+    if "<block mapping start>" in problem:
+        return _indented(mark.line, lines)
     before = lines[mark.line][: mark.column].rstrip()
     character = re.search(r"found (?:character )?'([^\w\s:?-])'", problem)
     if before.endswith(("}", "]")):
@@ -90,7 +90,7 @@ def _explain(problem: str, context: str, mark: Any, begin: Any, lines: list[str]
     elif character:
         said = f'a value that begins with {character[1]} {_QUOTE}: "{character[1]}…"'
     elif "<block end>" in problem:
-        said = "the indentation does not fit the lines above"
+        said = _UNFIT
     else:
         said = f"is not YAML: {problem}"
     return mark.line, said
@@ -103,10 +103,36 @@ def _colon(mark: Any, lines: list[str]) -> tuple[int, str]:
     above = next((number for number in range(mark.line - 1, -1, -1) if lines[number].strip()), None)
     if above is not None and _NO_SPACE.match(lines[above]):
         return above, "a space is missing after the colon of the key"
-    return mark.line, "the indentation does not fit the lines above"
+    return _indented(mark.line, lines)
 
 
-def _flow(problem: str, mark: Any, begin: Any) -> tuple[int, str]:
-    if "stream end" in problem or mark.line > begin.line + 5:
-        return begin.line, f"a {{ or [ that is opened here is never closed; where it is text, it {_QUOTE}"
-    return mark.line, f'text that holds {{ }} [ ] or , {_QUOTE} inside {{…}} and […]: "sitemap-{{section}}…"'
+def _indented(line: int, lines: list[str]) -> tuple[int, str]:
+    """A key that begins in another column than those it stands with: the line to fix, and how."""
+    here = _KEY.match(lines[line])
+    above = [(number, found) for number in range(line) if (found := _KEY.match(lines[number])) is not None]
+    if here is None or not above:
+        return line, _UNFIT
+    number, last = above[-1]
+    owner = above[-2][1] if len(above) > 1 else None
+    bare = owner is not None and above[-2][1].string[owner.end() :].strip() == ""
+    if owner is not None and bare and owner[1] == last[1]:
+        return number, f"indent `{last[2]}:` under `{owner[2]}:`"
+    spaces = f"{len(here[1])} space{'' if len(here[1]) == 1 else 's'}"
+    return line, (
+        f"`{here[2]}:` is indented by {spaces}, `{last[2]}:` in line {number + 1} by {len(last[1])}; "
+        "keys of one mapping begin in the same column"
+    )
+
+
+def _flow(problem: str, mark: Any, begin: Any, lines: list[str]) -> tuple[int, str]:
+    """A mistake inside of {…} or […]: nearly always one that is not closed, or text that needs quotes."""
+    opened, indent = lines[begin.line], len(lines[begin.line]) - len(lines[begin.line].lstrip())
+    next_key = _KEY.match(lines[mark.line])
+    outside = mark.line > begin.line and next_key is not None and len(next_key[1]) <= indent
+    other = re.search(r"but got '([\]}])'", problem)
+    if outside or other or "stream end" in problem or mark.line > begin.line + 5:
+        bracket = opened[begin.column : begin.column + 1]
+        shown = bracket if bracket in ("{", "[") else "{ or ["
+        return begin.line, f"a {shown} that is opened here is never closed; where it is text, it {_QUOTE}"
+    example = ': "sitemap-{section}…"' if "file:" in lines[mark.line] else ""
+    return mark.line, f"text that holds {{ }} [ ] or , {_QUOTE} inside {{…}} and […]{example}"

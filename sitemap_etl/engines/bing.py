@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
-from pydantic import Field, SecretStr
-
-from sitemap_etl.engines.engine import HttpAddress, HttpEngine, SecureAddress, answer, one_by_one
+from sitemap_etl import settings
+from sitemap_etl.engines.engine import HttpEngine, answer, one_by_one
 from sitemap_etl.engines.exchange import Exchange, Reply
 from sitemap_etl.engines.ledger import Book, Dues
 from sitemap_etl.engines.submission import Answer, Submission
@@ -32,18 +31,10 @@ WORDS: Final = {
 """What an error code means (ApiErrorCode in the same documentation)."""
 
 
-class Bing(HttpEngine):
-    """`ping.bing`. The password of a `connection` is the API key.
-
-    `site` is the site as it is called in Bing Webmaster Tools (default: the site of the file).
-    """
+class Bing(HttpEngine[settings.Bing]):
+    """`ping.bing`. The password of a `connection` is the API key."""
 
     name: ClassVar[str] = "bing"
-    needs: ClassVar[tuple[str, ...]] = ("key",)
-
-    key: SecretStr | None = None
-    site: HttpAddress | None = None
-    endpoint: SecureAddress = Field("https://ssl.bing.com/webmaster/api.svc/json")
 
     def tell(self, submission: Submission, book: Book, exchange: Exchange) -> Answer:
         dues = Dues(book)
@@ -51,7 +42,7 @@ class Bing(HttpEngine):
         dues.keep("submit", [index.address for index in submission.indexes])
 
         def submit(address: str) -> None:
-            self._submit(exchange, self.site or submission.site, address)
+            self._submit(exchange, self.settings.site or submission.site, address)
             dues.settle("submit", address)
 
         told, refusals, fault = one_by_one(dues.owed("submit"), submit)
@@ -62,10 +53,10 @@ class Bing(HttpEngine):
     def _submit(self, exchange: Exchange, site: str, address: str) -> None:
         reply = exchange.request(
             "POST",
-            f"{self.endpoint.rstrip('/')}/SubmitFeed",
+            f"{self.settings.endpoint.rstrip('/')}/SubmitFeed",
             f"submitting {address}",
             busy=lambda reply: _code(reply) in BUSY,
-            params={"apikey": self.key.get_secret_value() if self.key else ""},
+            params={"apikey": self.settings.key.text if self.settings.key else ""},
             json={"siteUrl": site, "feedUrl": address},
         )
         code = _code(reply)

@@ -1,15 +1,12 @@
-"""Secrets of engines: where they come from, and how they are kept out of every text."""
+"""Secrets of engines, and how they are kept out of every text."""
 
 from __future__ import annotations
 
 import base64
 import json
-import re
-from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from collections.abc import Iterable
+from typing import Final
 from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
-
-from sitemap_etl.errors import ConfigError
 
 MASK: Final = "•••"
 SHORTEST: Final = 6
@@ -17,8 +14,6 @@ SHORTEST: Final = 6
 
 LONG: Final = 12
 """Characters from which on a part of a path may be a secret rather than a word."""
-
-VARIABLE: Final = re.compile(r"\$\{[^}]*\}")
 
 
 class Redactor:
@@ -51,20 +46,13 @@ class Redactor:
         return text
 
 
-def variables(value: object) -> set[str]:
-    """Every `${…}` in the strings of a setting."""
-    if isinstance(value, str):
-        return set(VARIABLE.findall(value))
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    return {found for item in value for found in variables(item)} if isinstance(value, (list, tuple)) else set()
-
-
 def secrets_of_url(url: str) -> set[str]:
     """What may be secret in an address written out in full: its password and the values of its query."""
     try:
         parts = urlsplit(url)
-        return {unquote(parts.password or "")} | {value for _, value in parse_qsl(parts.query) if "{" not in value}
+        written = {pair.partition("=")[2] for pair in parts.query.split("&")}
+        values = written | {value for _, value in parse_qsl(parts.query)}
+        return {unquote(parts.password or "")} | {value for value in values if "{" not in value}
     except ValueError:
         return set()
 
@@ -72,29 +60,3 @@ def secrets_of_url(url: str) -> set[str]:
 def path_of(url: str) -> set[str]:
     """The path of an address up to the first place to fill in: with some engines it is the secret."""
     return {part for part in urlsplit(url).path.partition("{")[0].split("/") if len(part) >= LONG}
-
-
-def connection_fields(text: str, connection: str) -> dict[str, Any]:
-    """Login, password, host and extra of an Airflow connection, written as a URI or as Airflow's JSON.
-
-    `extra` is a mapping. Raises `ConfigError`, which names the connection and shows nothing of it.
-    """
-    try:
-        if text.lstrip().startswith("{"):
-            data = json.loads(text)
-            extra = data.get("extra") or {}
-            extra = json.loads(extra) if isinstance(extra, str) else extra
-            fields = {"login": data.get("login"), "password": data.get("password"), "host": data.get("host")}
-        else:
-            parts = urlsplit(text)
-            extra = dict(parse_qsl(parts.query, keep_blank_values=True))
-            extra |= json.loads(extra.pop("__extra__", "{}"))
-            fields = {
-                key: unquote(value) if value else None
-                for key, value in (("login", parts.username), ("password", parts.password), ("host", parts.hostname))
-            }
-        return fields | {"extra": dict(extra)}
-    except (ValueError, TypeError, AttributeError):
-        # The parser's own words may quote the connection, so they are not kept as the cause.
-        problem = f"connection {connection!r} is neither a URI nor the JSON of an Airflow connection"
-    raise ConfigError(problem)

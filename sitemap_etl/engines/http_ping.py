@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Final
-from urllib.parse import quote, urlsplit
+from typing import Any, ClassVar, Final
+from urllib.parse import quote
 
-from pydantic import AfterValidator, BeforeValidator, SecretStr
-
-from sitemap_etl.engines.engine import HttpEngine, answer, http_address, one_by_one
+from sitemap_etl import settings
+from sitemap_etl.connections import Connection
+from sitemap_etl.engines.engine import HttpEngine, answer, one_by_one
 from sitemap_etl.engines.exchange import Exchange, origin_of
 from sitemap_etl.engines.ledger import Book, Dues
 from sitemap_etl.engines.submission import Answer, Submission
@@ -20,42 +19,8 @@ LOGIN: Final = "{login}"
 PASSWORD: Final = "{password}"  # noqa: S105 the name of a place, not what goes there
 
 
-def dead_ping(url: str) -> str | None:
-    """What to use instead of a ping address that no longer listens, None for any other address."""
-    try:
-        parts = urlsplit(url)
-        host, path = (parts.hostname or "").removeprefix("www."), parts.path.lower()
-    except ValueError:
-        return None
-    if re.fullmatch(r"google\.[a-z.]+", host) and re.match(r"/(ping|webmasters/(tools|sitemaps)/ping)\b", path):
-        return (
-            "Google's ping address is gone: deprecated on 2023-06-26, it answers 404. "
-            "Use ping.search_console, and the Sitemap line of robots.txt"
-        )
-    if re.fullmatch(r"bing\.com", host) and re.match(r"/(ping|webmaster/ping\.aspx)\b", path):
-        return (
-            "Bing's ping address is gone: it has answered 410 since 2021-12. "
-            "Use ping.indexnow or ping.bing, and the Sitemap line of robots.txt"
-        )
-    return None
-
-
-def _template(value: SecretStr) -> SecretStr:
-    template = value.get_secret_value()
-    if (instead := dead_ping(template)) is not None:
-        raise ValueError(instead)
-    if SITEMAP not in template:
-        raise ValueError(f"expected {SITEMAP} in it: the place of the index's address")
-    http_address(template)
-    return value
-
-
-def _several(value: Any) -> Any:
-    return (value,) if isinstance(value, str) else value
-
-
-class HttpPing(HttpEngine):
-    """`ping.http_ping`. `url`: one address or several, each with `{sitemap}` in it.
+class HttpPing(HttpEngine[settings.HttpPing]):
+    """`ping.http_ping`.
 
     `login` and `password`, which a `connection` may give, go where `{login}` and `{password}` stand; where neither
     does, as HTTP Basic.
@@ -64,13 +29,9 @@ class HttpPing(HttpEngine):
     name: ClassVar[str] = "http_ping"
     secret_paths: ClassVar[tuple[str, ...]] = ("url",)
 
-    url: Annotated[tuple[Annotated[SecretStr, AfterValidator(_template)], ...], BeforeValidator(_several)]
-    login: str | None = None
-    password: SecretStr | None = None
-
     @classmethod
-    def credentials(cls, connection: Mapping[str, Any]) -> dict[str, Any]:
-        return {"login": connection["login"], "password": connection["password"]}
+    def credentials(cls, connection: Connection) -> Mapping[str, str]:
+        return {"login": connection.login, "password": connection.password}
 
     def tell(self, submission: Submission, book: Book, exchange: Exchange) -> Answer:
         dues = Dues(book)
@@ -97,10 +58,10 @@ class HttpPing(HttpEngine):
         return answer(self.name, told, refusals, what="index", nothing="no index changed", details={"indexes": told})
 
     def _templates(self) -> list[str]:
-        return [template.get_secret_value() for template in self.url]
+        return [template.text for template in self.settings.url]
 
     def _ping(self, exchange: Exchange, template: str, address: str) -> None:
-        login, password = self.login or "", self.password.get_secret_value() if self.password else ""
+        login, password = self.settings.login or "", self.settings.password.text if self.settings.password else ""
         options: dict[str, Any] = {}
         if (login or password) and LOGIN not in template and PASSWORD not in template:
             options["auth"] = (login, password)

@@ -6,24 +6,23 @@ https://www.indexnow.org/documentation
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Annotated, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import AfterValidator, Field, SecretStr
 
+from sitemap_etl import settings
 from sitemap_etl.engines.backlog import RUNS_WAITING, Recent, Waiting, advance, finish, left_of, mark_of, ordered
-from sitemap_etl.engines.engine import HttpAddress, HttpEngine, SecureAddress
+from sitemap_etl.engines.engine import HttpEngine
 from sitemap_etl.engines.exchange import Exchange, Reply, Unanswered, at
 from sitemap_etl.engines.ledger import Book, Ledger
 from sitemap_etl.engines.submission import Answer, Submission
 from sitemap_etl.errors import Refused, Unavailable
-from sitemap_etl.limits import INDEXNOW_COOLDOWN, INDEXNOW_DAILY, INDEXNOW_KEY, INDEXNOW_URLS
+from sitemap_etl.limits import INDEXNOW_COOLDOWN, INDEXNOW_URLS
 
 WORDS: Final = {
     400: "it could not read the request",
@@ -33,45 +32,23 @@ WORDS: Final = {
 """What a status means (indexnow.org, "Response format")."""
 
 
-def _valid_key(key: SecretStr) -> SecretStr:
-    shortest, longest = INDEXNOW_KEY
-    if not re.fullmatch(rf"[A-Za-z0-9-]{{{shortest},{longest}}}", key.get_secret_value()):
-        raise ValueError(f"expected {shortest} to {longest} of a-z A-Z 0-9 and - ; `openssl rand -hex 16` makes one")
-    return key
-
-
-def key_file(key: str) -> tuple[str, bytes]:
-    """Name and content of the file that proves a key: it goes to the root of the site."""
-    return f"{key}.txt", key.encode()
-
-
-class IndexNow(HttpEngine):
-    """`ping.indexnow`. The password of a `connection` is the key.
-
-    `key_location`: where the key file is, if not at the root of the site; then only URLs under its folder are sent.
-    `daily_limit`: URLs a day (UTC). `max_share`: changes over URLs of the site, from which on nothing is sent.
-    """
+class IndexNow(HttpEngine[settings.IndexNow]):
+    """`ping.indexnow`. The password of a `connection` is the key."""
 
     name: ClassVar[str] = "indexnow"
-    needs: ClassVar[tuple[str, ...]] = ("key",)
-
-    key: Annotated[SecretStr, AfterValidator(_valid_key)] | None = None
-    key_location: HttpAddress | None = None
-    endpoint: SecureAddress = "https://api.indexnow.org/indexnow"
-    daily_limit: int = Field(INDEXNOW_DAILY, ge=1, le=1_000_000)
-    max_share: float = Field(0.2, ge=0, le=1)
 
     def key_file(self) -> tuple[str, bytes] | None:
-        """Name and content of the file to publish at the root of the site; None where `key_location` says it exists."""
-        return None if self.key_location else key_file(self.plain_key)
+        """None where `key_location` says that the file is there already."""
+        return None if self.settings.key_location else (f"{self.key}.txt", self.key.encode())
 
-    def pending(self, ledger: Ledger) -> tuple[str, ...]:
-        return tuple(entry["run"] for entry in Book(self.name, ledger).data.get("waiting", []))
+    @classmethod
+    def pending(cls, ledger: Ledger) -> tuple[str, ...]:
+        return tuple(entry["run"] for entry in Book(cls.name, ledger).data.get("waiting", []))
 
     @property
-    def plain_key(self) -> str:
+    def key(self) -> str:
         """The key itself, for requests only."""
-        return self.key.get_secret_value() if self.key else ""
+        return self.settings.key.text if self.settings.key else ""
 
     def tell(self, submission: Submission, book: Book, exchange: Exchange) -> Answer:
         waiting = [Waiting.from_json(entry) for entry in book.data.get("waiting", [])]
@@ -95,10 +72,10 @@ class IndexNow(HttpEngine):
         by_hand, listed = submission.by_hand(self.name, "--all"), submission.listed
         if submission.quiet_because:
             return f"{submission.quiet_because}. To send the {changes:,} URLs all the same: {by_hand}"
-        if changes > self.max_share * listed:
+        if changes > self.settings.max_share * listed:
             share = f"{changes / listed:.1%}" if listed else "all"
             return (
-                f"{changes:,} of {listed:,} URLs changed ({share}, max_share is {self.max_share:.1%}), "
+                f"{changes:,} of {listed:,} URLs changed ({share}, max_share is {self.settings.max_share:.1%}), "
                 f"and engines take a whole site for spam. To send them all the same: {by_hand}"
             )
         return None
@@ -126,7 +103,7 @@ class _Work:
         rows = left_of(self.waiting, self.tables, self._scope())
         cooling = recent.has(rows["loc"])
         held, ready = rows.filter(pa.array(cooling)), rows.filter(pa.array(~cooling))
-        sending = ready.slice(0, max(0, self.engine.daily_limit - self._sent_today()))
+        sending = ready.slice(0, max(0, self.engine.settings.daily_limit - self._sent_today()))
         if sending.num_rows:
             self._verify_key()
         for begin in range(0, sending.num_rows, INDEXNOW_URLS):
@@ -169,13 +146,13 @@ class _Work:
 
     def _post(self, batch: pa.Table) -> Reply:
         """The 200 or 202 to a batch. Raises `Refused` where the answer is another one."""
-        body: dict[str, Any] = {"host": urlsplit(self.submission.site).netloc, "key": self.engine.plain_key}
-        if self.engine.key_location:
-            body["keyLocation"] = self.engine.key_location
+        body: dict[str, Any] = {"host": urlsplit(self.submission.site).netloc, "key": self.engine.key}
+        if self.engine.settings.key_location:
+            body["keyLocation"] = self.engine.settings.key_location
         body["urlList"] = batch["loc"].to_pylist()
         reply = self.exchange.request(
             "POST",
-            self.engine.endpoint,
+            self.engine.settings.endpoint,
             f"submitting {batch.num_rows:,} URLs",
             once=True,
             content=json.dumps(body),
@@ -186,12 +163,12 @@ class _Work:
             return reply
         raise Refused(
             f"indexnow refused {batch.num_rows:,} URLs: {WORDS.get(reply.status, 'it answered')} ({reply.said()}). "
-            f"After mending it: {self.submission.by_hand('indexnow')}"
+            f"After fixing it: {self.submission.by_hand('indexnow')}"
         )
 
     def _verify_key(self) -> None:
         """Raises `Refused` unless the public key file holds the key: else every URL would be refused."""
-        key = self.engine.plain_key
+        key = self.engine.key
         location = self._key_location()
         reply = self.exchange.request("GET", location, "asking for the key file")
         shown = self.exchange.redact(location)
@@ -204,7 +181,7 @@ class _Work:
             raise Refused(f"indexnow: {shown} does not hold the key alone. Nothing was sent.")
 
     def _key_location(self) -> str:
-        return self.engine.key_location or f"{self.submission.site.rstrip('/')}/{key_file(self.engine.plain_key)[0]}"
+        return self.engine.settings.key_location or f"{self.submission.site.rstrip('/')}/{self.engine.key}.txt"
 
     def _scope(self) -> str:
         """What a URL must begin with: the folder of the key file."""
@@ -233,7 +210,7 @@ class _Work:
         }
         waits = []
         if over:
-            waits.append(f"{over:,} URLs go with a later run: daily_limit is {self.engine.daily_limit:,}")
+            waits.append(f"{over:,} URLs go with a later run: daily_limit is {self.engine.settings.daily_limit:,}")
         if held:
             waits.append(
                 f"{held:,} go with a later run: they were sent less than {INDEXNOW_COOLDOWN // 60} minutes ago"

@@ -8,18 +8,19 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import quote, urlsplit
 
-from pydantic import AfterValidator, SecretStr
-
+from sitemap_etl import settings
+from sitemap_etl.connections import Connection
 from sitemap_etl.engines.credentials import Redactor
-from sitemap_etl.engines.engine import HttpEngine, SecureAddress, answer, http_address, one_by_one, secure_address
+from sitemap_etl.engines.engine import HttpEngine, answer, one_by_one
 from sitemap_etl.engines.exchange import Exchange, Reply
 from sitemap_etl.engines.ledger import Book, Dues
 from sitemap_etl.engines.submission import Answer, Submission
 from sitemap_etl.errors import ConfigError, Refused, Unavailable
 from sitemap_etl.limits import SEARCH_CONSOLE_PACE
+from sitemap_etl.settings.engines import is_secure
 
 SCOPE: Final = "https://www.googleapis.com/auth/webmasters"
 GRANT: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
@@ -31,32 +32,18 @@ COUNTS: Final = ("errors", "warnings")
 READ_BACK: Final = ("isPending", *COUNTS, "lastDownloaded", "lastSubmitted")
 
 
-def _property(text: str) -> str:
-    if text.startswith(DOMAIN) and "/" not in text and len(text) > len(DOMAIN):
-        return text.lower()
-    try:
-        return http_address(text).rstrip("/") + "/"
-    except ValueError:
-        raise ValueError("expected a property: sc-domain:shop.example or https://shop.example/") from None
-
-
-class SearchConsole(HttpEngine):
+class SearchConsole(HttpEngine[settings.SearchConsole]):
     """`ping.search_console`. `key` is the key file of a service account: its path, or its JSON.
 
     A `connection` of Airflow's Google type gives it in its extra, as `key_path` or `keyfile_dict`.
     """
 
     name: ClassVar[str] = "search_console"
-    needs: ClassVar[tuple[str, ...]] = ("key",)
     pace: ClassVar[float] = SEARCH_CONSOLE_PACE
 
-    property: Annotated[str, AfterValidator(_property)]
-    key: SecretStr | None = None
-    endpoint: SecureAddress = "https://www.googleapis.com/webmasters/v3"
-
     @classmethod
-    def credentials(cls, connection: Mapping[str, Any]) -> dict[str, Any]:
-        extra = connection["extra"]
+    def credentials(cls, connection: Connection) -> Mapping[str, str]:
+        extra = connection.extra
         for field in ("keyfile_dict", "key_path"):
             value = extra.get(field) or extra.get(f"extra__google_cloud_platform__{field}")
             if value:
@@ -138,7 +125,7 @@ class SearchConsole(HttpEngine):
 
     def _account(self) -> dict[str, Any]:
         """The parsed key file. Raises `ConfigError`, which shows nothing of it."""
-        text = self.key.get_secret_value() if self.key else ""
+        text = self.settings.key.text if self.settings.key else ""
         problem, account = "is no key file of a service account (JSON with client_email, private_key, token_uri)", None
         try:
             account = json.loads(text if text.lstrip().startswith("{") else Path(text).read_text("utf-8"))
@@ -147,7 +134,7 @@ class SearchConsole(HttpEngine):
                     account = None
                     break
             else:
-                secure_address(account["token_uri"])
+                account = account if is_secure(account["token_uri"]) else None
         except OSError as error:
             # Its text would show the value, which may be a key that was meant to be JSON.
             problem, account = f"names a file that can't be read ({type(error).__name__})", None
@@ -159,20 +146,21 @@ class SearchConsole(HttpEngine):
 
     def _check(self, address: str) -> None:
         """Raises `Refused` for an index that the property does not cover."""
-        if self.property.startswith(DOMAIN):
-            host, domain = (urlsplit(address).hostname or ""), self.property.removeprefix(DOMAIN)
+        if self.settings.property.startswith(DOMAIN):
+            host, domain = (urlsplit(address).hostname or ""), self.settings.property.removeprefix(DOMAIN)
             covered = host == domain or host.endswith(f".{domain}")
         else:
-            covered = address.startswith(self.property)
+            covered = address.startswith(self.settings.property)
         if not covered:
             raise Refused(
-                f"search_console: {address} does not lie under the property {self.property}. "
+                f"search_console: {address} does not lie under the property {self.settings.property}. "
                 "Name a property that covers it, verified in Search Console, or change publish.at."
             )
 
     def _call(self, exchange: Exchange, method: str, address: str, headers: dict[str, str]) -> Reply:
         """One call about one index; both parts of the path are percent-encoded whole."""
-        url = f"{self.endpoint.rstrip('/')}/sites/{quote(self.property, safe='')}/sitemaps/{quote(address, safe='')}"
+        site, index = quote(self.settings.property, safe=""), quote(address, safe="")
+        url = f"{self.settings.endpoint.rstrip('/')}/sites/{site}/sitemaps/{index}"
         what = {"PUT": "submitting", "DELETE": "deleting", "GET": "reading back"}[method]
         reply = exchange.request(method, url, f"{what} {address}", headers=headers, busy=_busy)
         gone = reply.status == 404 and method != "PUT"
@@ -187,7 +175,7 @@ class SearchConsole(HttpEngine):
             return "Enable the Google Search Console API in the project of the service account."
         if reply.status in (401, 403, 404):
             return (
-                f"Add {self._account()['client_email']} as an owner or full user of {self.property}: "
+                f"Add {self._account()['client_email']} as an owner or full user of {self.settings.property}: "
                 "Search Console, Settings, Users and permissions."
             )
         return "Look at the property and the address of the index."

@@ -4,12 +4,11 @@ Everything here is pure and works on the bytewise order of canonical ASCII locs.
 """
 
 from sitemap_etl.partition.borders import Sample, Window, groups, routing_borders, samples, windows
-from sitemap_etl.partition.cut import Limits, cut
+from sitemap_etl.partition.cut import cut
 from sitemap_etl.partition.route import Routed, route
 from sitemap_etl.partition.winners import Winners, winners
 
 __all__ = [
-    "Limits",
     "Routed",
     "Sample",
     "Window",

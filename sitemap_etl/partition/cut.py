@@ -2,24 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from sitemap_etl import limits
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What one file may hold: `rows`, `bytes` of rendered entries (wrapper not counted), aimed at `fill` of both."""
-
-    rows: int = limits.SITEMAP_ROWS
-    bytes: int = limits.SITEMAP_BYTES
-    fill: float = 0.9
-
-    def hold(self, rows: int, size: int) -> bool:
-        return rows <= self.rows and size <= self.bytes
-
+from sitemap_etl.settings import Shards
 
 MERGE_BELOW = 0.1
 """A shard with a smaller share of the limits may be merged when it is rewritten anyway."""
@@ -27,9 +12,10 @@ MERGE_UP_TO = 0.7
 """Share of the limits that a merged shard may reach."""
 
 
-def cut(sizes: np.ndarray, bounds: Limits, published: int | None = None) -> list[int]:
+def cut(sizes: np.ndarray, bounds: Shards, published: int | None = None) -> list[int]:
     """Where parts begin, in rows; the first is 0. One part where everything fits.
 
+    `bounds.bytes` are those of rendered entries: without the wrapper.
     `sizes`: exact bytes of each row's entry, in order. `published`: how many rows sort up to and
     including the last published loc of this range, or None where nothing was. Rows after it go to
     parts of their own once the range is past a limit, so that appending leaves old files alone.
@@ -44,7 +30,7 @@ def cut(sizes: np.ndarray, bounds: Limits, published: int | None = None) -> list
     return starts + [published + start for start in _equal_parts(tail, bounds)]
 
 
-def _equal_parts(sizes: np.ndarray, bounds: Limits) -> list[int]:
+def _equal_parts(sizes: np.ndarray, bounds: Shards) -> list[int]:
     """Give k = max(⌈n / (fill·rows)⌉, ⌈b / (fill·bytes)⌉) equal parts; more where bytes are unevenly spread."""
     count = len(sizes)
     reached = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
@@ -64,11 +50,11 @@ def _equal_parts(sizes: np.ndarray, bounds: Limits) -> list[int]:
     return list(range(count))
 
 
-def mergeable(rows: int, size: int, bounds: Limits) -> bool:
+def mergeable(rows: int, size: int, bounds: Shards) -> bool:
     """Whether a rewritten shard is small enough to give up its file."""
     return rows < MERGE_BELOW * bounds.rows and size < MERGE_BELOW * bounds.bytes
 
 
-def absorbs(rows: int, size: int, bounds: Limits) -> bool:
+def absorbs(rows: int, size: int, bounds: Shards) -> bool:
     """Whether a shard of so many rows and bytes is still a fair one after a merge."""
     return rows <= MERGE_UP_TO * bounds.rows and size <= MERGE_UP_TO * bounds.bytes

@@ -8,8 +8,8 @@ from datetime import timedelta
 from typing import Final
 
 from sitemap_etl import limits
-from sitemap_etl.config import Gates
 from sitemap_etl.dates import instant
+from sitemap_etl.settings import Gates
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import Counts, Gate, GateStatus, Manifest, SetSize
 
@@ -113,7 +113,7 @@ def _share_gate(
     name = f"{scope}.{gate}" if scope else gate
     share = _share(*of)
     holds = of[1] >= limits.SHARE_FROM
-    few = "" if holds or not of[1] else f"; a share counts from {limits.SHARE_FROM} on"
+    few = "" if holds or not of[1] else f"; percentage gates apply from {limits.SHARE_FROM}"
     message = f"{would} ({percent(share)}, {gate} is {percent(limit)}{few})"
     status: GateStatus = "ok"
     if holds and share > limit:

@@ -180,7 +180,7 @@ def _unheard(run: Run) -> set[str]:
     runs = runs_with_changes(run.state)
     for name in engines_of(run.site):
         ledger = StoredLedger(run.state, name)
-        pending = engines.ENGINES[name].model_construct().pending(ledger)
+        pending = engines.named(name).pending(ledger)
         waiting |= set(pending)
         for run_id in runs:
             answer = answer_of(run.state, run_id, name)

@@ -12,10 +12,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sitemap_etl.frames import SNAPSHOT, conform
-from sitemap_etl.partition import Limits, cut
+from sitemap_etl.partition import cut
 from sitemap_etl.publish.actual import Object
 from sitemap_etl.publish.proposal import Draft, file_of
 from sitemap_etl.render import feeds, urlset
+from sitemap_etl.settings import Shards
 from sitemap_etl.stages.render import put_staged
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import Entry, File, SectionState
@@ -46,8 +47,7 @@ def recent_drafts(run: Run, drafts: Sequence[Draft]) -> list[Draft]:
     table = table.take(pc.sort_indices(table.column("loc"))).combine_chunks()
     rendered = urlset.entries(table)
     sizes = urlset.sizes(rendered).to_numpy()
-    limits_ = Limits()
-    starts = cut(sizes, replace(limits_, bytes=limits_.bytes - urlset.WRAPPER_BYTES))
+    starts = cut(sizes, Shards().inside(urlset.WRAPPER_BYTES))
     return [
         _recent(run, table.slice(start, stop - start), rendered.slice(start, stop - start), number)
         for number, (start, stop) in enumerate(zip(starts, [*starts[1:], table.num_rows], strict=True), 1)

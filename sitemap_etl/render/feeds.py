@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from sitemap_etl import limits
 from sitemap_etl.render.escape import escaped
 
-ITEMS: Final = 100
 _COLUMNS: Final = ("loc", "lastmod", "title", "videos")
 _NO_DATE: Final = "1970-01-01T00:00:00Z"
 """Atom demands a date of a feed without entries too; this one is nobody's."""
@@ -40,9 +39,9 @@ class Feed:
     title: str
     address: str
     site: str
+    items: int
     description: str | None = None
     hubs: tuple[str, ...] = ()
-    items: int = ITEMS
 
 
 def newest(table: pa.Table, items: int) -> pa.Table:

@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl.diff import STICKY, Compared, with_columns
-from sitemap_etl.partition.cut import Limits, absorbs, cut, mergeable
+from sitemap_etl.partition.cut import absorbs, cut, mergeable
 from sitemap_etl.render import urlset
+from sitemap_etl.settings import Shards
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def shards(
     *,
     low: str,
     high: str | None,
-    bounds: Limits,
+    bounds: Shards,
 ) -> tuple[list[Shard], int]:
     """The shards of the window from `low` to `high`, in order, and how many rows lost their extensions.
 
@@ -72,7 +73,7 @@ def shards(
     the published shards that overlap it, in order; none on a first publish and for a view, which is
     cut anew each time. `bounds.bytes` counts whole files.
     """
-    bounds = replace(bounds, bytes=bounds.bytes - urlset.WRAPPER_BYTES)
+    bounds = bounds.inside(urlset.WRAPPER_BYTES)
     window = _Window(compared, known, bounds)
     pieces: list[_Piece] = []
     if not ranges:
@@ -92,7 +93,7 @@ def shards(
 class _Window:
     """The rows under work, with what is asked of them again and again."""
 
-    def __init__(self, compared: Compared, known: pa.Table, bounds: Limits) -> None:
+    def __init__(self, compared: Compared, known: pa.Table, bounds: Shards) -> None:
         self.compared = compared
         self.known = known
         self.bounds = bounds
@@ -172,7 +173,7 @@ def _place(locs: pa.Array, loc: str, side: str = "left") -> int:
     return int(pc.search_sorted(locs, pa.scalar(loc, locs.type), side=side).as_py()) if len(locs) else 0
 
 
-def _merged(pieces: list[_Piece], bounds: Limits) -> list[_Piece]:
+def _merged(pieces: list[_Piece], bounds: Shards) -> list[_Piece]:
     """Pieces that are written anyway and nearly empty, joined to a neighbour, which keeps its number."""
     result: list[_Piece] = []
     waiting = list(pieces)

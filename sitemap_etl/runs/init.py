@@ -15,6 +15,7 @@ import yaml
 from sitemap_etl import lastmod, sources
 from sitemap_etl.errors import ConfigError, InvalidSource
 from sitemap_etl.frames import Tally
+from sitemap_etl.settings import Gates
 from sitemap_etl.urls import origin
 
 LOC: Final = (
@@ -227,11 +228,11 @@ sections:
     # columns: {loc: url}                   # the address of a page, where the column is not called loc
     # lastmod: updated_at                   # when a page really changed, where it is not called lastmod
 """
-_MORE = """\
+_MORE = f"""\
 
-# gates: {max_drop: 0.1, max_growth: 1.0, max_rejected: 0.05, min_urls: 1}     # what refuses a publish
-# urls: {strip: [tracking], respect_robots: true}
+# gates: {_flow(Gates().model_dump())}     # what refuses a publish
+# urls: {{strip: [tracking], respect_robots: true}}
 # ping:
-#   indexnow: {key: "${INDEXNOW_KEY}"}
-# schedule: {cron: "0 2 * * *", timezone: Europe/Berlin}                       # for the DAG
+#   indexnow: {{key: "${{INDEXNOW_KEY}}"}}
+# schedule: {{cron: "0 2 * * *", timezone: Europe/Berlin}}                       # for the DAG
 """

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sitemap_etl import sources
 from sitemap_etl.config import CsvSource, DatabaseSource, Section, Site
 from sitemap_etl.errors import ConfigError, InvalidSource, SitemapEtlError
-from sitemap_etl.stages.extract import EPOCH, params_of, uri_of
+from sitemap_etl.stages.extract import EPOCH, label_of, params_of
 from sitemap_etl.stages.ping import engines_of, ready_engine
 from sitemap_etl.stages.plan import key_missing
 from sitemap_etl.stages.rules import rules_of
@@ -74,8 +74,9 @@ def _lacks(site: Site, section: Section, environment: Environment) -> Iterator[s
     """What the source's columns lack for the section's rules."""
     source = section.source
     if isinstance(source, DatabaseSource):
-        params = params_of(source, site, environment.clock(), EPOCH)
-        schema = sources.probe_database(uri_of(source, environment), source.query, params=params)
+        params = params_of(source, site, environment, environment.clock(), EPOCH)
+        connection = environment.connection(source.database)
+        schema = sources.probe_database(connection, source.query, params=params, label=label_of(source))
     elif isinstance(source, CsvSource):
         schema = sources.probe_files("csv", source.csv, source.query, delimiter=source.delimiter)
     else:
@@ -93,8 +94,8 @@ def _lacks(site: Site, section: Section, environment: Environment) -> Iterator[s
     rules = [
         *section.lastmod.columns,
         section.lastmod.until_changed,
-        section.priority.column,
-        section.changefreq.column,
+        *section.priority.columns,
+        *section.changefreq.columns,
         section.alternates.group if section.alternates else None,
         section.alternates.hreflang if section.alternates else None,
     ]

@@ -14,18 +14,16 @@ from typing import Literal
 import pyarrow as pa
 
 from sitemap_etl import limits
-from sitemap_etl.sources.connections import Connections, dialect, environment_connections, normal, redact
+from sitemap_etl.connections import Connection
 from sitemap_etl.sources.database import clock, plan_database, probe_database, read_database
 from sitemap_etl.sources.parameters import Value, names
 from sitemap_etl.sources.splits import Split, pack_schema, unpack_schema
 
 __all__ = [
-    "Connections",
     "Split",
     "Value",
     "clock",
     "columns",
-    "environment_connections",
     "named_parameters",
     "pack_schema",
     "plan_csv",
@@ -36,7 +34,6 @@ __all__ = [
     "probe_files",
     "read",
     "read_database",
-    "redact",
     "unpack_schema",
 ]
 
@@ -72,7 +69,7 @@ def read(
     split: Split,
     *,
     columns: Sequence[str] | None = None,
-    uri: str | None = None,
+    connection: Connection | None = None,
     query: str | None = None,
     params: Mapping[str, Value] | None = None,
     batch_rows: int = limits.BATCH_ROWS,
@@ -80,13 +77,13 @@ def read(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of any split in batches; all batches have one schema, and an empty source yields none.
 
-    `columns`: those wanted of an export, others are not read. `uri`, `query`, `params`: of a database,
-    as they were planned. Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
+    `columns`: those wanted of an export, others are not read. `connection`, `query`, `params`: of a
+    database, as they were planned. Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
     """
     if split.kind == "database":
-        if uri is None or query is None:
-            raise TypeError("a split of a database is read with uri and query")
-        return read_database(split, uri, query, params, batch_rows=batch_rows, batch_bytes=batch_bytes)
+        if connection is None or query is None:
+            raise TypeError("a split of a database is read with connection and query")
+        return read_database(split, connection, query, params, batch_rows=batch_rows, batch_bytes=batch_bytes)
     if split.kind == "csv":
         from sitemap_etl.sources.csv_files import read_csv
 
@@ -100,9 +97,9 @@ def read(
     return read_query(split, columns=columns, batch_rows=batch_rows, batch_bytes=batch_bytes)
 
 
-def named_parameters(uri: str, query: str) -> set[str]:
+def named_parameters(connection: Connection, query: str) -> set[str]:
     """The names of the parameters that a SELECT binds."""
-    return names(query, dialect(normal(uri)))
+    return names(query, connection.dialect)
 
 
 def columns(split: Split) -> pa.Schema:

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.types as pt
 
+from sitemap_etl.connections import Connection
 from sitemap_etl.errors import ConfigError, InvalidSource, Refused, SitemapEtlError, Unavailable
-from sitemap_etl.sources.connections import dialect, redact, without_secrets
 from sitemap_etl.sources.parameters import Value, bind
 
 if TYPE_CHECKING:
-    from sqlalchemy.engine import Connection, CursorResult
+    from sqlalchemy import engine as alchemy
 
 _FETCH_ROWS: Final = 10_000
 _PACKAGES: Final = {
@@ -37,21 +37,21 @@ _PACKAGES: Final = {
 }
 
 
-def rows(uri: str, sql: str, values: Mapping[str, Value], *, label: str) -> Iterator[pa.RecordBatch]:
+def rows(connection: Connection, sql: str, values: Mapping[str, Value], *, label: str) -> Iterator[pa.RecordBatch]:
     """The result of one SELECT, an empty batch first.
 
     Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
     """
     import sqlalchemy
 
-    kind = dialect(uri)
+    kind = connection.dialect
     # text() reads parameters of its own: every colon that is none of ours is escaped.
     marked, used = bind(sql, values, kind, lambda name: f"\0{name}", label=label)
     text = sqlalchemy.text(marked.replace(":", "\\:").replace("\0", ":"))
     bound = {name: _bound(values[name], kind) for name in used}
     try:
-        with _connected(uri, kind, label) as connection:
-            result = connection.execution_options(stream_results=True, max_row_buffer=_FETCH_ROWS).execute(text, bound)
+        with _connected(connection, kind, label) as opened:
+            result = opened.execution_options(stream_results=True, max_row_buffer=_FETCH_ROWS).execute(text, bound)
             try:
                 yield from _batches(result, kind, label)
             finally:
@@ -59,10 +59,10 @@ def rows(uri: str, sql: str, values: Mapping[str, Value], *, label: str) -> Iter
     except SitemapEtlError:
         raise
     except sqlalchemy.exc.SQLAlchemyError as error:
-        raise _told(error, uri, label) from without_secrets(error, uri)
+        raise _told(error, connection, label) from connection.without_secrets(error)
 
 
-def _batches(result: CursorResult[Any], kind: str, label: str) -> Iterator[pa.RecordBatch]:
+def _batches(result: alchemy.CursorResult[Any], kind: str, label: str) -> Iterator[pa.RecordBatch]:
     description = result.cursor.description if result.cursor is not None else ()
     types = [_declared(column, kind) for column in description]
     names = list(result.keys())
@@ -89,29 +89,29 @@ def _abandon(cursor: Any) -> None:
 
 
 @contextmanager
-def _connected(uri: str, kind: str, label: str) -> Iterator[Connection]:
+def _connected(connection: Connection, kind: str, label: str) -> Iterator[alchemy.Connection]:
     import sqlalchemy
 
     arguments: dict[str, Any] = {"connect_timeout": 10} if kind == "mysql" else {}
     try:
         # Parameters stay out of messages: they may be secrets out of the environment.
         engine = sqlalchemy.create_engine(
-            uri, poolclass=sqlalchemy.pool.NullPool, hide_parameters=True, connect_args=arguments
+            connection.uri, poolclass=sqlalchemy.pool.NullPool, hide_parameters=True, connect_args=arguments
         )
     except (ImportError, sqlalchemy.exc.NoSuchModuleError) as error:
         package = _PACKAGES.get(kind)
         hint = f"install the package {package}" if package else "install its SQLAlchemy dialect and driver"
         raise ConfigError(f"{label}: this environment has no driver for {kind} databases: {hint}") from error
-    with engine.connect() as connection:
+    with engine.connect() as opened:
         try:
             if kind == "mysql":
-                connection.exec_driver_sql("SET SESSION time_zone = '+00:00'")
-                connection.exec_driver_sql("SET SESSION TRANSACTION READ ONLY")
-                connection.rollback()  # the next transaction is read-only
-            yield connection
+                opened.exec_driver_sql("SET SESSION time_zone = '+00:00'")
+                opened.exec_driver_sql("SET SESSION TRANSACTION READ ONLY")
+                opened.rollback()  # the next transaction is read-only
+            yield opened
         finally:
             # A streamed result that was not read to its end would be drained before the connection is free again.
-            connection.invalidate()
+            opened.invalidate()
 
 
 def _bound(value: Value, kind: str) -> Value:
@@ -201,13 +201,13 @@ _UNAVAILABLE: Final = frozenset(
 """Error numbers of MySQL and MariaDB: connections used up, shutdown, network, locks, statement timeouts."""
 
 
-def _told(error: Exception, uri: str, label: str) -> SitemapEtlError:
+def _told(error: Exception, connection: Connection, label: str) -> SitemapEtlError:
     import sqlalchemy
 
     original = getattr(error, "orig", None) or error
     arguments: tuple[Any, ...] = getattr(original, "args", ())
-    number = arguments[0] if dialect(uri) == "mysql" and arguments and isinstance(arguments[0], int) else None
-    message = redact(str(arguments[1] if number is not None and len(arguments) > 1 else original), uri)
+    number = arguments[0] if connection.dialect == "mysql" and arguments and isinstance(arguments[0], int) else None
+    message = connection.redact(str(arguments[1] if number is not None and len(arguments) > 1 else original))
     if number in _REFUSED:
         return Refused(f"{label}: the database refused: {message}")
     if number in _UNAVAILABLE:

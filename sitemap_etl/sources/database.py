@@ -19,9 +19,9 @@ from typing import Any, Final
 import pyarrow as pa
 
 from sitemap_etl import limits
+from sitemap_etl.connections import Connection
 from sitemap_etl.errors import ConfigError, InvalidSource
 from sitemap_etl.sources.batches import fit, plain_schema
-from sitemap_etl.sources.connections import dialect, normal
 from sitemap_etl.sources.parameters import Value, names, one_statement
 from sitemap_etl.sources.splits import Split
 
@@ -35,7 +35,7 @@ _TYPE_SAMPLE_ROWS: Final = 1_000
 
 
 def plan_database(
-    uri: str,
+    connection: Connection,
     query: str,
     *,
     params: Mapping[str, Value] | None = None,
@@ -47,19 +47,19 @@ def plan_database(
     The column must hold whole numbers, dates or timestamps.
     Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
     """
-    uri, values = normal(uri), dict(params or {})
-    sql = one_statement(query, dialect(uri), label=label)
-    bounded = {_FROM, _TO} <= names(sql, dialect(uri))
+    values = dict(params or {})
+    sql = one_statement(query, connection.dialect, label=label)
+    bounded = {_FROM, _TO} <= names(sql, connection.dialect)
     detail: dict[str, Any] = {}
     if split is None or split[1] == 1:
         if bounded:
             raise ConfigError(f"{label} names :{_FROM} and :{_TO}: give the column and the parts under split:")
-        return [Split("database", label, detail | _sqlite_types(uri, sql, values, label))]
+        return [Split("database", label, detail | _sqlite_types(connection, sql, values, label))]
     column, parts = split
     if not 1 <= parts <= limits.SPLITS_PER_SECTION:
         raise ConfigError(f"{label}: split.parts is {parts}: expected 1 to {limits.SPLITS_PER_SECTION}")
-    kind, low, high = _range_of(uri, sql, values, column, bounded=bounded, label=label)
-    types = _sqlite_types(uri, sql, values | _widest(kind, bounded=bounded), label)
+    kind, low, high = _range_of(connection, sql, values, column, bounded=bounded, label=label)
+    types = _sqlite_types(connection, sql, values | _widest(kind, bounded=bounded), label)
     cuts = _cuts(low, high, parts) if low is not None and high is not None else []
     splits = []
     edges: list[Value] = [None, *cuts, None]
@@ -72,7 +72,7 @@ def plan_database(
 
 def read_database(
     split: Split,
-    uri: str,
+    connection: Connection,
     query: str,
     params: Mapping[str, Value] | None = None,
     *,
@@ -83,8 +83,8 @@ def read_database(
 
     Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
     """
-    uri, values = normal(uri), dict(params or {})
-    sql = one_statement(query, dialect(uri), label=split.label)
+    values = dict(params or {})
+    sql = one_statement(query, connection.dialect, label=split.label)
     key = split.detail.get("key")
     if key:
         first, last = (_unpacked(key[name], key["type"]) for name in ("from", "to"))
@@ -93,30 +93,30 @@ def read_database(
             values |= {_FROM: widest[0] if first is None else first, _TO: widest[1] if last is None else last}
         else:
             values |= {_FROM: first, _TO: last}
-            sql = _between(sql, _quoted(key["column"], uri), first, last)
+            sql = _between(sql, _quoted(key["column"], connection), first, last)
     types = split.detail.get("types")
-    found = _rows(uri, sql, values, label=split.label, types=types)
+    found = _rows(connection, sql, values, label=split.label, types=types)
     yield from fit(found, label=split.label, batch_rows=batch_rows, batch_bytes=batch_bytes)
 
 
 def probe_database(
-    uri: str, query: str, params: Mapping[str, Value] | None = None, *, label: str = "the database"
+    connection: Connection, query: str, params: Mapping[str, Value] | None = None, *, label: str = "the database"
 ) -> pa.Schema:
     """The columns of the SELECT, without reading its rows; SQLite's types are those of its first rows.
 
     Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
     """
-    uri, values = normal(uri), dict(params or {})
-    sql = one_statement(query, dialect(uri), label=label)
-    if {_FROM, _TO} <= names(sql, dialect(uri)):
+    values = dict(params or {})
+    sql = one_statement(query, connection.dialect, label=label)
+    if {_FROM, _TO} <= names(sql, connection.dialect):
         values |= dict.fromkeys((_FROM, _TO))
     types = None
-    if dialect(uri) == "sqlite":
+    if connection.dialect == "sqlite":
         from sitemap_etl.sources import sqlite
 
-        types = sqlite.column_types(uri, sql, values, label=label, limit=_TYPE_SAMPLE_ROWS)
+        types = sqlite.column_types(connection, sql, values, label=label, limit=_TYPE_SAMPLE_ROWS)
     nothing = f"SELECT * FROM ({sql}\n) source WHERE 1 = 0"  # noqa: S608 - the site's own SELECT; values are bound
-    found = next(iter(_rows(uri, nothing, values, label=label, types=types)))
+    found = next(iter(_rows(connection, nothing, values, label=label, types=types)))
     return plain_schema(found.schema, label=label)
 
 
@@ -126,14 +126,13 @@ _CLOCKS: Final = {
 }
 
 
-def clock(uri: str, *, label: str = "the database") -> datetime:
+def clock(connection: Connection, *, label: str = "the database") -> datetime:
     """The time by the database's own clock, with a zone: what its rows are stamped with.
 
     Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
     """
-    uri = normal(uri)
-    sql = _CLOCKS.get(dialect(uri), "SELECT current_timestamp AS now")
-    (row,) = pa.Table.from_batches(_rows(uri, sql, {}, label=label)).to_pylist()
+    sql = _CLOCKS.get(connection.dialect, "SELECT current_timestamp AS now")
+    (row,) = pa.Table.from_batches(_rows(connection, sql, {}, label=label)).to_pylist()
     found = datetime.fromisoformat(row["now"]) if isinstance(row["now"], str) else row["now"]
     if not isinstance(found, datetime):
         raise InvalidSource(f"{label}: the database's clock says {found!r}, a time was expected")
@@ -141,37 +140,37 @@ def clock(uri: str, *, label: str = "the database") -> datetime:
 
 
 def _rows(
-    uri: str, sql: str, values: Mapping[str, Value], *, label: str, types: Mapping[str, str] | None = None
+    connection: Connection, sql: str, values: Mapping[str, Value], *, label: str, types: Mapping[str, str] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The result through the driver of the URI's database, an empty batch first."""
-    kind = dialect(uri)
+    kind = connection.dialect
     if kind == "postgresql":
         from sitemap_etl.sources import postgres
 
-        return postgres.rows(uri, sql, values, label=label)
+        return postgres.rows(connection, sql, values, label=label)
     if kind == "sqlite":
         from sitemap_etl.sources import sqlite
 
-        return sqlite.rows(uri, sql, values, label=label, types=types)
+        return sqlite.rows(connection, sql, values, label=label, types=types)
     from sitemap_etl.sources import alchemy
 
-    return alchemy.rows(uri, sql, values, label=label)
+    return alchemy.rows(connection, sql, values, label=label)
 
 
-def _sqlite_types(uri: str, sql: str, values: Mapping[str, Value], label: str) -> dict[str, Any]:
+def _sqlite_types(connection: Connection, sql: str, values: Mapping[str, Value], label: str) -> dict[str, Any]:
     """SQLite's column types over all rows, found once for all splits."""
-    if dialect(uri) != "sqlite":
+    if connection.dialect != "sqlite":
         return {}
     from sitemap_etl.sources import sqlite
 
-    return {"types": sqlite.column_types(uri, sql, values, label=label)}
+    return {"types": sqlite.column_types(connection, sql, values, label=label)}
 
 
 def _range_of(
-    uri: str, sql: str, values: Mapping[str, Value], column: str, *, bounded: bool, label: str
+    connection: Connection, sql: str, values: Mapping[str, Value], column: str, *, bounded: bool, label: str
 ) -> tuple[str, Value, Value]:
     """The kind of the key, its smallest and its largest value; these are None where there are no rows."""
-    name = _quoted(column, uri)
+    name = _quoted(column, connection)
     wrapped = f"SELECT min({name}) AS low, max({name}) AS high FROM ({sql}\n) source"  # noqa: S608 - as above
     trials = tuple(_WIDEST) if bounded else ("int",)
     empty: tuple[str, Value, Value] | None = None
@@ -180,7 +179,7 @@ def _range_of(
         # Which bounds the key can be compared with is known only by trying.
         extra = dict(zip((_FROM, _TO), _WIDEST[trial], strict=True)) if bounded else {}
         try:
-            found = pa.Table.from_batches(_rows(uri, wrapped, {**values, **extra}, label=label)).to_pylist()[0]
+            found = pa.Table.from_batches(_rows(connection, wrapped, {**values, **extra}, label=label)).to_pylist()[0]
         except InvalidSource as error:
             problem = problem or error
             continue
@@ -237,8 +236,8 @@ def _widest(kind: str, *, bounded: bool) -> dict[str, Value]:
     return dict(zip((_FROM, _TO), bounds, strict=True)) if bounded else {}
 
 
-def _quoted(name: str, uri: str) -> str:
-    mark = "`" if dialect(uri) == "mysql" else '"'
+def _quoted(name: str, connection: Connection) -> str:
+    mark = "`" if connection.dialect == "mysql" else '"'
     return mark + name.replace(mark, mark * 2) + mark
 
 

@@ -14,14 +14,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.fs
 
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
-from sitemap_etl.sources import s3
 
+if TYPE_CHECKING:
+    from sitemap_etl.sources.s3 import Bucket
+
+S3: Final = "s3://"
 _WILD: Final = re.compile(r"[*?\[]")
 _OPENERS: Final = 16
 """Footers read at once: over a network, looking takes time and no work."""
@@ -50,7 +53,7 @@ def locate(paths: str | Path | Sequence[str | Path], suffixes: tuple[str, ...]) 
     for path in [paths] if isinstance(paths, str | Path) else paths:
         text = str(path)
         try:
-            more = _in_s3(text, suffixes) if text.startswith(s3.SCHEME) else _on_disk(text, suffixes)
+            more = _in_s3(text, suffixes) if text.startswith(S3) else _on_disk(text, suffixes)
         except OSError as error:
             raise told(error, text) from error
         found |= {file.path: file for file in more}
@@ -85,9 +88,9 @@ def reading(file: File, *, stream: bool = False) -> Iterator[pa.NativeFile]:
 
 def system_of(path: str) -> tuple[pa.fs.FileSystem, str]:
     """The file system of a path, and the path's name in it. Local files are read with pread, not mapped."""
-    if path.startswith(s3.SCHEME):
-        bucket, key = s3.parts(path)
-        return s3.bucket(bucket).filesystem(), f"{bucket}/{key}"
+    if path.startswith(S3):
+        bucket, key = _bucket_of(path)
+        return bucket.filesystem(), f"{bucket.name}/{key}"
     return pa.fs.LocalFileSystem(use_mmap=False), path
 
 
@@ -106,11 +109,24 @@ def told(error: BaseException, path: str) -> SitemapEtlError:
         return error
     if isinstance(error, FileNotFoundError):
         return InvalidSource(f"there is no file {path}")
-    if isinstance(error, PermissionError) or "ACCESS_DENIED" in text:
+    if isinstance(error, PermissionError):
         return Refused(f"{path} may not be read by this user")
-    if "AWS Error" in text or getattr(error, "errno", None) is not None:
+    if "AWS Error" in text and isinstance(error, OSError):
+        bucket, key = _bucket_of(path)
+        return bucket.told(error, key)
+    if getattr(error, "errno", None) is not None:
         return Unavailable(f"{path} can't be read now: {text}")
     return InvalidSource(f"{path} can't be read: {text}")
+
+
+def _bucket_of(url: str) -> tuple[Bucket, str]:
+    """The bucket of `s3://bucket/key`, and the key."""
+    from sitemap_etl.sources import s3  # boto3 is slow to import, and most sources need none
+
+    name, _, key = url.removeprefix(S3).partition("/")
+    if not name:
+        raise InvalidSource(f"{url!r} names no bucket: expected s3://bucket/key")
+    return s3.bucket(name), key
 
 
 def _on_disk(text: str, suffixes: tuple[str, ...]) -> list[File]:
@@ -130,8 +146,7 @@ def _on_disk(text: str, suffixes: tuple[str, ...]) -> list[File]:
 
 
 def _in_s3(text: str, suffixes: tuple[str, ...]) -> list[File]:
-    name, key = s3.parts(text)
-    bucket = s3.bucket(name)
+    bucket, key = _bucket_of(text)
     wild = _WILD.search(key)
     if not wild and key and not key.endswith("/"):
         exact = bucket.head(key)
@@ -140,7 +155,7 @@ def _in_s3(text: str, suffixes: tuple[str, ...]) -> list[File]:
     prefix = key[: wild.start()] if wild else f"{key.rstrip('/')}/" if key else ""
     pattern = re.compile(_pattern(key)) if wild else None
     files = [
-        File(f"{s3.SCHEME}{name}/{found}", size, mark)
+        File(f"{S3}{bucket.name}/{found}", size, mark)
         for found, size, mark in bucket.objects(prefix)
         if (pattern.fullmatch(found) if pattern else _taken(found[len(prefix) :], suffixes))
     ]
@@ -153,9 +168,9 @@ def _in_s3(text: str, suffixes: tuple[str, ...]) -> list[File]:
 
 def _look(path: str) -> File | None:
     """The file as it is now, None where there is none."""
-    if path.startswith(s3.SCHEME):
-        bucket, key = s3.parts(path)
-        found = s3.bucket(bucket).head(key)
+    if path.startswith(S3):
+        bucket, key = _bucket_of(path)
+        found = bucket.head(key)
         return None if found is None else File(path, *found)
     place = Path(path)
     try:

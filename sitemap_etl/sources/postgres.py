@@ -15,15 +15,14 @@ from collections.abc import Iterator, Mapping
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from sitemap_etl.connections import Connection
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.sources import adbc
-from sitemap_etl.sources.connections import redact, without_secrets
 from sitemap_etl.sources.parameters import Value, bind
 
 BATCH_BYTES_HINT: Final = 32 * 1024 * 1024
@@ -40,7 +39,7 @@ _FIRST_DAY, _LAST_DAY = (date(1, 1, 1) - date(1970, 1, 1)).days, (date(9999, 12,
 _DAY_MICROSECONDS: Final = 86_400_000_000
 
 
-def rows(uri: str, sql: str, values: Mapping[str, Value], *, label: str) -> Iterator[pa.RecordBatch]:
+def rows(connection: Connection, sql: str, values: Mapping[str, Value], *, label: str) -> Iterator[pa.RecordBatch]:
     """The result of one SELECT, an empty batch first.
 
     Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
@@ -51,7 +50,7 @@ def rows(uri: str, sql: str, values: Mapping[str, Value], *, label: str) -> Iter
     settings += [f"set_config('{_setting(name)}', ${at}, true)" for at, name in enumerate(bound, 1)]
     try:
         with adbc.cursor(
-            lambda: _connect(uri), {"adbc.postgresql.batch_size_hint_bytes": str(BATCH_BYTES_HINT)}
+            lambda: _connect(connection), {"adbc.postgresql.batch_size_hint_bytes": str(BATCH_BYTES_HINT)}
         ) as cursor:
             cursor.execute(f"SELECT {', '.join(settings)}", tuple(_text(values[name]) for name in bound) or None)
             cursor.fetchall()
@@ -62,17 +61,13 @@ def rows(uri: str, sql: str, values: Mapping[str, Value], *, label: str) -> Iter
     except SitemapEtlError:
         raise
     except Exception as error:  # noqa: BLE001 - the driver raises several families; all are told as ours
-        raise _told(error, uri, label) from without_secrets(error, uri)
+        raise _told(error, connection, label) from connection.without_secrets(error)
 
 
-def _connect(uri: str) -> Any:
+def _connect(connection: Connection) -> Any:
     import adbc_driver_postgresql.dbapi as driver
 
-    query = urlsplit(uri).query
-    for name, value in (("connect_timeout", "10"), ("application_name", "sitemap_etl")):
-        if f"{name}=" not in query:
-            uri += ("&" if "?" in uri else "?") + f"{name}={value}"
-    return driver.connect(uri)
+    return driver.connect(connection.uri_with(connect_timeout="10", application_name="sitemap_etl"))
 
 
 def _setting(name: str) -> str:
@@ -150,10 +145,10 @@ _REFUSED_TEXT: Final = (
 """How libpq words a refusal while connecting: it gives no SQLSTATE there."""
 
 
-def _told(error: BaseException, uri: str, label: str) -> SitemapEtlError:
+def _told(error: BaseException, connection: Connection, label: str) -> SitemapEtlError:
     """The driver's error as one of ours, by SQLSTATE (PostgreSQL, appendix A)."""
     state = getattr(error, "sqlstate", None) or ""
-    message = redact(_message(str(error)), uri)
+    message = connection.redact(_message(str(error)))
     if not state and "Failed to connect" in str(error):
         if any(words in message for words in _REFUSED_TEXT):
             return Refused(f"{label}: the database refused the connection: {message}")

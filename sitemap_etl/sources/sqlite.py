@@ -26,9 +26,9 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
+from sitemap_etl.connections import Connection
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.sources import adbc
-from sitemap_etl.sources.connections import sqlite_path
 from sitemap_etl.sources.parameters import Value, bind
 
 _BATCH_ROWS: Final = 65_536
@@ -37,13 +37,13 @@ _PROTOTYPES: Final = {"int64": "0", "double": "0.5", "string": "''", "binary": "
 
 
 def rows(
-    uri: str, sql: str, values: Mapping[str, Value], *, label: str, types: Mapping[str, str] | None = None
+    connection: Connection, sql: str, values: Mapping[str, Value], *, label: str, types: Mapping[str, str] | None = None
 ) -> Iterator[pa.RecordBatch]:
     """The result of one SELECT, an empty batch first. `types`: of `column_types`, found anew where not given.
 
     Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
     """
-    types = column_types(uri, sql, values, label=label) if types is None else types
+    types = column_types(connection, sql, values, label=label) if types is None else types
     shown = {"string": "CAST({} AS TEXT)", "null": "CAST({} AS TEXT)", "double": "CAST({} AS REAL)"}
     wanted = ", ".join(
         shown.get(kind, "{}").format(_quoted(name)) + f" AS {_quoted(name)}" for name, kind in types.items()
@@ -52,24 +52,24 @@ def rows(
     prototype = ", ".join(f"{_PROTOTYPES[kind]} AS {_quoted(name)}" for name, kind in types.items())
     settled = f"SELECT {prototype} UNION ALL SELECT {wanted} FROM ({sql}\n)"  # noqa: S608 - the site's own SELECT; values are bound
     first = True
-    for batch in _execute(uri, settled, values, label):
+    for batch in _execute(connection, settled, values, label):
         if [str(kind) for kind in batch.schema.types] != [kind.replace("null", "string") for kind in types.values()]:
-            raise _changed(Path(sqlite_path(uri)), label, "a column has values of another type")
+            raise _changed(Path(connection.schema), label, "a column has values of another type")
         skip = 1 if first and batch.num_rows else 0
         first = first and not skip
-        yield _with_nulls(batch.slice(skip), types, Path(sqlite_path(uri)), label)
+        yield _with_nulls(batch.slice(skip), types, Path(connection.schema), label)
 
 
 def column_types(
-    uri: str, sql: str, values: Mapping[str, Value], *, label: str, limit: int | None = None
+    connection: Connection, sql: str, values: Mapping[str, Value], *, label: str, limit: int | None = None
 ) -> dict[str, str]:
     """Column → int64, double, string, binary or null, from the values of all rows, or of the first `limit`."""
     nothing = f"SELECT * FROM ({sql}\n) WHERE 0"  # noqa: S608 - as above
-    names = next(iter(_execute(uri, nothing, values, label))).schema.names
+    names = next(iter(_execute(connection, nothing, values, label))).schema.names
     kinds = ", ".join(f"group_concat(DISTINCT typeof({_quoted(name)}))" for name in names)
     bound = "" if limit is None else f" LIMIT {limit}"
     over = f"SELECT {kinds} FROM (SELECT * FROM ({sql}\n){bound})"  # noqa: S608 - as above
-    found = pa.Table.from_batches(_execute(uri, over, values, label))
+    found = pa.Table.from_batches(_execute(connection, over, values, label))
     seen = [set((column[0].as_py() or "").split(",")) - {"", "null"} for column in found.columns]
     return {name: _type_of(kinds) for name, kinds in zip(names, seen, strict=True)}
 
@@ -96,10 +96,10 @@ def _type_of(kinds: set[str]) -> str:
     return "binary" if kinds == {"blob"} else "string"
 
 
-def _execute(uri: str, sql: str, values: Mapping[str, Value], label: str) -> Iterator[pa.RecordBatch]:
+def _execute(connection: Connection, sql: str, values: Mapping[str, Value], label: str) -> Iterator[pa.RecordBatch]:
     order: dict[str, int] = {}
     text, used = bind(sql, values, "sqlite", lambda name: f"?{order.setdefault(name, len(order) + 1)}", label=label)
-    path = Path(sqlite_path(uri))
+    path = Path(connection.schema)
     if not path.is_file():
         raise InvalidSource(f"{label}: there is no SQLite database at {path}")
     try:

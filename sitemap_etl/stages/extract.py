@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sitemap_etl import limits, sources
-from sitemap_etl.config import CsvSource, DatabaseSource, Section, Site
+from sitemap_etl.config import CsvSource, DatabaseSource, Section, Site, parameters
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.partition import Routed
 from sitemap_etl.sources import Split
@@ -44,11 +44,11 @@ def plan_splits(
     if isinstance(source, DatabaseSource):
         split = (source.split.column, source.split.parts) if source.split else None
         return sources.plan_database(
-            uri_of(source, environment),
+            environment.connection(source.database),
             source.query,
-            params=params_of(source, site, now, since),
+            params=params_of(source, site, environment, now, since),
             split=split,
-            label=_label(source),
+            label=label_of(source),
         )
     if isinstance(source, CsvSource):
         if source.query is not None:
@@ -72,8 +72,9 @@ def read_schema(
     """The columns that reading these splits of a database gives. Raises what the source raises."""
     if splits and "types" in splits[0].detail:  # SQLite: found over all rows when they were planned
         return pa.schema([(name, _TYPES[kind]) for name, kind in splits[0].detail["types"].items()])
-    params = params_of(source, site, now, since)
-    return sources.probe_database(uri_of(source, environment), source.query, params=params, label=section.name)
+    params = params_of(source, site, environment, now, since)
+    connection = environment.connection(source.database)
+    return sources.probe_database(connection, source.query, params=params, label=section.name)
 
 
 _TYPES: Final = {
@@ -85,27 +86,26 @@ _TYPES: Final = {
 }
 
 
-def _label(source: DatabaseSource) -> str:
+def label_of(source: DatabaseSource) -> str:
     """What messages call a database source: its connection and the file of its SELECT."""
-    return source.database if source.sql_path is None else f"{source.database} ({Path(source.sql_path).name})"
+    return source.database if source.sql is None else f"{source.database} ({Path(source.sql).name})"
 
 
-def uri_of(source: DatabaseSource, environment: Environment) -> str:
-    """The URI of a section's database."""
-    connections = environment.connections or sources.environment_connections(environment.environ)
-    return connections(source.database)
+def params_of(
+    source: DatabaseSource, site: Site, environment: Environment, now: datetime, since: datetime
+) -> dict[str, Any]:
+    """The values bound to a SELECT. Those the person named come last: they may not take our names.
 
-
-def params_of(source: DatabaseSource, site: Site, now: datetime, since: datetime) -> dict[str, Any]:
-    """The values bound to a SELECT. Those the person named come last: they may not take our names."""
-    return {**source.params, "now": now, "since": since, "site": site.site}
+    Raises ConfigError where a variable in one is not set.
+    """
+    return {**parameters(source, environment.environ), "now": now, "since": since, "site": site.site}
 
 
 def reads_changes_only(section: Section, environment: Environment) -> bool:
     """Whether the section's SELECT names `:since`: the rows it does not yield are as they were."""
     source = section.source
     return isinstance(source, DatabaseSource) and "since" in sources.named_parameters(
-        uri_of(source, environment), source.query
+        environment.connection(source.database), source.query
     )
 
 
@@ -259,8 +259,9 @@ def _schema(run: Run, section: Section) -> pa.Schema:
     """The columns of a source that yielded no row."""
     source = section.source
     assert isinstance(source, DatabaseSource)
-    params = params_of(source, run.site, run.now, _since(run, section.name))
-    return sources.probe_database(uri_of(source, run.environment), source.query, params=params)
+    params = params_of(source, run.site, run.environment, run.now, _since(run, section.name))
+    connection = run.environment.connection(source.database)
+    return sources.probe_database(connection, source.query, params=params, label=label_of(source))
 
 
 def _batches(run: Run, split: Split, section: Section) -> Iterator[pa.RecordBatch]:
@@ -274,9 +275,9 @@ def _read_database(run: Run, section: Section, split: Split, since: datetime) ->
     assert isinstance(source, DatabaseSource)
     return sources.read(
         split,
-        uri=uri_of(source, run.environment),
+        connection=run.environment.connection(source.database),
         query=source.query,
-        params=params_of(source, run.site, run.now, since),
+        params=params_of(source, run.site, run.environment, run.now, since),
     )
 
 

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from sitemap_etl import lastmod
 from sitemap_etl.config import DatabaseSource
 from sitemap_etl.errors import DamagedState, InvalidSource, Refused, SitemapEtlError
-from sitemap_etl.frames import ASIDE, ROW_BITS, Tally, conform
+from sitemap_etl.frames import ASIDE, ROW_BITS, conform
 from sitemap_etl.hashes import combine, hash64
 from sitemap_etl.partition import Routed
 from sitemap_etl.sources import pack_schema, unpack_schema
@@ -64,7 +64,7 @@ from sitemap_etl.state.records import (
     Spool,
     Transformed,
 )
-from sitemap_etl.transform import DELETED, Rules, says_deleted, transform
+from sitemap_etl.transform import DELETED, Rules, dates_of, says_deleted, transform
 
 NO_KEY: Final = "no key"
 READ_TWICE: Final = "read twice with the same key"
@@ -337,7 +337,7 @@ class _Bucket:
         by_key: dict[str, list[int]] = {}
         for place, key in enumerate(rows.column(KEY).to_pylist()):  # the few that come twice
             by_key.setdefault(key, []).append(place)
-        dates = _dates(rows, self.rules, self.read_at)
+        dates = dates_of(rows, self.rules, read_at=self.read_at)
         differing = 0
         for key, rivals in by_key.items():
             if len({content[rival] for rival in rivals}) > 1:
@@ -398,7 +398,7 @@ class _Bucket:
         if not mask.any():
             return
         out = rows.filter(pa.array(mask))
-        loc = self.rules.columns.get("loc", "loc")
+        loc = self.rules.settings.columns.get("loc", "loc")
         count = out.num_rows
         locs = out.column(loc).cast(pa.string()) if loc in out.column_names else pa.nulls(count, pa.string())
         table = pa.table(
@@ -558,20 +558,6 @@ def _content(rows: pa.Table, names: Sequence[str]) -> np.ndarray:
         except InvalidSource:
             continue
     return combine(parts) if parts else np.zeros(rows.num_rows, np.uint64)
-
-
-def _dates(rows: pa.Table, rules: Rules, read_at: datetime) -> list[str | None]:
-    """The lastmod of each row as its section's rule reads it; none where it has no column for it."""
-    names = rules.lastmod_columns if rules.lastmod in ("column", "newest_of") else (rules.until_changed or "lastmod",)
-    columns = [rules.columns.get(name, name) for name in names]
-    found = [
-        lastmod.from_column(
-            rows.column(name), name=name, timezone=rules.timezone, unit=rules.unit, read_at=read_at, tally=Tally()
-        )
-        for name in columns
-        if name in rows.column_names
-    ]
-    return lastmod.newest_of(found).to_pylist() if found else [None] * rows.num_rows
 
 
 def _newest_first(date: str | None) -> tuple[int, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +9,9 @@ from typing import Any
 import pyarrow as pa
 
 from sitemap_etl import engines
-from sitemap_etl.config import Secret, Site
+from sitemap_etl.config import Site, revealed
 from sitemap_etl.errors import ConfigError, Refused, Unavailable
 from sitemap_etl.frames import CHANGES
-from sitemap_etl.sources import environment_connections
 from sitemap_etl.stages.run import Environment, new_run_id, open_work
 from sitemap_etl.state import layout
 from sitemap_etl.state.changes import (
@@ -29,12 +27,10 @@ from sitemap_etl.state.codec import seal, unseal
 from sitemap_etl.state.records import Answered, Notification
 from sitemap_etl.state.store import State
 
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-
 
 def engines_of(site: Site) -> list[str]:
     """The engines that the site file names, in a fixed order."""
-    return [name for name in engines.ENGINES if getattr(site.ping, name) is not None]
+    return list(site.ping.engines())
 
 
 @dataclass(frozen=True)
@@ -156,7 +152,7 @@ def key_file(site: Site, environment: Environment) -> tuple[str, bytes] | None:
         engine = _engine(site, "indexnow", environment)
     except ConfigError:
         return None  # the ping stage says so
-    return engine.key_file() if isinstance(engine, engines.IndexNow) else None
+    return engine.key_file()
 
 
 def _whole_site(state: State, site: Site) -> pa.Table:
@@ -180,35 +176,11 @@ def _whole_site(state: State, site: Site) -> pa.Table:
     return pa.concat_tables(tables)
 
 
-def _engine(site: Site, name: str, environment: Environment) -> engines.HttpEngine:
-    settings = getattr(site.ping, name)
+def _engine(site: Site, name: str, environment: Environment) -> engines.HttpEngine[Any]:
+    settings = site.ping.engines().get(name)
     if settings is None:
         raise ConfigError(
             f"{site.name}: the site file names no engine {name}. It names: {', '.join(engines_of(site)) or 'none'}"
         )
-    plain: dict[str, Any] = {}
-    for key in type(settings).model_fields:
-        value = getattr(settings, key)
-        if value is not None:
-            plain[key] = _revealed(value, environment)
-    connections = environment.connections or environment_connections(environment.environ)
-    return engines.engine(name, plain, lambda text: _expanded(text, environment), connections)
-
-
-def _revealed(value: Any, environment: Environment) -> Any:
-    """A setting with its secrets read, where it has any."""
-    if isinstance(value, Secret):
-        return value.reveal(environment.environ)
-    if isinstance(value, tuple):
-        return [_revealed(item, environment) for item in value]
-    return value
-
-
-def _expanded(text: str, environment: Environment) -> str:
-    def value(match: re.Match[str]) -> str:
-        found = environment.environ.get(match[1], match[2])
-        if found is None:
-            raise ConfigError(f"the variable {match[1]} is not set: the site file reads a secret from it")
-        return found
-
-    return _VARIABLE.sub(value, text)
+    connection = environment.connection(settings.connection) if settings.connection is not None else None
+    return engines.engine(name, revealed(name, settings, environment.environ), connection)

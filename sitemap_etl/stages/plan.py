@@ -11,11 +11,11 @@ from datetime import datetime
 import pyarrow as pa
 
 from sitemap_etl import limits, sources
-from sitemap_etl.config import DatabaseSource, Section, Site
+from sitemap_etl.config import DatabaseSource, Section, Site, parameters
 from sitemap_etl.dates import instant
 from sitemap_etl.errors import ConfigError, DamagedState, InvalidSource, Refused, SitemapEtlError
 from sitemap_etl.sources import Split, unpack_schema
-from sitemap_etl.stages.extract import EPOCH, plan_splits, read_schema, reads_changes_only, uri_of
+from sitemap_etl.stages.extract import EPOCH, plan_splits, read_schema, reads_changes_only
 from sitemap_etl.stages.run import Environment, Run, check_options, new_run_id, open_work
 from sitemap_etl.state import layout
 from sitemap_etl.state.lease import release_lease, take_lease
@@ -176,14 +176,15 @@ class _Sources:
 
     def _reading(self, section: Section, source: DatabaseSource) -> Reading:
         """How a section that keeps a mirror is read: what changed since the mirror was, or everything."""
-        uri = uri_of(source, self.environment)
+        connection = self.environment.connection(source.database)
+        params = parameters(source, self.environment.environ)
         assert source.key is not None
         everything = Reading(
             key=source.key,
             since=EPOCH.isoformat(),
-            read_at=min(sources.clock(uri, label=source.database), self.now).isoformat(),
+            read_at=min(sources.clock(connection, label=source.database), self.now).isoformat(),
             select=_digest(source.query),
-            params=_digest(json.dumps(source.params, sort_keys=True, default=str)),
+            params=_digest(json.dumps(params, sort_keys=True)),
         )
         key = self.current.mirrors.get(section.name)
         if key is None:

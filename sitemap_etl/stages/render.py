@@ -19,7 +19,6 @@ from sitemap_etl.frames import ASIDE, EXAMPLES, SNAPSHOT, Tally, conform
 from sitemap_etl.render import compress, feeds, text, urlset
 from sitemap_etl.render.shards import Shard, shards
 from sitemap_etl.stages.published import as_published, overlapping
-from sitemap_etl.stages.rules import limits_of
 from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.transform import count_reasons
 from sitemap_etl.stages.window import Reader, Window, read_window
@@ -102,7 +101,7 @@ class _Group:
             [] if self.section.view else as_published(around),
             low=low,
             high=high,
-            bounds=limits_of(self.section),
+            bounds=self.section.shards,
         )
         if stripped:
             self.reasons.add("extensions over the byte limit of a file", stripped)

@@ -19,7 +19,9 @@ from typing import Any, TypeVar, cast
 
 from sitemap_etl import storage as storages
 from sitemap_etl.config import Site, from_json
+from sitemap_etl.connections import Connection, Connections, environment_connections, look_up
 from sitemap_etl.errors import ConfigError, Refused
+from sitemap_etl.settings import Gates
 from sitemap_etl.state import layout
 from sitemap_etl.state.records import (
     Aligned,
@@ -44,16 +46,21 @@ _D = TypeVar("_D", bound=Document)
 class Environment:
     """What a stage reaches the world with; tests and the DAG give their own.
 
-    `connections`: connection id → URI. `environ`: where secrets are read at the stage that uses them.
+    `connections`: connection id → its text, a URI or Airflow's JSON; None: the variables `AIRFLOW_CONN_<ID>`.
+    `environ`: where secrets are read at the stage that uses them.
     """
 
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ), repr=False)
-    connections: Callable[[str], str] | None = None
+    connections: Connections | None = None
     open_storage: Callable[..., Storage] = storages.open_storage
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     log: Callable[[str], None] = lambda _line: None
     advance: Callable[[str, int, int], None] = lambda _stage, _done, _total: None
     label: Callable[[str], None] = lambda _text: None  # what the unit at hand is, in words
+
+    def connection(self, connection_id: str) -> Connection:
+        """The connection of this id. Raises ConfigError where it is not known, or can't be read."""
+        return look_up(connection_id, self.connections or environment_connections(self.environ))
 
 
 class Run:
@@ -218,7 +225,7 @@ def check_options(site: Site, options: Options) -> None:
         for name in options.sections
         if name not in site.sections
     ]
-    gates = {"max_drop", "max_growth", "max_rejected", "min_urls"}
+    gates = set(Gates.model_fields)
     valid = gates | {f"{section}.{gate}" for section in site.sections for gate in gates}
     problems += [
         f"--force {name}: there is no such gate. Name one as it was shown, such as {next(iter(site.sections))}.max_drop"

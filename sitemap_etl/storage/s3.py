@@ -15,11 +15,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from botocore.exceptions import BotoCoreError, ClientError
-from botocore.parsers import ResponseParserError
+from botocore.exceptions import ClientError
 
 from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.limits import PUT_BYTES
+from sitemap_etl.s3 import FAILURES, S3Client, code_of, condition_failed, status_of, translated
 from sitemap_etl.storage.body import Body
 from sitemap_etl.storage.protocol import (
     ABSENT,
@@ -33,8 +33,6 @@ from sitemap_etl.storage.protocol import (
     precondition_failed,
 )
 from sitemap_etl.storage.s3_answers import Broken, data_of, date_of, decided, etag_of, says_missing, stat_of, whole
-from sitemap_etl.storage.s3_client import S3Client
-from sitemap_etl.storage.s3_errors import code_of, condition_failed, status_of, translated
 
 
 class S3Storage:
@@ -290,7 +288,7 @@ class S3Storage:
         except Broken as error:
             say = f"can't {action} {self.url_of(key)}: the answer arrived broken ({error}). Try again."
             raise Unavailable(say) from error
-        except (ClientError, BotoCoreError, ResponseParserError) as error:
+        except FAILURES as error:
             url = self.url_of(key)
             raise translated(error, action, url, bucket=self.bucket, endpoint=self._client.address) from error
 

@@ -13,8 +13,8 @@ from typing import Any, Final, TypeVar
 from botocore.exceptions import BotoCoreError, ClientError, ResponseStreamingError
 from botocore.parsers import ResponseParserError
 
+from sitemap_etl.s3 import CONFLICTS, code_of
 from sitemap_etl.storage.protocol import Stat
-from sitemap_etl.storage.s3_errors import CONFLICTS, code_of
 
 _BROKEN_TRIES: Final = 3
 """boto3 tries a request again, but not the reading of an answer's body."""

@@ -17,11 +17,11 @@ from sitemap_etl import robots, urls
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.frames import ASIDE, Tally
 from sitemap_etl.transform.batch import DELETED, Batch, is_text, listed, mask_of, says_deleted, single
-from sitemap_etl.transform.columns import inventory_of
+from sitemap_etl.transform.columns import inventory_of, source_dates
 from sitemap_etl.transform.hooks import run_hook, where_mask
 from sitemap_etl.transform.rules import CONTRACT, Hook, Rules
 
-__all__ = ["CONTRACT", "DELETED", "Hook", "Outcome", "Rules", "says_deleted", "transform"]
+__all__ = ["CONTRACT", "DELETED", "Hook", "Outcome", "Rules", "dates_of", "says_deleted", "transform"]
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, row: pa.Array, 
     batch = Batch(_renamed(raw, rules), row, key, rules.section)
     if rules.deleted is not None:
         batch.set_aside(says_deleted(raw, rules.deleted), DELETED, batch.excluded)
-    if rules.where:
+    if rules.settings.where:
         keep = where_mask(batch.table, rules)
         batch.set_aside(~keep, "where", batch.excluded)
     if rules.hook:
@@ -80,17 +80,23 @@ def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, row: pa.Array, 
     return result
 
 
+def dates_of(raw: pa.Table, rules: Rules, *, read_at: datetime) -> list[str | None]:
+    """The lastmod of each raw row as its source has it. Raises as `transform`."""
+    found = source_dates(_renamed(raw, rules), rules, read_at, Tally())
+    return [None] * raw.num_rows if found is None else found.to_pylist()
+
+
 def _renamed(raw: pa.Table, rules: Rules) -> pa.Table:
     """The table with the names of the contract: all columns are renamed at once, so that two can change places."""
-    names = list(raw.column_names)
-    for column, source in rules.columns.items():
+    names, columns = list(raw.column_names), rules.settings.columns
+    for column, source in columns.items():
         if source not in names:
             raise InvalidSource(
                 f"section {rules.section}: the source has no column {source!r} (columns: {column}). "
                 f"It has: {listed(rules.available or names)}"
             )
-    stays = [name for name in names if name not in rules.columns and name not in rules.columns.values()]
-    order = {**dict.fromkeys(stays), **rules.columns}
+    stays = [name for name in names if name not in columns and name not in columns.values()]
+    order = {**dict.fromkeys(stays), **columns}
     renamed = pa.table([raw.column(source or column) for column, source in order.items()], names=list(order))
     if "loc" not in order:
         raise InvalidSource(

@@ -10,6 +10,15 @@ import pyarrow.compute as pc
 
 from sitemap_etl import extensions, lastmod, priority
 from sitemap_etl.frames import INVENTORY, Tally, conform
+from sitemap_etl.settings import (
+    ChangefreqColumn,
+    ChangefreqConstant,
+    DefaultRule,
+    PriorityColumn,
+    PriorityConstant,
+    PriorityDepth,
+    PriorityPercentile,
+)
 from sitemap_etl.transform.batch import Batch, mask_of, require, single
 from sitemap_etl.transform.rules import Rules
 
@@ -22,24 +31,26 @@ def inventory_of(
     if batch.key is not None:
         columns["key"] = batch.key
     kinds: tuple[tuple[str, str], ...] = ()
-    if rules.news:
+    section = rules.settings
+    if section.news:
         loc = _news(batch, loc, rules, columns, notes)
     source = batch.table
-    dated = _lastmod(source, rules, read_at, notes)
+    dated = source_dates(source, rules, read_at, notes)
     if dated is not None:
         columns["lastmod"] = dated
-    if rules.lastmod == "fingerprint":
-        require(source, rules.lastmod_columns, rules, "lastmod: fingerprint")
-        columns["fingerprint"] = pa.array(lastmod.fingerprint(source, rules.lastmod_columns))
-        kinds = tuple(lastmod.kinds(source.schema, rules.lastmod_columns))
+    if section.lastmod.kind == "fingerprint":
+        require(source, section.lastmod.columns, rules, "lastmod: fingerprint")
+        columns["fingerprint"] = pa.array(lastmod.fingerprint(source, section.lastmod.columns))
+        kinds = tuple(lastmod.kinds(source.schema, section.lastmod.columns))
     _priority(source, loc, rules, notes, columns)
     _changefreq(source, rules, notes, columns)
     _extensions(source, loc, rules, notes, columns)
-    if rules.cluster and rules.hreflang:
-        require(source, (rules.cluster, rules.hreflang), rules, "alternates")
-        columns["cluster"] = single(source.column(rules.cluster)).cast(pa.string())
-        columns["hreflang"] = extensions.hreflang_lists(single(source.column(rules.hreflang)), notes)
-    if rules.titles and "title" in source.column_names:
+    if section.alternates:
+        group, hreflang = section.alternates.group, section.alternates.hreflang
+        require(source, (group, hreflang), rules, "alternates")
+        columns["cluster"] = single(source.column(group)).cast(pa.string())
+        columns["hreflang"] = extensions.hreflang_lists(single(source.column(hreflang)), notes)
+    if section.feed and "title" in source.column_names:
         columns["title"] = extensions.cleaned(single(source.column("title")))
     schema = pa.schema([entry for entry in INVENTORY if entry.name in columns])
     return conform(pa.table(columns), schema), kinds
@@ -56,22 +67,26 @@ def _extensions(source: pa.Table, loc: pa.Array, rules: Rules, notes: Tally, col
             case "images":
                 columns[name] = extensions.images(column, loc, notes, site=site)
             case "videos":
-                columns[name] = extensions.videos(column, loc, notes, site=site, timezone=rules.timezone)
-            case "alternates" if not rules.cluster:
+                columns[name] = extensions.videos(
+                    column, loc, notes, site=site, timezone=rules.settings.lastmod.timezone
+                )
+            case "alternates" if not rules.settings.alternates:
                 columns[name] = extensions.alternates(column, notes, loc=loc, site=site)
             case "mobile":
                 columns[name] = extensions.mobile(column, notes)
 
 
-def _lastmod(source: pa.Table, rules: Rules, read_at: datetime, notes: Tally) -> pa.Array | None:
+def source_dates(source: pa.Table, rules: Rules, read_at: datetime, notes: Tally) -> pa.Array | None:
+    """The lastmod of each row as its source has it; None where the section takes none from there."""
     names: Sequence[str]
-    match rules.lastmod:
+    rule = rules.settings.lastmod
+    match rule.kind:
         case "default" if "lastmod" in source.column_names:
             names = ("lastmod",)
         case "column" | "newest_of":
-            names = rules.lastmod_columns
-        case "fingerprint" if rules.until_changed:
-            names = (rules.until_changed,)
+            names = rule.columns
+        case "fingerprint" if rule.until_changed:
+            names = (rule.until_changed,)
         case _:
             return None
     require(source, names, rules, "lastmod")
@@ -79,8 +94,8 @@ def _lastmod(source: pa.Table, rules: Rules, read_at: datetime, notes: Tally) ->
         lastmod.from_column(
             single(source.column(name)),
             name=name,
-            timezone=rules.timezone,
-            unit=rules.unit,
+            timezone=rule.timezone,
+            unit=rule.unit,
             read_at=read_at,
             tally=notes,
         )
@@ -90,46 +105,45 @@ def _lastmod(source: pa.Table, rules: Rules, read_at: datetime, notes: Tally) ->
 
 
 def _priority(source: pa.Table, loc: pa.Array, rules: Rules, notes: Tally, columns: dict[str, pa.Array]) -> None:
-    match rules.priority:
-        case "constant":
-            columns["priority"] = pa.repeat(pa.scalar(rules.priority_value, pa.int8()), len(loc))
-        case "depth":
+    rule = rules.settings.priority
+    require(source, rule.columns, rules, "priority" if rule.kind == "column" else f"priority: {rule.kind}")
+    match rule:
+        case PriorityConstant():
+            columns["priority"] = pa.repeat(pa.scalar(rule.tenths, pa.int8()), len(loc))
+        case PriorityDepth():
             columns["priority"] = priority.depth(loc)
-        case "percentile_of":
-            assert rules.priority_column
-            require(source, (rules.priority_column,), rules, "priority: percentile_of")
-            columns["signal"] = priority.signal_bins(single(source.column(rules.priority_column)))
-        case "column":
-            assert rules.priority_column
-            require(source, (rules.priority_column,), rules, "priority")
-            columns["priority"] = priority.from_column(single(source.column(rules.priority_column)), notes)
-        case "default" if "priority" in source.column_names:
+        case PriorityPercentile():
+            columns["signal"] = priority.signal_bins(single(source.column(rule.percentile_of)))
+        case PriorityColumn():
+            columns["priority"] = priority.from_column(single(source.column(rule.column)), notes)
+        case DefaultRule() if "priority" in source.column_names:
             columns["priority"] = priority.from_column(single(source.column("priority")), notes)
 
 
 def _changefreq(source: pa.Table, rules: Rules, notes: Tally, columns: dict[str, pa.Array]) -> None:
-    match rules.changefreq:
-        case "constant":
-            columns["changefreq"] = pa.repeat(pa.scalar(rules.changefreq_value), source.num_rows)
-        case "column":
-            assert rules.changefreq_column
-            require(source, (rules.changefreq_column,), rules, "changefreq")
-            columns["changefreq"] = priority.changefreq(single(source.column(rules.changefreq_column)), notes)
-        case "default" if "changefreq" in source.column_names:
+    rule = rules.settings.changefreq
+    require(source, rule.columns, rules, "changefreq")
+    match rule:
+        case ChangefreqConstant():
+            columns["changefreq"] = pa.repeat(pa.scalar(rule.word), source.num_rows)
+        case ChangefreqColumn():
+            columns["changefreq"] = priority.changefreq(single(source.column(rule.column)), notes)
+        case DefaultRule() if "changefreq" in source.column_names:
             columns["changefreq"] = priority.changefreq(single(source.column("changefreq")), notes)
 
 
 def _news(batch: Batch, loc: pa.Array, rules: Rules, columns: dict[str, pa.Array], notes: Tally) -> pa.Array:
     """News rows get their element; the others leave the section, which is a view."""
-    assert rules.news
+    settings = rules.settings.news
+    assert settings
     require(batch.table, ("title", "publication_date"), rules, "news")
     news = extensions.news(
         single(batch.table.column("title")),
         single(batch.table.column("publication_date")),
-        name=rules.news[0],
-        language=rules.news[1],
+        name=settings.publication,
+        language=extensions.language(settings.language),
         now=rules.now,
-        timezone=rules.timezone,
+        timezone=rules.settings.lastmod.timezone,
         tally=notes,
         loc=loc,
     )

@@ -14,20 +14,21 @@ from sitemap_etl.transform.rules import Rules
 
 def where_mask(table: pa.Table, rules: Rules) -> np.ndarray:
     """The mask of the rows for which the predicate is true; null is false."""
+    where = rules.settings.where
     with duckdb.connect(config={"autoinstall_known_extensions": False, "enable_external_access": False}) as connection:
         connection.execute("SET enable_progress_bar = false")  # it would be drawn into --json
         connection.register("batch", table)
         try:
-            mask = connection.sql(f"SELECT coalesce(({rules.where}), false) AS keep FROM batch").to_arrow_table()  # noqa: S608 - the person who writes the site file writes SQL
+            mask = connection.sql(f"SELECT coalesce(({where}), false) AS keep FROM batch").to_arrow_table()  # noqa: S608 - the person who writes the site file writes SQL
         except duckdb.Error as error:
             raise InvalidSource(
-                f"section {rules.section}: where: {rules.where!r} can't be evaluated: {str(error).splitlines()[0]}. "
+                f"section {rules.section}: where: {where!r} can't be evaluated: {str(error).splitlines()[0]}. "
                 f"Columns: {listed(table.column_names)}"
             ) from error
     column = mask.column("keep")
     if not pa.types.is_boolean(column.type):
         raise InvalidSource(
-            f"section {rules.section}: where: {rules.where!r} gives {column.type}, true or false was expected"
+            f"section {rules.section}: where: {where!r} gives {column.type}, true or false was expected"
         )
     return mask_of(column)
 
@@ -35,7 +36,7 @@ def where_mask(table: pa.Table, rules: Rules) -> np.ndarray:
 def run_hook(batch: Batch, rules: Rules) -> None:
     """The person's DataFrame → DataFrame function, held to its contract."""
     assert rules.hook is not None
-    name = rules.hook_name
+    name = rules.settings.transform
     who = f"section {rules.section}: transform {name}"
     frame = to_frame(batch.table)
     numbers = np.arange(1, len(frame) + 1)

@@ -1,13 +1,14 @@
-"""What one section does to its rows, as plain values."""
+"""What one section does to its rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from sitemap_etl import urls
+from sitemap_etl.settings import Section
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,46 +33,31 @@ CONTRACT: Final = (
 
 @dataclass(frozen=True)
 class Rules:
-    """What one section does to its rows. Kinds are those of the site file; "default": a column of the
-    rule's name is used where there is one.
-    """
+    """What one section does to its rows: its settings, and what the site and the run add to them."""
 
-    section: str
+    settings: Section
     urls: urls.UrlRules
     now: datetime
-    columns: Mapping[str, str] = field(default_factory=dict)
-    deleted: str | None = None
-    where: str | None = None
-    hook: Hook | None = None
-    hook_name: str = ""
-    exclude: tuple[str, ...] = ()
+    deleted: str | None = None  # column of the source that says that a row is gone; None: none, or already read
+    hook: Hook | None = None  # what `transform:` names
+    exclude: tuple[str, ...] = ()  # patterns of paths, of the site
     robots: bytes | None = None
-    lastmod: str = "default"
-    lastmod_columns: tuple[str, ...] = ()
-    timezone: str | None = None
-    unit: str | None = None
-    until_changed: str | None = None
-    priority: str = "default"
-    priority_value: int | None = None
-    priority_column: str | None = None
-    changefreq: str = "default"
-    changefreq_value: str | None = None
-    changefreq_column: str | None = None
-    cluster: str | None = None
-    hreflang: str | None = None
-    news: tuple[str, str] | None = None  # publication, language
-    titles: bool = False  # a feed wants them
     available: tuple[str, ...] = ()  # columns of the source, for messages: not all of them are read
+
+    @property
+    def section(self) -> str:
+        """The section's name."""
+        return self.settings.name
 
     def needs(self) -> list[str] | None:
         """Source columns that the rules read; None where a hook or a predicate may read any."""
-        if self.where or self.hook:
+        section = self.settings
+        if section.where or self.hook:
             return None
-        named = {*CONTRACT, *self.lastmod_columns}
-        named |= {
-            name
-            for name in (self.until_changed, self.priority_column, self.changefreq_column, self.cluster, self.hreflang)
-            if name
-        }
+        named = {*CONTRACT, *section.lastmod.columns, *section.priority.columns, *section.changefreq.columns}
+        if section.lastmod.until_changed:
+            named.add(section.lastmod.until_changed)
+        if section.alternates:
+            named |= {section.alternates.group, section.alternates.hreflang}
         deleted = {self.deleted} if self.deleted else set()
-        return sorted({self.columns.get(name, name) for name in named} | deleted)
+        return sorted({section.columns.get(name, name) for name in named} | deleted)

@@ -8,7 +8,7 @@ import socket
 import ssl
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +19,9 @@ import pyarrow as pa
 import trustme
 
 from sitemap_etl import engines, frames
+from sitemap_etl.config import revealed
+from sitemap_etl.connections import look_up
+from sitemap_etl.settings import Ping
 
 
 @dataclass(frozen=True)
@@ -188,6 +191,15 @@ def submission(site: str, run_id: str = "20261120T020000Z-0001", **values: Any) 
         "listed": 100,
     }
     return engines.Submission(**(given | values))
+
+
+def made(
+    name: str, keys: Mapping[str, Any], *, connection: str | None = None, environ: Mapping[str, str] | None = None
+) -> engines.HttpEngine[Any]:
+    """The engine that a site file with these keys below `ping.<name>` makes; `connection`: what theirs is."""
+    engine = Ping.model_validate({name: keys}).engines()[name]
+    found = None if connection is None else look_up("c", lambda _id: connection)
+    return engines.engine(name, revealed(name, engine, environ or {}), found)
 
 
 def index_of(request: Request) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import uuid
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -129,8 +130,9 @@ class TestSite:
     @property
     def path(self) -> Path:
         path = self.folder / "shop.yaml"
-        path.write_text(yaml.safe_dump(self.keys, sort_keys=False, allow_unicode=True))
-        return path
+        new = path.with_suffix(f".{uuid.uuid4().hex}")  # a run of another process may be reading it
+        new.write_text(yaml.safe_dump(self.keys, sort_keys=False, allow_unicode=True))
+        return new.replace(path)
 
     def load(self) -> Site:
         return load(self.path, environ=self.environment.environ)

@@ -1,19 +1,42 @@
-"""The keys below `sections.<name>.from`, as one writes them: what each takes, its default, its meaning."""
+"""Where the rows of a section come from: a database, or exports in CSV or Parquet."""
 
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import Field, Tag, field_validator, model_validator
+from pydantic import AfterValidator, Field, ModelWrapValidatorHandler, Tag, field_validator, model_validator
 
 from sitemap_etl import limits
-from sitemap_etl.config.kinds import Connection, Duration, Integer, Keys, Scalar, Text, Texts, one_of, unlike, wrong
+from sitemap_etl.settings.kinds import (
+    ConnectionId,
+    Duration,
+    Export,
+    File,
+    Integer,
+    OneOrMore,
+    Settings,
+    Text,
+    nonempty,
+    one_of,
+    unlike,
+    wrong,
+)
+from sitemap_etl.settings.secret import Parameter
+from sitemap_etl.settings.written import Written
 
+
+def _sql(value: str) -> str:
+    """The text as it stands, so that the lines that a database counts are those of the file."""
+    nonempty(value)
+    return value
+
+
+Sql = Annotated[str, AfterValidator(_sql)]
 _BOUND = frozenset({"now", "since", "site", "split_from", "split_to"})
 
 
-class SplitKeys(Keys):
+class Split(Settings):
     """Reads the SELECT in parallel, by ranges of a column."""
 
     column: Text = Field(
@@ -26,28 +49,33 @@ class SplitKeys(Keys):
     )
 
 
-class _Select(Keys):
-    sql: Text | None = Field(default=None, description="File that holds the SELECT.", examples=["../sql/products.sql"])
-    query: Text | None = Field(default=None, description="The SELECT itself, in place of `sql`.")
+class _Select(Settings):
+    sql: File | None = Field(default=None, description="File that holds the SELECT.", examples=["../sql/products.sql"])
 
-    @model_validator(mode="after")
-    def _one_select(self) -> Self:
-        if self.sql is not None and self.query is not None:
-            raise wrong("has both sql (a file) and query (the SELECT itself); keep one of the two")
-        return self
+    @model_validator(mode="wrap")
+    @classmethod
+    def _one_select(cls, value: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
+        """Of a site file, one of the two: beside `sql`, `query` is the text that was read from there."""
+        made = handler(value)
+        if made.sql is not None and isinstance(value, dict) and isinstance(value.get("query"), Written):
+            raise wrong("has both `sql:` (a file) and `query:` (the SELECT itself); keep one of the two")
+        return made
 
 
-class DatabaseKeys(_Select):
+class DatabaseSource(_Select):
     """Rows of a SELECT, streamed from a database."""
 
-    database: Connection = Field(
+    kind: ClassVar[str] = "database"
+
+    database: ConnectionId = Field(
         description="Airflow connection id. Outside Airflow, the variable `AIRFLOW_CONN_<ID>` (URI or JSON).",
         examples=["catalog"],
     )
-    params: dict[Text, Scalar] = Field(
+    query: Sql = Field(default="", description="The SELECT itself, in place of `sql`.")
+    params: dict[Text, Parameter] = Field(
         default_factory=dict, description="Values for `:name` in the SELECT, beside `:now`, `:since` and `:site`."
     )
-    split: SplitKeys | None = Field(default=None, description="Reads the SELECT in parallel.")
+    split: Split | None = Field(default=None, description="Reads the SELECT in parallel.")
     key: Text | None = Field(
         default=None,
         description="Column that identifies a row; needed where the SELECT names `:since`.",
@@ -55,7 +83,7 @@ class DatabaseKeys(_Select):
     )
     deleted: Text | None = Field(
         default=None,
-        description="Column that says that a row is gone: true, not 0, or not empty. With `key`.",
+        description="Column that says that a row is gone: true, not 0, or not empty. Such rows are excluded.",
         examples=["deleted_at"],
     )
     full_every: Duration = Field(
@@ -65,7 +93,7 @@ class DatabaseKeys(_Select):
     )
     overlap: Duration = Field(
         default=timedelta(hours=1),
-        description="With `:since`: how far before the last read it lies.",
+        description="With `:since`: how far before the last read it lies, for rows that become visible late.",
         examples=["1h"],
     )
 
@@ -81,15 +109,23 @@ class DatabaseKeys(_Select):
 
     @model_validator(mode="after")
     def _has_select(self) -> Self:
-        if self.sql is None and self.query is None:
-            raise wrong("lacks the SELECT: write sql (a file) or query (the SELECT itself)", "sql", "query")
+        if self.sql is None and not self.query:
+            raise wrong("needs `sql:` or `query:`: a file that holds the SELECT, or the SELECT itself", "sql", "query")
         return self
 
 
-class CsvKeys(_Select):
+class _Exports(_Select):
+    query: Sql | None = Field(default=None, description="The SELECT itself, in place of `sql`.")
+
+
+class CsvSource(_Exports):
     """Rows of CSV exports in UTF-8, also gzipped; the first line names the columns."""
 
-    csv: Texts = Field(description="File, glob or `s3://…`, or a list of them.", examples=["exports/pages.csv.gz"])
+    kind: ClassVar[str] = "csv"
+
+    csv: OneOrMore[Export] = Field(
+        description="File, glob or `s3://…`, or a list of them.", examples=["exports/pages.csv.gz"]
+    )
     delimiter: str = Field(default=",", description="The character between two values.", examples=[";"])
 
     @field_validator("delimiter")
@@ -100,22 +136,25 @@ class CsvKeys(_Select):
         return value
 
 
-class ParquetKeys(_Select):
+class ParquetSource(_Exports):
     """Rows of Parquet exports: read where they are, not copied."""
 
-    parquet: Texts = Field(
+    kind: ClassVar[str] = "parquet"
+
+    parquet: OneOrMore[Export] = Field(
         description="File, folder, glob or `s3://…`, or a list of them.",
         examples=["s3://exports/articles/*.parquet"],
     )
 
 
-FROM_FORMS = ("database", "csv", "parquet")
-FromKeys = Annotated[
-    Annotated[DatabaseKeys, Tag("<database>")]
-    | Annotated[CsvKeys, Tag("<csv>")]
-    | Annotated[ParquetKeys, Tag("<parquet>")],
+Source = Annotated[
+    Annotated[DatabaseSource, Tag("<database>")]
+    | Annotated[CsvSource, Tag("<csv>")]
+    | Annotated[ParquetSource, Tag("<parquet>")],
     one_of(
         "one of {database: CONNECTION, sql: FILE}, {csv: FILE} and {parquet: FILE}",
-        *FROM_FORMS,
+        "database",
+        "csv",
+        "parquet",
     ),
 ]

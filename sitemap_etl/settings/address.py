@@ -3,33 +3,46 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Final, Literal
 
 import ada_url
 
-_NO_HOST: Final = "expected an address with a host, such as https://shop.example; this one can't be read"
-_HOST: Final = re.compile(r"(?:[a-z0-9_-]{1,63}\.)*[a-z0-9_-]{1,63}\.?|\[[0-9a-f:.]+\]")
-"""What the URLs of a sitemap may have as a host, after UTS-46."""
+_QUOTES: Final = "“”„‟‘’‚‛«»\"' "
 
 
 def canonical_origin(text: str) -> str:
     """`https://shop.example` of `HTTPS://Shop.example:443/`: lower case, IDNA, no default port, no slash.
 
-    ValueError with a reason where it is no origin of http or https.
+    ValueError with what was expected where it is no origin of http or https.
     """
     url = _parse(text)
     if url.pathname not in ("", "/") or url.search or url.hash or "?" in text or "#" in text:
-        raise ValueError("an origin has no path: scheme, host and port only, such as https://shop.example")
+        raise ValueError("an origin, which has no path: scheme, host and port only, such as https://shop.example")
     return f"{url.protocol}//{url.host}"
 
 
 def canonical_address(text: str) -> str:
-    """The address of a folder, canonical and with a slash at its end. ValueError with a reason."""
+    """The address of a folder, canonical and with a slash at its end. ValueError with what was expected."""
     url = _parse(text)
     if url.search or url.hash or "?" in text or "#" in text:
-        raise ValueError("the address of a folder has neither ? nor #")
+        raise ValueError("the address of a folder, which has neither ? nor #")
     href: str = url.href
     return href if href.endswith("/") else href + "/"
+
+
+def meant(text: str, canonical: Callable[[str], str]) -> str | None:
+    """The address that was probably meant: without odd quotes, with a scheme, without what it may not have."""
+    plain = text.strip(_QUOTES)
+    whole = plain if "://" in plain else f"https://{plain}"
+    if "@" in whole or not re.match(r"https?://([^/?#]+\.[^/?#]+|localhost)", whole, re.IGNORECASE):
+        return None
+    for candidate in (whole, re.sub(r"[?#].*", "", whole), "/".join(whole.split("/")[:3])):
+        try:
+            return canonical(candidate)
+        except ValueError:
+            continue
+    return None
 
 
 def scope_problem(site: str, at: str) -> Literal["covered", "same_host", "other_host"]:
@@ -47,13 +60,11 @@ def scope_problem(site: str, at: str) -> Literal["covered", "same_host", "other_
 def _parse(text: str) -> ada_url.URL:
     scheme, colon, rest = text.strip().partition("://")
     if not colon or scheme.lower() not in ("http", "https"):
-        raise ValueError("expected an address that begins with https:// or http://")
+        raise ValueError("an address that begins with https:// or http://")
     try:
         url = ada_url.URL(text.strip())
     except ValueError as error:
-        raise ValueError(
-            "expected an address with a host, such as https://shop.example; this one can't be read"
-        ) from error
+        raise ValueError("an address with a host, such as https://shop.example; this one can't be read") from error
     if url.username or url.password or "@" in rest.partition("/")[0]:
-        raise ValueError("an address that is published has no user name and no password")
+        raise ValueError("an address without user name and password: it is published")
     return url

@@ -1,13 +1,15 @@
-"""Schedules: cron expressions and time zones, checked before Airflow sees them."""
+"""When the DAG runs: cron expressions and time zones, checked before Airflow sees them."""
 
 from __future__ import annotations
 
 import difflib
 import re
 import zoneinfo
-from typing import Final
+from typing import Annotated, Final
 
-from sitemap_etl.config.kinds import unlike, wrong
+from pydantic import AfterValidator, Field, Tag
+
+from sitemap_etl.settings.kinds import Settings, Text, one_of, short_for, unlike, wrong
 
 PRESETS: Final = ("@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
 """The ones that Airflow takes for a time table of its own."""
@@ -24,7 +26,7 @@ _FIELDS: Final[tuple[tuple[str, int, int, dict[str, int]], ...]] = (
 )
 
 
-def check_cron(text: str) -> str:
+def _cron(text: str) -> str:
     """The expression, with single spaces; an error that names the field that is wrong."""
     if text.startswith("@"):
         if text not in PRESETS:
@@ -36,7 +38,7 @@ def check_cron(text: str) -> str:
     for part, (name, low, high, words) in zip(parts, _FIELDS, strict=True):
         for item in part.split(","):
             if not _is_item(item, low, high, words):
-                raise wrong(f'expected {name} {low} to {high} (or *, lists, ranges, steps), found "{item}"')
+                raise wrong(f'expected {name} {low} to {high} (or *, lists, ranges, steps), got "{item}"')
     if _never(*parts[2:]):
         raise wrong("the cron expression never comes true: none of its months has such a day")
     return " ".join(parts)
@@ -72,7 +74,7 @@ def _number(text: str, words: dict[str, int]) -> int | None:
     return words.get(text.lower())
 
 
-def check_timezone(text: str) -> str:
+def _timezone(text: str) -> str:
     """The IANA name; an error with the nearest one."""
     if text == "UTC":
         return text
@@ -82,3 +84,20 @@ def check_timezone(text: str) -> str:
         near = difflib.get_close_matches(text, sorted(zoneinfo.available_timezones()), n=1)
         raise unlike("an IANA time zone such as Europe/Berlin or UTC", near=next(iter(near), None)) from error
     return text
+
+
+Cron = Annotated[Text, AfterValidator(_cron)]
+Timezone = Annotated[Text, AfterValidator(_timezone)]
+
+
+class Schedule(Settings):
+    """When the DAG runs."""
+
+    cron: Cron = Field(description="Five cron fields, or a preset such as `@daily`.", examples=["0 2 * * *"])
+    timezone: Timezone = Field(default="UTC", description="IANA time zone of the cron expression.")
+
+
+ScheduleKey = Annotated[
+    Annotated[Schedule, short_for("cron", Cron), Tag("<text>")] | Annotated[Schedule, Tag("<cron>")],
+    one_of("a cron expression or {cron: …, timezone: …}", "cron"),
+]

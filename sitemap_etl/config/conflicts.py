@@ -1,0 +1,102 @@
+"""What two keys of a site can't both say: names that collide, places that are public and private, a host of its own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+
+from sitemap_etl import limits
+from sitemap_etl.config.layers import Layers
+from sitemap_etl.settings import Names, Section, Site, scope_problem
+
+
+def check(site: Site, layers: Layers, broken: Collection[str]) -> None:
+    """Notes the conflicts. `broken` names top keys whose values are not all the user's."""
+    if not {"site", "publish"} & set(broken):
+        _check_scope(site, layers)
+    if "publish" not in broken:
+        _check_private(site, layers)
+    for name, section in site.sections.items():
+        if section.news is not None and section.shards.rows > limits.NEWS_ROWS:
+            said = f"expected {limits.NEWS_ROWS} or less, Google's limit for news, got {section.shards.rows}"
+            layers.add(("sections", name, "shards", "rows"), said)
+    _check_names(site.sections, site.publish.names, layers, recent=site.recent is not None)
+
+
+def _check_scope(site: Site, layers: Layers) -> None:
+    """Another host needs the site's robots.txt, which is written where `root` is, or the word of the user."""
+    publish = site.publish
+    if publish.root is None and not publish.cross_submit and scope_problem(site.site, publish.at) == "other_host":
+        layers.add(
+            ("publish", "at"),
+            f"is on another host than {site.site}, and engines drop such sitemaps unless robots.txt of the site names "
+            f"them; set publish.root to what serves {site.site}/, or publish.cross_submit: true where that is taken "
+            "care of",
+        )
+
+
+def _check_private(site: Site, layers: Layers) -> None:
+    """State holds what is not for everyone: it lies under nothing that is served, nor the other way round."""
+    work, state = site.work, f"{site.work}/{site.name}"
+    for key, public in (("to", site.publish.to), ("root", site.publish.root)):
+        if public is None:
+            continue
+        if _within(work, public) or _within(state, public):
+            stated = ("work",) in layers.marks
+            layers.add(
+                ("work",) if stated else (),
+                f"work is {work}, which publish.{key} ({public}) makes public; put it elsewhere",
+            )
+            return
+        if _within(public, state):
+            layers.add(("publish",), f"{key} is {public}, inside the state in {state}; put it elsewhere")
+            return
+
+
+def _within(inner: str, outer: str) -> bool:
+    return inner == outer or inner.startswith(outer.rstrip("/") + "/")
+
+
+def _check_names(sections: Mapping[str, Section], names: Names, layers: Layers, *, recent: bool) -> None:
+    """Names that two sections, a section and an index, or a feed and either would share."""
+    if recent and "recent" in sections:
+        layers.add(("sections", "recent"), "recent: names its own files so; give the section another name")
+    taken = [*sections, *(["recent"] if recent and "recent" not in sections else [])]
+    _check_sections(taken, names, layers)
+    feeds = {
+        names.feed_name(section.name, format_): section.name
+        for section in sections.values()
+        if section.feed
+        for format_ in section.feed.formats
+    }
+    indexes = [names.index_name(slot) for slot in range(1, limits.INDEXES_PER_SITE + 1)]
+    for section in taken:
+        pattern = re.compile(_pattern(names.file, section))
+        for name in [*indexes, *feeds]:
+            if pattern.fullmatch(name):
+                other = f"the feed of {feeds[name]}" if name in feeds else "an index"
+                layers.add(("publish", "names", "file"), f"{name} would be a sitemap of {section} and {other}")
+                break
+    for name in sorted(feeds.keys() & set(indexes)):
+        layers.add(("publish", "names", "index"), f"{name} would be an index and the feed of {feeds[name]}")
+
+
+def _check_sections(taken: Iterable[str], names: Names, layers: Layers) -> None:
+    """Only digits after another section's name can make one file of two: a1 with number 2, a with 12."""
+    for first in taken:
+        pattern = re.compile(_pattern(names.file, first))
+        for second in taken:
+            if re.fullmatch(re.escape(first) + "[0-9]+", second) and pattern.fullmatch(names.file_name(second, 1)):
+                layers.add(
+                    ("publish", "names", "file"),
+                    f"{names.file_name(second, 1)} would be a file of {first} and of {second}; "
+                    "put something other than digits between {section} and {number}",
+                )
+
+
+def _pattern(template: str, section: str) -> str:
+    """A regular expression of all names of a section's files."""
+    before, _, rest = template.replace("{section}", section).partition("{number")
+    spec, _, after = rest.partition("}")
+    width = int(re.sub(r"\D", "", spec) or 1)
+    return f"{re.escape(before)}[0-9]{{{width},}}{re.escape(after)}"

@@ -1,0 +1,73 @@
+"""Reading what settings hold by reference: secrets, and parameters with variables in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sitemap_etl.config import reader, variables
+from sitemap_etl.errors import ConfigError
+from sitemap_etl.settings import DatabaseSource, Engine, Secret
+
+_E = TypeVar("_E", bound=Engine)
+
+
+def revealed(name: str, settings: _E, environ: Mapping[str, str]) -> _E:
+    """The settings of `ping.<name>` with their secrets read, for the stage that uses them and for nobody else.
+
+    Raises ConfigError with every secret that is not set, is gone from its file, or can't be one.
+    """
+    read: dict[str, list[Secret]] = {}
+    problems: list[str] = []
+    for key, secrets in settings.secrets().items():
+        for secret in secrets:
+            found, problem = _read(secret, environ)
+            if problem is None and not found.text.strip():
+                problem = "the secret is empty"
+            problems += [f"ping.{name}.{key}: {problem}"] if problem is not None else []
+            read.setdefault(key, []).append(Secret.read(found.text.strip(), found.parts))
+    if problems:
+        raise ConfigError(problems)
+    try:
+        return settings.with_secrets(read)
+    except ConfigError as error:
+        raise ConfigError([f"ping.{name}.{problem}" for problem in error.problems]) from None
+
+
+def parameters(source: DatabaseSource, environ: Mapping[str, str]) -> dict[str, Any]:
+    """The values of `params:`, their variables filled in. Raises ConfigError with every variable that is not set."""
+    values: dict[str, Any] = dict(source.params)
+    problems: list[str] = []
+    for name, value in source.params.items():
+        if isinstance(value, Secret):
+            found, problem = _read(value, environ)
+            values[name] = found.text
+            problems += [f"params.{name}: {problem}"] if problem is not None else []
+    if problems:
+        raise ConfigError(problems)
+    return values
+
+
+def _read(secret: Secret, environ: Mapping[str, str]) -> tuple[Secret, str | None]:
+    """The secret, read, and what is wrong where it can't be."""
+    template = secret.template if secret.template is not None else _in_file(secret)
+    if template is None:
+        return Secret.read(""), f"the secret that was written in {secret.file} when the run started is gone"
+    text, unset = variables.expand(template, environ)
+    problem = f"the environment variable {unset[0]} is not set; this stage needs it" if unset else None
+    return Secret.read(text, variables.values(template, environ)), problem
+
+
+def _in_file(secret: Secret) -> str | None:
+    """The text that a file still has where the secret was written; None where it has none."""
+    assert secret.file is not None
+    assert secret.key is not None
+    value: Any = reader.read(Path(secret.file)).data
+    for name, number in re.findall(r"([^.\[\]]+)|\[([0-9]+)\]", secret.key):
+        if name:
+            value = value.get(name) if isinstance(value, dict) else None
+        else:
+            value = value[int(number) - 1] if isinstance(value, list) and int(number) <= len(value) else None
+    return value if isinstance(value, str) else None

@@ -1,0 +1,383 @@
+"""What the product asks of S3: one client, and one table of what may go wrong with it.
+
+Storage writes and reads through it, sources read: the same endpoint, retries, timeouts, checksums and credentials for
+both, and the same words for the same failure.
+
+An error of the store, or of boto3 or Arrow on the way to it, becomes one of our tree: `Refused` where trying again
+can't help, `Unavailable` where it may, `ConfigError` where the call itself could never work. No message repeats what
+could hold a secret: of a store's answer only code and text, of an endpoint the address without what stands before an @.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import threading
+from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import urlsplit
+
+import boto3
+import botocore.session
+from botocore import exceptions as boto
+from botocore.config import Config
+from botocore.parsers import ResponseParserError
+from urllib3.exceptions import HTTPError
+
+from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError, Unavailable
+
+if TYPE_CHECKING:
+    import pyarrow.fs
+
+ATTEMPTS: Final = 5
+"""Tries of one request, boto3's backoff between them; AWS_MAX_ATTEMPTS or the AWS configuration override it."""
+TIMEOUT: Final = 60.0
+"""Seconds without a byte before a try is given up; SITEMAP_ETL_S3_TIMEOUT overrides it."""
+CONNECT_TIMEOUT: Final = 10.0
+"""Seconds for a connection."""
+CONNECTIONS: Final = 32
+"""Kept open: more than the threads a publish uses."""
+
+FAILURES: Final = (boto.ClientError, boto.BotoCoreError, ResponseParserError)
+"""All that a call raises besides our own errors; `translated` has words for each."""
+
+
+class S3Client:
+    """Sends requests by name (`put_object`, …). The first one reads credentials, region and endpoint by boto3's chain.
+
+    Shared by threads. `endpoint`: address of the store; without it boto3 reads AWS_ENDPOINT_URL. `checksums`:
+    `when_required` for stores that don't know the checksums boto3 sends since 1.36.
+    """
+
+    def __init__(
+        self,
+        *,
+        endpoint: str | None = None,
+        checksums: Literal["when_supported", "when_required"] = "when_supported",
+    ) -> None:
+        if checksums not in ("when_supported", "when_required"):
+            raise ConfigError(f"checksums is {checksums!r}: expected when_supported or when_required")
+        self.buckets_seen: set[str] = set()
+        """Known to exist: a 404 to HEAD, which has no body to say more, is then about the key."""
+        self._endpoint = endpoint
+        self._checksums = checksums
+        self._lock = threading.Lock()
+        self._session: Any = None
+        self._made: Any = None
+
+    def __repr__(self) -> str:
+        return f"S3Client({self.address!r})"
+
+    @property
+    def address(self) -> str:
+        """Where the store is, for messages: without a user or password."""
+        return _public(self._made.meta.endpoint_url if self._made is not None else self._endpoint or "the S3 endpoint")
+
+    def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
+        """The answer to one request, tried again by boto3 where that may help. Raises what boto3 raises."""
+        try:
+            answer: dict[str, Any] = getattr(self._client(), operation)(**arguments)
+        except HTTPError as error:
+            # The text of an error broke off: the one place where boto3 lets its transport's own exception through.
+            raise boto.ResponseStreamingError(error=error) from error
+        return answer
+
+    def filesystem(self) -> pyarrow.fs.FileSystem:
+        """The same store as Arrow sees it, with the credentials as they are now."""
+        import pyarrow.fs
+
+        client = self._client()
+        credentials = self._session.get_credentials()
+        options: dict[str, Any] = {"anonymous": True}
+        if credentials is not None:
+            frozen = credentials.get_frozen_credentials()
+            options = {
+                "access_key": frozen.access_key,
+                "secret_key": frozen.secret_key,
+                "session_token": frozen.token,
+            }
+        region = self._session.get_config_variable("region")
+        if ".amazonaws.com" not in client.meta.endpoint_url:
+            options["endpoint_override"] = client.meta.endpoint_url
+            region = client.meta.region_name  # a store of one's own: Arrow need not look for one
+        timeout = _timeout()
+        attempts = int(self._session.get_config_variable("max_attempts") or ATTEMPTS)
+        return pyarrow.fs.S3FileSystem(
+            region=region,
+            retry_strategy=pyarrow.fs.AwsStandardS3RetryStrategy(max_attempts=attempts),
+            connect_timeout=min(CONNECT_TIMEOUT, timeout),
+            request_timeout=timeout,
+            tls_ca_file_path=self._session.get_config_variable("ca_bundle"),
+            **options,
+        )
+
+    def _client(self) -> Any:
+        if self._made is None:
+            with self._lock:
+                if self._made is None:
+                    self._made = self._make()
+        return self._made
+
+    def _make(self) -> Any:
+        self._session = below = _session()
+        session = boto3.session.Session(botocore_session=below)
+        retries = {"total_max_attempts": ATTEMPTS} if below.get_config_variable("max_attempts") is None else None
+        timeout = _timeout()
+        try:
+            client = session.client(
+                "s3",
+                endpoint_url=self._endpoint,
+                # A store of one's own has no region; AWS itself redirects from this one.
+                region_name=session.region_name or "us-east-1",
+                config=Config(
+                    retries=retries,
+                    connect_timeout=min(CONNECT_TIMEOUT, timeout),
+                    read_timeout=timeout,
+                    max_pool_connections=CONNECTIONS,
+                    tcp_keepalive=True,
+                    request_checksum_calculation=self._checksums,
+                    response_checksum_validation=self._checksums,
+                    user_agent_extra="sitemap_etl",
+                ),
+            )
+        except ValueError as error:
+            # boto3's word for an endpoint without a scheme; not repeated, a password may stand in it.
+            raise ConfigError("AWS_ENDPOINT_URL is no URL: expected one such as https://s3.example:9000") from error
+        if urlsplit(client.meta.endpoint_url).username is not None:
+            raise ConfigError(
+                f"the endpoint {_public(client.meta.endpoint_url)} has a user in it, which S3 has no use for: "
+                "put credentials where boto3 looks for them"
+            )
+        return client
+
+
+@functools.cache
+def _loader() -> Any:
+    """boto3's descriptions of the services: read once, which makes every client after the first ten times cheaper."""
+    return botocore.session.Session().get_component("data_loader")
+
+
+def _session() -> Any:
+    """What the environment and the AWS configuration say now."""
+    session = botocore.session.Session()
+    session.register_component("data_loader", _loader())
+    return session
+
+
+def _timeout() -> float:
+    text = os.environ.get("SITEMAP_ETL_S3_TIMEOUT", "")
+    if not text:
+        return TIMEOUT
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not seconds > 0:
+        raise ConfigError(f"SITEMAP_ETL_S3_TIMEOUT is {text!r}: expected seconds, such as 60")
+    return seconds
+
+
+def _public(address: str) -> str:
+    """The address without what stands before an @."""
+    parts = urlsplit(address)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl() if "@" in parts.netloc else address
+
+
+_WHERE_CREDENTIALS: Final = (
+    "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or give the machine a role "
+    "(boto3 looks in all these places)."
+)
+
+_CODES: Final[dict[str, str]] = {
+    "InvalidAccessKeyId": f"the store doesn't know the access key. Correct the credentials. {_WHERE_CREDENTIALS}",
+    "SignatureDoesNotMatch": (
+        "the signature is wrong, so the secret key is not that of the access key. Correct AWS_SECRET_ACCESS_KEY "
+        "(a proxy that changes requests shows in the same way)."
+    ),
+    "ExpiredToken": "the session token has expired. Get new credentials, or use a role that renews them by itself.",
+    "TokenRefreshRequired": "the session token has expired. Get new credentials.",
+    "InvalidToken": "the session token is not valid. Correct AWS_SESSION_TOKEN, or unset it.",
+    "RequestTimeTooSkewed": "the clock of this machine is wrong by more than the store allows. Set it.",
+    "RequestExpired": "the request was too old on arrival: the clock of this machine is wrong. Set it.",
+    "AllAccessDisabled": "all access to it has been disabled. Ask the account's owner.",
+    "AccountProblem": "there is a problem with the AWS account. Ask its owner.",
+    "InvalidObjectState": "the object is archived. Restore it, and keep it out of archive classes.",
+    "EntityTooLarge": "it is larger than the store takes in one put.",
+    "NotImplemented": (
+        "the store doesn't know a header of the request. If it is about conditions, set conditional_writes: false; "
+        "if about checksums, set checksums: when_required."
+    ),
+    "XAmzContentSHA256Mismatch": "the store misreads the request's checksums. Set checksums: when_required.",
+    "KMS.DisabledException": "the KMS key of publish.sse is disabled. Enable it or name another.",
+    "KMS.NotFoundException": "the KMS key of publish.sse does not exist. Correct it.",
+}
+
+_RAISED: Final[tuple[tuple[tuple[type[Exception], ...], type[SitemapEtlError], str], ...]] = (
+    ((boto.NoCredentialsError,), Refused, f"no AWS credentials were found. {_WHERE_CREDENTIALS}"),
+    ((boto.PartialCredentialsError,), Refused, f"only a part of the AWS credentials is set. {_WHERE_CREDENTIALS}"),
+    (
+        (boto.ProfileNotFound, boto.ConfigParseError, boto.ConfigNotFound, boto.InvalidConfigError),
+        Refused,
+        "the AWS configuration is wrong: {error}",
+    ),
+    (
+        (boto.TokenRetrievalError, boto.SSOError, boto.LoginError, boto.NoAuthTokenError),
+        Refused,
+        "the AWS login has expired. Log in again (aws sso login).",
+    ),
+    (
+        (boto.CredentialRetrievalError, boto.MetadataRetrievalError),
+        Unavailable,
+        "the AWS credentials could not be fetched: {error}",
+    ),
+    (
+        (boto.ConnectTimeoutError, boto.ReadTimeoutError),
+        Unavailable,
+        "{endpoint} did not answer in time. Try again later.",
+    ),
+    (
+        (boto.EndpointConnectionError,),
+        Unavailable,
+        "{endpoint} can't be reached. Is AWS_ENDPOINT_URL right, and the store running?",
+    ),
+    ((boto.ProxyConnectionError,), Unavailable, "the proxy of HTTPS_PROXY or HTTP_PROXY can't be reached."),
+    (
+        (boto.IncompleteReadError, boto.ResponseStreamingError, boto.FlexibleChecksumError),
+        Unavailable,
+        "the answer of {endpoint} arrived broken. Try again.",
+    ),
+    ((boto.HTTPClientError, boto.ConnectionError), Unavailable, "the connection to {endpoint} broke. Try again."),
+    (
+        (ResponseParserError,),
+        Unavailable,
+        "the answer of {endpoint} is not one of an S3 store. Is AWS_ENDPOINT_URL right?",
+    ),
+    (
+        (
+            boto.ParamValidationError,
+            boto.ValidationError,
+            boto.UnsupportedS3ArnError,
+            boto.UnsupportedS3ConfigurationError,
+            boto.EndpointProviderError,
+            boto.UnknownEndpointError,
+        ),
+        ConfigError,
+        "{error}",
+    ),
+)
+"""What boto3 raises of itself; the first line that fits counts."""
+
+CONFLICTS: Final = ("ConditionalRequestConflict", "OperationAborted")
+"""Codes of a 409: two requests met and neither was decided."""
+
+_REDIRECTS: Final = ("PermanentRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException", "301")
+_PASSING: Final = (*CONFLICTS, "SlowDown", "Throttling", "RequestTimeout")
+_RIGHTS: Final = {"read": "s3:GetObject", "write": "s3:PutObject", "delete": "s3:DeleteObject", "list": "s3:ListBucket"}
+_THROTTLED: Final = 429
+_SERVER_FAULT: Final = 500
+
+
+def code_of(error: boto.ClientError) -> str:
+    """The store's error code; for an answer without a body (to HEAD) its status as text."""
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def status_of(error: boto.ClientError) -> int:
+    """The HTTP status of the answer."""
+    return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+
+
+def condition_failed(error: boto.ClientError) -> bool:
+    """Whether a conditional request was answered with 412, with the 404 of If-Match on nothing, or an undecided 409."""
+    return status_of(error) == 412 or code_of(error) in ("NoSuchKey", "404", *CONFLICTS)
+
+
+def translated(error: Exception, action: str, url: str, *, bucket: str, endpoint: str) -> SitemapEtlError:
+    """The error of our tree for what boto3 raised (`FAILURES`), or Arrow's file system (an OSError).
+
+    action: read, write, delete or list. url: of the object or prefix it was about. endpoint: where the
+    store is, for messages about not reaching it.
+    """
+    say = f"can't {action} {url}: "
+    if isinstance(error, boto.ClientError):
+        # An answer to HEAD can't say in words that something is not implemented.
+        code = "NotImplemented" if status_of(error) == 501 else code_of(error)
+        text = str(error.response.get("Error", {}).get("Message", "")).strip()
+        return _answered(code, status_of(error), text, action, say, url, bucket, _region(error))
+    if (found := _ARROWS.search(str(error))) is not None:
+        code = "".join(word.capitalize() for word in found["code"].split("_"))
+        if code == "NetworkConnection":
+            return Unavailable(f"{say}{endpoint} can't be reached ({found['said'].strip(' .:')}). Try again later.")
+        status = int(found["status"] or _STATUSES.get(code, _SERVER_FAULT))
+        return _answered(code, status, found["said"].strip(" .:"), action, say, url, bucket, "another region")
+    return _unanswered(error, say, endpoint)
+
+
+_ARROWS: Final = re.compile(
+    r"AWS Error (?P<code>[A-Z_]+)(?: \(HTTP status (?P<status>\d+)\))? during \w+ operation(?P<said>[^\n]*)"
+)
+"""How Arrow words an error of the store; its codes are those of the C++ client, ACCESS_DENIED for AccessDenied."""
+_STATUSES: Final = {"AccessDenied": 403, "ResourceNotFound": 404, "NoSuchKey": 404, "NoSuchBucket": 404}
+
+
+def _answered(
+    code: str, status: int, text: str, action: str, say: str, url: str, bucket: str, region: str
+) -> SitemapEtlError:
+    """The store did answer, with an error."""
+    answer = f"{status} {code}".removesuffix(f" {status}")
+    if code == "NoSuchBucket":
+        return Refused(f"{say}bucket {bucket} does not exist. Create it, or correct its name in the site file.")
+    if code in _CODES:
+        return Refused(f"{say}{_CODES[code]}")
+    if code in _REDIRECTS or status in (301, 307):
+        return Refused(f"{say}bucket {bucket} is in {region}. Set AWS_REGION to that.")
+    if status == 403:
+        return _forbidden(action, f"{say}the store answered {answer}", url, bucket)
+    kind: type[SitemapEtlError] = Refused
+    advice = ""
+    if status >= _SERVER_FAULT or status == _THROTTLED or code in _PASSING:
+        kind, advice = Unavailable, " Try again later."
+    return kind(f"{say}the store answered {answer}{f': {text}' if text else ''}.{advice}")
+
+
+def _forbidden(action: str, say: str, url: str, bucket: str) -> Refused:
+    """A 403 that says nothing more: it need not mean that the object is there, nor that the bucket is."""
+    right = _RIGHTS[action]
+    if action == "list":
+        return Refused(
+            f"{say}: the credentials may not list the bucket. "
+            f"Allow them {right} on {bucket}, or correct the bucket's name if it isn't yours."
+        )
+    if action == "read":
+        return Refused(
+            f"{say}. Either the credentials may not read it (allow {right} on {url}), or it "
+            f"isn't there and they may not list the bucket: S3 then says 403 instead of 404 (allow s3:ListBucket on "
+            f"{bucket}), or the bucket isn't yours."
+        )
+    return Refused(
+        f"{say}: the credentials may not do that. Allow them {right} on {url} "
+        "(a condition also needs s3:GetObject, an encryption key kms:GenerateDataKey), or correct the bucket's name."
+    )
+
+
+def _region(error: boto.ClientError) -> str:
+    """Where the store says the bucket is."""
+    headers: dict[str, Any] = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
+    region = error.response.get("Error", {}).get("Region") or headers.get("x-amz-bucket-region")
+    if region:
+        return f"region {region}"
+    return f"another region ({error.response.get('Error', {}).get('Endpoint', 'the store does not say which')})"
+
+
+def _unanswered(error: Exception, say: str, endpoint: str) -> SitemapEtlError:
+    """boto3 gave up before, during or after the request, without an error of the store."""
+    if isinstance(error, boto.SSLError) and "CERTIFICATE_VERIFY_FAILED" in str(error):
+        return Refused(
+            f"{say}the certificate of {endpoint} is not trusted. Name its authority in AWS_CA_BUNDLE, "
+            "or correct the endpoint."
+        )
+    for raised, kind, sentence in _RAISED:
+        if isinstance(error, raised):
+            # The text of a mistaken call ends with the line that names it.
+            return kind(say + sentence.format(endpoint=endpoint, error=str(error).splitlines()[-1]))
+    return Refused(f"{say}{type(error).__name__}: {error}")

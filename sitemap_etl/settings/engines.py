@@ -1,0 +1,255 @@
+"""The settings of the engines: their keys below `ping.<engine>`, as they are written and as an engine takes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Annotated, ClassVar, Self
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, Field, model_validator
+
+from sitemap_etl import limits
+from sitemap_etl.errors import ConfigError
+from sitemap_etl.settings.kinds import (
+    ConnectionId,
+    Integer,
+    Number,
+    OneOrMore,
+    Settings,
+    Text,
+    unlike,
+    wrong,
+)
+from sitemap_etl.settings.secret import Form, Secret, SecretText
+
+_HERE = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def _is_address(text: str) -> bool:
+    """Whether it is an absolute http(s) address with a host."""
+    try:
+        parts = urlsplit(text)
+        found = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return found and not any(ord(character) <= 32 for character in text)
+
+
+def _address(value: str) -> str:
+    if not _is_address(value):
+        raise unlike("an absolute address (https://…)")
+    return value
+
+
+def is_secure(address: str) -> bool:
+    """Whether a secret may be sent there: https, or this machine."""
+    parts = urlsplit(address)
+    return _is_address(address) and (parts.scheme == "https" or parts.hostname in _HERE)
+
+
+def _secure(value: str) -> str:
+    if not is_secure(_address(value)):
+        raise unlike("an https:// address, since a secret is sent there")
+    return value
+
+
+def _dead(template: str) -> str | None:
+    """What to use instead of a ping address that no longer listens."""
+    try:
+        parts = urlsplit(template)
+        host, path = (parts.hostname or "").removeprefix("www."), parts.path.lower()
+    except ValueError:
+        return None
+    if re.fullmatch(r"google\.[a-z.]+", host) and re.match(r"/(ping|webmasters/(tools|sitemaps)/ping)\b", path):
+        return (
+            "Google's ping address is gone: deprecated on 2023-06-26, it answers 404. "
+            "Use ping.search_console, and the Sitemap line of robots.txt"
+        )
+    if host == "bing.com" and re.match(r"/(ping|webmaster/ping\.aspx)\b", path):
+        return (
+            "Bing's ping address is gone: it has answered 410 since 2021-12. "
+            "Use ping.indexnow or ping.bing, and the Sitemap line of robots.txt"
+        )
+    return None
+
+
+def _ping_address(text: str) -> None:
+    """Checks a template as it stands; what a variable in it holds is not known yet."""
+    if "{sitemap}" not in text and "${" not in text:
+        raise wrong("needs {sitemap} in it: the place of the index's address, percent-encoded")
+    if text.startswith("${"):
+        return
+    if not _is_address(re.sub(r"\$?\{[^}]*\}", "x", text)):
+        raise wrong("expected an absolute address, such as https://engine.example/ping?sitemap={sitemap}")
+    if (instead := _dead(text)) is not None:
+        raise wrong(instead)
+
+
+def _indexnow_key(text: str) -> None:
+    shortest, longest = limits.INDEXNOW_KEY
+    if "${" not in text and not re.fullmatch(rf"[A-Za-z0-9-]{{{shortest},{longest}}}", text):
+        raise wrong(f"expected {shortest} to {longest} letters, digits and dashes; openssl rand -hex 16 makes one")
+
+
+def _property(value: str) -> str:
+    if re.fullmatch(r"sc-domain:[^\s/:]+", value):
+        return value.lower()
+    if not _is_address(value):
+        raise unlike("a property as Search Console names it: sc-domain:shop.example or https://shop.example/")
+    return value.rstrip("/") + "/"
+
+
+Address = Annotated[Text, AfterValidator(_address)]
+SecureAddress = Annotated[Text, AfterValidator(_secure)]
+
+
+class Engine(Settings):
+    """What all engines have. `needs`: secrets that the site file or the connection must give."""
+
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    connection: ConnectionId | None = Field(
+        default=None, description="Airflow connection that holds the secret, in its place.", examples=["engines"]
+    )
+    patience: Number = Field(
+        default=300, ge=0, le=3600, description="Total seconds to wait per submission where the engine asks for it."
+    )
+
+    @model_validator(mode="after")
+    def _has_secrets(self) -> Self:
+        for key in self.needs:
+            value = getattr(self, key)
+            if value is None and self.connection is None:
+                raise wrong(f"needs `{key}:` or `connection:`", key, "connection")
+            if value is not None and self.connection is not None:
+                raise wrong(f"has both `{key}:` and `connection:`; keep one of the two")
+        return self
+
+    def secrets(self) -> dict[str, tuple[Secret, ...]]:
+        """The secrets that are set, by key; several where the key takes a list."""
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        found = {name: value if isinstance(value, tuple) else (value,) for name, value in values.items()}
+        return {name: several for name, several in found.items() if several and isinstance(several[0], Secret)}
+
+    def filled(self, given: Mapping[str, str]) -> Self:
+        """The settings with what a connection gives, under those keys that are not set. Raises as `with_secrets`."""
+        missing = {key: text for key, text in given.items() if text and getattr(self, key) is None}
+        secrets = {key for key in missing if Secret.within(type(self).model_fields[key].annotation)}
+        plain = self.model_copy(update={key: text for key, text in missing.items() if key not in secrets})
+        return plain.with_secrets({key: (Secret.read(missing[key]),) for key in secrets})
+
+    def with_secrets(self, read: Mapping[str, Sequence[Secret]]) -> Self:
+        """The settings with these secrets, which were read, in place of what they hold under these keys.
+
+        Raises ConfigError with every one that can't be one, by its key; none is shown.
+        """
+        problems: list[str] = []
+        for key, secrets in read.items():
+            form = Form.of(type(self).model_fields[key].annotation)
+            if form is not None:
+                found = (form.problem(secret.text) for secret in secrets)
+                problems += [f"{key}: {problem}" for problem in found if problem is not None]
+        if problems:
+            raise ConfigError(problems)
+        several = {key for key in read if isinstance(getattr(self, key), tuple)}
+        return self.model_copy(
+            update={key: tuple(secrets) if key in several else secrets[0] for key, secrets in read.items()}
+        )
+
+
+class IndexNow(Engine):
+    """Sends added, changed and removed URLs to Bing, Yandex, Naver, Seznam, Yep and others."""
+
+    needs: ClassVar[tuple[str, ...]] = ("key",)
+
+    key: Annotated[SecretText, Form(_indexnow_key)] | None = Field(
+        default=None,
+        description="The key; `<key>.txt` is published under `publish.root`.",
+        examples=["${INDEXNOW_KEY}"],
+    )
+    key_location: Address | None = Field(
+        default=None,
+        description="Address of a key file that is there already; only URLs below its folder are sent. "
+        "Default: `<key>.txt` at the top of the site.",
+    )
+    endpoint: SecureAddress = Field(
+        default="https://api.indexnow.org/indexnow",
+        description="Where the URLs are sent; one participant notifies the others.",
+    )
+    daily_limit: Integer = Field(  # the protocol only says "too many" after the fact
+        default=100_000,
+        ge=1,
+        le=1_000_000,
+        description="URLs a day (UTC). Removed ones go first, then added, then changed by newest lastmod; the rest "
+        "goes with the next runs, those of the last seven.",
+    )
+    max_share: Number = Field(
+        default=0.2, ge=0, le=1, description="More than this share of the site at once sends nothing and says so."
+    )
+
+
+class SearchConsole(Engine):
+    """Submits every index that changed to Google Search Console, and reads its errors back."""
+
+    needs: ClassVar[tuple[str, ...]] = ("key",)
+
+    property: Annotated[Text, AfterValidator(_property)] = Field(
+        description="The property in Search Console.", examples=["sc-domain:shop.example"]
+    )
+    key: SecretText | None = Field(
+        default=None,
+        description="A service account's key file: its path, or its JSON.",
+        examples=["${GOOGLE_KEY_FILE}"],
+    )
+    endpoint: SecureAddress = Field(default="https://www.googleapis.com/webmasters/v3", description="Where the API is.")
+
+
+class Bing(Engine):
+    """Submits the indexes to Bing Webmaster Tools."""
+
+    needs: ClassVar[tuple[str, ...]] = ("key",)
+
+    key: SecretText | None = Field(default=None, description="The API key.", examples=["${BING_KEY}"])
+    site: Address | None = Field(default=None, description="The site as Bing knows it. Default: `site` of the file.")
+    endpoint: SecureAddress = Field(
+        default="https://ssl.bing.com/webmaster/api.svc/json", description="Where the API is."
+    )
+
+
+class _LoginEngine(Engine):
+    login: Text | None = Field(default=None, description="User name, where one is asked for.")
+    password: SecretText | None = Field(default=None, description="Its password.", examples=["${PING_PASSWORD}"])
+
+
+class WebSub(_LoginEngine):
+    """Notifies the hubs of the feeds that these changed."""
+
+    hub: OneOrMore[Address] = Field(
+        description="Address of a hub, or a list of them; the feeds name them.",
+        examples=["https://pubsubhubbub.appspot.com/"],
+    )
+
+
+class HttpPing(_LoginEngine):
+    """A plain GET for whoever still takes one."""
+
+    url: OneOrMore[Annotated[SecretText, Form(_ping_address)]] = Field(
+        description="Address, or a list of them, with `{sitemap}` for that of the index, percent-encoded. "
+        "`{login}` and `{password}` are filled in too; without them these go as HTTP Basic.",
+        examples=["https://engine.example/ping?sitemap={sitemap}"],
+    )
+
+
+class Ping(Settings):
+    """The search engines to notify. Each key is the name of an engine, and of its module in `engines`."""
+
+    indexnow: IndexNow | None = Field(default=None, description="Bing, Yandex, Naver, Seznam, Yep, at once.")
+    search_console: SearchConsole | None = Field(default=None, description="Google.")
+    bing: Bing | None = Field(default=None, description="Bing Webmaster Tools.")
+    websub: WebSub | None = Field(default=None, description="The hubs of the feeds.")
+    http_ping: HttpPing | None = Field(default=None, description="A plain GET.")
+
+    def engines(self) -> dict[str, Engine]:
+        """Those that are set, by name."""
+        return {name: engine for name in type(self).model_fields if (engine := getattr(self, name)) is not None}

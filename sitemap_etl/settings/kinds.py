@@ -1,0 +1,221 @@
+"""The kinds of values that settings take, each with what it says when it is given another."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from datetime import timedelta
+from typing import Annotated, Any, Final, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    PlainSerializer,
+    Strict,
+    WithJsonSchema,
+)
+from pydantic_core import PydanticCustomError
+
+from sitemap_etl.settings import address
+from sitemap_etl.settings.written import Written, scalar
+
+_DURATION = re.compile(r"([0-9]{1,6})\s*([mhdw])")
+_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_SECONDS: Final = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60}
+_T = TypeVar("_T")
+
+
+class Settings(BaseModel):
+    """What all mappings of a site file are: exactly these keys, with exactly these kinds of values; frozen."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    def _settle(self, **values: Any) -> None:
+        """Fill in what follows from other keys, once, while the model is made."""
+        self.__dict__.update(values)
+
+
+def wrong(said: str, *keys: str) -> PydanticCustomError:
+    """The error of a value or a mapping, in words that follow the key path.
+
+    `keys` are those of the mapping whose absence it is about.
+    """
+    return PydanticCustomError("wrong", "{said}", {"said": said, "keys": keys})
+
+
+def unlike(expected: str, *, near: str | None = None) -> PydanticCustomError:
+    """The error of one value that is not `expected`; what was found is shown beside it, and what may be meant."""
+    return PydanticCustomError("unlike", "expected {expected}", {"expected": expected, "near": near})
+
+
+def matching(pattern: str, expected: str, *, shown: bool = True) -> AfterValidator:
+    """A validator for text that is wholly of this form; `expected` completes "expected …"."""
+    compiled = re.compile(pattern)
+
+    def check(value: str) -> str:
+        if not compiled.fullmatch(value):
+            raise unlike(expected) if shown else wrong(f"expected {expected}")
+        return value
+
+    return AfterValidator(check)
+
+
+SHORT: Final = frozenset({"<number>", "<none>", "<word>", "<text>"})
+"""The tags of forms that are no mapping."""
+
+
+def one_of(expected: str, *keys: str, words: Collection[str] = ()) -> Discriminator:
+    """Chooses between forms by their tags.
+
+    A mapping is known by the first of `keys` that it has, a model by the one it has a field for; a number, `none`, one
+    of `words` and other text have tags of their own.
+    """
+
+    def form(value: Any) -> str | None:
+        if isinstance(value, dict):
+            found = next((key for key in keys if key in value), keys[0] if len(keys) == 1 else None)
+            return f"<{found}>" if found else None
+        if isinstance(value, Settings):
+            named = (name for name in type(value).model_fields if name in (*keys, "number", "word"))
+            return f"<{next(named, 'none')}>"
+        read = from_environment(value)
+        if isinstance(read, int | float) and not isinstance(read, bool):
+            return "<number>"
+        if isinstance(value, str):
+            return "<none>" if value == "none" else "<word>" if value in words else "<text>"
+        return None
+
+    return Discriminator(form, custom_error_type="unlike", custom_error_message=f"expected {expected}")
+
+
+def short_for(key: str, kind: Any) -> BeforeValidator:
+    """A value that is short for the mapping `{key: value}`; `kind` is the value's kind, for the JSON Schema."""
+    return BeforeValidator(lambda value: {key: value}, json_schema_input_type=kind)
+
+
+def from_environment(value: Any) -> Any:
+    """A number or true/false that came from the environment as text."""
+    return scalar(value) if isinstance(value, Written) and value.filled else value
+
+
+def as_list(value: Any) -> Any:
+    """One text as a list of it; anything else as it is."""
+    return [value] if isinstance(value, str) else value
+
+
+def nonempty(value: str) -> str:
+    """The text without spaces around it, if anything is left of it."""
+    if not value.strip():
+        raise wrong("expected text, got none")
+    if "\0" in value:
+        raise wrong("expected text, got a NUL in it")
+    return value.strip()
+
+
+def once(values: tuple[_T, ...]) -> tuple[_T, ...]:
+    """The values in their order, each once."""
+    return tuple(dict.fromkeys(values))
+
+
+def _address(canonical: Callable[[str], str]) -> AfterValidator:
+    def check(value: str) -> str:
+        try:
+            return canonical(value)
+        except ValueError as error:
+            raise unlike(str(error), near=address.meant(value, canonical)) from error
+
+    return AfterValidator(check)
+
+
+def _pattern(value: str) -> str:
+    if not value.startswith(("/", "*")) or any(ord(character) < 32 for character in value):
+        raise unlike('a pattern of paths that begins with / or *, such as "/internal/" or "*/print$"')
+    return value
+
+
+def _duration(value: Any) -> timedelta:
+    match = _DURATION.fullmatch(value) if isinstance(value, str) else None
+    if match is None or int(match[1]) == 0:
+        raise unlike("a duration such as 3d (m for minutes, h for hours, d for days, w for weeks)")
+    return timedelta(**{_UNITS[match[2]]: int(match[1])})
+
+
+def duration_text(value: timedelta) -> str:
+    """A duration as a site file has it."""
+    seconds = int(value.total_seconds())
+    unit, size = next((unit, size) for unit, size in _SECONDS.items() if seconds % size == 0)
+    return f"{seconds // size}{unit}"
+
+
+def _placed(value: Any) -> Any:
+    """A path of a site file made absolute; any other text, and an address, as it is."""
+    if not isinstance(value, Written) or "://" in value:
+        return value
+    if value.strip().startswith("~"):
+        raise wrong("~ is not expanded; write the whole path, or ${HOME}/…")
+    return value.absolute() if value.strip() else value
+
+
+def _folder(value: str) -> str:
+    scheme, colon, rest = value.partition("://")
+    if colon and scheme != "s3":
+        raise wrong(f"expected a folder or s3://bucket/prefix, got {scheme}://…")
+    if colon and not re.fullmatch(r"[a-z0-9][a-z0-9.-]+(/.*)?", rest, re.DOTALL):
+        raise wrong("expected the name of a bucket after s3://, such as s3://shop-public/sitemaps")
+    return value.rstrip("/") if colon else value
+
+
+def _export(value: str) -> str:
+    scheme, colon, _ = value.partition("://")
+    if colon and scheme != "s3":
+        raise wrong(f"expected a path or s3://…, got {scheme}://…")
+    return value
+
+
+Text = Annotated[str, AfterValidator(nonempty)]
+Integer = Annotated[int, BeforeValidator(from_environment)]
+Number = Annotated[float, BeforeValidator(from_environment)]
+Flag = Annotated[bool, BeforeValidator(from_environment)]
+Several = Annotated[tuple[_T, ...], Strict(False)]
+"""A list, kept as a tuple."""
+OneOrMore = Annotated[
+    tuple[_T, ...],
+    Strict(False),
+    BeforeValidator(as_list, json_schema_input_type=str | list[str]),
+    Field(min_length=1),
+]
+"""One text, or a list of at least one."""
+Duration = Annotated[
+    timedelta,
+    BeforeValidator(_duration),
+    PlainSerializer(duration_text, when_used="json"),
+    WithJsonSchema({"type": "string", "pattern": r"^[0-9]+\s*[mhdw]$", "examples": ["3d", "12h"]}),
+]
+Hreflang = Annotated[
+    Text,
+    matching(
+        r"[A-Za-z]{2}([-_][A-Za-z]{4})?([-_][A-Za-z]{2})?",
+        "a language as hreflang has it, such as en, de-AT or zh-Hant",
+    ),
+]
+Pattern = Annotated[Text, AfterValidator(_pattern)]
+Origin = Annotated[Text, _address(address.canonical_origin)]
+FolderAddress = Annotated[Text, _address(address.canonical_address)]
+Folder = Annotated[Text, AfterValidator(_folder), BeforeValidator(_placed)]
+"""An absolute folder, or s3://bucket/prefix without a slash at its end."""
+Export = Annotated[Text, AfterValidator(_export), BeforeValidator(_placed)]
+"""An absolute path or glob, or an s3:// address."""
+File = Annotated[Text, BeforeValidator(_placed)]
+"""An absolute path."""
+ConnectionId = Annotated[
+    Text,
+    matching(
+        r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,249}",
+        "the id of a connection, such as catalog; its address stands in AIRFLOW_CONN_<ID> or in Airflow, never here",
+        shown=False,
+    ),
+]

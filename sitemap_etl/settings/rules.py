@@ -1,0 +1,241 @@
+"""The rules of a section: where lastmod, priority and changefreq come from.
+
+Each form that a rule may be written in is a model; `kind` tells them apart, `columns` are those of the source that the
+rule reads.
+"""
+
+from __future__ import annotations
+
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field, Tag, model_serializer
+
+from sitemap_etl import limits
+from sitemap_etl.settings.kinds import Flag, Number, Settings, Several, Text, one_of, short_for, unlike
+from sitemap_etl.settings.schedule import Timezone
+from sitemap_etl.settings.written import scalar
+
+Unit = Literal["s", "ms", "us", "ns"]
+
+
+class Rule(Settings):
+    """What all rules have."""
+
+    kind: ClassVar[str]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of the source that the rule reads."""
+        return ()
+
+
+class NoRule(Rule):
+    """`none`: the column that is called like the rule is left alone too."""
+
+    kind: ClassVar[str] = "none"
+    timezone: ClassVar[None] = None
+    unit: ClassVar[None] = None
+    until_changed: ClassVar[None] = None
+    first_seen: ClassVar[bool] = False
+
+    @model_serializer
+    def _to_json(self) -> Any:
+        return self.kind if self.kind == "none" else None
+
+
+class DefaultRule(NoRule):
+    """No rule was written: the column that is called like it is used, if there is one."""
+
+    kind: ClassVar[str] = "default"
+
+
+_NONE = Annotated[NoRule, BeforeValidator(lambda _none: {}, json_schema_input_type=str), Tag("<none>")]
+
+
+class _Dates(Rule):
+    timezone: Timezone | None = Field(
+        default=None, description="IANA time zone of dates and times that name none.", examples=["Europe/Berlin"]
+    )
+    unit: Unit | None = Field(default=None, description="Unit of a column of epoch numbers.")
+
+
+class LastmodColumn(_Dates):
+    """lastmod is a column."""
+
+    kind: ClassVar[str] = "column"
+    until_changed: ClassVar[None] = None
+    first_seen: ClassVar[bool] = False
+
+    column: Text = Field(description="Date, timestamp, ISO text, or epoch number with `unit`.", examples=["updated_at"])
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+
+class LastmodNewestOf(_Dates):
+    """lastmod is the newest of several columns."""
+
+    kind: ClassVar[str] = "newest_of"
+    until_changed: ClassVar[None] = None
+    first_seen: ClassVar[bool] = False
+
+    newest_of: Several[Text] = Field(min_length=1, description="Columns; the newest date of the row counts.")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.newest_of
+
+
+class LastmodFingerprint(_Dates):
+    """lastmod is when the content of some columns changed, as far as the runs saw it."""
+
+    kind: ClassVar[str] = "fingerprint"
+
+    fingerprint: Several[Text] = Field(
+        min_length=1, description="Columns that make up the page's content; another content is a change."
+    )
+    until_changed: Text | None = Field(
+        default=None, description="Column that dates a page until its content changes for the first time."
+    )
+    first_seen: Flag = Field(
+        default=False,
+        description="Dates pages that appear after the section's first publish with the run that first saw them.",
+    )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.fingerprint
+
+
+Lastmod = Annotated[
+    Annotated[LastmodColumn, short_for("column", Text), Tag("<text>")]
+    | Annotated[LastmodFingerprint, Tag("<fingerprint>")]
+    | Annotated[LastmodNewestOf, Tag("<newest_of>")]
+    | Annotated[LastmodColumn, Tag("<column>")]
+    | _NONE,
+    one_of(
+        "a column, {column: …, timezone: …}, {newest_of: […]}, {fingerprint: […]} or none",
+        "fingerprint",
+        "newest_of",
+        "column",
+    ),
+]
+
+
+# --- priority --------------------------------------------------------------------------------------------------------
+
+
+class PriorityConstant(Rule):
+    """priority is the same for all rows."""
+
+    kind: ClassVar[str] = "constant"
+
+    number: Annotated[Number, Field(ge=0, le=1)] = Field(description="0 to 1.")
+
+    @property
+    def tenths(self) -> int:
+        """0 to 10, rounded half up."""
+        return int((Decimal(repr(self.number)) * 10).to_integral_value(ROUND_HALF_UP))
+
+    @model_serializer
+    def _to_json(self) -> Any:
+        return self.number
+
+
+class PriorityColumn(Rule):
+    """priority is a column."""
+
+    kind: ClassVar[str] = "column"
+
+    column: Text = Field(description="Numbers of 0 to 1.")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+
+class PriorityPercentile(Rule):
+    """priority is the rank of the row's value among all rows of the section."""
+
+    kind: ClassVar[str] = "percentile_of"
+
+    percentile_of: Text = Field(description="Column of numbers, such as sales or views.", examples=["sales"])
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.percentile_of,)
+
+
+class PriorityDepth(Rule):
+    """priority follows from how deep the path is."""
+
+    kind: ClassVar[str] = "depth"
+
+    depth: Literal[True] = Field(description="`true`.")
+
+
+def _no_number(value: Any) -> Any:
+    if isinstance(value, str) and isinstance(scalar(value), int | float):
+        raise unlike("a number without quotes; in quotes it is the name of a column ({column: …} takes any name)")
+    return value
+
+
+Priority = Annotated[
+    Annotated[PriorityConstant, short_for("number", Annotated[Number, Field(ge=0, le=1)]), Tag("<number>")]
+    | Annotated[
+        PriorityColumn,
+        short_for("column", Text),
+        BeforeValidator(_no_number, json_schema_input_type=Text),
+        Tag("<text>"),
+    ]
+    | Annotated[PriorityPercentile, Tag("<percentile_of>")]
+    | Annotated[PriorityDepth, Tag("<depth>")]
+    | Annotated[PriorityColumn, Tag("<column>")]
+    | _NONE,
+    one_of(
+        "a number of 0 to 1, a column, {percentile_of: COLUMN}, {depth: true} or none",
+        "percentile_of",
+        "depth",
+        "column",
+    ),
+]
+
+
+# --- changefreq ------------------------------------------------------------------------------------------------------
+
+
+class ChangefreqConstant(Rule):
+    """changefreq is the same for all rows."""
+
+    kind: ClassVar[str] = "constant"
+
+    word: Text = Field(description="A word of the protocol.")
+
+    @model_serializer
+    def _to_json(self) -> Any:
+        return self.word
+
+
+class ChangefreqColumn(Rule):
+    """changefreq is a column."""
+
+    kind: ClassVar[str] = "column"
+
+    column: Text = Field(description="Words of the protocol.")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.column,)
+
+
+Changefreq = Annotated[
+    Annotated[ChangefreqConstant, short_for("word", Text), Tag("<word>")]
+    | Annotated[ChangefreqColumn, short_for("column", Text), Tag("<text>")]
+    | Annotated[ChangefreqColumn, Tag("<column>")]
+    | _NONE,
+    one_of(
+        f"one of {', '.join(limits.CHANGEFREQS)}, a column, {{column: …}} or none", "column", words=limits.CHANGEFREQS
+    ),
+]

@@ -1,0 +1,226 @@
+"""A site file: one site, one state, one DAG."""
+
+from __future__ import annotations
+
+import re
+import string
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, Tag, model_validator
+
+from sitemap_etl.settings.engines import Ping
+from sitemap_etl.settings.kinds import (
+    Duration,
+    Flag,
+    Folder,
+    FolderAddress,
+    Integer,
+    Origin,
+    Pattern,
+    Settings,
+    Several,
+    Text,
+    as_list,
+    matching,
+    once,
+    one_of,
+    short_for,
+    unlike,
+)
+from sitemap_etl.settings.schedule import ScheduleKey
+from sitemap_etl.settings.section import FeedFormat, Gates, Section
+
+_SAFE = re.compile(r"[A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+)*")
+_LIST: Any = BeforeValidator(as_list, json_schema_input_type=str | list[str])
+
+
+def _name(value: str, ending: str = r".*\.xml(\.gz)?") -> str:
+    if not re.fullmatch(ending, value):
+        raise unlike("a name that ends in .xml or .xml.gz")
+    if not _SAFE.fullmatch(value) or any(part in (".", "..") for part in value.split("/")):
+        raise unlike("a name of ASCII letters, digits and . _ ~ - (and / for folders)")
+    return value
+
+
+def _file_name(value: str) -> str:
+    """The template, if it makes names with one section and one number in them."""
+    try:
+        fields = [(name, spec, how) for _, name, spec, how in string.Formatter().parse(value) if name is not None]
+    except ValueError as error:
+        raise unlike("a name such as sitemap-{section}-{number:05}.xml.gz") from error
+    if sorted(name for name, _, _ in fields) != ["number", "section"]:
+        raise unlike(
+            "a name with {section} and {number} in it, each once, such as sitemap-{section}-{number:05}.xml.gz"
+        )
+    for name, spec, how in fields:
+        if how or (spec and (name == "section" or not re.fullmatch(r"0[1-9]d?", spec))):
+            raise unlike("{section} as it is, and {number} or {number:05} with its digits")
+    _name(value.format(section="x", number=1))
+    return value
+
+
+class Names(Settings):
+    """What the published files are called, below `publish.to` and `publish.at`."""
+
+    index: Annotated[Text, AfterValidator(_name)] = Field(
+        default="sitemap.xml", description="The index; further ones get a number: `sitemap-2.xml`."
+    )
+    file: Annotated[Text, AfterValidator(_file_name)] = Field(
+        default="sitemap-{section}-{number:05}.xml.gz",
+        description="The sitemaps, with `{section}` and `{number}` in it. A name in `.xml` is written uncompressed.",
+    )
+
+    def index_name(self, slot: int = 1) -> str:
+        """The key of an index: slot 1 has the plain name, the others a number before the ending."""
+        if slot == 1:
+            return self.index
+        stem, ending = _split_ending(self.index)
+        return f"{stem}-{slot}{ending}"
+
+    def file_name(self, section: str, number: int) -> str:
+        """The key of a section's sitemap with this number."""
+        return self.file.format(section=section, number=number)
+
+    def text_name(self, section: str, number: int) -> str:
+        """The key of the text sitemap beside `file_name`."""
+        stem, ending = _split_ending(self.file_name(section, number))
+        return stem + ending.replace(".xml", ".txt")
+
+    def feed_name(self, section: str, format_: FeedFormat) -> str:
+        """The key of a section's feed."""
+        return f"{section}.{format_}.xml"
+
+
+def _split_ending(name: str) -> tuple[str, str]:
+    ending = ".xml.gz" if name.endswith(".xml.gz") else ".xml"
+    return name.removesuffix(ending), ending
+
+
+class Publish(Settings):
+    """Where the files go, and under which address they are read."""
+
+    to: Folder = Field(description="Folder, or bucket and prefix.", examples=["s3://shop-public/sitemaps"])
+    at: FolderAddress = Field(
+        default="",
+        description="Public address of `to`. Default: `site` and a slash.",
+        examples=["https://shop.example/sitemaps/"],
+    )
+    root: Folder | None = Field(
+        default=None,
+        description="Folder or bucket that serves `site`/: robots.txt and key files go there. "
+        "Default: `to` where `at` is `site`/, else nowhere.",
+    )
+    names: Names = Field(default=Names(), description="What the files are called.")
+    cache_control: Text | None = Field(
+        default=None, description="`Cache-Control` of published objects.", examples=["public, max-age=600"]
+    )
+    sse: (
+        Annotated[Text, matching(r"AES256|aws:(kms|kms:dsse|fsx)(:.+)?", "AES256, aws:kms or aws:kms:KEY_ID")] | None
+    ) = Field(default=None, description="Server-side encryption of S3: `AES256`, `aws:kms` or `aws:kms:KEY_ID`.")
+    checksums: Literal["when_supported", "when_required"] = Field(
+        default="when_supported", description="`when_required` for S3 stores that don't know the newer checksums."
+    )
+    conditional_writes: Flag = Field(
+        default=True,
+        description="`false` for S3 stores without conditional writes; two runs at once are then not told apart.",
+    )
+    cross_submit: Flag = Field(
+        default=False,
+        description="`true`: another host may carry the sitemaps, though robots.txt of the site is not ours to write.",
+    )
+
+
+PublishKey = Annotated[
+    Annotated[Publish, short_for("to", Text), Tag("<text>")] | Annotated[Publish, Tag("<to>")],
+    one_of("a folder or s3:// address, or {to: …, at: …}", "to"),
+]
+
+
+class Urls(Settings):
+    """What is done to URLs, and which are left out."""
+
+    same_as: Annotated[Several[Origin], AfterValidator(once), _LIST] = Field(
+        default=(),
+        description="Origins rewritten to `site`; any other is rejected.",
+        examples=[["http://shop.example"]],
+    )
+    strip: Annotated[Several[Literal["tracking", "sessions"]], AfterValidator(once)] = Field(
+        default=(), description="Query parameters to take off: `tracking` (utm_*, gclid …), `sessions`."
+    )
+    exclude: Annotated[Several[Pattern], _LIST] = Field(
+        default=(),
+        description="Patterns of paths as in robots.txt (`*` any text, `$` the end); what they match is excluded.",
+        examples=[["/internal/", "*/print$"]],
+    )
+    respect_robots: Flag = Field(
+        default=False, description="`true`: what the site's own robots.txt disallows is excluded."
+    )
+
+
+SectionName = Annotated[
+    str, matching(r"[a-z][a-z0-9_]*", "a section's name of a-z, 0-9 and _ that begins with a letter")
+]
+SITE_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}"
+SiteName = Annotated[Text, matching(SITE_NAME, "a name of letters, digits, . _ - that begins with a letter or digit")]
+
+
+class Site(Settings):
+    """One site, one state, one DAG. `site`, `publish` and one section are enough.
+
+    `name` and `work` follow from the file's place where it does not say them.
+    """
+
+    extends: Text | None = Field(
+        default=None,
+        description="Base that this file is merged over: mappings by key, the rest replaced, null removes.",
+        examples=["_base.yaml"],
+    )
+    name: SiteName = Field(
+        default="", description="DAG id and owner of the state. Default: the file's name without its ending."
+    )
+    site: Origin = Field(description="The origin (scheme, host, port) of every loc.", examples=["https://shop.example"])
+    schedule: ScheduleKey | None = Field(
+        default=None, description="When the DAG runs; a plain expression is in UTC. Default: only when triggered."
+    )
+    work: Folder = Field(
+        default="",
+        description="Folder or bucket for state, reports and staging, under `<work>/<name>/`. Never public. "
+        "Default: `../work` beside the file's folder.",
+    )
+    publish: PublishKey = Field(
+        description="Where the files go; a plain text is short for `{to: …}`.", examples=["./public"]
+    )
+    urls: Urls = Field(default=Urls(), description="What is done to URLs, and which are left out.")
+    sections: dict[SectionName, Section] = Field(
+        min_length=1,
+        description="The sections, by name. The first to list a loc keeps it.",
+        examples=["{pages: {from: …}}"],
+    )
+    ping: Ping = Field(default=Ping(), description="The search engines to notify of what changed.")
+    gates: Gates = Field(default=Gates(), description="What refuses a publish.")
+    recent: Duration | None = Field(
+        default=None, description="Adds files of the URLs that changed lately, first in the index.", examples=["3d"]
+    )
+    keep: Integer = Field(
+        default=14, ge=1, le=10_000, description="How many distinct published sets can be gone back to."
+    )
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        """What follows from other keys is filled in: the address of the files, the gates of each section, and more."""
+        publish = self.publish
+        at = publish.at or f"{self.site}/"
+        root = publish.root if publish.root is not None else publish.to if at == f"{self.site}/" else None
+        same_as = tuple(origin for origin in self.urls.same_as if origin != self.site)
+        self._settle(
+            publish=publish.model_copy(update={"at": at, "root": root}),
+            urls=self.urls.model_copy(update={"same_as": same_as}),
+            sections={name: section.named(name, self.gates) for name, section in self.sections.items()},
+        )
+        return self
+
+    def to_json(self) -> dict[str, Any]:
+        """What a run stores: a site file that says everything. Its bases are merged, its paths absolute, its SELECTs
+        read; its secrets are references. JSON values only.
+        """
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)

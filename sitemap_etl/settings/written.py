@@ -1,0 +1,56 @@
+"""What a value of a site file is before it is read: its text, where it stands, and what an unquoted word means."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import Any
+
+_INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|(0|[1-9][0-9]*)(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_WORDS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+
+
+class Written(str):
+    """Text of a site file. Text that is none of these comes from what a run stored, and is taken as it is.
+
+    The text itself has its `${…}` filled in, unless the key is one whose variables the stage reads that uses it.
+    `template` is what the file says, and all a message may show; `file` the absolute path of the file that wrote it,
+    `key` the key path there.
+    """
+
+    __slots__ = ("file", "key", "template")
+    template: str
+    file: str
+    key: str
+
+    def __new__(cls, text: str, template: str, file: str, key: str) -> Written:
+        made = super().__new__(cls, text)
+        made.template, made.file, made.key = template, file, key
+        return made
+
+    def __deepcopy__(self, _: object) -> Written:
+        return self
+
+    @property
+    def filled(self) -> bool:
+        """Whether it holds a value from the environment."""
+        return self != self.template
+
+    def absolute(self) -> str:
+        """The path that the text means: relative to the folder of the file that wrote it."""
+        return posixpath.normpath(posixpath.join(posixpath.dirname(self.file), self.strip()))
+
+
+def scalar(text: str) -> Any:
+    """What an unquoted word means: a number, true, false, null, or itself."""
+    if text in _WORDS:
+        return _WORDS[text]
+    if text in _NULLS:
+        return None
+    if _INT.fullmatch(text):
+        return int(text)
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    return text
