@@ -16,7 +16,7 @@ from broken_sitemaps import FINE, index, url, urls, urlset
 
 from sitemap_etl.check import Options, Report, check
 from sitemap_etl.check.fetch import Fetcher
-from sitemap_etl.check.guard import GuardedTransport, is_public
+from sitemap_etl.web import Client, is_public
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 XML = {"Content-Type": "application/xml"}
@@ -78,8 +78,8 @@ def loopback(host: str, _port: int) -> list[str]:
     return [host]
 
 
-def checked(*targets: str, transport: GuardedTransport | None = None, **options: object) -> Report:
-    fetcher = Fetcher(5, transport=transport or GuardedTransport(resolve=loopback), pause=lambda _seconds: None)
+def checked(*targets: str, client: Client | None = None, **options: object) -> Report:
+    fetcher = Fetcher(5, client=client or Client(step=5, resolve=loopback), pause=lambda _seconds: None)
     try:
         return check(targets, options=Options(now=NOW, **options), fetcher=fetcher)  # type: ignore[arg-type]
     finally:
@@ -204,10 +204,13 @@ def test_another_host_may_name_our_sitemap_in_its_robots_txt(site: Site) -> None
     """Cross-submission: the robots.txt of the pages' host says where their sitemap is."""
     other = site.root.replace("127.0.0.1", "127.0.0.2")
     site.answers["/s.xml"] = (200, XML, urlset(url(f"{other}/a")))
-    transport = GuardedTransport(resolve=lambda _host, _port: ["127.0.0.1"], public=lambda _ip: True)
-    assert codes(checked(f"{site.root}/s.xml", transport=transport)) == {"foreign-host"}
+
+    def client() -> Client:
+        return Client(resolve=lambda _host, _port: ["127.0.0.1"], public=lambda _ip: True)
+
+    assert codes(checked(f"{site.root}/s.xml", client=client())) == {"foreign-host"}
     site.answers["/robots.txt"] = (200, TEXT, f"Sitemap: {site.root}/s.xml\n".encode())
-    assert checked(f"{site.root}/s.xml", transport=transport).findings == []
+    assert checked(f"{site.root}/s.xml", client=client()).findings == []
     assert f"127.0.0.2:{site.port}/robots.txt" in site.asked
 
 
@@ -217,23 +220,23 @@ def test_no_more_than_the_limit_is_downloaded(site: Site) -> None:
     assert report.files[0].stored == 10_001
 
 
-def guard(site: Site, addresses: dict[str, str]) -> GuardedTransport:
+def guard(site: Site, addresses: dict[str, str]) -> Client:
     """Names resolve as the table says. The test's "public" address is loopback; all others are private."""
-    return GuardedTransport(resolve=lambda host, _port: [addresses[host]], public=lambda ip: ip == "127.0.0.1")
+    return Client(resolve=lambda host, _port: [addresses[host]], public=lambda ip: ip == "127.0.0.1")
 
 
 @pytest.mark.parametrize("how", ["listed", "redirect"])
 def test_a_public_sitemap_does_not_lead_to_private_addresses(site: Site, how: str) -> None:
     """127.0.0.1 plays the public net here, 127.0.0.2 the private one; both reach the same server."""
-    transport = guard(site, {"shop.test": "127.0.0.1", "intranet.test": "127.0.0.2"})
+    client = guard(site, {"shop.test": "127.0.0.1", "intranet.test": "127.0.0.2"})
     inside = f"http://intranet.test:{site.port}/secret.xml"
     shop = f"http://shop.test:{site.port}"
     site.answers["/secret.xml"] = (200, XML, urlset(url(f"{shop}/a")))
     site.answers["/s.xml"] = (200, XML, index(inside)) if how == "listed" else (302, {"Location": inside}, b"")
-    report = checked(f"{shop}/s.xml", transport=transport)
+    report = checked(f"{shop}/s.xml", client=client)
     assert "private-address" in codes(report)
     assert not any("secret" in asked for asked in site.asked)
-    allowed = checked(f"{shop}/s.xml", transport=guard(site, {"shop.test": "127.0.0.1", "intranet.test": "127.0.0.1"}))
+    allowed = checked(f"{shop}/s.xml", client=guard(site, {"shop.test": "127.0.0.1", "intranet.test": "127.0.0.1"}))
     assert "private-address" not in codes(allowed)
     assert any("secret" in asked for asked in site.asked)
 
@@ -241,11 +244,11 @@ def test_a_public_sitemap_does_not_lead_to_private_addresses(site: Site, how: st
 def test_the_connection_goes_to_the_address_that_was_judged(site: Site) -> None:
     """A name that means another address a moment later (DNS rebinding) is not asked again."""
     answers = iter(["127.0.0.1"])
-    transport = GuardedTransport(resolve=lambda _host, _port: [next(answers)], public=lambda ip: ip == "127.0.0.1")
+    client = Client(resolve=lambda _host, _port: [next(answers)], public=lambda ip: ip == "127.0.0.1")
     site.answers["/s.xml"] = (200, XML, FINE)
     from sitemap_etl.check.report import Faults
 
-    fetcher = Fetcher(5, transport=transport, pause=lambda _seconds: None)
+    fetcher = Fetcher(5, client=client, pause=lambda _seconds: None)
     taken = fetcher.get(f"http://shop.test:{site.port}/s.xml", 10_000, Faults("s"), guarded=True)
     fetcher.close()
     assert taken is not None
@@ -262,8 +265,8 @@ def test_tls_checks_the_name_though_the_address_is_asked(site: Site, host: str, 
     authority.configure_trust(client)
     site.server.socket = server.wrap_socket(site.server.socket, server_side=True)
     site.answers["/s.xml"] = (200, XML, urlset(url(f"https://{host}:{site.port}/a")))
-    transport = GuardedTransport(resolve=lambda _host, _port: ["127.0.0.1"], public=lambda _ip: True, verify=client)
-    report = checked(f"https://{host}:{site.port}/s.xml", transport=transport, robots=False)
+    client = Client(resolve=lambda _host, _port: ["127.0.0.1"], public=lambda _ip: True, trust=client)
+    report = checked(f"https://{host}:{site.port}/s.xml", client=client, robots=False)
     assert codes(report) == (set() if trusted else {"unreachable"})
 
 

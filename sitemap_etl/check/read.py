@@ -17,7 +17,6 @@ from sitemap_etl.check.document import Document, kind_of, opened
 from sitemap_etl.check.feeds import check_feed
 from sitemap_etl.check.fetch import Taken
 from sitemap_etl.check.images import check_images
-from sitemap_etl.check.inflate import MAGIC, inflated
 from sitemap_etl.check.locs import Place, check_locs
 from sitemap_etl.check.news import check_news
 from sitemap_etl.check.report import Faults, FileStats, Finding
@@ -30,6 +29,7 @@ from sitemap_etl.check.videos import check_videos
 from sitemap_etl.hashes import hash64
 from sitemap_etl.limits import INDEX_FILES, SITEMAP_BYTES, SITEMAP_ROWS
 from sitemap_etl.robots import RobotsRules
+from sitemap_etl.web import GZIP, inflated
 
 _XML_TYPES: Final = frozenset({"application/xml", "text/xml", "application/rss+xml", "application/atom+xml"})
 _GZIP_TYPES: Final = frozenset({"application/gzip", "application/x-gzip", "application/octet-stream"})
@@ -98,19 +98,19 @@ def unpacked(taken: Taken, name: str, faults: Faults, max_bytes: int) -> tuple[b
     path = name.partition("?")[0].lower()
     encodings = [e.strip().lower() for e in taken.content_encoding.split(",") if e.strip() not in {"", "identity"}]
     for encoding in encodings:
-        if encoding in {"gzip", "x-gzip"} and data.startswith(MAGIC):
-            data, whole = inflated(data, faults, max_bytes + 1)
+        if encoding in {"gzip", "x-gzip"} and data.startswith(GZIP):
+            data, whole = _inflated(data, faults, max_bytes + 1)
             if path.endswith(".gz"):
                 faults.add("gzip-encoded", detail="Content-Encoding: gzip")
         else:
             faults.add("content-encoding", detail=f"Content-Encoding: {encoding}"[:200])
-    if data.startswith(MAGIC):
+    if data.startswith(GZIP):
         if not path.endswith(".gz") and not encodings:
             faults.add("gzip-unnamed")
-        data, whole = inflated(data, faults, max_bytes + 1)
-        if data.startswith(MAGIC):
+        data, whole = _inflated(data, faults, max_bytes + 1)
+        if data.startswith(GZIP):
             faults.add("gzip-in-gzip")
-            data, whole = inflated(data, faults, max_bytes + 1)
+            data, whole = _inflated(data, faults, max_bytes + 1)
     elif path.endswith(".gz") and not encodings and data:
         faults.add("gzip-missing", example=data[:80].decode(errors="replace"))
     if len(data) > SITEMAP_BYTES:
@@ -119,13 +119,21 @@ def unpacked(taken: Taken, name: str, faults: Faults, max_bytes: int) -> tuple[b
     return (data[:max_bytes], False) if len(data) > max_bytes else (data, whole)
 
 
+def _inflated(data: bytes, faults: Faults, limit: int) -> tuple[bytes, bool]:
+    """The unpacked data, at most `limit` bytes of it, and whether the gzip data is whole."""
+    unpacked = inflated(data, limit)
+    if unpacked.fault:
+        faults.add(f"gzip-{unpacked.fault}", detail=unpacked.detail)
+    return unpacked.data, unpacked.fault in {"", "trailing"}
+
+
 def _content_type(taken: Taken, kind: str, faults: Faults) -> None:
     """Report a content type that doesn't fit what was sent."""
     named = taken.content_type.partition(";")[0].strip().lower()
     if kind in {"html", "binary", "xml", "empty"}:
         return
     plain = frozenset({"text/plain"}) if kind in {"text", "robots"} else _XML_TYPES
-    packed = taken.data.startswith(MAGIC) and not taken.content_encoding
+    packed = taken.data.startswith(GZIP) and not taken.content_encoding
     if named not in (_GZIP_TYPES if packed else plain):
         wanted = "application/gzip" if packed else "text/plain" if kind in {"text", "robots"} else "application/xml"
         faults.add("content-type", example=taken.content_type or "none", detail=f"expected {wanted}")

@@ -145,6 +145,7 @@ class _Run:
                     work, future = under_way.popleft()
                     self._take_in(work, future.result())
             except BaseException:
+                self.fetcher.stop()
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
 

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from isal import isal_zlib
-
 from sitemap_etl.check.document import Kind, kind_of
-from sitemap_etl.check.inflate import MAGIC
 from sitemap_etl.check.report import Faults
 from sitemap_etl.check.sources import Source, WebFile
+from sitemap_etl.web import GZIP, inflated
 
 _SNIFF: Final = 65_536
 """Bytes of a file that tell what it is."""
@@ -23,11 +21,11 @@ def sniffed(source: Source) -> Kind | None:
     if taken is None:
         return None
     data = taken.data
-    if data.startswith(MAGIC):
-        try:
-            data = isal_zlib.decompressobj(31).decompress(data, _SNIFF)
-        except isal_zlib.error:  # type: ignore[misc]  # the stubs take it for a function
+    if data.startswith(GZIP):
+        unpacked = inflated(data, _SNIFF)  # of a large file the beginning is here, so it does end too early
+        if unpacked.fault == "damaged":
             return None
+        data = unpacked.data
     return kind_of(data, source.name)
 
 

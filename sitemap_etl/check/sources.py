@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import unquote, urlsplit
 
-from sitemap_etl.check.fetch import Fetcher, Taken, shown_address
+from sitemap_etl.check.fetch import Fetcher, Taken
 from sitemap_etl.check.options import Objects, Options
 from sitemap_etl.check.report import Faults
 from sitemap_etl.errors import ConfigError
+from sitemap_etl.web import shown_address
 
 _ENDINGS: Final = (".xml", ".xml.gz", ".txt", ".txt.gz", ".rss", ".rss.gz", ".atom", ".atom.gz")
 

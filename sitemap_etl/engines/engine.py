@@ -9,9 +9,9 @@ from difflib import get_close_matches
 from typing import Annotated, Any, ClassVar, Final, Protocol, Self
 from urllib.parse import urlsplit
 
-import httpx
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, ValidationError
 
+from sitemap_etl import web
 from sitemap_etl.engines.credentials import VARIABLE, Redactor, connection_fields, path_of, secrets_of_url, variables
 from sitemap_etl.engines.exchange import Clock, Exchange, Later, Sleep, utc_now
 from sitemap_etl.engines.ledger import Book, Ledger
@@ -33,7 +33,7 @@ class Engine(Protocol):
     name: ClassVar[str]
 
     def submit(
-        self, submission: Submission, ledger: Ledger, client: httpx.Client, *, clock: Clock = ..., sleep: Sleep = ...
+        self, submission: Submission, ledger: Ledger, client: web.Client, *, clock: Clock = ..., sleep: Sleep = ...
     ) -> Answer:
         """Tell the engine. Raises `Unavailable` where trying again may help, `Refused` where it can't.
 
@@ -168,7 +168,7 @@ class HttpEngine(BaseModel):
         self,
         submission: Submission,
         ledger: Ledger,
-        client: httpx.Client,
+        client: web.Client,
         *,
         clock: Clock = utc_now,
         sleep: Sleep = time.sleep,
@@ -244,7 +244,7 @@ def ask(
     engine: Engine,
     submission: Submission,
     ledger: Ledger,
-    client: httpx.Client,
+    client: web.Client,
     *,
     clock: Clock = utc_now,
     sleep: Sleep = time.sleep,

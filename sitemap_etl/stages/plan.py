@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from http import HTTPStatus
 from typing import Final
 
 from sitemap_etl import limits
@@ -16,7 +17,7 @@ from sitemap_etl.state.lease import release_lease, take_lease
 from sitemap_etl.state.records import Manifest, Options, Plan, Unit
 from sitemap_etl.state.store import State, put_document
 from sitemap_etl.storage import Storage
-from sitemap_etl.web import public_robots
+from sitemap_etl.web import WebError, public_robots
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -141,4 +142,8 @@ def _own_robots(site: Site, environment: Environment) -> bytes | None:
         stored = environment.open_storage(publish.root, checksums=publish.checksums).get("robots.txt")
         if stored is not None:
             return stored.data
-    return public_robots(site.site)
+    try:
+        answer = public_robots(site.site)
+    except WebError:
+        return None
+    return answer.body if answer.status == HTTPStatus.OK else None
