@@ -8,10 +8,11 @@ from typing import Final
 import numpy as np
 import pyarrow.compute as pc
 
-from sitemap_etl.check.dates import in_future, parsed
+from sitemap_etl.check.dates import in_future
 from sitemap_etl.check.report import Faults
 from sitemap_etl.check.scan import Scan
 from sitemap_etl.check.urlset import Entries, check_order, check_strangers, column
+from sitemap_etl.dates import COARSE, DATE, W3C, read
 from sitemap_etl.limits import NEWS_HOURS, NEWS_ROWS, NS_NEWS
 
 _ORDER: Final = ("publication", "access", "genres", "publication_date", "title", "keywords", "stock_tickers")
@@ -81,13 +82,11 @@ def _publication(scan: Scan, publications: np.ndarray, faults: Faults) -> None:
 
 def _dates(scan: Scan, elements: np.ndarray, faults: Faults, now: datetime) -> None:
     texts = pc.utf8_trim_whitespace(scan.text(elements))
-    # Google's page takes hh:mm as well, XSD doesn't: what is news for Google is judged here.
-    full = pc.replace_substring_regex(texts, r"T(\d\d:\d\d)(Z|[+-])", r"T\1:00\2")
-    dates = parsed(full)
+    dates = read(texts, W3C)  # Google's page takes hh:mm, which the XSD doesn't
+    known = ((dates.forms & W3C) != 0) & (dates.kind != COARSE)
     at = scan.start[elements]
-    faults.rows("news-date", ~dates.read, texts, at)
-    faults.rows("news-date", dates.read & in_future(dates, now), texts, at, detail="in the future")
+    faults.rows("news-date", ~known, texts, at)
+    faults.rows("news-date", known & in_future(dates, now), texts, at, detail="in the future")
     # A day lasts until its end, and ends last twelve hours behind UTC.
-    end = dates.seconds + np.where(dates.daily, 36 * 3600, 0)
-    old = dates.read & (end < int(now.timestamp()) - NEWS_HOURS * 3600)
-    faults.rows("news-too-old", old, texts, at)
+    end = dates.seconds + np.where(dates.kind == DATE, 36 * 3600, 0)
+    faults.rows("news-too-old", known & (end < int(now.timestamp()) - NEWS_HOURS * 3600), texts, at)

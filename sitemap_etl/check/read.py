@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl.check.alternates import Links, check_alternates
-from sitemap_etl.check.dates import Lastmods, check_lastmods, parsed
+from sitemap_etl.check.dates import Lastmods, check_lastmods, fits_both
 from sitemap_etl.check.document import Document, kind_of, opened
 from sitemap_etl.check.feeds import check_feed
 from sitemap_etl.check.fetch import Taken
@@ -26,6 +26,8 @@ from sitemap_etl.check.sources import Source
 from sitemap_etl.check.textfile import check_text
 from sitemap_etl.check.urlset import Entries, check_hints, check_names, check_namespace, entries
 from sitemap_etl.check.videos import check_videos
+from sitemap_etl.dates import DATE
+from sitemap_etl.dates import read as dated
 from sitemap_etl.hashes import hash64
 from sitemap_etl.limits import INDEX_FILES, SITEMAP_BYTES, SITEMAP_ROWS
 from sitemap_etl.robots import RobotsRules
@@ -216,13 +218,14 @@ def _index(found: Entries, reading: Reading, faults: Faults) -> None:
         faults.add("index-large", at=int(found.at[INDEX_FILES]), detail=f"{rows:,} files")
     locs = pc.utf8_trim_whitespace(found.loc)
     _repeated("index-duplicate", locs, hash64(locs), found.at, faults)
-    dates = parsed(pc.utf8_trim_whitespace(found.columns["lastmod"][0]))
+    dates = dated(pc.utf8_trim_whitespace(found.columns["lastmod"][0]))
+    known, seconds, daily = fits_both(dates), dates.seconds, dates.kind == DATE
     assert faults.lines is not None
     for row, url in enumerate(locs.to_pylist()):
         at = int(found.at[row])
-        when = int(dates.seconds[row]) if dates.read[row] else None
+        when = int(seconds[row]) if known[row] else None
         if url:
-            reading.listed.append(Listed(url, faults.lines.place(at)[0], at, when, bool(dates.daily[row])))
+            reading.listed.append(Listed(url, faults.lines.place(at)[0], at, when, bool(daily[row])))
 
 
 def _urls(locs: Any, at: np.ndarray, reading: Reading, faults: Faults, rules_of: RulesOf) -> None:

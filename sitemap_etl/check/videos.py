@@ -9,10 +9,11 @@ from typing import Any, Final
 import numpy as np
 import pyarrow.compute as pc
 
-from sitemap_etl.check.dates import parsed
+from sitemap_etl.check.dates import fits_both
 from sitemap_etl.check.report import Faults
 from sitemap_etl.check.scan import Scan
 from sitemap_etl.check.urlset import Entries, check_order, check_strangers, column
+from sitemap_etl.dates import read
 from sitemap_etl.limits import (
     NS_VIDEO,
     VIDEO_DESCRIPTION,
@@ -100,7 +101,9 @@ def check_videos(scan: Scan, found: Entries, faults: Faults) -> None:
     for local in ("publication_date", "expiration_date"):
         if local in of:
             texts = pc.utf8_trim_whitespace(scan.text(of[local][0]))
-            faults.rows("video-value", ~parsed(texts).read, texts, scan.start[of[local][0]], detail=f"{local}: a date")
+            faults.rows(
+                "video-value", ~fits_both(read(texts)), texts, scan.start[of[local][0]], detail=f"{local}: a date"
+            )
     _relations(scan, of, faults)
     if "tag" in of:
         many = np.bincount(of["tag"][1], minlength=len(videos)) > VIDEO_TAGS

@@ -15,10 +15,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl.check.dates import parsed
 from sitemap_etl.check.fetch import Fetcher
 from sitemap_etl.check.listing import Listing, listings
 from sitemap_etl.check.options import Options
+from sitemap_etl.dates import DATE, DAY, INSTANT, read
 from sitemap_etl.hashes import hash64
 from sitemap_etl.publish.proposal import Proposal
 from sitemap_etl.stages.run import Run
@@ -156,15 +156,14 @@ def _other_dates(here: pa.ChunkedArray, there: pa.ChunkedArray) -> np.ndarray:
     here, there = here.combine_chunks(), there.combine_chunks()
     if not len(here):
         return np.zeros(0, bool)
-    one, other = parsed(here), parsed(there)
-    daily = one.daily | other.daily
-    same = np.where(daily, one.seconds // 86_400 == other.seconds // 86_400, one.seconds == other.seconds)
-    same &= one.read & other.read
+    one, other = read(here), read(there)
+    daily = (one.kind == DATE) | (other.kind == DATE)
+    same = np.where(daily, one.seconds // DAY == other.seconds // DAY, one.seconds == other.seconds)
+    known, known_there = (np.isin(side.kind, (DATE, INSTANT)) for side in (one, other))
+    same &= known & known_there
     none = (pc.is_null(here).to_numpy(zero_copy_only=False)) & (pc.is_null(there).to_numpy(zero_copy_only=False))
     odd = (
-        ~one.read
-        & ~other.read
-        & pc.equal(pc.fill_null(here, ""), pc.fill_null(there, "")).to_numpy(zero_copy_only=False)
+        ~known & ~known_there & pc.equal(pc.fill_null(here, ""), pc.fill_null(there, "")).to_numpy(zero_copy_only=False)
     )
     result: np.ndarray = ~(same | none | odd)
     return result
