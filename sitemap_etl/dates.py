@@ -35,6 +35,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sitemap_etl.arrow import bytes_of, data_of, mask_of, offsets_of, over, windows
+
 BLANK, DATE, LOCAL, INSTANT, COARSE, OTHER = range(6)
 """What a text is: `BLANK` for null too; `COARSE` has no day; `OTHER` is no date that exists."""
 W3C, XSD, RFC3339, RFC822, DATABASES = (1 << bit for bit in range(5))
@@ -99,7 +101,7 @@ def read(column: pa.Array, accepted: int = DATABASES) -> Written:
         kind, per = LOCAL if column.type.tz is None else INSTANT, UNITS[column.type.unit]
     kinds = np.full(len(column), kind, np.uint8)
     if column.null_count:
-        kinds[pc.is_null(column).to_numpy(zero_copy_only=False)] = BLANK
+        kinds[mask_of(pc.is_null(column))] = BLANK
     value = np.floor_divide(_integers(column).astype(np.int64, copy=False), per)
     return Written(kinds, value, np.full(len(column), 0xFF, np.uint8))
 
@@ -152,13 +154,13 @@ def _instant_text(seconds: np.ndarray, keep: np.ndarray) -> pa.Array:
     written = len(plain)
     wide = np.empty((written, 20), np.uint8)
     if written:
-        wide[:, :19] = np.frombuffer(plain.buffers()[2], np.uint8)[: written * 19].reshape(written, 19)
+        wide[:, :19] = bytes_of(plain).reshape(written, 19)
         wide[:, 10] = ord("T")
         wide[:, 19] = ord("Z")
     offsets = np.zeros(rows + 1, np.int32)
     offsets[1:] = np.arange(20, rows * 20 + 20, 20) if every else np.cumsum(keep) * 20
     validity = None if every else pa.array(keep).buffers()[1]
-    return pa.Array.from_buffers(pa.string(), rows, [validity, pa.py_buffer(offsets), pa.py_buffer(wide)])
+    return over(pa.string(), offsets, wide, validity)
 
 
 # --- the grammar: rows of one length together, as a matrix of bytes; nothing runs once a row ---------------------
@@ -191,9 +193,7 @@ def _as_written(column: pa.Array) -> Written:
     written = Written(np.full(rows, OTHER, np.uint8), np.zeros(rows, np.int64), np.zeros(rows, np.uint8))
     if rows == 0:
         return written
-    _, offset_buffer, data_buffer = column.buffers()
-    offsets = np.frombuffer(offset_buffer, np.int32)[column.offset : column.offset + rows + 1]
-    data = np.frombuffer(data_buffer, np.uint8) if data_buffer is not None else np.empty(0, np.uint8)
+    offsets, data = offsets_of(column), data_of(column)
     for begin in range(0, rows, _BLOCK):
         stop = min(begin + _BLOCK, rows)
         starts = offsets[begin:stop]
@@ -207,12 +207,11 @@ def _as_written(column: pa.Array) -> Written:
                     first = int(starts[0])
                     matrix = data[first : first + len(at) * length].reshape(len(at), length)
                 else:
-                    texts = np.ndarray((len(data) - length + 1,), np.dtype((np.void, length)), data, strides=(1,))
-                    matrix = texts[starts[at]].view(np.uint8).reshape(len(at), length)
+                    matrix = windows(data, (np.void, length))[starts[at]].view(np.uint8).reshape(len(at), length)
                 for mine, theirs in zip(_columns(written), _same_length(matrix), strict=True):
                     mine[begin + at] = theirs
     if column.null_count:
-        null = pc.is_null(column).to_numpy(zero_copy_only=False)
+        null = mask_of(pc.is_null(column))
         written.kind[null], written.forms[null] = BLANK, 0
     return written
 

@@ -8,9 +8,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from sitemap_etl.arrow import plain
 from sitemap_etl.dates import BLANK, DATE, INSTANT, LOCAL, is_dated, placed, read, text
 from sitemap_etl.extensions import texts
-from sitemap_etl.extensions.nested import single
 
 _FIRST: Final = np.datetime64("1900-01-01", "s").astype(np.int64)
 _LAST: Final = np.datetime64("9999-12-31T00:00:00", "s").astype(np.int64)
@@ -37,7 +37,7 @@ def dates(column: pa.Array | pa.ChunkedArray, timezone: str | None = None) -> Da
     What is none of these, no day of the calendar, or before 1900 has a null text and is not naive. Raises ValueError
     where `timezone` is no name of the time zone database.
     """
-    column = single(column)
+    column = plain(column)
     if pa.types.is_string(column.type) or pa.types.is_binary(column.type):
         column = texts.cleaned(column)
     if not is_dated(column.type):

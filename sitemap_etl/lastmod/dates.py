@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..arrow import joined, mask_of, numbers_of, plain
 from ..dates import BLANK, COARSE, DATE, DAY, INSTANT, LOCAL, OTHER, UNITS, Written, is_dated, placed, read, text
 from ..errors import ConfigError, InvalidSource
-from ..frames import EXAMPLES, Tally, plain
+from ..frames import EXAMPLES, Tally
 from ..limits import LASTMOD_FIRST_YEAR
 
 FUTURE: Final = "lastmod in the future"
@@ -66,9 +67,7 @@ def from_column(
         for part in parts
         if len(part)
     ]
-    if len(texts) == 1:
-        return texts[0]
-    return pa.concat_arrays(texts) if texts else pa.array([], pa.string())
+    return joined(texts, pa.string())
 
 
 def newest_of(columns: Sequence[pa.Array]) -> pa.Array:
@@ -140,14 +139,13 @@ class _Column:
         if not len(unread):
             return
         texts = pc.ascii_trim_whitespace(self.array.take(pa.array(unread)))
-        numbers = pc.match_substring_regex(texts, _NUMBER).to_numpy(zero_copy_only=False)
+        numbers = mask_of(pc.match_substring_regex(texts, _NUMBER))
         if self.unit is not None and numbers.any():
             at = unread[numbers]
             written.value[at], good = _epoch(texts.filter(pa.array(numbers)), UNITS[self.unit])
             written.kind[at] = np.where(good, np.uint8(INSTANT), np.uint8(OTHER))
         elif numbers.any() and not ((written.kind >= DATE) & (written.kind <= INSTANT)).any():
-            lengths = pc.binary_length(texts).to_numpy(zero_copy_only=False)
-            numbers &= lengths >= _EPOCH_DIGITS
+            numbers &= numbers_of(pc.binary_length(texts)) >= _EPOCH_DIGITS
             if numbers.any():
                 self._ask_for_unit(int(unread[np.argmax(numbers)]))
 
@@ -205,10 +203,7 @@ class _Column:
 
 
 def _valid(array: pa.Array) -> np.ndarray:
-    if not array.null_count:
-        return np.ones(len(array), bool)
-    valid: np.ndarray = pc.is_valid(array).to_numpy(zero_copy_only=False)
-    return valid
+    return mask_of(pc.is_valid(array)) if array.null_count else np.ones(len(array), bool)
 
 
 def _epoch(array: pa.Array, per_second: int) -> tuple[np.ndarray, np.ndarray]:
@@ -231,6 +226,4 @@ def _epoch(array: pa.Array, per_second: int) -> tuple[np.ndarray, np.ndarray]:
 
 def _numbers(array: pa.Array, kind: pa.DataType, missing: Any) -> np.ndarray:
     """The array as numbers of `kind`, `missing` where it is null."""
-    cast = pc.cast(array, kind, safe=False)
-    numbers: np.ndarray = pc.fill_null(cast, pa.scalar(missing, kind)).to_numpy(zero_copy_only=False)
-    return numbers
+    return numbers_of(pc.cast(array, kind, safe=False), missing)

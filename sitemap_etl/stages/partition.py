@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sitemap_etl import lastmod, priority, urls
+from sitemap_etl.arrow import column_of
 from sitemap_etl.partition import Routed, Sample, Window, groups, windows
 from sitemap_etl.partition.borders import distinct
 from sitemap_etl.stages.published import published_ranges
@@ -176,7 +177,7 @@ def _carrying(run: Run, name: str, parts: Sequence[Transformed]) -> tuple[bool, 
         for key in part.aside.values():
             stored = run.staging.get(key)
             assert stored is not None
-            raw = pq.read_table(pa.BufferReader(stored.data), columns=["loc"]).column("loc").combine_chunks()
+            raw = column_of(pq.read_table(pa.BufferReader(stored.data), columns=["loc"]), "loc")
             locs.append(urls.canonicalize(raw, rules.urls).loc.drop_null())
     gone = pc.unique(pa.concat_arrays(locs))
     sink = pa.BufferOutputStream()

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.frames import ASIDE, conform
@@ -62,32 +61,6 @@ def require(table: pa.Table, names: Sequence[str], rules: Rules, rule: str) -> N
             f"section {rules.section}: the rule `{rule}` names column {missing[0]!r}, which the source does not yield. "
             f"It has: {listed(rules.available or table.column_names)}"
         )
-
-
-def single(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """The column as one array."""
-    if isinstance(column, pa.ChunkedArray):
-        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    return column
-
-
-def mask_of(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """A boolean column as a mask; null is false."""
-    mask: np.ndarray = single(pc.fill_null(column, False)).to_numpy(zero_copy_only=False).astype(bool)
-    return mask
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Whether the type holds text or bytes."""
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    return bool(
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_string_view(kind)
-        or pa.types.is_binary(kind)
-        or pa.types.is_large_binary(kind)
-    )
 
 
 def _readable(loc: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl import extensions, lastmod, priority
+from sitemap_etl.arrow import column_of, mask_of
 from sitemap_etl.frames import INVENTORY, Tally, conform
-from sitemap_etl.transform.batch import Batch, mask_of, require, single
+from sitemap_etl.transform.batch import Batch, require
 from sitemap_etl.transform.rules import Rules
 
 
@@ -35,10 +36,10 @@ def inventory_of(
     _extensions(source, loc, rules, notes, columns)
     if rules.cluster and rules.hreflang:
         require(source, (rules.cluster, rules.hreflang), rules, "alternates")
-        columns["cluster"] = single(source.column(rules.cluster)).cast(pa.string())
-        columns["hreflang"] = extensions.hreflang_lists(single(source.column(rules.hreflang)), notes)
+        columns["cluster"] = column_of(source, rules.cluster).cast(pa.string())
+        columns["hreflang"] = extensions.hreflang_lists(column_of(source, rules.hreflang), notes)
     if rules.titles and "title" in source.column_names:
-        columns["title"] = extensions.cleaned(single(source.column("title")))
+        columns["title"] = extensions.cleaned(column_of(source, "title"))
     schema = pa.schema([entry for entry in INVENTORY if entry.name in columns])
     return conform(pa.table(columns), schema), kinds
 
@@ -49,7 +50,7 @@ def _extensions(source: pa.Table, loc: pa.Array, rules: Rules, notes: Tally, col
     for name in ("images", "videos", "alternates", "mobile"):
         if name not in source.column_names:
             continue
-        column = single(source.column(name))
+        column = column_of(source, name)
         match name:
             case "images":
                 columns[name] = extensions.images(column, loc, notes, site=site)
@@ -75,7 +76,7 @@ def _lastmod(source: pa.Table, rules: Rules, read_at: datetime, notes: Tally) ->
     require(source, names, rules, "lastmod")
     dates = [
         lastmod.from_column(
-            single(source.column(name)),
+            column_of(source, name),
             name=name,
             timezone=rules.timezone,
             unit=rules.unit,
@@ -96,13 +97,13 @@ def _priority(source: pa.Table, loc: pa.Array, rules: Rules, notes: Tally, colum
         case "percentile_of":
             assert rules.priority_column
             require(source, (rules.priority_column,), rules, "priority: percentile_of")
-            columns["signal"] = priority.signal_bins(single(source.column(rules.priority_column)))
+            columns["signal"] = priority.signal_bins(column_of(source, rules.priority_column))
         case "column":
             assert rules.priority_column
             require(source, (rules.priority_column,), rules, "priority")
-            columns["priority"] = priority.from_column(single(source.column(rules.priority_column)), notes)
+            columns["priority"] = priority.from_column(column_of(source, rules.priority_column), notes)
         case "default" if "priority" in source.column_names:
-            columns["priority"] = priority.from_column(single(source.column("priority")), notes)
+            columns["priority"] = priority.from_column(column_of(source, "priority"), notes)
 
 
 def _changefreq(source: pa.Table, rules: Rules, notes: Tally, columns: dict[str, pa.Array]) -> None:
@@ -112,9 +113,9 @@ def _changefreq(source: pa.Table, rules: Rules, notes: Tally, columns: dict[str,
         case "column":
             assert rules.changefreq_column
             require(source, (rules.changefreq_column,), rules, "changefreq")
-            columns["changefreq"] = priority.changefreq(single(source.column(rules.changefreq_column)), notes)
+            columns["changefreq"] = priority.changefreq(column_of(source, rules.changefreq_column), notes)
         case "default" if "changefreq" in source.column_names:
-            columns["changefreq"] = priority.changefreq(single(source.column("changefreq")), notes)
+            columns["changefreq"] = priority.changefreq(column_of(source, "changefreq"), notes)
 
 
 def _news(batch: Batch, loc: pa.Array, rules: Rules, columns: dict[str, pa.Array], notes: Tally) -> pa.Array:
@@ -122,8 +123,8 @@ def _news(batch: Batch, loc: pa.Array, rules: Rules, columns: dict[str, pa.Array
     assert rules.news
     require(batch.table, ("title", "publication_date"), rules, "news")
     news = extensions.news(
-        single(batch.table.column("title")),
-        single(batch.table.column("publication_date")),
+        column_of(batch.table, "title"),
+        column_of(batch.table, "publication_date"),
         name=rules.news[0],
         language=rules.news[1],
         now=rules.now,
