@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import ssl
 import threading
@@ -15,7 +16,8 @@ import trustme
 from broken_sitemaps import FINE, index, url, urls, urlset
 
 from sitemap_etl.check import Options, Report, check
-from sitemap_etl.check.fetch import Fetcher
+from sitemap_etl.check.listing import listings
+from sitemap_etl.check.sources import Fetcher
 from sitemap_etl.web import Client, is_public
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -58,8 +60,9 @@ def site() -> Iterator[Site]:
             for name, value in headers.items():
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            with contextlib.suppress(OSError):  # who asked may be gone
+                self.end_headers()
+                self.wfile.write(body)
 
         def log_message(self, *args: object) -> None:
             pass
@@ -218,6 +221,29 @@ def test_no_more_than_the_limit_is_downloaded(site: Site) -> None:
     site.answers["/s.xml"] = (200, XML, urlset(urls(2000).replace("https://shop.example", site.root)))
     report = checked(f"{site.root}/s.xml", max_bytes=10_000)
     assert report.files[0].stored == 10_001
+
+
+def test_a_listing_that_is_left_early_waits_for_nobody(site: Site) -> None:
+    hangs, asked = threading.Event(), threading.Event()
+
+    def late() -> Answer:
+        asked.set()
+        hangs.wait(60)
+        return (200, XML, site.page())
+
+    site.answers = {
+        "/s.xml": (200, XML, index(*[f"{site.root}/{n}.xml" for n in "abc"])),
+        "/a.xml": (200, XML, site.page()),
+        "/b.xml": late,
+        "/c.xml": late,
+    }
+    fetcher = Fetcher(600, client=Client(step=600, resolve=loopback))
+    found = listings(f"{site.root}/s.xml", Options(), fetcher=fetcher)
+    assert next(found).name == f"{site.root}/a.xml"
+    assert asked.wait(30)
+    found.close()  # type: ignore[attr-defined]  # a generator
+    assert not hangs.is_set()
+    hangs.set()
 
 
 def guard(site: Site, addresses: dict[str, str]) -> Client:
