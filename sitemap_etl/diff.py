@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl import lastmod
+from sitemap_etl.arrow import column_of, mask_of
 from sitemap_etl.frames import SNAPSHOT, conform
 from sitemap_etl.hashes import hash_column
 
@@ -66,7 +67,7 @@ def places(locs: pa.Array, among: pa.Array) -> np.ndarray:
         return np.arange(count)
     at: np.ndarray = pc.search_sorted(among, locs, side="left").to_numpy().astype(np.int64)
     at[at == count] = count - 1
-    same = pc.equal(among.take(pa.array(at)), locs).to_numpy(zero_copy_only=False)
+    same = mask_of(pc.equal(among.take(pa.array(at)), locs))
     at[~same] = -1
     return at
 
@@ -78,8 +79,8 @@ def compare(rows: pa.Table, known: pa.Table, dating: Dating, elsewhere: pa.Table
     the same stretch, ordered. `elsewhere`: rows last published in another section, or that left lately:
     columns loc, lastmod, fingerprint (null where it can't be compared), ordered; their dates are kept.
     """
-    locs = rows.column("loc").combine_chunks()
-    at = places(locs, known.column("loc").combine_chunks())
+    locs = column_of(rows, "loc")
+    at = places(locs, column_of(known, "loc"))
     found = at >= 0
     whole = len(at) == known.num_rows and bool(np.all(at == np.arange(len(at))))
     old = known if whole else known.take(pa.array(at, pa.int64(), mask=~found))
@@ -104,12 +105,12 @@ def compare(rows: pa.Table, known: pa.Table, dating: Dating, elsewhere: pa.Table
 
 def _dated(fresh: pa.Table, old: pa.Table, found: np.ndarray, dating: Dating, elsewhere: pa.Table | None) -> pa.Array:
     """The lastmods of a section that dates by fingerprint."""
-    prints = fresh.column("fingerprint").combine_chunks()
+    prints = column_of(fresh, "fingerprint")
     old_prints, old_dates = old.column("fingerprint"), old.column("lastmod")
     if dating.rebased:
         old_prints = pa.chunked_array([prints])
     if elsewhere is not None and elsewhere.num_rows:
-        there = places(fresh.column("loc").combine_chunks(), elsewhere.column("loc").combine_chunks())
+        there = places(column_of(fresh, "loc"), column_of(elsewhere, "loc"))
         take = pa.array(there, pa.int64(), mask=there < 0)
         theirs = elsewhere.column("fingerprint").take(take)
         # A page that is as it was there has the date it had there: it moved, came back, or was rolled back over.
@@ -134,7 +135,7 @@ def _dated(fresh: pa.Table, old: pa.Table, found: np.ndarray, dating: Dating, el
 
 def _since(old: pa.Table, found: np.ndarray, changed: np.ndarray, dating: Dating) -> pa.Array:
     """When each row was added or last changed; null for what a section's first publish brought."""
-    kept = old.column("since").combine_chunks()
+    kept = column_of(old, "since")
     if dating.first_publish:
         return kept
     return pc.if_else(pa.array(found & ~changed), kept, pa.scalar(dating.epoch, pa.int64()))

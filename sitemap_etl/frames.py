@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -145,19 +144,6 @@ def without_fingerprints(rows: pa.Table) -> pa.Table:
     """The rows without what tells whether they have changed: another definition made their fingerprints."""
     at = rows.schema.get_field_index("fingerprint")
     return rows.set_column(at, "fingerprint", pa.nulls(rows.num_rows, pa.uint64()))
-
-
-def plain(array: pa.Array) -> pa.Array:
-    """The array without wrapping: extension types, runs and dictionaries unpacked, text as `string`."""
-    if isinstance(array, pa.ExtensionArray):
-        array = array.storage
-    if pa.types.is_run_end_encoded(array.type):
-        array = pc.run_end_decode(array)
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    if pa.types.is_large_string(array.type) or pa.types.is_string_view(array.type):
-        array = array.cast(pa.string())
-    return array
 
 
 def to_frame(table: pa.Table) -> pd.DataFrame:

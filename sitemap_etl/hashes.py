@@ -19,9 +19,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sitemap_etl.arrow import data_of, lengths_of, mask_of, numbers_of, offsets_of, single, windows
+
 _SEED: Final = np.uint64(0x9E3779B97F4A7C15)
 _NULL: Final = np.uint64(0x6E756C6C6E756C6C)
 _WORD: Final = 8
+_HASHED: Final = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 _BLOCK: Final = 1 << 15
 """Rows hashed at a time: temporaries stay in cache, which is worth a factor of two."""
 
@@ -44,27 +47,21 @@ def hash64(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
     if isinstance(values, pa.ChunkedArray):
         parts = [hash64(chunk) for chunk in values.chunks]
         return np.concatenate(parts) if parts else np.empty(0, np.uint64)
-    wide = pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type)
-    if not (wide or pa.types.is_string(values.type) or pa.types.is_binary(values.type)):
+    if values.type not in _HASHED:
         raise TypeError(f"hash64 takes text or bytes, not {values.type}")
     rows = len(values)
     if rows == 0:
         return np.empty(0, np.uint64)
-    _, offset_buffer, data_buffer = values.buffers()
-    offsets = np.frombuffer(offset_buffer, np.int64 if wide else np.int32)[values.offset : values.offset + rows + 1]
-    if data_buffer is None or data_buffer.size < _WORD:
-        data = np.zeros(_WORD, np.uint8)
-        if data_buffer is not None:
-            data[: data_buffer.size] = np.frombuffer(data_buffer, np.uint8)
-    else:
-        data = np.frombuffer(data_buffer, np.uint8)
-    words = np.ndarray((len(data) - _WORD + 1,), np.dtype("<u8"), data, strides=(1,))
+    offsets, data = offsets_of(values), data_of(values)
+    if len(data) < _WORD:
+        data = np.concatenate((data, np.zeros(_WORD - len(data), np.uint8)))
+    words = windows(data, "<u8")
     out = np.empty(rows, np.uint64)
     for begin in range(0, rows, _BLOCK):
         stop = min(begin + _BLOCK, rows)
         out[begin:stop] = _hash_block(words, offsets[begin : stop + 1].astype(np.int64))
     if values.null_count:
-        out[pc.is_null(values).to_numpy(zero_copy_only=False)] = _NULL
+        out[mask_of(pc.is_null(values))] = _NULL
     return out
 
 
@@ -110,10 +107,7 @@ def hash_column(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
     wrapping sum of mix(value xor mix(place + 1)), xor its length, mixed. A struct: `combine` of its
     fields. A null has one hash whatever the type.
     """
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-        if isinstance(column, pa.ChunkedArray):  # no chunk at all
-            return np.empty(0, np.uint64)
+    column = single(column)
     kind = column.type
     if len(column) == 0:
         return np.empty(0, np.uint64)
@@ -135,12 +129,12 @@ def hash_column(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
     else:
         h = _mix(_bits(column))
     if column.null_count:
-        h[pc.is_null(column).to_numpy(zero_copy_only=False)] = _NULL
+        h[mask_of(pc.is_null(column))] = _NULL
     return h
 
 
 def _hash_lists(column: pa.Array) -> np.ndarray:
-    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    lengths = lengths_of(column)
     values = hash_column(column.flatten())  # leaves out what null slots hide
     ends = np.cumsum(lengths)
     place = np.arange(len(values)) - np.repeat(ends - lengths, lengths)
@@ -152,7 +146,7 @@ def _hash_lists(column: pa.Array) -> np.ndarray:
 def _bits(column: pa.Array) -> np.ndarray:
     """The 64 bits of each plain value."""
     if pa.types.is_floating(column.type):
-        floats = pc.fill_null(column.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False)
+        floats = numbers_of(column.cast(pa.float64()))
         bits: np.ndarray = (floats + 0.0).view(np.uint64).copy()  # -0.0 is 0.0
         return bits
     if pa.types.is_boolean(column.type) or pa.types.is_integer(column.type):
@@ -161,5 +155,5 @@ def _bits(column: pa.Array) -> np.ndarray:
         wide = column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64()).cast(pa.int64())
     else:
         return hash64(column.cast(pa.string()))
-    whole: np.ndarray = pc.fill_null(wide, 0).to_numpy(zero_copy_only=False).view(np.uint64).copy()
+    whole: np.ndarray = numbers_of(wide).view(np.uint64).copy()
     return whole

@@ -37,6 +37,9 @@ VIDEO_UPLOADER: Final = 255
 ROBOTS_BYTES: Final = 500 * 1024
 """Google reads this much of a robots.txt (RFC 9309 asks for at least 500 KiB)."""
 
+PUBLIC_ROBOTS_BYTES: Final = 8 * 1024 * 1024
+"""A site's own robots.txt is read up to here, far beyond what Google reads of it."""
+
 # --- IndexNow (https://www.indexnow.org/documentation) ---------------------------------------
 INDEXNOW_URLS: Final = 10_000
 """URLs in one POST."""

@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .arrow import joined, mask_of, plain
 from .errors import InvalidSource
-from .frames import EXAMPLES, Tally, plain
+from .frames import EXAMPLES, Tally
 from .limits import CHANGEFREQS
 
 NO_NUMBER: Final = "priority not a number"
@@ -125,7 +126,7 @@ def _by_chunk(column: pa.Array | pa.ChunkedArray, rule: Callable[[pa.Array], pa.
     for chunk in chunks:
         part = plain(chunk)
         parts.append(pa.nulls(len(part), kind) if pa.types.is_null(part.type) else rule(part))
-    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts) if parts else pa.array([], kind)
+    return joined(parts, kind)
 
 
 def _tenths(array: pa.Array, tally: Tally, name: str) -> pa.Array:
@@ -153,7 +154,7 @@ def _numbers(array: pa.Array, tally: Tally, reason: str, name: str) -> np.ndarra
         good = pc.match_substring_regex(words, _DECIMAL)
         floats = pc.if_else(good, pc.replace_substring_regex(words, r"^\+", ""), None).cast(pa.float64())
         values = np.append(_floats(floats), np.nan)
-        bad = np.append(pc.invert(pc.or_(good, pc.equal(words, ""))).to_numpy(zero_copy_only=False), False)
+        bad = np.append(mask_of(pc.invert(pc.or_(good, pc.equal(words, "")))), False)
         at = pc.fill_null(coded.indices, len(words)).to_numpy()
         _count(tally, reason, bad[at], array)
         numbers: np.ndarray = values[at]
@@ -190,13 +191,13 @@ def _words(array: pa.Array, tally: Tally, name: str) -> pa.Array:
     coded = array.dictionary_encode()
     words = pc.ascii_lower(pc.ascii_trim_whitespace(coded.dictionary))
     known = pc.is_in(words, pa.array(CHANGEFREQS))
-    bad = np.append(pc.invert(pc.or_(known, pc.equal(words, ""))).to_numpy(zero_copy_only=False), False)
+    bad = np.append(mask_of(pc.invert(pc.or_(known, pc.equal(words, "")))), False)
     _count(tally, NO_WORD, bad[pc.fill_null(coded.indices, len(words)).to_numpy()], array)
     return pc.if_else(known, words, None).take(coded.indices)
 
 
 def _nulls(array: pa.Array) -> np.ndarray | None:
-    return pc.is_null(array).to_numpy(zero_copy_only=False) if array.null_count else None
+    return mask_of(pc.is_null(array)) if array.null_count else None
 
 
 def _count(tally: Tally, reason: str, mask: np.ndarray, array: pa.Array) -> None:

@@ -48,7 +48,7 @@ def test_a_broken_file_gives_the_codes_of_its_faults_and_no_others(broken: Broke
     assert {f.code for f in report.findings} == broken.codes
     if broken.line is not None:
         assert broken.line in {f.line for f in report.findings}
-    assert all(f.file == str(tmp_path / broken.name) and f.mend for f in report.findings)
+    assert all(f.file == str(tmp_path / broken.name) and f.fix for f in report.findings)
     assert report.exit_code("warning") == int(any(CODES[c].severity != "info" for c in broken.codes))
 
 

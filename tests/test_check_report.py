@@ -43,11 +43,11 @@ def test_the_documented_table_is_the_one_of_the_code() -> None:
     assert written_into(page) == page
 
 
-def test_codes_are_unique_and_say_how_to_mend() -> None:
+def test_codes_are_unique_and_say_how_to_fix() -> None:
     assert sum(len(codes) for codes in GROUPS.values()) == len(CODES)
     for code in CODES.values():
         assert code.code == code.code.lower()
-        assert code.mend.endswith(".")
+        assert code.fix.endswith(".")
         assert not code.title.endswith(".")
 
 
@@ -89,7 +89,7 @@ def test_the_json_holds_everything(tmp_path: Path) -> None:
         "title": CODES["loc-relative"].title,
         "detail": "",
         "example": "/b",
-        "mend": CODES["loc-relative"].mend,
+        "mend": CODES["loc-relative"].fix,
     }
     assert {f["kind"] for f in found["files"]} == {"index", "urlset"}
 
@@ -124,7 +124,7 @@ def test_the_table_shows_the_worst_file_first_with_place_example_and_cure() -> N
         "(3×)",
         "/b[red]",
         "more of it",
-        CODES["loc-relative"].mend,
+        CODES["loc-relative"].fix,
         "12.3 kB",
         "1 error, 1 warning",
     ):

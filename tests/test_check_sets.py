@@ -13,9 +13,9 @@ import pytest
 from broken_sitemaps import FINE, MAP, NEWS, SETS, XHTML, A, B, BrokenSet, index, link, news, url, urls, urlset
 
 from sitemap_etl.check import Options, Report, check
-from sitemap_etl.check.across import Across
 from sitemap_etl.check.alternates import Links
-from sitemap_etl.check.spill import Spill
+from sitemap_etl.check.cross_file import CrossFile, Spill
+from sitemap_etl.check.listing import listings
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -155,6 +155,39 @@ def test_a_robots_txt_vouches_for_another_host_only_if_the_file_is_that_host_s(t
     assert found(checked(tmp_path / "two", files), tmp_path / "two") == {("foreign-host", "sitemap.xml")}
 
 
+def test_what_a_run_is_compared_with_is_what_is_checked(tmp_path: Path) -> None:
+    """One way through a set: the listing has the files that the check has, without their judgement."""
+    report = checked(tmp_path, WHOLE)
+    listed = list(listings(str(tmp_path), Options()))
+    assert [(one.name, one.rows.num_rows, one.problem) for one in listed] == [
+        (stats.file, stats.rows, "") for stats in report.files if stats.kind not in {"index", "robots"}
+    ]
+    assert listed[-1].rows.slice(29).to_pylist() == [{"loc": "https://shop.example/p/59", "lastmod": None}]
+    dated = next(one for one in listed if one.name.endswith("a.xml.gz"))
+    assert dated.rows["lastmod"].to_pylist()[:2] == ["2026-11-09", "2026-11-10"]
+
+
+def test_a_listing_follows_an_index_in_an_index_and_names_what_it_could_not_read(tmp_path: Path) -> None:
+    files = {
+        "sitemap.xml": index(A, B, "https://shop.example/gone.xml"),
+        "a.xml": index("https://shop.example/c.xml"),
+        "b.xml": urlset(url()).replace(b"</urlset>", b""),
+        "c.xml": urlset(urls(3)),
+    }
+    assert "index-nested" in {code for code, _ in found(checked(tmp_path, files, "sitemap.xml"), tmp_path)}
+    listed = {Path(one.name).name: one for one in listings(str(tmp_path / "sitemap.xml"), Options())}
+    assert {name: one.problem for name, one in listed.items()} == {
+        "b.xml": "",  # what stands before the break is whole
+        "c.xml": "",
+        "gone.xml": "it is not there",
+    }
+    assert listed["c.xml"].rows.num_rows == 3
+    (cut,) = listings(str(tmp_path / "c.xml"), Options(max_bytes=len(files["c.xml"]) - 20))
+    assert (cut.problem, cut.rows.num_rows) == ("only its beginning was read", 2)
+    limited = list(listings(str(tmp_path / "sitemap.xml"), Options(max_files=2)))
+    assert "there are more files than were allowed to be read (the limit is 2)" in [one.problem for one in limited]
+
+
 def test_progress_tells_each_file(tmp_path: Path) -> None:
     told: list[tuple[int, int, str]] = []
     for name, data in {"sitemap.xml": index(A), "a.xml": FINE}.items():
@@ -229,7 +262,7 @@ def test_rows_go_to_disk_and_come_back_in_the_same_buckets(tmp_path: Path) -> No
 
 def test_sets_too_large_for_memory_are_compared_on_disk(tmp_path: Path) -> None:
     for held in (10, 10**6):
-        across = Across(tmp_path / str(held), held=held)
+        across = CrossFile(tmp_path / str(held), held=held)
         hashes = np.arange(1000, dtype=np.uint64) * np.uint64(2**50 + 1)
         at = np.arange(1000)
         across.add("a", hashes, at, Links(hashes[:500], hashes[500:], at[:500]), view=False)

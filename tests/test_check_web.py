@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import ssl
 import threading
@@ -15,8 +16,9 @@ import trustme
 from broken_sitemaps import FINE, index, url, urls, urlset
 
 from sitemap_etl.check import Options, Report, check
-from sitemap_etl.check.fetch import Fetcher
-from sitemap_etl.check.guard import GuardedTransport, is_public
+from sitemap_etl.check.listing import listings
+from sitemap_etl.check.sources import Fetcher
+from sitemap_etl.web import Client, is_public
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 XML = {"Content-Type": "application/xml"}
@@ -58,8 +60,9 @@ def site() -> Iterator[Site]:
             for name, value in headers.items():
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            with contextlib.suppress(OSError):  # who asked may be gone
+                self.end_headers()
+                self.wfile.write(body)
 
         def log_message(self, *args: object) -> None:
             pass
@@ -78,8 +81,8 @@ def loopback(host: str, _port: int) -> list[str]:
     return [host]
 
 
-def checked(*targets: str, transport: GuardedTransport | None = None, **options: object) -> Report:
-    fetcher = Fetcher(5, transport=transport or GuardedTransport(resolve=loopback), pause=lambda _seconds: None)
+def checked(*targets: str, client: Client | None = None, **options: object) -> Report:
+    fetcher = Fetcher(5, client=client or Client(step=5, resolve=loopback), pause=lambda _seconds: None)
     try:
         return check(targets, options=Options(now=NOW, **options), fetcher=fetcher)  # type: ignore[arg-type]
     finally:
@@ -204,10 +207,13 @@ def test_another_host_may_name_our_sitemap_in_its_robots_txt(site: Site) -> None
     """Cross-submission: the robots.txt of the pages' host says where their sitemap is."""
     other = site.root.replace("127.0.0.1", "127.0.0.2")
     site.answers["/s.xml"] = (200, XML, urlset(url(f"{other}/a")))
-    transport = GuardedTransport(resolve=lambda _host, _port: ["127.0.0.1"], public=lambda _ip: True)
-    assert codes(checked(f"{site.root}/s.xml", transport=transport)) == {"foreign-host"}
+
+    def client() -> Client:
+        return Client(resolve=lambda _host, _port: ["127.0.0.1"], public=lambda _ip: True)
+
+    assert codes(checked(f"{site.root}/s.xml", client=client())) == {"foreign-host"}
     site.answers["/robots.txt"] = (200, TEXT, f"Sitemap: {site.root}/s.xml\n".encode())
-    assert checked(f"{site.root}/s.xml", transport=transport).findings == []
+    assert checked(f"{site.root}/s.xml", client=client()).findings == []
     assert f"127.0.0.2:{site.port}/robots.txt" in site.asked
 
 
@@ -217,23 +223,46 @@ def test_no_more_than_the_limit_is_downloaded(site: Site) -> None:
     assert report.files[0].stored == 10_001
 
 
-def guard(site: Site, addresses: dict[str, str]) -> GuardedTransport:
+def test_a_listing_that_is_left_early_waits_for_nobody(site: Site) -> None:
+    hangs, asked = threading.Event(), threading.Event()
+
+    def late() -> Answer:
+        asked.set()
+        hangs.wait(60)
+        return (200, XML, site.page())
+
+    site.answers = {
+        "/s.xml": (200, XML, index(*[f"{site.root}/{n}.xml" for n in "abc"])),
+        "/a.xml": (200, XML, site.page()),
+        "/b.xml": late,
+        "/c.xml": late,
+    }
+    fetcher = Fetcher(600, client=Client(step=600, resolve=loopback))
+    found = listings(f"{site.root}/s.xml", Options(), fetcher=fetcher)
+    assert next(found).name == f"{site.root}/a.xml"
+    assert asked.wait(30)
+    found.close()  # type: ignore[attr-defined]  # a generator
+    assert not hangs.is_set()
+    hangs.set()
+
+
+def guard(site: Site, addresses: dict[str, str]) -> Client:
     """Names resolve as the table says. The test's "public" address is loopback; all others are private."""
-    return GuardedTransport(resolve=lambda host, _port: [addresses[host]], public=lambda ip: ip == "127.0.0.1")
+    return Client(resolve=lambda host, _port: [addresses[host]], public=lambda ip: ip == "127.0.0.1")
 
 
 @pytest.mark.parametrize("how", ["listed", "redirect"])
 def test_a_public_sitemap_does_not_lead_to_private_addresses(site: Site, how: str) -> None:
     """127.0.0.1 plays the public net here, 127.0.0.2 the private one; both reach the same server."""
-    transport = guard(site, {"shop.test": "127.0.0.1", "intranet.test": "127.0.0.2"})
+    client = guard(site, {"shop.test": "127.0.0.1", "intranet.test": "127.0.0.2"})
     inside = f"http://intranet.test:{site.port}/secret.xml"
     shop = f"http://shop.test:{site.port}"
     site.answers["/secret.xml"] = (200, XML, urlset(url(f"{shop}/a")))
     site.answers["/s.xml"] = (200, XML, index(inside)) if how == "listed" else (302, {"Location": inside}, b"")
-    report = checked(f"{shop}/s.xml", transport=transport)
+    report = checked(f"{shop}/s.xml", client=client)
     assert "private-address" in codes(report)
     assert not any("secret" in asked for asked in site.asked)
-    allowed = checked(f"{shop}/s.xml", transport=guard(site, {"shop.test": "127.0.0.1", "intranet.test": "127.0.0.1"}))
+    allowed = checked(f"{shop}/s.xml", client=guard(site, {"shop.test": "127.0.0.1", "intranet.test": "127.0.0.1"}))
     assert "private-address" not in codes(allowed)
     assert any("secret" in asked for asked in site.asked)
 
@@ -241,11 +270,11 @@ def test_a_public_sitemap_does_not_lead_to_private_addresses(site: Site, how: st
 def test_the_connection_goes_to_the_address_that_was_judged(site: Site) -> None:
     """A name that means another address a moment later (DNS rebinding) is not asked again."""
     answers = iter(["127.0.0.1"])
-    transport = GuardedTransport(resolve=lambda _host, _port: [next(answers)], public=lambda ip: ip == "127.0.0.1")
+    client = Client(resolve=lambda _host, _port: [next(answers)], public=lambda ip: ip == "127.0.0.1")
     site.answers["/s.xml"] = (200, XML, FINE)
     from sitemap_etl.check.report import Faults
 
-    fetcher = Fetcher(5, transport=transport, pause=lambda _seconds: None)
+    fetcher = Fetcher(5, client=client, pause=lambda _seconds: None)
     taken = fetcher.get(f"http://shop.test:{site.port}/s.xml", 10_000, Faults("s"), guarded=True)
     fetcher.close()
     assert taken is not None
@@ -262,8 +291,8 @@ def test_tls_checks_the_name_though_the_address_is_asked(site: Site, host: str, 
     authority.configure_trust(client)
     site.server.socket = server.wrap_socket(site.server.socket, server_side=True)
     site.answers["/s.xml"] = (200, XML, urlset(url(f"https://{host}:{site.port}/a")))
-    transport = GuardedTransport(resolve=lambda _host, _port: ["127.0.0.1"], public=lambda _ip: True, verify=client)
-    report = checked(f"https://{host}:{site.port}/s.xml", transport=transport, robots=False)
+    client = Client(resolve=lambda _host, _port: ["127.0.0.1"], public=lambda _ip: True, trust=client)
+    report = checked(f"https://{host}:{site.port}/s.xml", client=client, robots=False)
     assert codes(report) == (set() if trusted else {"unreachable"})
 
 

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import httpx
 import pytest
 import trustme
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from sitemap_etl import engines
+from sitemap_etl import engines, web
 from sitemap_etl.config import reference, schema
 from sitemap_etl.errors import Refused, SitemapEtlError, Unavailable
 from sitemap_etl.settings import Ping
@@ -128,7 +127,7 @@ class Stage:
 
     case: Case
     side: Side
-    client: httpx.Client
+    client: web.Client
     time: Time
     ledger: Memory
     heard: list[str]
@@ -204,7 +203,7 @@ def heard(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
 @pytest.fixture
 def stage(case: Case, heard: list[str]) -> Iterator[Stage]:
     """The engine, with its side."""
-    with Side(case.answer) as side, httpx.Client(timeout=0.3, verify=DISTRUSTING) as client:
+    with Side(case.answer) as side, web.Client(step=0.3, trust=DISTRUSTING) as client:
         stage = Stage(case, side, client, Time(), Memory(), heard)
         yield stage
         heard += stage.ledger.versions
@@ -332,7 +331,7 @@ def test_a_refusal_is_told_in_words_that_echo_no_secret(stage: Stage, where: str
 def test_an_address_where_nobody_listens_is_worth_another_attempt(case: Case, heard: list[str]) -> None:
     with Side(case.answer) as side:
         pass
-    stage = Stage(case, side, httpx.Client(timeout=0.3, verify=DISTRUSTING), Time(), Memory(), heard)
+    stage = Stage(case, side, web.Client(step=0.3, trust=DISTRUSTING), Time(), Memory(), heard)
     with stage.client, pytest.raises(Unavailable, match="can't be reached"):
         stage.submit()
 
@@ -343,12 +342,12 @@ def test_a_certificate_nobody_trusts_ends_the_talk_and_a_trusted_one_does_not(ca
     trusting = ssl.create_default_context()
     authority.configure_trust(trusting)
     with Side(case.answer, authority=authority) as side:
-        with httpx.Client(timeout=5, verify=DISTRUSTING) as client:
+        with web.Client(step=5, trust=DISTRUSTING) as client:
             stage = Stage(case, side, client, Time(), Memory(), heard)
             with pytest.raises(Refused, match="certificate"):
                 stage.submit()
             assert side.requests == []
-        stage.client = httpx.Client(timeout=5, verify=trusting)
+        stage.client = web.Client(step=5, trust=trusting)
         with stage.client:
             assert stage.submit().status == "accepted"
 

@@ -9,13 +9,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sitemap_etl import engines
+from sitemap_etl import engines, web
 from sitemap_etl.engines.backlog import RUNS_WAITING, Waiting, advance, finish, left_of, ordered
 from sitemap_etl.errors import ConfigError, Refused, Unavailable
 from tests.support.engines import RESET, Memory, Reply, Request, Side, Time, changes, made, submission
@@ -26,7 +25,7 @@ KEY = "0123456789abcdef0123456789abcdef"
 class World:
     """IndexNow and the site, on one side."""
 
-    def __init__(self, side: Side, client: httpx.Client) -> None:
+    def __init__(self, side: Side, client: web.Client) -> None:
         self.side, self.client = side, client
         self.time, self.ledger = Time(), Memory()
         self.settings: dict[str, Any] = {}
@@ -60,7 +59,7 @@ def answer(request: Request) -> Reply:
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    with Side(answer) as side, httpx.Client(timeout=5, verify=False) as client:
+    with Side(answer) as side, web.Client(step=5) as client:
         yield World(side, client)
 
 

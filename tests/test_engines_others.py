@@ -9,21 +9,20 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import quote
 
-import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sitemap_etl import engines
+from sitemap_etl import engines, web
 from sitemap_etl.engines.credentials import MASK, Redactor
 from sitemap_etl.errors import ConfigError, Refused, Unavailable
-from tests.support.engines import Memory, Reply, Side, Time, made, submission
+from tests.support.engines import ECHO, Memory, Reply, Side, Time, made, submission
 
 SITE = "https://shop.example"
 
 
 class World:
-    def __init__(self, side: Side, client: httpx.Client) -> None:
+    def __init__(self, side: Side, client: web.Client) -> None:
         self.side, self.client = side, client
         self.time, self.ledger = Time(), Memory()
 
@@ -36,7 +35,7 @@ class World:
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    with Side(lambda _request: Reply(200, '{"d": null}')) as side, httpx.Client(timeout=5, verify=False) as client:
+    with Side(lambda _request: Reply(200, '{"d": null}')) as side, web.Client(step=5) as client:
         yield World(side, client)
 
 
@@ -244,7 +243,7 @@ def test_a_secret_is_masked_in_every_form_it_takes_on_the_wire(secret: str) -> N
 def test_a_client_of_our_own_says_who_asks_and_follows_no_redirect(world: World) -> None:
     world.side.faults = [Reply(302, "", {"Location": "/elsewhere"})]
     with engines.open_client() as client:
-        assert client.get(world.side.url).status_code == 302
+        assert client.request("GET", world.side.url, limit=1, seconds=5).status == 302
     assert world.side.requests[0].headers["User-Agent"].startswith("sitemap_etl/")
 
 
@@ -256,33 +255,19 @@ def test_an_answer_without_end_is_cut(world: World, pieces: int) -> None:
     assert len(str(caught.value)) < 1_000
 
 
-class Talkative(httpx.BaseTransport):
-    """Fails with the whole request in the error and in what it came from, as some libraries do."""
-
-    def __init__(self, kind: type[httpx.HTTPError]) -> None:
-        self.kind = kind
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        quoted = OSError(f"{request.url} {request.headers.raw} {request.read()!r}")
-        raise self.kind(f"failed: {request.url}") from quoted
-
-
-@pytest.mark.parametrize(
-    "kind", [httpx.ConnectError, httpx.ReadTimeout, httpx.RemoteProtocolError, httpx.DecodingError]
-)
-def test_an_error_that_quotes_the_request_is_told_without_the_secret_all_the_way_down(
-    world: World, kind: type[httpx.HTTPError]
-) -> None:
-    world.client = httpx.Client(transport=Talkative(kind))
+def test_an_error_that_quotes_the_request_is_told_without_the_secret_all_the_way_down(world: World) -> None:
+    """The HTTP library quotes a status line that is none, and this server writes there what it was asked."""
     for name, given_settings in (
-        ("bing", {"key": "secret+8812/bing"}),
-        ("http_ping", {"url": "https://x.example/?k=secret+8812&s={sitemap}"}),
-        ("websub", {"hub": "https://hub.example/", "login": "shop", "password": "secret+8812/hub"}),
+        ("bing", {"key": "secret+8812/bing", "endpoint": world.side.url}),
+        ("http_ping", {"url": f"{world.side.url}/?k=secret+8812&s={{sitemap}}"}),
+        ("websub", {"hub": world.side.url, "login": "shop", "password": "secret+8812/hub"}),
     ):
+        world.side.faults = [ECHO] * 4
         with pytest.raises(Unavailable) as caught:
             world.submit(name, given_settings)
         told = "".join(traceback.format_exception(caught.value))
-        assert kind.__name__ in told
+        assert "RemoteProtocolError" in told
+        assert MASK in told
         assert "8812" not in told
         assert base64.b64encode(b"shop:secret+8812/hub").decode() not in told
         world.ledger = Memory()

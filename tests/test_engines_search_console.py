@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import httpx
 import pytest
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from pydantic import ValidationError
 
-from sitemap_etl import engines
+from sitemap_etl import engines, web
 from sitemap_etl.errors import ConfigError, Refused, Unavailable
 from sitemap_etl.settings import SearchConsole
 from tests.support.engines import Memory, Reply, Request, Side, Time, index_of, made, submission
@@ -55,7 +54,7 @@ class Google:
 
 
 class World:
-    def __init__(self, google: Google, client: httpx.Client) -> None:
+    def __init__(self, google: Google, client: web.Client) -> None:
         self.google, self.client, self.side = google, client, google.side
         self.time, self.ledger = Time(), Memory()
         self.account = {"client_email": MAIL, "private_key": PEM, "token_uri": f"{self.side.url}/token"}
@@ -73,7 +72,7 @@ class World:
 @pytest.fixture
 def world() -> Iterator[World]:
     google = Google()
-    with google.side, httpx.Client(timeout=5, verify=False) as client:
+    with google.side, web.Client(step=5) as client:
         yield World(google, client)
 
 

@@ -7,9 +7,10 @@ report on a terminal. It knows nothing of site files or state: this is the tool 
 from __future__ import annotations
 
 from sitemap_etl.check.codes import CODES, Code, Severity
+from sitemap_etl.check.crawl import Progress
 from sitemap_etl.check.options import Objects, Options
 from sitemap_etl.check.report import FileStats, Finding, Report
-from sitemap_etl.check.run import Progress, check
+from sitemap_etl.check.sets import check
 from sitemap_etl.check.table import render_table
 
 __all__ = [

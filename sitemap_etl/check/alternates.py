@@ -10,11 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl.check.images import ABSOLUTE
-from sitemap_etl.check.marks import resolved
+from sitemap_etl.arrow import mask_of, numbers_of
 from sitemap_etl.check.report import Faults
-from sitemap_etl.check.scan import Scan
-from sitemap_etl.check.urlset import Entries
+from sitemap_etl.check.scan import Scan, resolved
+from sitemap_etl.check.urlset import ABSOLUTE, Entries
 from sitemap_etl.extensions import hreflang_tag
 from sitemap_etl.hashes import combine, hash64
 from sitemap_etl.limits import NS_XHTML
@@ -43,7 +42,7 @@ def check_alternates(scan: Scan, found: Entries, locs: Any, faults: Faults) -> L
     is_alternate = pc.fill_null(pc.equal(rel, "alternate"), True)
     complete = pc.and_(pc.and_(is_alternate, rel.is_valid()), pc.and_(tag.is_valid(), href.is_valid()))
     faults.rows("hreflang-incomplete", pc.and_not(is_alternate, complete), scan.tag(links), at)
-    kept = np.flatnonzero(complete.to_numpy(zero_copy_only=False))
+    kept = np.flatnonzero(mask_of(complete))
     if not len(kept):
         return None
     page, at = page[kept], at[kept]
@@ -60,7 +59,7 @@ def check_alternates(scan: Scan, found: Entries, locs: Any, faults: Faults) -> L
     alone = np.zeros(len(own), bool)
     alone[page] = True
     faults.rows("hreflang-no-self", alone & ~has_self, locs, found.at)
-    out = ~is_self & ~relative.to_numpy(zero_copy_only=False)
+    out = ~is_self & ~mask_of(relative)
     return Links(own[page][out], target[out], at[out])
 
 
@@ -87,7 +86,7 @@ def _tags(tags: Any, at: np.ndarray, faults: Faults) -> None:
     bad = np.array(
         ["_" in t or t != t.strip() or hreflang_tag(t) is None for t in encoded.dictionary.to_pylist()], bool
     )
-    faults.rows("hreflang-invalid", bad[encoded.indices.to_numpy(zero_copy_only=False)], encoded, at)
+    faults.rows("hreflang-invalid", bad[numbers_of(encoded.indices)], encoded, at)
 
 
 def _languages(tags: Any, target: np.ndarray, page: np.ndarray, at: np.ndarray, faults: Faults) -> None:
@@ -100,6 +99,6 @@ def _languages(tags: Any, target: np.ndarray, page: np.ndarray, at: np.ndarray, 
     again, differs = np.zeros(len(page), bool), np.zeros(len(page), bool)
     again[order[1:]] = same
     differs[order[1:]] = same & (target[order][1:] != target[order][:-1])
-    default = pc.equal(tags, "x-default").to_numpy(zero_copy_only=False)
+    default = mask_of(pc.equal(tags, "x-default"))
     faults.rows("hreflang-default-twice", again & default, tags, at)
     faults.rows("hreflang-two-urls", differs & ~default, tags, at)

@@ -1,7 +1,7 @@
 """From the bytes of a file to a document that can be scanned: encoding, prolog, well-formedness.
 
 Nothing is expanded and nothing fetched: a document that declares entities is not read any further. What is
-mended on the way (a byte order mark, the XML declaration) is overwritten by blanks, so that places stay true.
+removed on the way (a byte order mark, the XML declaration) is overwritten by blanks, so that places stay true.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from xml.parsers import expat
 
 from lxml import etree
 
-from sitemap_etl.check.namespaces import Flat, flat
 from sitemap_etl.check.report import Faults, Lines
+from sitemap_etl.check.scan import Flat, flat
 
 Kind = Literal["urlset", "index", "rss", "atom", "rdf", "html", "text", "robots", "xml", "binary", "empty"]
 
@@ -88,7 +88,7 @@ def _xml_kind(text: bytes) -> Kind:
     return _KINDS.get(root[2], "html" if root[2].lower() == b"html" else "xml")
 
 
-def opened(data: bytes, name: str, faults: Faults, *, whole: bool) -> Document | None:
+def parsed(data: bytes, name: str, faults: Faults, *, whole: bool) -> Document | None:
     """The document, or None where it can't be looked into; `faults` says why.
 
     `whole`: False where the data is known to be cut off, which is then no fault of the XML.
@@ -129,7 +129,7 @@ def _xml(kind: Kind, data: bytes, faults: Faults, *, whole: bool) -> Document | 
         faults.add("not-a-sitemap", line=1, example=_head(data))
         return None
     prefix = root[1] + b":" if root[1] else b""
-    problem = _parse(data)
+    problem = _mistake(data)
     if problem is not None:
         message, line, column = problem
         assert faults.lines is not None
@@ -137,7 +137,7 @@ def _xml(kind: Kind, data: bytes, faults: Faults, *, whole: bool) -> Document | 
         if whole:
             faults.add("xml-malformed", at=at, example=_around(data, at), detail=message)
         data = _salvaged(data[:at], kind, prefix, root[2])
-        if _parse(data) is not None:
+        if _mistake(data) is not None:
             return None
     if kind not in {"urlset", "index"}:
         return Document(kind, data)
@@ -154,7 +154,7 @@ class _Nothing:
         """Called at the end."""
 
 
-def _parse(data: bytes) -> tuple[str, int, int] | None:
+def _mistake(data: bytes) -> tuple[str, int, int] | None:
     """What is wrong with the XML: message, line, column; None where it is well-formed."""
     parser = etree.XMLParser(
         target=_Nothing(),  # type: ignore[arg-type]  # lxml takes a target without the optional methods

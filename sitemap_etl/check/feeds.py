@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 from lxml import etree
 
-from sitemap_etl.check.dates import parsed
 from sitemap_etl.check.document import Kind
 from sitemap_etl.check.report import Faults
+from sitemap_etl.dates import RFC822, RFC3339, read
 
 _ATOM: Final = "{http://www.w3.org/2005/Atom}"
 _ATOM_03: Final = "{http://purl.org/atom/ns#}"
-_RFC3339: Final = re.compile(r"(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d)")
 
 
 def check_feed(data: bytes, kind: Kind, faults: Faults) -> tuple[pa.Array, np.ndarray]:
@@ -67,7 +64,8 @@ def _rss(root: etree._Element, faults: Faults) -> list[tuple[str, int]]:
     for name in ("title", "link", "description"):
         if _text(channel, name) is None:
             faults.add("feed-incomplete", line=_line(channel), detail=f"the channel has no {name}")
-    found = []
+    found: list[tuple[str, int]] = []
+    dates: list[tuple[str, int]] = []
     for item in channel.iterfind("item"):
         link = _text(item, "link")
         if link is None:
@@ -79,14 +77,16 @@ def _rss(root: etree._Element, faults: Faults) -> list[tuple[str, int]]:
         date = _text(item, "pubDate")
         if date is None:
             faults.add("feed-no-date", line=_line(item), example=link or "")
-        elif not _is_rfc822(date):
-            faults.add("feed-date", line=_line(item), example=date)
+        else:
+            dates.append((date, _line(item)))
+    _check_dates(dates, RFC822, faults)
     return found
 
 
 def _atom(root: etree._Element, faults: Faults) -> list[tuple[str, int]]:
     _required(root, "the feed", faults)
-    found = []
+    found: list[tuple[str, int]] = []
+    dates: list[tuple[str, int]] = []
     for entry in root.iterfind(_ATOM + "entry"):
         _required(entry, "an entry", faults)
         links = [link for link in entry.iterfind(_ATOM + "link") if link.get("rel", "alternate") == "alternate"]
@@ -99,8 +99,9 @@ def _atom(root: etree._Element, faults: Faults) -> list[tuple[str, int]]:
             faults.add("feed-no-date", line=_line(entry), example=str(href or ""))
         for name in ("updated", "published"):
             date = _text(entry, _ATOM + name)
-            if date is not None and not _is_rfc3339(date):
-                faults.add("feed-date", line=_line(entry), example=date)
+            if date is not None:
+                dates.append((date, _line(entry)))
+    _check_dates(dates, RFC3339, faults)
     return found
 
 
@@ -112,16 +113,10 @@ def _required(element: etree._Element, what: str, faults: Faults) -> None:
             faults.add("feed-incomplete", line=_line(element), detail=f"{what} has no {name}")
 
 
-def _is_rfc822(text: str) -> bool:
-    try:
-        return parsedate_to_datetime(text) is not None
-    except (ValueError, TypeError):
-        return False
-
-
-def _is_rfc3339(text: str) -> bool:
-    match = _RFC3339.fullmatch(text)
-    if match is None:
-        return False
-    plain = f"{match[1]}T{match[2]}{match[4].upper()}"
-    return bool(parsed(pa.array([plain])).read[0])
+def _check_dates(dates: list[tuple[str, int]], form: int, faults: Faults) -> None:
+    """Report dates (text, line) that are none by `form`."""
+    read_ = read(pa.array([text for text, _ in dates], pa.string()), form)
+    bad = np.flatnonzero((read_.forms & form) == 0)
+    if len(bad):
+        text, line = dates[int(bad[0])]
+        faults.add("feed-date", line=line, example=text, count=len(bad))

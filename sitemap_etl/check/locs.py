@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sitemap_etl.arrow import bytes_of, mask_of, numbers_of, occurs, single
 from sitemap_etl.check.report import Faults
 from sitemap_etl.limits import LOC_LENGTH
 from sitemap_etl.urls import canonical_urls, origin
@@ -61,7 +62,7 @@ def check_locs(locs: Any, offsets: np.ndarray, faults: Faults, place: Place, *, 
     well = _origins(trimmed, offsets, faults, place)
     if scope and place.address is not None:
         _scope(trimmed, offsets, place)
-    well = _characters(trimmed, _bytes(trimmed), well, offsets, faults)
+    well = _characters(trimmed, well, offsets, faults)
     _parameters(trimmed, offsets, faults)
     _canonical(trimmed, well, offsets, faults)
 
@@ -75,7 +76,7 @@ def _length(locs: Any, offsets: np.ndarray, faults: Faults) -> None:
 def _origins(locs: Any, offsets: np.ndarray, faults: Faults, place: Place) -> np.ndarray:
     """Report URLs by their origin; the rows whose origin is fine (boolean)."""
     home = _home(locs, place)
-    at_home: np.ndarray = pc.starts_with(locs, home + "/").to_numpy(zero_copy_only=False)
+    at_home: np.ndarray = mask_of(pc.starts_with(locs, home + "/"))
     well = at_home.copy()
     if n := int(at_home.sum()):
         place.origins[home] = n
@@ -86,7 +87,7 @@ def _origins(locs: Any, offsets: np.ndarray, faults: Faults, place: Place) -> np
     found = pc.extract_regex(others, _ORIGIN)
     encoded = pc.struct_field(found, "origin").dictionary_encode()
     written = encoded.dictionary.to_pylist()
-    codes = encoded.indices.fill_null(len(written)).to_numpy(zero_copy_only=False)
+    codes = numbers_of(encoded.indices, len(written))
     for code, text in enumerate([*written, None]):
         rows = rest[codes == code]
         if not len(rows):
@@ -158,37 +159,32 @@ def _scope(locs: Any, offsets: np.ndarray, place: Place) -> None:
     folder = home + path.partition("?")[0].rpartition("/")[0] + "/"
     if folder == home + "/":
         return
-    outside = pc.and_not(pc.starts_with(locs, home + "/"), pc.starts_with(locs, folder)).to_numpy(zero_copy_only=False)
+    outside = mask_of(pc.and_not(pc.starts_with(locs, home + "/"), pc.starts_with(locs, folder)))
     rows = np.flatnonzero(outside)
     if len(rows):
         first = int(rows[0])
         place.away.append(Away("out-of-scope", home, len(rows), int(offsets[first]), locs[first].as_py()))
 
 
-def _characters(locs: Any, text: bytes, well: np.ndarray, offsets: np.ndarray, faults: Faults) -> np.ndarray:
+def _characters(locs: Any, well: np.ndarray, offsets: np.ndarray, faults: Faults) -> np.ndarray:
     """Report characters that don't belong; the rows that are left to be compared with their canonical form."""
-    bad = pc.match_substring_regex(locs, _ALLOWED).to_numpy(zero_copy_only=False)
-    if b"%" in text:
-        bad |= pc.match_substring_regex(locs, _STRAY_PERCENT).to_numpy(zero_copy_only=False)
+    data = bytes_of(locs)
+    bad = mask_of(pc.match_substring_regex(locs, _ALLOWED))
+    if occurs(data, ord("%")):
+        bad |= mask_of(pc.match_substring_regex(locs, _STRAY_PERCENT))
     bad &= well
     faults.rows("loc-characters", bad, locs, offsets)
-    ascii_ = pc.string_is_ascii(locs).to_numpy(zero_copy_only=False)
+    ascii_ = mask_of(pc.string_is_ascii(locs))
     faults.rows("loc-not-ascii", ~ascii_ & ~bad, locs, offsets)
     well = well & ~bad & ascii_
-    if b"#" in text:
-        fragment = pc.match_substring(locs, "#").to_numpy(zero_copy_only=False)
+    if occurs(data, ord("#")):
+        fragment = mask_of(pc.match_substring(locs, "#"))
         faults.rows("loc-fragment", fragment, locs, offsets)
         well &= ~fragment
-    if b"&amp;" in text:
-        twice = pc.match_substring(locs, "&amp;").to_numpy(zero_copy_only=False)
+    if occurs(data, ord("&")):
+        twice = mask_of(pc.match_substring(locs, "&amp;"))
         faults.rows("loc-escaped-twice", twice, locs, offsets)
     return well
-
-
-def _bytes(texts: Any) -> bytes:
-    """The buffer of a string array (it may hold more than the array's own text)."""
-    data = texts.buffers()[2]
-    return bytes(data) if data is not None else b""
 
 
 def _parameters(locs: Any, offsets: np.ndarray, faults: Faults) -> None:
@@ -216,16 +212,12 @@ def _canonical(locs: Any, well: np.ndarray, offsets: np.ndarray, faults: Faults)
         return
     chosen = locs if len(rows) == len(locs) else locs.take(pa.array(rows))
     result = canonical_urls(chosen)
-    canonical = pc.fill_null(_whole(result.loc), "")
-    reasons = _whole(result.reason)
+    canonical = pc.fill_null(single(result.loc), "")
+    reasons = single(result.reason)
     for reason in pc.unique(reasons.drop_null()).to_pylist():
         if reason not in {"too long", "missing loc"}:
             faults.rows("loc-invalid", pc.equal(reasons, reason), chosen, offsets[rows], detail=reason)
-    differs = pc.and_(pc.not_equal(canonical, chosen), pc.is_null(reasons)).to_numpy(zero_copy_only=False)
+    differs = mask_of(pc.and_(pc.not_equal(canonical, chosen), pc.is_null(reasons)))
     if differs.any():
         first = int(np.flatnonzero(differs)[0])
         faults.rows("loc-not-canonical", differs, chosen, offsets[rows], detail=f"rather {canonical[first].as_py()}")
-
-
-def _whole(column: Any) -> Any:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column

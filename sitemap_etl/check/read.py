@@ -1,4 +1,4 @@
-"""One file, from its bytes to its findings and to what the other files are compared with."""
+"""One file, from its bytes to its contents, and to its findings and what the other files are compared with."""
 
 from __future__ import annotations
 
@@ -11,25 +11,32 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sitemap_etl.arrow import mask_of
 from sitemap_etl.check.alternates import Links, check_alternates
-from sitemap_etl.check.dates import Lastmods, check_lastmods, parsed
-from sitemap_etl.check.document import Document, kind_of, opened
+from sitemap_etl.check.document import Document, Kind, kind_of, parsed
 from sitemap_etl.check.feeds import check_feed
-from sitemap_etl.check.fetch import Taken
-from sitemap_etl.check.images import check_images
-from sitemap_etl.check.inflate import MAGIC, inflated
 from sitemap_etl.check.locs import Place, check_locs
-from sitemap_etl.check.news import check_news
 from sitemap_etl.check.report import Faults, FileStats, Finding
-from sitemap_etl.check.robots_file import check_robots
 from sitemap_etl.check.scan import Scan, TooDeep, scan
-from sitemap_etl.check.sources import Source
-from sitemap_etl.check.textfile import check_text
-from sitemap_etl.check.urlset import Entries, check_hints, check_names, check_namespace, entries
-from sitemap_etl.check.videos import check_videos
+from sitemap_etl.check.shapes import check_images, check_news, check_videos
+from sitemap_etl.check.sources import Source, Taken
+from sitemap_etl.check.text import check_robots, check_text
+from sitemap_etl.check.urlset import (
+    Entries,
+    Lastmods,
+    check_hints,
+    check_lastmods,
+    check_names,
+    check_namespace,
+    entries,
+    fits_both,
+)
+from sitemap_etl.dates import DATE
+from sitemap_etl.dates import read as dated
 from sitemap_etl.hashes import hash64
 from sitemap_etl.limits import INDEX_FILES, SITEMAP_BYTES, SITEMAP_ROWS
 from sitemap_etl.robots import RobotsRules
+from sitemap_etl.web import GZIP, inflated
 
 _XML_TYPES: Final = frozenset({"application/xml", "text/xml", "application/rss+xml", "application/atom+xml"})
 _GZIP_TYPES: Final = frozenset({"application/gzip", "application/x-gzip", "application/octet-stream"})
@@ -57,6 +64,8 @@ class Reading:
     findings: list[Finding] = field(default_factory=list)
     status: str = ""
     """The code of the fault for which it could not be had; "" where it was read."""
+    answered: int = 0
+    """The status of its answer over HTTP."""
     hashes: np.ndarray = field(default_factory=lambda: np.empty(0, np.uint64))
     at: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     links: Links | None = None
@@ -64,53 +73,55 @@ class Reading:
     news: int = 0
     listed: list[Listed] = field(default_factory=list)
     robots: bytes | None = None
+    rows: pa.Table | None = None
+    """What it lists, where that is asked for: see `listing`."""
 
 
-def read(source: Source, *, max_bytes: int, now: datetime, rules_of: RulesOf) -> Reading:
-    """Everything that one file says about itself."""
-    faults = Faults(source.name)
-    reading = Reading(FileStats(source.name, "unread"), Place(source.address))
-    taken = source.take(max_bytes + 1, faults)
-    if taken is None:
-        reading.findings = list(faults.findings())
-        reading.status = reading.findings[-1].code if reading.findings else "unreachable"
-        return reading
-    if taken.address is not None:
-        reading.place.address = taken.address
-    reading.stats.stored = len(taken.data)
-    data, whole = unpacked(taken, source.name, faults, max_bytes)
-    reading.stats.bytes = len(data)
-    document = opened(data, source.name, faults, whole=whole)
-    if taken.status:
-        _content_type(taken, kind_of(data, source.name), faults)
-    if document is not None:
-        _document(document, reading, faults, now, rules_of)
-        for away in reading.place.away:
-            assert faults.lines is not None
-            away.line = faults.lines.place(away.at)[0]
-    reading.findings = list(faults.findings())
-    return reading
+# --- from its bytes to its contents ---
 
 
-def unpacked(taken: Taken, name: str, faults: Faults, max_bytes: int) -> tuple[bytes, bool]:
+@dataclass
+class Opened:
+    """A file that was taken; `document` None: it can't be looked into, `whole` False: only its beginning was taken."""
+
+    taken: Taken | None = None
+    data: bytes = b""
+    document: Document | None = None
+    whole: bool = True
+
+    @property
+    def is_there(self) -> bool:
+        return self.taken is not None and self.taken.status in (0, 200)
+
+
+def opened(source: Source, max_bytes: int, faults: Faults) -> Opened:
+    """The file with its packing undone, at most `max_bytes` of it; `faults` says what is wrong with that."""
+    found = Opened(source.take(max_bytes + 1, faults))
+    if found.taken is not None and found.is_there:
+        found.data, found.whole = _unpacked(found.taken, source.name, faults, max_bytes)
+        found.document = parsed(found.data, source.name, faults, whole=found.whole)
+    return found
+
+
+def _unpacked(taken: Taken, name: str, faults: Faults, max_bytes: int) -> tuple[bytes, bool]:
     """The file's own bytes, at most `max_bytes`, and whether they are all of it."""
     data, whole = taken.data, True
     path = name.partition("?")[0].lower()
     encodings = [e.strip().lower() for e in taken.content_encoding.split(",") if e.strip() not in {"", "identity"}]
     for encoding in encodings:
-        if encoding in {"gzip", "x-gzip"} and data.startswith(MAGIC):
-            data, whole = inflated(data, faults, max_bytes + 1)
+        if encoding in {"gzip", "x-gzip"} and data.startswith(GZIP):
+            data, whole = _inflated(data, faults, max_bytes + 1)
             if path.endswith(".gz"):
                 faults.add("gzip-encoded", detail="Content-Encoding: gzip")
         else:
             faults.add("content-encoding", detail=f"Content-Encoding: {encoding}"[:200])
-    if data.startswith(MAGIC):
+    if data.startswith(GZIP):
         if not path.endswith(".gz") and not encodings:
             faults.add("gzip-unnamed")
-        data, whole = inflated(data, faults, max_bytes + 1)
-        if data.startswith(MAGIC):
+        data, whole = _inflated(data, faults, max_bytes + 1)
+        if data.startswith(GZIP):
             faults.add("gzip-in-gzip")
-            data, whole = inflated(data, faults, max_bytes + 1)
+            data, whole = _inflated(data, faults, max_bytes + 1)
     elif path.endswith(".gz") and not encodings and data:
         faults.add("gzip-missing", example=data[:80].decode(errors="replace"))
     if len(data) > SITEMAP_BYTES:
@@ -119,113 +130,189 @@ def unpacked(taken: Taken, name: str, faults: Faults, max_bytes: int) -> tuple[b
     return (data[:max_bytes], False) if len(data) > max_bytes else (data, whole)
 
 
+def _inflated(data: bytes, faults: Faults, limit: int) -> tuple[bytes, bool]:
+    """The unpacked data, at most `limit` bytes of it, and whether the gzip data is whole."""
+    unpacked = inflated(data, limit)
+    if unpacked.fault:
+        faults.add(f"gzip-{unpacked.fault}", detail=unpacked.detail)
+    return unpacked.data, unpacked.fault in {"", "trailing"}
+
+
+@dataclass
+class Contents:
+    """What a document lists: `locs` as they are written, none blank, and their places.
+
+    `lastmods` are the texts beside them, in XML alone. `scan` and `entries` are there for what is in XML and not too
+    deep; they have a row also for an entry without a loc.
+    """
+
+    kind: Kind
+    locs: Any
+    at: np.ndarray
+    lastmods: Any = None
+    scan: Scan | None = None
+    entries: Entries | None = None
+
+
+def contents(document: Document, faults: Faults) -> Contents:
+    """What a sitemap, index, feed or robots.txt lists; `faults` says what is wrong with its shape."""
+    if document.kind in {"text", "robots", "rss", "atom", "rdf"}:
+        if document.kind == "text":
+            locs, at = check_text(document.data, faults)
+        elif document.kind == "robots":
+            locs, at = check_robots(document.data, faults)
+        else:
+            locs, at = check_feed(document.data, document.kind, faults)
+        return Contents(document.kind, locs, at)
+    assert document.flat is not None
+    nothing = Contents(document.kind, pa.array([], pa.string()), np.empty(0, np.int64))
+    try:
+        elements = scan(document.flat)
+    except TooDeep as error:
+        faults.add("xml-deep", detail=str(error))
+        return nothing
+    ours = check_namespace(elements, faults)
+    check_names(elements, faults, ours)
+    found = entries(elements, faults, ours, "url" if document.kind == "urlset" else "sitemap")
+    locs, at, lastmods = found.loc, found.at, found.columns["lastmod"][0]
+    present = mask_of(pc.not_equal(pc.utf8_trim_whitespace(locs), ""))
+    if not present.all():
+        locs, at, lastmods = locs.filter(pa.array(present)), at[present], lastmods.filter(pa.array(present))
+    return Contents(document.kind, locs, at, lastmods, elements, found)
+
+
+def listed_in(found: Contents, faults: Faults) -> list[Listed]:
+    """The files that an index or a robots.txt names."""
+    assert faults.lines is not None
+    locs = pc.utf8_trim_whitespace(found.locs).to_pylist()
+    lines = [faults.lines.place(int(at))[0] for at in found.at]
+    if found.lastmods is None:
+        return [Listed(url, line, int(at)) for url, line, at in zip(locs, lines, found.at, strict=True)]
+    dates = dated(pc.utf8_trim_whitespace(found.lastmods))
+    known, seconds, daily = fits_both(dates), dates.seconds, dates.kind == DATE
+    return [
+        Listed(url, lines[row], int(found.at[row]), int(seconds[row]) if known[row] else None, bool(daily[row]))
+        for row, url in enumerate(locs)
+    ]
+
+
+# --- from its contents to its findings ---
+
+
+def read(source: Source, *, max_bytes: int, now: datetime, rules_of: RulesOf) -> Reading:
+    """Everything that one file says about itself."""
+    faults = Faults(source.name)
+    reading = Reading(FileStats(source.name, "unread"), Place(source.address))
+    found = opened(source, max_bytes, faults)
+    reading.answered = found.taken.status if found.taken is not None else 0
+    if found.taken is None or not found.is_there:
+        reading.findings = list(faults.findings())
+        reading.status = reading.findings[-1].code if reading.findings else "unreachable"
+        return reading
+    if found.taken.address is not None:
+        reading.place.address = found.taken.address
+    reading.stats.stored, reading.stats.bytes = len(found.taken.data), len(found.data)
+    if found.taken.status:
+        _content_type(found.taken, kind_of(found.data, source.name), faults)
+    if found.document is not None:
+        _judge(found.document, reading, faults, now, rules_of)
+        for away in reading.place.away:
+            assert faults.lines is not None
+            away.line = faults.lines.place(away.at)[0]
+    reading.findings = list(faults.findings())
+    return reading
+
+
 def _content_type(taken: Taken, kind: str, faults: Faults) -> None:
     """Report a content type that doesn't fit what was sent."""
     named = taken.content_type.partition(";")[0].strip().lower()
     if kind in {"html", "binary", "xml", "empty"}:
         return
     plain = frozenset({"text/plain"}) if kind in {"text", "robots"} else _XML_TYPES
-    packed = taken.data.startswith(MAGIC) and not taken.content_encoding
+    packed = taken.data.startswith(GZIP) and not taken.content_encoding
     if named not in (_GZIP_TYPES if packed else plain):
         wanted = "application/gzip" if packed else "text/plain" if kind in {"text", "robots"} else "application/xml"
         faults.add("content-type", example=taken.content_type or "none", detail=f"expected {wanted}")
 
 
-def _document(document: Document, reading: Reading, faults: Faults, now: datetime, rules_of: RulesOf) -> None:
-    reading.stats.kind = document.kind
-    data = document.data
-    if document.kind in {"urlset", "index"}:
-        _xml(document, reading, faults, now, rules_of)
-    elif document.kind == "robots":
-        reading.robots = data
-        reading.listed = [Listed(url, line) for url, line in check_robots(data, faults)]
-        reading.stats.rows = len(reading.listed)
+def _judge(document: Document, reading: Reading, faults: Faults, now: datetime, rules_of: RulesOf) -> None:
+    """Report what is wrong with a document, and fill in what is told of it."""
+    found = contents(document, faults)
+    reading.stats.kind = found.kind
+    reading.stats.rows = len(found.locs if found.entries is None else found.entries.elements)
+    if found.kind == "robots":
+        reading.robots = document.data
+        reading.listed = listed_in(found, faults)
+    elif found.kind in {"urlset", "index"}:
+        if found.entries is not None and found.scan is not None:
+            _judge_entries(found, found.scan, found.entries, reading, faults, now, rules_of)
     else:
-        is_text = document.kind == "text"
-        locs, at = check_text(data, faults) if is_text else check_feed(data, document.kind, faults)
-        reading.stats.rows = len(locs)
-        broken = any(
-            f.code in {"not-a-sitemap", "feed-version", "feed-obsolete", "xml-malformed"} for f in faults.findings()
-        )
-        if not len(locs) and not broken:
+        broken = {"not-a-sitemap", "feed-version", "feed-obsolete", "xml-malformed"}
+        if not len(found.locs) and not broken.intersection(f.code for f in faults.findings()):
             faults.add("sitemap-empty")
+        is_text = found.kind == "text"
         if is_text:
-            _too_many(len(locs), at, faults)
-        check_locs(locs, at, faults, reading.place, scope=is_text)
-        _urls(pc.utf8_trim_whitespace(locs), at, reading, faults, rules_of)
+            _too_many(found.at, faults)
+        check_locs(found.locs, found.at, faults, reading.place, scope=is_text)
+        _urls(found, reading, faults, rules_of)
 
 
-def _xml(document: Document, reading: Reading, faults: Faults, now: datetime, rules_of: RulesOf) -> None:
-    assert document.flat is not None
-    try:
-        document_scan = scan(document.flat)
-    except TooDeep as error:
-        faults.add("xml-deep", detail=str(error))
+def _judge_entries(
+    found: Contents,
+    elements: Scan,
+    rows: Entries,
+    reading: Reading,
+    faults: Faults,
+    now: datetime,
+    rules_of: RulesOf,
+) -> None:
+    is_urlset = found.kind == "urlset"
+    if not len(rows.elements):
+        faults.add("sitemap-empty" if is_urlset else "index-empty", at=int(elements.start[0]))
         return
-    ours = check_namespace(document_scan, faults)
-    check_names(document_scan, faults, ours)
-    kind = "url" if document.kind == "urlset" else "sitemap"
-    found = entries(document_scan, faults, ours, kind)
-    rows = len(found.elements)
-    reading.stats.rows = rows
-    if not rows:
-        faults.add("sitemap-empty" if kind == "url" else "index-empty", at=int(document_scan.start[0]))
-        return
-    texts, at = found.columns["lastmod"]
-    reading.lastmods = check_lastmods(texts, at, faults, now)
+    reading.lastmods = check_lastmods(*rows.columns["lastmod"], faults, now)
     if reading.lastmods is not None:
         reading.stats.lastmod_min = reading.lastmods.oldest_text
         reading.stats.lastmod_max = reading.lastmods.newest_text
-    present = pc.not_equal(pc.utf8_trim_whitespace(found.loc), "").to_numpy(zero_copy_only=False)
-    kept = np.flatnonzero(present)
-    check_locs(found.loc.take(pa.array(kept)), found.at[kept], faults, reading.place, scope=kind == "url")
-    if kind == "sitemap":
-        _index(found, reading, faults)
+    check_locs(found.locs, found.at, faults, reading.place, scope=is_urlset)
+    if not is_urlset:
+        _index(found, rows, reading, faults)
         return
-    _too_many(rows, found.at, faults)
-    check_hints(found, faults)
-    _extensions(document_scan, found, reading, faults, now)
-    _urls(pc.utf8_trim_whitespace(found.loc).take(pa.array(kept)), found.at[kept], reading, faults, rules_of)
+    _too_many(rows.at, faults)
+    check_hints(rows, faults)
+    check_images(elements, rows, faults)
+    check_videos(elements, rows, faults)
+    reading.news = check_news(elements, rows, faults, now)
+    reading.links = check_alternates(elements, rows, pc.utf8_trim_whitespace(rows.loc), faults)
+    _urls(found, reading, faults, rules_of)
 
 
-def _extensions(document_scan: Scan, found: Entries, reading: Reading, faults: Faults, now: datetime) -> None:
-    check_images(document_scan, found, faults)
-    check_videos(document_scan, found, faults)
-    reading.news = check_news(document_scan, found, faults, now)
-    reading.links = check_alternates(document_scan, found, pc.utf8_trim_whitespace(found.loc), faults)
+def _too_many(at: np.ndarray, faults: Faults) -> None:
+    if len(at) > SITEMAP_ROWS:
+        faults.add("too-many-urls", at=int(at[SITEMAP_ROWS]), detail=f"{len(at):,} URLs")
 
 
-def _too_many(rows: int, at: np.ndarray, faults: Faults) -> None:
-    if rows > SITEMAP_ROWS:
-        faults.add("too-many-urls", at=int(at[SITEMAP_ROWS]), detail=f"{rows:,} URLs")
-
-
-def _index(found: Entries, reading: Reading, faults: Faults) -> None:
-    rows = len(found.elements)
-    if rows > SITEMAP_ROWS:
-        faults.add("too-many-files", at=int(found.at[SITEMAP_ROWS]), detail=f"{rows:,} files")
-    elif rows > INDEX_FILES:
-        faults.add("index-large", at=int(found.at[INDEX_FILES]), detail=f"{rows:,} files")
-    locs = pc.utf8_trim_whitespace(found.loc)
+def _index(found: Contents, rows: Entries, reading: Reading, faults: Faults) -> None:
+    count = len(rows.elements)
+    if count > SITEMAP_ROWS:
+        faults.add("too-many-files", at=int(rows.at[SITEMAP_ROWS]), detail=f"{count:,} files")
+    elif count > INDEX_FILES:
+        faults.add("index-large", at=int(rows.at[INDEX_FILES]), detail=f"{count:,} files")
+    locs = pc.utf8_trim_whitespace(found.locs)
     _repeated("index-duplicate", locs, hash64(locs), found.at, faults)
-    dates = parsed(pc.utf8_trim_whitespace(found.columns["lastmod"][0]))
-    assert faults.lines is not None
-    for row, url in enumerate(locs.to_pylist()):
-        at = int(found.at[row])
-        when = int(dates.seconds[row]) if dates.read[row] else None
-        if url:
-            reading.listed.append(Listed(url, faults.lines.place(at)[0], at, when, bool(dates.daily[row])))
+    reading.listed = listed_in(found, faults)
 
 
-def _urls(locs: Any, at: np.ndarray, reading: Reading, faults: Faults, rules_of: RulesOf) -> None:
+def _urls(found: Contents, reading: Reading, faults: Faults, rules_of: RulesOf) -> None:
     """Report what is listed twice here or disallowed; keep the hashes for the comparison with other files."""
-    reading.hashes, reading.at = hash64(locs), at
-    _repeated("duplicate", locs, reading.hashes, at, faults)
+    locs = pc.utf8_trim_whitespace(found.locs)
+    reading.hashes, reading.at = hash64(locs), found.at
+    _repeated("duplicate", locs, reading.hashes, found.at, faults)
     for origin in reading.place.origins:
         rules = rules_of(origin)
         if rules is not None:
             here = pc.starts_with(locs, origin + "/")
-            faults.rows("loc-disallowed", pc.and_(here, rules.disallowed(locs)), locs, at)
+            faults.rows("loc-disallowed", pc.and_(here, rules.disallowed(locs)), locs, found.at)
 
 
 def _repeated(code: str, locs: Any, hashes: np.ndarray, at: np.ndarray, faults: Faults) -> None:
@@ -235,7 +322,7 @@ def _repeated(code: str, locs: Any, hashes: np.ndarray, at: np.ndarray, faults: 
     if not len(same):
         return
     again, before = order[same + 1], order[same]
-    equal = pc.equal(locs.take(pa.array(again)), locs.take(pa.array(before))).to_numpy(zero_copy_only=False)
+    equal = mask_of(pc.equal(locs.take(pa.array(again)), locs.take(pa.array(before))))
     mask = np.zeros(len(locs), bool)
     mask[again[equal]] = True
     faults.rows(code, mask, locs, at)

@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 import numpy as np
 import pyarrow as pa
 
+from sitemap_etl.arrow import mask_of
 from sitemap_etl.check.codes import CODES, SEVERITIES, Severity
 
 EXAMPLE_LENGTH: Final = 300
@@ -41,8 +42,8 @@ class Finding:
         return CODES[self.code].title
 
     @property
-    def mend(self) -> str:
-        return CODES[self.code].mend
+    def fix(self) -> str:
+        return CODES[self.code].fix
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -55,7 +56,7 @@ class Finding:
             "title": self.title,
             "detail": self.detail,
             "example": self.example,
-            "mend": self.mend,
+            "mend": self.fix,
         }
 
 
@@ -186,7 +187,7 @@ class Faults:
     def rows(self, code: str, mask: Any, texts: Any, offsets: np.ndarray, *, detail: str = "") -> None:
         """Count the rows where `mask` (boolean, Arrow or numpy; null is false) holds; the first is the example."""
         if isinstance(mask, (pa.Array, pa.ChunkedArray)):
-            mask = mask.fill_null(False).to_numpy(zero_copy_only=False)
+            mask = mask_of(mask)
         hits = np.flatnonzero(mask)
         if len(hits):
             first = int(hits[0])

@@ -2,7 +2,14 @@
 
 In well-formed XML a "<" begins a tag, wherever it stands. So the positions of "<" and ">" cut the document
 into tags and the gaps between them, for all of a file at once; nothing runs once per element in Python.
-What disturbs this picture is marked first (see `marks`).
+
+What would disturb this picture is overwritten first, by marks of equal length, so that every offset and line stays
+true: comments, CDATA and ">" inside a value.
+
+    0x01 stands for ">"   0x02 for nothing   0x03 for "<"   0x04 for "&"
+
+No well-formed XML 1.0 document can hold these bytes. And where a prefix means different namespaces in different
+places, all are declared on the root.
 """
 
 from __future__ import annotations
@@ -15,9 +22,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from lxml import etree
 
-from sitemap_etl.check.marks import GT, resolved
-from sitemap_etl.check.namespaces import TAG, Flat
+from sitemap_etl.arrow import data_of, numbers_of, offsets_of, over
+from sitemap_etl.limits import NS_IMAGE, NS_NEWS, NS_VIDEO, NS_XHTML
 
 _NAME: Final = re.compile(r"</?([^\s/>]+)")
 _BLANK: Final = re.compile("[ \t\r\n\x02]*")
@@ -25,6 +33,15 @@ DEPTH: Final = 64
 """Levels of elements that are looked at; a sitemap has five, and the work grows with them."""
 _SHORT: Final = 40
 """Bytes of a tag up to which it is told apart whole; longer ones have attributes and are cut at the first blank."""
+_TAG: Final = re.compile(rb"<(?:[^\"'>]|\"[^\"]*\"|'[^']*')*>")
+_USUAL: Final = {NS_IMAGE: "image", NS_VIDEO: "video", NS_NEWS: "news", NS_XHTML: "xhtml"}
+_DECLARED: Final = re.compile(rb"xmlns(?::([^\s=]+))?\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
+GT, NOTHING, LT, AMP = b"\x01", b"\x02", b"\x03", b"\x04"
+
+_MARKUP: Final = ((b"<!--", b"-->"), (b"<![CDATA[", b"]]>"), (b"<?", b"?>"))
+_DOCTYPE: Final = re.compile(rb"<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>", re.DOTALL)
+_ENTITY: Final = re.compile("&(?:#([0-9]+)|#x([0-9A-Fa-f]+)|([a-z]+));")
+_NAMED: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 
 
 class TooDeep(Exception):
@@ -132,16 +149,16 @@ def _ends(data: bytes, starts: np.ndarray, ends: np.ndarray) -> tuple[bytes, np.
     first = np.searchsorted(owner, np.arange(len(starts)))
     true = ends[first]
     many = np.flatnonzero(np.bincount(owner[owner >= 0], minlength=len(starts)) != 1)
-    mended = bytearray(data)
+    changed = bytearray(data)
     for tag in many.tolist():
-        whole = TAG.match(data, int(starts[tag]))
+        whole = _TAG.match(data, int(starts[tag]))
         assert whole is not None  # the document is well-formed
         true[tag] = whole.end() - 1
         stop = int(starts[tag + 1]) if tag + 1 < len(starts) else len(data)
-        mended[starts[tag] : stop] = (
+        changed[starts[tag] : stop] = (
             data[starts[tag] : true[tag]].replace(b">", GT) + b">" + data[true[tag] + 1 : stop].replace(b">", GT)
         )
-    return bytes(mended), true
+    return bytes(changed), true
 
 
 def _pieces(data: bytes, starts: np.ndarray, ends: np.ndarray) -> Any:
@@ -150,7 +167,7 @@ def _pieces(data: bytes, starts: np.ndarray, ends: np.ndarray) -> Any:
     offsets[0:-1:2] = starts
     offsets[1::2] = ends + 1
     offsets[-1] = len(data)
-    return pa.StringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(data))
+    return over(pa.string(), offsets, data)
 
 
 def _names(
@@ -180,19 +197,17 @@ def _names(
             tags = _heads(tags)
         encoded = tags.dictionary_encode()
         codes = np.array([number(tag) for tag in encoded.dictionary.to_pylist()], np.int32)
-        name[chosen] = codes[encoded.indices.to_numpy(zero_copy_only=False)]
+        name[chosen] = codes[numbers_of(encoded.indices)]
     return names, name
 
 
 def _heads(tags: Any) -> Any:
     """Each tag up to its first blank."""
-    blanks = pc.find_substring(tags, pattern=" ").to_numpy(zero_copy_only=False)
-    offsets = np.frombuffer(tags.buffers()[1], np.int32)[tags.offset : tags.offset + len(tags) + 1]
+    blanks, offsets = numbers_of(pc.find_substring(tags, pattern=" ")), offsets_of(tags)
     cut = np.empty(2 * len(tags) + 1, np.int32)
     cut[::2] = offsets
     cut[1::2] = np.where(blanks >= 0, offsets[:-1] + blanks, offsets[1:])
-    halves = pa.StringArray.from_buffers(2 * len(tags), pa.py_buffer(cut), tags.buffers()[2])
-    return halves.take(pa.array(np.arange(0, 2 * len(tags), 2)))
+    return over(pa.string(), cut, data_of(tags)).take(pa.array(np.arange(0, 2 * len(tags), 2)))
 
 
 def _parents(depth: np.ndarray) -> np.ndarray:
@@ -212,5 +227,159 @@ def _strays(pieces: Any, ends: np.ndarray, gaps: np.ndarray) -> list[tuple[int, 
     odd = [code for code, text in enumerate(texts.dictionary.to_pylist()) if not _BLANK.fullmatch(text)]
     if not odd:
         return []
-    where = np.flatnonzero(np.isin(texts.indices.to_numpy(zero_copy_only=False), odd))[:1000]
+    where = np.flatnonzero(np.isin(numbers_of(texts.indices), odd))[:1000]
     return [(int(ends[gaps[i]]) + 1, texts[int(i)].as_py().strip(" \t\r\n\x02")) for i in where]
+
+
+# --- namespaces ---
+
+
+def _declarations(data: bytes) -> list[tuple[str, str, int]]:
+    """Prefix ("" for the default), namespace and position of every declaration."""
+    found = []
+    at = data.find(b"xmlns")
+    while at >= 0:
+        match = _DECLARED.match(data, at)
+        if match and data[at - 1 : at].isspace() and data.rfind(b"<", 0, at) > data.rfind(b">", 0, at):
+            prefix, double, single = match.groups(b"")
+            found.append((prefix.decode(), unescaped((double or single).decode()), at))
+        at = data.find(b"xmlns", at + 5)
+    return found
+
+
+@dataclass(frozen=True)
+class Flat:
+    """A document such that one prefix means one namespace. `marked` is `data` with its marks."""
+
+    data: bytes
+    marked: bytes
+    prefixes: dict[str, str]
+
+
+def flat(data: bytes) -> Flat:
+    """The document, nearly always as it is: well-formed, with a root.
+
+    Where namespaces change their prefix on the way, all are declared on the root. Newlines in text stay, so
+    lines are about true.
+    """
+    found, moved = _flattened(data)
+    if not moved:
+        return found
+    try:
+        return _flattened(_hoisted(found))[0]
+    except (etree.XMLSyntaxError, ValueError):  # a namespace that is no URI: the first meaning of each prefix must do
+        return found
+
+
+def _hoisted(found: Flat) -> bytes:
+    """The document with all namespaces declared on the root, each under a prefix of its own."""
+    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
+    tree = etree.fromstring(found.data, parser)
+    uris = {uri for _, uri, _ in _declarations(found.marked)} - {""}
+    free = {_USUAL.get(uri, ""): uri for uri in uris if _USUAL.get(uri, "") not in {"", *tree.nsmap}}
+    others = sorted(uris - set(free.values()))
+    free |= {f"ns{number}": uri for number, uri in enumerate(others) if f"ns{number}" not in tree.nsmap}
+    etree.cleanup_namespaces(tree, top_nsmap=free)
+    return etree.tostring(tree, encoding="UTF-8", xml_declaration=False)
+
+
+def _flattened(data: bytes) -> tuple[Flat, bool]:
+    """The document with the first meaning of each prefix, and whether one has another meaning elsewhere."""
+    plain = marked(data)
+    root = _TAG.search(plain)
+    assert root is not None  # the document is well-formed
+    meanings = {"xml": "http://www.w3.org/XML/1998/namespace"}
+    moved = False
+    for prefix, uri, at in _declarations(plain):
+        late_default = prefix == "" and prefix not in meanings and at > root.end()
+        moved |= late_default or meanings.setdefault(prefix, uri) != uri
+    return Flat(data, plain, meanings), moved
+
+
+# --- marks ---
+
+
+def marked(data: bytes) -> bytes:
+    """The document with comments, CDATA and processing instructions turned into marks."""
+    found = _markup(data)
+    if not found:
+        return data
+    changed = bytearray(data)
+    for begin, stop in found:
+        if data.startswith(b"<![CDATA[", begin):
+            text = data[begin + 9 : stop - 3].replace(b"<", LT).replace(b">", GT).replace(b"&", AMP)
+            changed[begin:stop] = NOTHING * 9 + text + NOTHING * 3
+        else:
+            changed[begin:stop] = NOTHING * (stop - begin)
+    return bytes(changed)
+
+
+def _markup(data: bytes) -> list[tuple[int, int]]:
+    """Begin and end of all that is neither element nor text."""
+    bytes_ = np.frombuffer(data, np.uint8)
+    opening = np.flatnonzero(bytes_[:-1] == ord("<"))
+    second = bytes_[opening + 1]
+    found: list[tuple[int, int]] = []
+    stop = 0
+    for begin in opening[(second == ord("!")) | (second == ord("?"))].tolist():
+        if begin >= stop:  # else it stands in a comment or CDATA
+            stop = _end(data, begin)
+            found.append((begin, stop))
+    return found
+
+
+def _end(data: bytes, begin: int) -> int:
+    """Where markup that begins here ends; the document is well-formed."""
+    for opening, closing in _MARKUP:
+        if data.startswith(opening, begin):
+            return data.index(closing, begin + len(opening)) + len(closing)
+    doctype = _DOCTYPE.match(data, begin)
+    assert doctype is not None
+    return doctype.end()
+
+
+def resolved(texts: Any) -> Any:
+    """The texts with entities and marks resolved; only rows that hold one are looked at."""
+    care = pc.match_substring_regex(texts, "[&\x01-\x04]")
+    if not pc.any(care).as_py():
+        return texts
+    rows = texts.filter(care)
+    for mark, character in (("\x02", ""), ("\x01", ">"), ("\x03", "<")):
+        rows = pc.replace_substring(rows, mark, character)
+    numeric = pc.match_substring_regex(rows, "&#|\x04")
+    if pc.any(numeric).as_py():
+        resolved_rows = pa.array(
+            [unescaped(text).replace("\x04", "&") for text in rows.filter(numeric).to_pylist()], pa.string()
+        )
+        rows = pc.replace_with_mask(_named(rows), numeric, resolved_rows)
+    else:
+        rows = _named(rows)
+    return pc.replace_with_mask(texts, care, rows)
+
+
+def _named(texts: Any) -> Any:
+    for name, character in _NAMED.items():
+        if name != "amp":
+            texts = pc.replace_substring(texts, f"&{name};", character)
+    return pc.replace_substring(texts, "&amp;", "&")
+
+
+def unescaped(text: str) -> str:
+    """One text with its entities resolved; an unknown one stays."""
+
+    def character(found: re.Match[str]) -> str:
+        decimal, hexadecimal, name = found.groups()
+        if name:
+            return _NAMED.get(name, found[0])
+        code = int(decimal) if decimal else int(hexadecimal, 16)
+        return chr(code) if code <= 0x10FFFF and not 0xD800 <= code <= 0xDFFF else found[0]
+
+    return _ENTITY.sub(character, text)
+
+
+def resolved_text(text: str) -> str:
+    """One text with entities and CDATA resolved, blanks around it taken off."""
+    text = re.sub(r"<!--.*?-->", "", text, flags=re.DOTALL).strip()
+    if text.startswith("<![CDATA["):
+        return text[9:].partition("]]>")[0].strip()
+    return unescaped(text).strip()

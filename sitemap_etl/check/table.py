@@ -104,7 +104,7 @@ def _table(findings: list[Finding], codes: int, places: int) -> Table:
         table.add_row(Text(_MARKS[f.severity], style=style), Text(f.code, style=style), _place(f), said)
         if f.example:
             table.add_row("", "", "", Text(f.example, style="cyan", no_wrap=True, overflow="ellipsis"))
-        table.add_row("", "", "", Text(f"→ {f.mend}", style="green"))
+        table.add_row("", "", "", Text(f"→ {f.fix}", style="green"))
     return table
 
 

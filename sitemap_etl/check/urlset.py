@@ -1,18 +1,26 @@
-"""What can be wrong with the entries of a urlset or of an index: shape, order, values."""
+"""What can be wrong with the entries of a urlset or of an index: shape, order, dates and hints.
+
+A lastmod is right in a form that both the W3C's note on dates and XSD take; one that only one of them takes is a
+warning, and everything else an error.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date, datetime, timedelta
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sitemap_etl.arrow import mask_of, numbers_of
 from sitemap_etl.check.report import Faults
 from sitemap_etl.check.scan import Scan
+from sitemap_etl.dates import DATE, DAY, W3C, XSD, Written, read
 from sitemap_etl.limits import (
     CHANGEFREQS,
+    LASTMOD_FIRST_YEAR,
     NS_IMAGE,
     NS_MOBILE,
     NS_NEWS,
@@ -21,6 +29,8 @@ from sitemap_etl.limits import (
     NS_XHTML,
 )
 
+ABSOLUTE: Final = r"^(?i)https?://[^/?#]"
+"""Begins a full URL."""
 EXTENSIONS: Final = {NS_IMAGE: "image", NS_VIDEO: "video", NS_NEWS: "news", NS_XHTML: "xhtml", NS_MOBILE: "mobile"}
 _ALSO_KNOWN: Final = frozenset(
     {
@@ -30,6 +40,9 @@ _ALSO_KNOWN: Final = frozenset(
     }
 )
 _CHILDREN: Final = {"url": ("loc", "lastmod", "changefreq", "priority"), "sitemap": ("loc", "lastmod")}
+BOTH: Final = W3C | XSD
+CLOCKS: Final = 300
+"""Seconds by which two machines' clocks may differ, and which a server may take to make a file."""
 
 
 @dataclass
@@ -182,7 +195,7 @@ def check_hints(found: Entries, faults: Faults) -> None:
         wrong = np.array(
             [t is not None and not _is_priority(t) for t in distinct.dictionary.to_pylist()] + [False], bool
         )
-        codes = distinct.indices.fill_null(len(wrong) - 1).to_numpy(zero_copy_only=False)
+        codes = numbers_of(distinct.indices, len(wrong) - 1)
         faults.rows("priority-invalid", wrong[codes], numbers, at)
 
 
@@ -191,3 +204,73 @@ def _is_priority(text: str) -> bool:
     text = text.strip(" \t\r\n").removeprefix("+")
     digits = text.replace(".", "", 1)
     return digits.isascii() and digits.isdigit() and 0 <= float(text) <= 1
+
+
+@dataclass(frozen=True)
+class Lastmods:
+    """What the lastmods of a file have in common.
+
+    `newest` in seconds since 1970; `same` where all are one and the same, `now` where all are the moment of
+    reading. `at` and `example` are of the first.
+    """
+
+    count: int
+    oldest_text: str
+    newest_text: str
+    newest: int
+    newest_daily: bool
+    same: bool
+    now: bool
+    at: int
+    example: str
+
+
+def check_lastmods(texts: Any, offsets: np.ndarray, faults: Faults, now: datetime) -> Lastmods | None:
+    """Report what is wrong with lastmods (a string array, null: none); what they have in common."""
+    present = texts.is_valid()
+    if not pc.any(present).as_py():
+        return None
+    trimmed = pc.utf8_trim_whitespace(texts)
+    faults.rows("loc-space", pc.not_equal(trimmed, texts), texts, offsets, detail="in lastmod")
+    dates = read(trimmed, BOTH)
+    right = fits_both(dates)
+    bad = mask_of(present) & ~right
+    odd = bad & ((dates.forms & BOTH) != 0)
+    faults.rows("lastmod-form", odd, trimmed, offsets)
+    faults.rows("lastmod-invalid", bad & ~odd, trimmed, offsets)
+    seconds = dates.seconds
+    faults.rows("lastmod-future", right & in_future(dates, now), trimmed, offsets)
+    first = int((date(LASTMOD_FIRST_YEAR, 1, 1) - date(1970, 1, 1)).days) * DAY
+    faults.rows("lastmod-old", right & (seconds < first), trimmed, offsets)
+    rows = np.flatnonzero(right)
+    if not len(rows):
+        return None
+    seconds, daily = seconds[rows], dates.kind[rows] == DATE
+    moment = int(now.timestamp())
+    oldest, newest = int(seconds.argmin()), int(seconds.argmax())
+    near = (seconds > moment - CLOCKS) & (seconds <= moment + CLOCKS) & ~daily
+    return Lastmods(
+        count=len(rows),
+        oldest_text=trimmed[int(rows[oldest])].as_py(),
+        newest_text=trimmed[int(rows[newest])].as_py(),
+        newest=int(seconds[newest]),
+        newest_daily=bool(daily[newest]),
+        same=bool((seconds == seconds[0]).all()),
+        now=bool(near.all()),
+        at=int(offsets[rows[0]]),
+        example=trimmed[int(rows[0])].as_py(),
+    )
+
+
+def fits_both(dates: Written) -> np.ndarray:
+    """Where a text is a date by both standards."""
+    right: np.ndarray = (dates.forms & BOTH) == BOTH
+    return right
+
+
+def in_future(dates: Written, now: datetime) -> np.ndarray:
+    """Where a date is later than `now`: an instant by more than clocks differ, a day by more than a day."""
+    moment = int(now.timestamp())
+    tomorrow = int((now.date() + timedelta(days=1) - date(1970, 1, 1)).days) * DAY
+    late: np.ndarray = np.where(dates.kind == DATE, dates.seconds > tomorrow, dates.seconds > moment + CLOCKS)
+    return late

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sitemap_etl.arrow import codes_of
 from sitemap_etl.hashes import combine, hash64
 
 KINDS: Final = pa.array(["removed", "added", "changed"])
@@ -70,8 +71,7 @@ def ordered(changes: pa.Table) -> pa.Table:
     table = table.take(pc.sort_indices(table, sort_keys=keys)).drop_columns("rank")
     if len(np.unique(hash64(table["loc"]))) == table.num_rows:  # equal locs have equal hashes: there are none
         return table
-    codes = table["loc"].combine_chunks().dictionary_encode().indices.to_numpy()
-    return table.take(pa.array(np.sort(np.unique(codes, return_index=True)[1])))
+    return table.take(pa.array(np.sort(np.unique(codes_of(table["loc"]), return_index=True)[1])))
 
 
 def mark_of(table: pa.Table) -> int:

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, ClassVar, Generic, TypeVar
 
-import httpx
-
+from sitemap_etl import web
 from sitemap_etl.connections import Connection
 from sitemap_etl.engines.credentials import Redactor, path_of, secrets_of_url
 from sitemap_etl.engines.exchange import Clock, Exchange, Later, Sleep, utc_now
@@ -75,7 +74,7 @@ class HttpEngine(Generic[S]):
         self,
         submission: Submission,
         ledger: Ledger,
-        client: httpx.Client,
+        client: web.Client,
         *,
         clock: Clock = utc_now,
         sleep: Sleep = time.sleep,

@@ -3,39 +3,30 @@
 from __future__ import annotations
 
 import json
-import logging
 import re
-import ssl
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from email.utils import parsedate_to_datetime
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-import httpx
-
-from sitemap_etl import __version__
+from sitemap_etl import web
 from sitemap_etl.engines.credentials import Redactor
 from sitemap_etl.errors import Refused, Unavailable
 
 BACKOFF: Final = (1.0, 4.0, 10.0)
 """Seconds before the second, third and fourth try, where the other side names none."""
-LONGEST_WAIT: Final = 86_400
-"""Seconds of a Retry-After that are believed."""
 ANSWER_BYTES: Final = 1 << 20
-ANSWER_SECONDS: Final = 60.0
-TIMEOUT: Final = 30.0
-"""Seconds for connecting, and between two pieces of an answer."""
+ANSWER_SECONDS: Final = 120.0
+"""How long one request may last, from connecting to the last byte of the answer."""
 
 Clock = Callable[[], datetime]
 Sleep = Callable[[float], None]
 
 
-def open_client() -> httpx.Client:
-    """A client for all engines: patient, honest about who asks, never redirected."""
-    return httpx.Client(timeout=TIMEOUT, headers={"User-Agent": f"sitemap_etl/{__version__}"}, follow_redirects=False)
+def open_client() -> web.Client:
+    """A client for all engines."""
+    return web.Client()
 
 
 def utc_now() -> datetime:
@@ -96,38 +87,10 @@ class Reply:
         return f"{self.status}: {self.words}" if self.words else f"{self.status}"
 
 
-@dataclass(frozen=True)
-class _Fault:
-    """A request without an answer."""
-
-    words: str
-    kind: type[Refused | Unavailable | Unanswered]
-    cause: Exception
-
-
-def _cause(error: Exception, redact: Redactor) -> Exception:
-    """The error itself, or a stand-in where it or what it came from would print a secret."""
-    link: BaseException | None = error
-    while link is not None:
-        if redact(str(link)) != str(link):
-            return RuntimeError(f"{type(error).__name__}: {redact(str(error))}")
-        link = link.__cause__ or link.__context__
-    return error
-
-
-def _distrusted(error: BaseException | None) -> bool:
-    """Whether the other side showed a certificate that this machine doesn't trust."""
-    while error is not None:
-        if isinstance(error, ssl.SSLCertVerificationError):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
-
-
-def _excerpt(response: httpx.Response, body: bytes, redact: Redactor) -> str:
-    if "html" in response.headers.get("content-type", ""):
+def _excerpt(fetched: web.Fetched, redact: Redactor) -> str:
+    if "html" in fetched.headers.get("content-type", ""):
         return ""
-    return re.sub(r"[\s\x00-\x1f\x7f]+", " ", redact(body[:4_096].decode("utf-8", "replace"))).strip()[:300]
+    return re.sub(r"[\s\x00-\x1f\x7f]+", " ", redact(fetched.body[:4_096].decode("utf-8", "replace"))).strip()[:300]
 
 
 class Exchange:
@@ -139,7 +102,7 @@ class Exchange:
     def __init__(
         self,
         engine: str,
-        client: httpx.Client,
+        client: web.Client,
         redact: Redactor,
         *,
         clock: Clock,
@@ -173,19 +136,18 @@ class Exchange:
         """
         place = f"{self.engine}: {self.redact(origin_of(url))}"
         for attempt in range(len(BACKOFF) + 1):
-            reply, wait = self._once(method, url, options)
-            if isinstance(reply, _Fault):
-                message = f"{place} {reply.words}, {what}."
-                if reply.kind is Refused:
-                    raise Refused(message) from reply.cause
-                if (
-                    attempt == len(BACKOFF)
-                    or (once and reply.kind is Unanswered)
-                    or not self._may_wait(BACKOFF[attempt])
-                ):
-                    raise reply.kind(message) from reply.cause
+            try:
+                reply, wait = self._once(method, url, options)
+            except web.WebError as fault:
+                message = f"{place} {fault.words}, {what}."
+                if isinstance(fault, Refused):
+                    raise Refused(message) from fault
+                unanswered = isinstance(fault, web.Unanswered)
+                if attempt == len(BACKOFF) or (once and unanswered) or not self._may_wait(BACKOFF[attempt]):
+                    raise (Unanswered if unanswered else Unavailable)(message) from fault
                 self._wait(BACKOFF[attempt])
-            elif reply.status in (408, 425, 429) or reply.status >= 500 or (busy is not None and busy(reply)):
+                continue
+            if reply.status in (408, 425, 429) or reply.status >= 500 or (busy is not None and busy(reply)):
                 if wait is not None and not self._may_wait(wait):
                     until = self.clock() + timedelta(seconds=wait)
                     later = Later(f"{place} answered {reply.said()} to {what} and wants no more before {at(until)}.")
@@ -216,83 +178,16 @@ class Exchange:
         self._patience -= seconds
         self._sleep(seconds)
 
-    def _once(self, method: str, url: str, options: dict[str, Any]) -> tuple[Reply | _Fault, float | None]:
-        """One try: its answer and the seconds that Retry-After asks for."""
+    def _once(self, method: str, url: str, options: dict[str, Any]) -> tuple[Reply, float | None]:
+        """One try: its answer and the seconds that Retry-After asks for. Raises `WebError`."""
         if self._pace and self._last is not None:
             early = self._pace - (self.clock() - self._last).total_seconds()
             if early > 0:
                 self._sleep(early)
         self._last = self.clock()
-        try:
-            with _hidden(self.redact), self._client.stream(method, url, follow_redirects=False, **options) as response:
-                body = self._read(response)
-        except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
-            return _Fault("is no address that can be asked", Refused, _cause(error, self.redact)), None
-        except httpx.TimeoutException as error:
-            kind = Unavailable if isinstance(error, (httpx.ConnectTimeout, httpx.PoolTimeout)) else Unanswered
-            return _Fault("did not answer in time", kind, _cause(error, self.redact)), None
-        except httpx.HTTPError as error:
-            text = self.redact(str(error)) or type(error).__name__
-            if _distrusted(error):
-                words = f"shows a certificate that this machine does not trust ({text})"
-                return _Fault(words, Refused, _cause(error, self.redact)), None
-            unsent = isinstance(error, (httpx.ConnectError, httpx.ProxyError))
-            words = f"can't be reached ({text})" if unsent else f"broke off ({text})"
-            return _Fault(words, Unavailable if unsent else Unanswered, _cause(error, self.redact)), None
-        moved = self.redact(response.headers.get("location", "").partition("?")[0])[:200]
-        reply = Reply(response.status_code, _excerpt(response, body, self.redact), moved, body)
-        return reply, self._asked_to_wait(response.headers.get("retry-after"))
-
-    def _read(self, response: httpx.Response) -> bytes:
-        """The body, up to a size and a time: an answer that never ends is none."""
-        begun, body = self.clock(), bytearray()
-        for piece in response.iter_bytes():
-            body += piece
-            if len(body) > ANSWER_BYTES:
-                break
-            if (self.clock() - begun).total_seconds() > ANSWER_SECONDS:
-                raise httpx.ReadTimeout("the answer does not end", request=response.request)
-        return bytes(body[:ANSWER_BYTES])
-
-    def _asked_to_wait(self, text: str | None) -> float | None:
-        """Seconds that a Retry-After asks for (RFC 9110, 10.2.3: seconds or a date), None where it asks for none."""
-        if not text:
-            return None
-        try:
-            if text.strip().isdigit():
-                wait = float(text)
-            else:
-                moment = parsedate_to_datetime(text)
-                moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-                wait = (moment - self.clock()).total_seconds()
-        except (ValueError, TypeError, OverflowError):
-            return None
-        return min(wait, LONGEST_WAIT) if wait > 0 else None
-
-
-class _Hide(logging.Filter):
-    """Takes the secrets out of a record: httpx writes every address it asks, keys and all, at level INFO."""
-
-    def __init__(self, redact: Redactor) -> None:
-        super().__init__()
-        self._redact = redact
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        record.msg, record.args = self._redact(record.getMessage()), ()
-        return True
-
-
-@contextmanager
-def _hidden(redact: Redactor) -> Iterator[None]:
-    """While a request is under way, nothing that the HTTP libraries log shows a secret."""
-    loggers = [
-        logging.getLogger(name) for name in ("httpx", "httpcore.connection", "httpcore.http11", "httpcore.proxy")
-    ]
-    hide = _Hide(redact)
-    for logger in loggers:
-        logger.addFilter(hide)
-    try:
-        yield
-    finally:
-        for logger in loggers:
-            logger.removeFilter(hide)
+        fetched = self._client.request(
+            method, url, limit=ANSWER_BYTES, seconds=ANSWER_SECONDS, redact=self.redact, **options
+        )
+        moved = self.redact(fetched.moved.partition("?")[0])[:200]
+        reply = Reply(fetched.status, _excerpt(fetched, self.redact), moved, fetched.body)
+        return reply, fetched.retry_after(self.clock())

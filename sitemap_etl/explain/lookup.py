@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from sitemap_etl.arrow import column_of
 from sitemap_etl.dates import instant
 from sitemap_etl.diff import places
 from sitemap_etl.errors import DamagedState, Refused
@@ -53,13 +54,8 @@ class Shelf:
     def row(self, snapshot: str, loc: str) -> dict[str, Any] | None:
         """The row of a loc, or None."""
         rows = self.rows(snapshot)
-        at = int(places(pa.array([loc], pa.string()), _locs(rows))[0])
+        at = int(places(pa.array([loc], pa.string()), column_of(rows, "loc"))[0])
         return None if at < 0 else dict(rows.slice(at, 1).to_pylist()[0])
-
-
-def _locs(rows: pa.Table) -> pa.Array:
-    column = rows.column("loc")
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 @dataclass(frozen=True)
@@ -107,7 +103,7 @@ class PublishedSet:
                 wanted |= {at - 1, at, at + 1}
             for at in sorted(wanted):
                 if 0 <= at < len(entries):
-                    yield _locs(self.shelf.rows(entries[at].snapshot))
+                    yield column_of(self.shelf.rows(entries[at].snapshot), "loc")
 
 
 class ProposedSet:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from sitemap_etl.arrow import column_of
 from sitemap_etl.errors import DamagedState
 from sitemap_etl.frames import ROW_BITS
 from sitemap_etl.state import layout
@@ -183,8 +184,8 @@ def _match(
     batch = batch.filter(pc.is_in(batch.column("section"), pa.array(sorted(sections), pa.string())))
     if not batch.num_rows:
         return
-    raw = batch.column("loc").combine_chunks()
-    canonical = pc.coalesce(batch.column("canonical").combine_chunks(), canonicalize(raw, rules).loc)
+    raw = column_of(batch, "loc")
+    canonical = pc.coalesce(column_of(batch, "canonical"), canonicalize(raw, rules).loc)
     anywhere = pc.coalesce(canonical, canonical_urls(raw).loc)
     for one in asked:
         same = pc.is_in(raw, pa.array([one.text, one.text.strip()], pa.string()))

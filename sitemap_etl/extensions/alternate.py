@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sitemap_etl.arrow import is_list, mask_of, numbers_of, plain
 from sitemap_etl.extensions import nested, texts
 from sitemap_etl.extensions.hreflang import hreflang_tags
 from sitemap_etl.extensions.nested import Elements
@@ -34,19 +35,19 @@ def alternates(
     tag the first stays. A page without alternates is null; nothing is added, the page itself neither.
     """
     pages = Pages.of(loc, tally, site)
-    found = _pairs(nested.single(column), tally)
+    found = _pairs(plain(column), tally)
     if not len(found.owner):
         return pa.nulls(found.rows, ALTERNATES)
     keys, values = (texts.readable(pc.struct_field(found.values, name)) for name in ("key", "value"))
-    filled = pc.is_valid(texts.cleaned(values)).to_numpy(zero_copy_only=False)
+    filled = mask_of(pc.is_valid(texts.cleaned(values)))
     tags = hreflang_tags(pc.if_else(pa.array(filled), keys, pa.scalar(None, pa.string())), tally)
-    untagged = filled & pc.is_null(texts.cleaned(keys)).to_numpy(zero_copy_only=False)
+    untagged = filled & mask_of(pc.is_null(texts.cleaned(keys)))
     pages.count("alternate: hreflang is missing", untagged, values, found.owner)
     urls = pages.canonical(
         "alternate", pc.if_else(pc.is_valid(tags), values, pa.scalar(None, pa.string())), found.owner
     )
     links = pa.StructArray.from_arrays([tags, urls], fields=list(ALTERNATES.value_type))
-    found = Elements(found.owner, links, found.rows).where(pc.is_valid(urls).to_numpy(zero_copy_only=False))
+    found = Elements(found.owner, links, found.rows).where(mask_of(pc.is_valid(urls)))
     return _sorted(found, pages).to_lists(ALTERNATES)
 
 
@@ -57,7 +58,7 @@ def _sorted(found: Elements, pages: Pages) -> Elements:
     encoded = pc.struct_field(found.values, "hreflang").dictionary_encode()
     ranks = np.empty(len(encoded.dictionary), np.int64)
     ranks[pc.sort_indices(encoded.dictionary).to_numpy()] = np.arange(len(ranks))
-    keys = found.owner * len(ranks) + ranks[encoded.indices.to_numpy(zero_copy_only=False)]
+    keys = found.owner * len(ranks) + ranks[numbers_of(encoded.indices)]
     if (keys[1:] > keys[:-1]).all():
         return found
     order = np.argsort(keys, kind="stable")
@@ -73,7 +74,7 @@ def _pairs(column: pa.Array, tally: Tally) -> Elements:
     kind = column.type
     if pa.types.is_map(kind):
         return nested.elements(column)
-    if nested.is_list(kind) and pa.types.is_struct(kind.value_type):
+    if is_list(kind) and pa.types.is_struct(kind.value_type):
         found = nested.elements(column)
         names = [entry.name for entry in found.values.type]
         tag = next((name for name in _TAG_NAMES if name in names), None)
@@ -102,7 +103,7 @@ def _fields(column: pa.Array) -> Elements:
     values = by_field.take(pa.array(field * rows + owner))
     keys = pa.array(names).take(pa.array(field))
     pairs = pa.StructArray.from_arrays([keys, values], fields=list(_PAIR))
-    return Elements(owner, pairs, rows).where(pc.is_valid(values).to_numpy(zero_copy_only=False))
+    return Elements(owner, pairs, rows).where(mask_of(pc.is_valid(values)))
 
 
 def _structs(pairs: list[tuple[str, str]]) -> pa.Array:

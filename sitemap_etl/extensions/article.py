@@ -10,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl import limits
+from sitemap_etl.arrow import mask_of, numbers_of, plain
 from sitemap_etl.errors import InvalidSource
-from sitemap_etl.extensions import nested, texts
+from sitemap_etl.extensions import texts
 from sitemap_etl.extensions.codes import LANGUAGES
 from sitemap_etl.extensions.dates import dates
 from sitemap_etl.extensions.pages import Pages
@@ -67,7 +68,7 @@ def news(
         raise ValueError("news needs the name of the publication")
     code = _language(language)
     pages = Pages.of(loc, tally)
-    raw = nested.single(publication_date)
+    raw = plain(publication_date)
     titles = texts.cleaned(title)
     published = dates(raw, timezone)
     if published.naive.any():
@@ -77,18 +78,18 @@ def news(
             "Say which one they are in: lastmod: {column: publication_date, timezone: Europe/Berlin}"
         )
     rows = np.arange(len(raw))
-    valid = pc.is_valid(published.text).to_numpy(zero_copy_only=False)
+    valid = mask_of(pc.is_valid(published.text))
     moment = int(now.timestamp())
-    age = moment - pc.fill_null(published.seconds, 0).to_numpy(zero_copy_only=False)
+    age = moment - numbers_of(published.seconds)
     ahead = np.where(published.is_date & (timezone is None), moment // _DAY * _DAY + _DAY - moment, 0)
-    given = pc.is_valid(texts.cleaned(raw)).to_numpy(zero_copy_only=False)
+    given = mask_of(pc.is_valid(texts.cleaned(raw)))
     left = np.ones(len(raw), bool)
     for reason, bad in (
         ("news: publication_date is missing", ~given),
         ("news: publication_date is no date", ~valid),
         ("news: older than 48 hours", age > limits.NEWS_HOURS * 3600),
         ("news: publication_date in the future", -age > ahead),
-        ("news: title is missing", pc.is_null(titles).to_numpy(zero_copy_only=False)),
+        ("news: title is missing", mask_of(pc.is_null(titles))),
     ):
         pages.count(reason, left & bad, raw, rows)
         left &= ~bad

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sitemap_etl.arrow import is_list, mask_of, plain
 from sitemap_etl.extensions import nested, texts
 from sitemap_etl.extensions.codes import COUNTRIES, LANGUAGES, SCRIPTS
 from sitemap_etl.extensions.nested import Elements
@@ -46,7 +47,7 @@ def hreflang_tags(values: pa.Array | pa.ChunkedArray, tally: Tally) -> pa.Array:
 
     Blank and null are no tag and are not counted. Each distinct text is looked at once.
     """
-    encoded = texts.cleaned(nested.single(values)).dictionary_encode()
+    encoded = texts.cleaned(plain(values)).dictionary_encode()
     distinct = encoded.dictionary.to_pylist()
     tags = pa.array([hreflang_tag(text) for text in distinct], pa.string())
     if tags.null_count:
@@ -65,11 +66,11 @@ def hreflang_lists(column: pa.Array | pa.ChunkedArray, tally: Tally) -> pa.Array
 
     `column`: text of one tag, or a list of texts, native or JSON. A tag that is none leaves the list and is counted.
     """
-    values = nested.single(column)
-    found = nested.elements(values) if nested.is_list(values.type) else _one_each(texts.cleaned(values), tally)
+    values = plain(column)
+    found = nested.elements(values) if is_list(values.type) else _one_each(texts.cleaned(values), tally)
     tags = hreflang_tags(found.values, tally)
     found = Elements(found.owner, tags, found.rows)
-    return found.where(pc.is_valid(tags).to_numpy(zero_copy_only=False)).to_lists(pa.list_(pa.string()))
+    return found.where(mask_of(pc.is_valid(tags))).to_lists(pa.list_(pa.string()))
 
 
 def _one_each(values: pa.Array, tally: Tally) -> Elements:

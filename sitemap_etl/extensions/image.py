@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl import limits
+from sitemap_etl.arrow import codes_of, is_list, mask_of, plain
 from sitemap_etl.extensions import nested, texts
 from sitemap_etl.extensions.nested import Elements
 from sitemap_etl.extensions.pages import Pages
@@ -27,12 +28,12 @@ def images(
     addresses of the pages, for the tally's examples. A page without images is null.
     """
     pages = Pages.of(loc, tally, site)
-    found = _elements(nested.single(column), pages)
+    found = _elements(plain(column), pages)
     if not len(found.owner):
         return pa.nulls(found.rows, IMAGES)
     canonical = pages.canonical("image", found.values, found.owner)
     found = Elements(found.owner, canonical, found.rows)
-    found = found.where(pc.is_valid(canonical).to_numpy(zero_copy_only=False))
+    found = found.where(mask_of(pc.is_valid(canonical)))
     found = _distinct(found, pages)
     over = found.position() >= limits.IMAGES_PER_PAGE
     pages.count("image: more than 1,000 on a page", over, found.values, found.owner)
@@ -43,7 +44,7 @@ def _distinct(found: Elements, pages: Pages) -> Elements:
     """The first of equal URLs in a row stays."""
     if len(found.owner) < 2 or not (found.owner[1:] == found.owner[:-1]).any():
         return found
-    codes = found.values.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    codes = codes_of(found.values)
     keys = found.owner * (int(codes.max()) + 1) + codes
     first = np.zeros(len(keys), bool)
     first[np.unique(keys, return_index=True)[1]] = True
@@ -53,7 +54,7 @@ def _distinct(found: Elements, pages: Pages) -> Elements:
 
 def _elements(column: pa.Array, pages: Pages) -> Elements:
     kind = column.type
-    if nested.is_list(kind):
+    if is_list(kind):
         found = nested.elements(column)
         if pa.types.is_struct(found.values.type):
             at = found.values.type.get_field_index("loc")
@@ -70,11 +71,11 @@ def _elements(column: pa.Array, pages: Pages) -> Elements:
     as_json = pc.match_substring_regex(raw, r'^\s*(?:[\[{"]|null\s*$)')
     if not pc.any(as_json).as_py():
         filled = pc.is_valid(texts.cleaned(raw))
-        owner = np.flatnonzero(filled.to_numpy(zero_copy_only=False))
+        owner = np.flatnonzero(mask_of(filled))
         return Elements(owner, raw.filter(filled), len(column))
     only_json = pc.if_else(as_json, raw, pa.scalar(None, pa.string()))
     values = nested.parsed(only_json, pages.tally, _UNREADABLE)
-    for row in np.flatnonzero(pc.fill_null(pc.invert(as_json), fill_value=False).to_numpy(zero_copy_only=False)):
+    for row in np.flatnonzero(mask_of(pc.invert(as_json))):
         values[row] = raw[int(row)].as_py()
     return nested.flattened([_urls_of(value, pages.tally) for value in values], texts.spelled)
 

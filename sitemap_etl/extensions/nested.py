@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sitemap_etl.arrow import lengths_of, mask_of, offsets_of, plain
 from sitemap_etl.frames import Tally
 
 
@@ -46,51 +47,21 @@ class Elements:
         )
 
 
-def single(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """One contiguous array with the plain type of its kind: no chunks, dictionaries, large or view layouts."""
-    if isinstance(column, pa.ChunkedArray):
-        column = column.combine_chunks()
-        if isinstance(column, pa.ChunkedArray):  # pyarrow gives one back where an int32 offset would overflow
-            raise OverflowError("a column of more than 2 GiB must be read in batches")
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        return single(column.dictionary_decode())
-    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return column.cast(pa.string())
-    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind) or pa.types.is_fixed_size_binary(kind):
-        return column.cast(pa.binary())
-    if isinstance(column, pa.ExtensionArray):
-        return single(column.storage)
-    return column
-
-
-def is_list(kind: pa.DataType) -> bool:
-    """Whether it is any of Arrow's list layouts (a map is not)."""
-    return bool(
-        pa.types.is_list(kind)
-        or pa.types.is_large_list(kind)
-        or pa.types.is_fixed_size_list(kind)
-        or pa.types.is_list_view(kind)
-        or pa.types.is_large_list_view(kind)
-    )
-
-
 def elements(column: pa.Array) -> Elements:
     """The elements of a list or map column; null rows have none. A map's are structs of key and value."""
     if not pa.types.is_map(column.type):
         # Not list_parent_indices: it counts what lies under null rows, which flatten leaves out.
-        lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
-        return Elements(np.repeat(np.arange(len(column)), lengths), single(column.flatten()), len(column))
+        return Elements(np.repeat(np.arange(len(column)), lengths_of(column)), plain(column.flatten()), len(column))
     # Maps know neither `flatten` nor `list_parent_indices`; under a null row nothing may be left over.
     if column.null_count:
         filled = column.filter(column.is_valid())
-        rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
+        rows = np.flatnonzero(mask_of(column.is_valid()))
         inner = elements(filled)
         return Elements(rows[inner.owner], inner.values, len(column))
-    offsets = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
-    first, last = (int(offsets[0]), int(offsets[-1])) if len(column) else (0, 0)
+    offsets = offsets_of(column)
+    first, last = int(offsets[0]), int(offsets[-1])
     pairs = pa.StructArray.from_arrays(
-        [single(column.keys)[first:last], single(column.items)[first:last]], ["key", "value"]
+        [plain(column.keys)[first:last], plain(column.items)[first:last]], ["key", "value"]
     )
     return Elements(np.repeat(np.arange(len(column)), np.diff(offsets)), pairs, len(column))
 
@@ -124,7 +95,7 @@ def parsed(texts: pa.Array, tally: Tally, reason: str) -> list[Any]:
                 tally.add(reason, 1, [text])
                 values.append(None)
     result: list[Any] = [None] * len(texts)
-    for row, value in zip(np.flatnonzero(filled.to_numpy(zero_copy_only=False)).tolist(), values, strict=True):
+    for row, value in zip(np.flatnonzero(mask_of(filled)).tolist(), values, strict=True):
         result[row] = value
     return result
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl import urls
+from sitemap_etl.arrow import mask_of, plain
 from sitemap_etl.extensions import texts
-from sitemap_etl.extensions.nested import single
 from sitemap_etl.frames import EXAMPLES, Tally
 
 
@@ -24,7 +24,7 @@ class Pages:
 
     @classmethod
     def of(cls, loc: pa.Array | pa.ChunkedArray | None, tally: Tally, site: str | None = None) -> Pages:
-        return cls(None if loc is None else single(loc), tally, site)
+        return cls(None if loc is None else plain(loc), tally, site)
 
     def count(self, reason: str, bad: np.ndarray, values: pa.Array, owner: np.ndarray) -> None:
         """Count the values of a mask under a reason; an example is the page (row `owner`) and the value."""
@@ -43,12 +43,12 @@ class Pages:
         if given.null_count == len(given):
             return given
         checked = urls.canonical_urls(absolute(given, self.site))
-        result = single(checked.loc)
+        result = plain(checked.loc)
         bad = texts.lost(given, result)
         if bad.any():
-            reasons = single(checked.reason)
+            reasons = plain(checked.reason)
             for reason in pc.unique(reasons.filter(pa.array(bad))).to_pylist():
-                of_it = pc.fill_null(pc.equal(reasons, reason), fill_value=False).to_numpy(zero_copy_only=False)
+                of_it = mask_of(pc.equal(reasons, reason))
                 self.count(f"{what}: {reason}", bad & of_it, given, owner)
         return result
 

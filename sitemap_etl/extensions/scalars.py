@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sitemap_etl.arrow import is_list, plain
 from sitemap_etl.extensions import texts
 from sitemap_etl.extensions.codes import COUNTRIES
-from sitemap_etl.extensions.nested import is_list, single
 from sitemap_etl.extensions.pages import Pages
 from sitemap_etl.frames import RELATION, Tally
 
@@ -60,7 +60,7 @@ def yes_no(values: pa.Array) -> pa.Array:
 
 def mobile(column: pa.Array | pa.ChunkedArray, tally: Tally) -> pa.Array:
     """A bool column: whether the page is for feature phones. Blank is null; what is neither yes nor no is counted."""
-    column = single(column)
+    column = plain(column)
     words = yes_no(column)
     bad = texts.lost(texts.cleaned(column), words)
     Pages.of(None, tally).count("mobile: neither true nor false", bad, column, np.arange(len(column)))

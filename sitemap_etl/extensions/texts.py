@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl.extensions.buffers import bytes_of, is_plain, occurs, occurs_below
-from sitemap_etl.extensions.nested import single
+from sitemap_etl.arrow import bytes_of, is_visible, mask_of, occurs, occurs_below, plain
 
 FORBIDDEN = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x{fffe}\x{ffff}]"
 """Characters that XML 1.0 (section 2.2) can't hold in any form; UTF-8 has no surrogates anyway."""
@@ -18,7 +17,7 @@ def readable(values: pa.Array) -> pa.Array:
 
     Numbers, dates and booleans take Arrow's text form; what has none (lists, structs) becomes null.
     """
-    values = single(values)
+    values = plain(values)
     kind = values.type
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         try:
@@ -48,7 +47,7 @@ def cleaned(values: pa.Array) -> pa.Array:
     """Text without what XML forbids and without blanks around it; null where nothing is left."""
     texts = readable(values)
     data = bytes_of(texts)
-    if not is_plain(data):
+    if not is_visible(data):
         if occurs_below(data, 0x20) or occurs(data, 0xEF):  # 0xEF begins the UTF-8 of U+FFFE and U+FFFF
             texts = pc.replace_substring_regex(texts, FORBIDDEN, "")
         texts = pc.utf8_trim_whitespace(texts)
@@ -58,5 +57,4 @@ def cleaned(values: pa.Array) -> pa.Array:
 
 def lost(before: pa.Array, after: pa.Array) -> np.ndarray:
     """Where a value was given and a check has made it null: bool, one a row."""
-    mask: np.ndarray = pc.and_(pc.is_valid(before), pc.is_null(after)).to_numpy(zero_copy_only=False)
-    return mask
+    return mask_of(pc.and_(pc.is_valid(before), pc.is_null(after)))

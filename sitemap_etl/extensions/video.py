@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl import limits
+from sitemap_etl.arrow import is_list, mask_of, plain
 from sitemap_etl.extensions import nested, scalars, texts
 from sitemap_etl.extensions.dates import dates
 from sitemap_etl.extensions.nested import Elements
@@ -57,8 +58,8 @@ def videos(
     `loc`: canonical addresses of the pages, none null.
     """
     pages = Pages.of(loc, tally, site)
-    found = _elements(nested.single(column), tally)
-    found = found.where(pc.is_valid(found.values).to_numpy(zero_copy_only=False))
+    found = _elements(plain(column), tally)
+    found = found.where(mask_of(pc.is_valid(found.values)))
     if not len(found.owner):
         return pa.nulls(found.rows, VIDEOS)
     _count_unknown(found, pages)
@@ -81,14 +82,14 @@ def _field(found: Elements, name: str) -> pa.Array:
     """The field of each video; null text where the struct has none of this name."""
     if found.values.type.get_field_index(name) < 0:
         return pa.nulls(len(found.values), pa.string())
-    return nested.single(pc.struct_field(found.values, name))
+    return plain(pc.struct_field(found.values, name))
 
 
 def _count_unknown(found: Elements, pages: Pages) -> None:
     for entry in found.values.type:
         if entry.name not in _NAMES:
             values = _field(found, entry.name)
-            given = pc.is_valid(values).to_numpy(zero_copy_only=False)
+            given = mask_of(pc.is_valid(values))
             pages.count(f"video {entry.name}: not an element that Google reads", given, values, found.owner)
 
 
@@ -97,7 +98,7 @@ def _required(found: Elements, result: dict[str, pa.Array], pages: Pages) -> Ele
 
     def keep(good: pa.Array) -> None:
         nonlocal found
-        found = found.where(good.to_numpy(zero_copy_only=False))
+        found = found.where(mask_of(good))
         for name, values in result.items():
             result[name] = values.filter(good)
 
@@ -105,7 +106,7 @@ def _required(found: Elements, result: dict[str, pa.Array], pages: Pages) -> Ele
         values = _present(found, name, pages)
         over = pc.fill_null(pc.greater(pc.utf8_length(values), longest), fill_value=False)
         reason = f"video: {name} has more than {longest:,} characters"
-        pages.count(reason, over.to_numpy(zero_copy_only=False), values, found.owner)
+        pages.count(reason, mask_of(over), values, found.owner)
         result[name] = values
         keep(pc.and_(pc.is_valid(values), pc.invert(over)))
     values = _present(found, "thumbnail_loc", pages)
@@ -114,7 +115,7 @@ def _required(found: Elements, result: dict[str, pa.Array], pages: Pages) -> Ele
     for name in ("content_loc", "player_loc"):
         result[name] = _media(found, name, pages)
     playable = pc.or_(pc.is_valid(result["content_loc"]), pc.is_valid(result["player_loc"]))
-    missing = ~playable.to_numpy(zero_copy_only=False)
+    missing = ~mask_of(playable)
     pages.count("video: neither content_loc nor player_loc", missing, result["title"], found.owner)
     keep(playable)
     return found
@@ -123,7 +124,7 @@ def _required(found: Elements, result: dict[str, pa.Array], pages: Pages) -> Ele
 def _present(found: Elements, name: str, pages: Pages) -> pa.Array:
     """The field as clean text; where it is missing, that is counted."""
     values = texts.cleaned(_field(found, name))
-    missing = pc.is_null(values).to_numpy(zero_copy_only=False)
+    missing = mask_of(pc.is_null(values))
     pages.count(f"video: {name} is missing", missing, values, found.owner)
     return values
 
@@ -131,7 +132,7 @@ def _present(found: Elements, name: str, pages: Pages) -> pa.Array:
 def _media(found: Elements, name: str, pages: Pages) -> pa.Array:
     urls = pages.canonical(f"video {name}", _field(found, name), found.owner)
     own = pc.fill_null(pc.equal(urls, _pages_of(found, pages)), fill_value=False)
-    pages.count(f"video {name}: is the page itself", own.to_numpy(zero_copy_only=False), urls, found.owner)
+    pages.count(f"video {name}: is the page itself", mask_of(own), urls, found.owner)
     return pc.if_else(own, _NULL, urls)
 
 
@@ -151,12 +152,12 @@ def _date(found: Elements, name: str, timezone: str | None, pages: Pages) -> pa.
 
 def _tags(found: Elements, pages: Pages) -> pa.Array:
     raw = _field(found, "tag")
-    if nested.is_list(raw.type):
+    if is_list(raw.type):
         tags = nested.elements(raw)
         tags = Elements(tags.owner, texts.cleaned(tags.values), tags.rows)
     else:
         tags = Elements(np.arange(len(raw)), texts.cleaned(raw), len(raw))
-    tags = tags.where(pc.is_valid(tags.values).to_numpy(zero_copy_only=False))
+    tags = tags.where(mask_of(pc.is_valid(tags.values)))
     over = tags.position() >= limits.VIDEO_TAGS
     pages.count(f"video tag: more than {limits.VIDEO_TAGS} of a video", over, tags.values, found.owner[tags.owner])
     return tags.where(~over).to_lists(pa.list_(pa.string()))
@@ -172,7 +173,7 @@ def _uploader(found: Elements, pages: Pages) -> tuple[pa.Array, pa.Array]:
     names = texts.cleaned(raw)
     over = pc.fill_null(pc.greater(pc.utf8_length(names), limits.VIDEO_UPLOADER), fill_value=False)
     reason = f"video uploader: more than {limits.VIDEO_UPLOADER} characters"
-    pages.count(reason, over.to_numpy(zero_copy_only=False), names, found.owner)
+    pages.count(reason, mask_of(over), names, found.owner)
     names = pc.if_else(over, _NULL, names)
     urls = pages.canonical("video uploader info", pc.if_else(pc.is_valid(names), info, _NULL), found.owner)
     if urls.null_count == len(urls):
@@ -196,7 +197,7 @@ def _same_domain(one: str, other: str) -> bool:
 def _elements(column: pa.Array, tally: Tally) -> Elements:
     """The videos of all rows as structs."""
     kind = column.type
-    if nested.is_list(kind) and pa.types.is_struct(kind.value_type):
+    if is_list(kind) and pa.types.is_struct(kind.value_type):
         return nested.elements(column)
     if pa.types.is_struct(kind):
         return Elements(np.arange(len(column)), column, len(column))

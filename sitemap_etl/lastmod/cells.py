@@ -39,6 +39,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..arrow import lengths_of, mask_of, numbers_of, over
 from ..hashes import combine, hash64
 from .definition import kinds, name
 
@@ -87,7 +88,7 @@ def _cells(array: pa.Array) -> np.ndarray:
     else:
         cells = combine([np.broadcast_to(hash64(pa.array([kind])), rows), _PAYLOADS[kind](array)])
     if array.null_count:
-        cells[pc.is_null(array).to_numpy(zero_copy_only=False)] = _NULL
+        cells[mask_of(pc.is_null(array))] = _NULL
     return cells
 
 
@@ -101,7 +102,7 @@ def _bytes(array: pa.Array) -> np.ndarray:
 
 
 def _bools(array: pa.Array) -> np.ndarray:
-    return _lanes(pc.fill_null(array, fill_value=False).to_numpy(zero_copy_only=False).astype(np.uint8))
+    return _lanes(mask_of(array).astype(np.uint8))
 
 
 def _integers(array: pa.Array) -> np.ndarray:
@@ -136,8 +137,7 @@ def _dates(array: pa.Array) -> np.ndarray:
 
 def _lists(array: pa.Array) -> np.ndarray:
     # Flattened rather than cast: pyarrow 26 loses elements in casting views (and a null may cover some).
-    lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy()
-    return _runs(_cells(pc.list_flatten(array)), np.concatenate([[0], np.cumsum(lengths)]))
+    return _runs(_cells(pc.list_flatten(array)), np.concatenate([[0], np.cumsum(lengths_of(array))]))
 
 
 def _structs(array: pa.Array) -> np.ndarray:
@@ -182,7 +182,7 @@ def _behind(array: pa.Array) -> np.ndarray:
 
 def _filled(array: pa.Array) -> np.ndarray:
     """A numeric array as numpy, 0 where it is null; never through floats."""
-    return np.asarray(pc.fill_null(array, 0).to_numpy(zero_copy_only=False))
+    return numbers_of(array)
 
 
 def _lanes(values: np.ndarray) -> np.ndarray:
@@ -194,8 +194,7 @@ def _runs(values: np.ndarray, ends: np.ndarray) -> np.ndarray:
     """`hash64` of the little-endian bytes of `values[ends[i]:ends[i + 1]]`, for each i."""
     data = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("<"), copy=False))
     offsets = ends.astype(np.int64) * values.itemsize
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    return hash64(pa.Array.from_buffers(pa.large_binary(), len(ends) - 1, buffers))
+    return hash64(over(pa.large_binary(), offsets, data))
 
 
 def _plain_digits(array: pa.Array) -> pa.Array:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sitemap_etl.arrow import codes_of, column_of
 from sitemap_etl.frames import ALTERNATES, Tally
 
 MEMBERS: Final = pa.schema(
@@ -44,20 +45,20 @@ def close(members: pa.Table) -> Closed:
     """
     notes = Tally()
     table = members.sort_by([("group", "ascending"), ("hreflang", "ascending"), ("loc", "ascending")]).combine_chunks()
-    group = _numbers(table.column("group"))
-    tag = _numbers(table.column("hreflang"))
-    loc = table.column("loc").combine_chunks()
+    group = codes_of(table.column("group"))
+    tag = codes_of(table.column("hreflang"))
+    loc = column_of(table, "loc")
     count = table.num_rows
     if not count:
         return Closed(_empty(), notes)
     again = np.zeros(count, bool)
     again[1:] = (group[1:] == group[:-1]) & (tag[1:] == tag[:-1])
     twice = again.copy()
-    twice[1:] &= _numbers(loc)[1:] != _numbers(loc)[:-1]
+    twice[1:] &= codes_of(loc)[1:] != codes_of(loc)[:-1]
     _note(notes, TWO_PAGES, loc, twice)
     table, group, loc = table.filter(pa.array(~again)), group[~again], loc.filter(pa.array(~again))
     table, group, loc = _with_default(table, group, loc, notes)
-    page = _numbers(loc)
+    page = codes_of(loc)
     # Pages of a group: distinct (group, page) pairs.
     order = np.lexsort((page, group))
     first = np.ones(len(order), bool)
@@ -75,7 +76,7 @@ def close(members: pa.Table) -> Closed:
     links += np.repeat(begins[group[of_page]], lengths)
     take = pa.array(links)
     values = pa.StructArray.from_arrays(
-        [table.column("hreflang").combine_chunks().take(take), loc.take(take)], fields=list(ALTERNATES.value_type)
+        [column_of(table, "hreflang").take(take), loc.take(take)], fields=list(ALTERNATES.value_type)
     )
     alternates = pa.ListArray.from_arrays(pa.array(np.concatenate(([0], ends)), pa.int32()), values)
     at = pa.array(of_page)
@@ -113,15 +114,8 @@ def _with_default(
         group = np.concatenate((group, group[chosen]))
         order = pa.array(np.lexsort((_ranks(table.column("hreflang")), group)))
         table, group = table.take(order).combine_chunks(), group[order.to_numpy()]
-        loc = table.column("loc").combine_chunks()
+        loc = column_of(table, "loc")
     return table, group, loc
-
-
-def _numbers(column: pa.ChunkedArray | pa.Array) -> np.ndarray:
-    """A number for each distinct value, in the order of their first appearance."""
-    single = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    indices: np.ndarray = single.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return indices
 
 
 def _ranks(column: pa.ChunkedArray) -> np.ndarray:

@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sitemap_etl.arrow import data_of, offsets_of, windows
+
 _WORD: Final = 8
 
 
@@ -22,11 +24,10 @@ def in_order(locs: pa.Array) -> pa.Array:
         return pa.array(np.arange(len(locs), dtype=np.uint64))
     ends = pc.min_max(locs).as_py()
     prefix = _shared(ends["min"].encode(), ends["max"].encode())
-    offsets = np.frombuffer(locs.buffers()[1], np.int32)[locs.offset : locs.offset + len(locs) + 1].astype(np.int64)
-    data = np.frombuffer(locs.buffers()[2], np.uint8)
+    offsets, data = offsets_of(locs).astype(np.int64), data_of(locs)
     if len(data) < 2 * _WORD:
         return pc.sort_indices(locs)
-    words = np.ndarray((len(data) - _WORD + 1,), np.dtype(">u8"), data, strides=(1,))
+    words = windows(data, ">u8")
     first = _word(words, offsets, prefix)
     order = np.argsort(first)
     tied = first[order][1:] == first[order][:-1]

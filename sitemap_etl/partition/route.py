@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sitemap_etl.arrow import column_of, grouped
+
 
 @dataclass(frozen=True)
 class Routed:
@@ -30,11 +32,9 @@ def route(table: pa.Table, borders: Sequence[str]) -> Routed:
         starts = np.full(len(borders) + 2, rows, np.int64)
         starts[0] = 0
         return Routed(table, starts)
-    locs = table.column("loc").combine_chunks()
-    window = pc.search_sorted(pa.array(borders, locs.type), locs, side="right").to_numpy().astype(np.uint16)
-    counts = np.bincount(window, minlength=len(borders) + 1)
-    starts = np.concatenate(([0], np.cumsum(counts)))
+    locs = column_of(table, "loc")
+    window = pc.search_sorted(pa.array(borders, locs.type), locs, side="right").to_numpy()
+    order, starts = grouped(window, len(borders) + 1)
     if np.all(window[1:] >= window[:-1]):
         return Routed(table, starts)
-    order = np.argsort(window, kind="stable")  # a radix sort, for 16-bit integers
     return Routed(table.take(pa.array(order)).combine_chunks(), starts)

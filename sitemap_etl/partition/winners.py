@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sitemap_etl.arrow import column_of, mask_of
 from sitemap_etl.hashes import combine, hash_column
 from sitemap_etl.partition.order import in_order
 
@@ -29,13 +30,13 @@ def winners(table: pa.Table, known: pa.Table | None = None) -> Winners:
     loc (columns loc, fingerprint), or None.
     """
     table = table.combine_chunks()
-    locs = table.column("loc").combine_chunks()
+    locs = column_of(table, "loc")
     if not _ascending(locs):
         table = table.take(in_order(locs)).combine_chunks()
-        locs = table.column("loc").combine_chunks()
+        locs = column_of(table, "loc")
     if table.num_rows < 2:
         return Winners(table, table.slice(0, 0))
-    same = pc.equal(locs.slice(1), locs.slice(0, len(locs) - 1)).to_numpy(zero_copy_only=False)
+    same = mask_of(pc.equal(locs.slice(1), locs.slice(0, len(locs) - 1)))
     if not same.any():
         return Winners(table, table.slice(0, 0))
     contested = np.zeros(len(locs), bool)
@@ -61,7 +62,7 @@ def _age(rows: pa.Table) -> np.ndarray:
     """Rank by lastmod, newest 0, nulls last. The text of a lastmod sorts like its time."""
     if "lastmod" not in rows.column_names:
         return np.zeros(rows.num_rows, np.int64)
-    texts = pc.fill_null(rows.column("lastmod").combine_chunks(), "")  # sorts before every date
+    texts = pc.fill_null(column_of(rows, "lastmod"), "")  # sorts before every date
     ranks: np.ndarray = pc.rank(texts, sort_keys="descending", tiebreaker="dense").to_numpy()
     return ranks
 
@@ -85,7 +86,7 @@ def stretch(table: pa.Table, low: str, high: str | None) -> pa.Table:
     """The rows with low <= loc < high (None: the end) of a table ordered by loc, without a copy."""
     if table.num_rows == 0:
         return table
-    locs = table.column("loc").combine_chunks()
+    locs = column_of(table, "loc")
     start = pc.search_sorted(locs, pa.scalar(low, locs.type), side="left").as_py() if low else 0
     stop = len(locs) if high is None else pc.search_sorted(locs, pa.scalar(high, locs.type), side="left").as_py()
     return table.slice(start, stop - start)

@@ -17,6 +17,7 @@ from typing import Final, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sitemap_etl.arrow import column_of
 from sitemap_etl.errors import Refused, Unavailable
 from sitemap_etl.publish.actual import Actual, Object, content_type, in_threads, survey
 from sitemap_etl.publish.claim import Claim
@@ -291,7 +292,7 @@ def with_actual_rows(
         receiver = entry.file.key
         if receiver not in desired.files or section is None or section.view:
             continue
-        arrived = run.state.snapshot(entry.snapshot, ["loc"]).column("loc").combine_chunks()
+        arrived = column_of(run.state.snapshot(entry.snapshot, ["loc"]), "loc")
         taken = rows.filter(pc.is_in(rows.column("loc"), arrived))
         for giver in pc.unique(taken.column("key")).to_pylist():  # one a suspect file
             if giver != receiver:

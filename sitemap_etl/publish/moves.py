@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sitemap_etl.arrow import column_of
 from sitemap_etl.errors import Refused
 from sitemap_etl.frames import CHANGES, conform
 from sitemap_etl.hashes import hash64
@@ -105,7 +106,7 @@ def read_changes(run: Run, receipt: Rendered) -> pa.Table | None:
 
 def net_changes(run: Run, rendered: Sequence[Rendered], moves: Moves) -> pa.Table:
     """The run's changes with moves netted out: a moved row is changed where its lastmod is, else nothing."""
-    moved = moves.moved.column("loc").combine_chunks()
+    moved = column_of(moves.moved, "loc")
     parts = [CHANGES.empty_table()]
     for receipt in rendered:
         if run.site.sections[receipt.section].view:

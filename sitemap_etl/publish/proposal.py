@@ -14,6 +14,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sitemap_etl.arrow import column_of
 from sitemap_etl.errors import Refused
 from sitemap_etl.frames import SNAPSHOT, Tally, conform, without_fingerprints
 from sitemap_etl.publish.gates import gates_of, one_date
@@ -317,7 +318,7 @@ def _remember_removed(run: Run, name: str, state: SectionState) -> SectionState:
     if not comparable:
         table = without_fingerprints(table)
     if added:
-        back = pa.concat_tables(added).column("loc").combine_chunks()
+        back = column_of(pa.concat_tables(added), "loc")
         table = table.filter(pc.invert(pc.is_in(table.column("loc"), back)))
     table = table.take(pc.sort_indices(table, sort_keys=[("loc", "ascending"), ("since", "descending")]))
     return replace(state, removed_lately=run.state.put_snapshot(table) if table.num_rows else None)

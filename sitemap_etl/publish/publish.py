@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import zlib
 from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 from typing import Final, Literal
-
-import httpx
 
 from sitemap_etl.errors import Refused
 from sitemap_etl.limits import SITEMAP_BYTES
@@ -24,6 +22,7 @@ from sitemap_etl.stages.published import same_definition
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state import layout
 from sitemap_etl.state.records import ChangeKind, File, Manifest, Preview
+from sitemap_etl.web import REDIRECTS, Client, WebError, inflated
 
 
 @dataclass
@@ -184,8 +183,10 @@ def preview(run: Run, target: Target) -> tuple[Preview, list[str]]:
     return seen, root.warnings
 
 
-SECONDS: Final = 5.0
-"""How long the public address is given to answer."""
+STEP: Final = 5.0
+"""Seconds that the public address is given for each step of an answer."""
+SECONDS: Final = 60.0
+"""How long it is given for a whole file."""
 
 
 def served_otherwise(run: Run, manifest: Manifest) -> list[str]:
@@ -196,7 +197,7 @@ def served_otherwise(run: Run, manifest: Manifest) -> list[str]:
     """
     files = [index.file for index in manifest.indexes[:1]] + [entry.file for entry in manifest.entries[:1]]
     warnings = []
-    with httpx.Client(timeout=SECONDS, follow_redirects=True) as client:
+    with Client(step=STEP) as client:
         for file in files:
             warning = _compare(client, run.site.publish.at + file.key, file)
             if warning is not None:
@@ -204,35 +205,26 @@ def served_otherwise(run: Run, manifest: Manifest) -> list[str]:
     return warnings
 
 
-def _compare(client: httpx.Client, address: str, file: File) -> str | None:
+def _compare(client: Client, address: str, file: File) -> str | None:
     try:
-        answer = client.get(address)
-    except (httpx.HTTPError, httpx.InvalidURL):
+        answer = client.request("GET", address, limit=SITEMAP_BYTES, seconds=SECONDS, redirects=REDIRECTS)
+    except WebError:
         return None
-    if answer.status_code != httpx.codes.OK:
+    if answer.status != HTTPStatus.OK:
         return None
-    # httpx has undone a Content-Encoding; what is left may still be the gzip file itself.
-    data = answer.content
-    if hashlib.sha256(data).hexdigest() in (file.stored_sha256, file.sha256) or _inflated(data) == file.sha256:
+    # A Content-Encoding is undone; what is left may still be the gzip file itself.
+    data = answer.body
+    hashes = {hashlib.sha256(plain).hexdigest() for plain in (data, inflated(data, SITEMAP_BYTES).data)}
+    if not hashes.isdisjoint((file.stored_sha256, file.sha256)):
         return None
     age = answer.headers.get("age")
     cached = f", {age} s old by its Age header" if age else ""
+    length = f"{len(data):,}" if answer.whole else f"more than {len(data):,}"
     return (
-        f"{address} serves other bytes than were put: {len(data):,} bytes beginning {_start(data)!r}{cached}; "
+        f"{address} serves other bytes than were put: {length} bytes beginning {_start(data)!r}{cached}; "
         f"put were {file.stored:,} bytes with sha256 {file.stored_sha256[:16]}…. A cache, or a publish.at that leads "
         "elsewhere?"
     )
-
-
-def _inflated(data: bytes) -> str | None:
-    """The hash of a gzip file's content; None where it is none, or too large to be a sitemap."""
-    if not data.startswith(b"\x1f\x8b"):
-        return None
-    try:
-        plain = zlib.decompressobj(31).decompress(data, SITEMAP_BYTES + 1)
-    except zlib.error:
-        return None
-    return hashlib.sha256(plain).hexdigest()
 
 
 def _start(data: bytes) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from http import HTTPStatus
 
 from sitemap_etl import robots
 from sitemap_etl.errors import Refused
 from sitemap_etl.stages.ping import key_file
 from sitemap_etl.stages.run import Run
 from sitemap_etl.storage import ABSENT, Expect, Storage, put_verified
-from sitemap_etl.web import public_robots
+from sitemap_etl.web import WebError, public_robots
 
 
 @dataclass
@@ -62,14 +63,14 @@ def open_root(run: Run, indexes: Sequence[str]) -> Root:
     root = Root(run.site.name)
     lines = "\n".join(f"  Sitemap: {address}" for address in indexes)
     if storage is None:
-        text = public_robots(run.site.site)
+        text = _served(run.site.site)
         named = set() if text is None else set(robots.sitemaps(text))
         if text is not None and not set(indexes) <= named:
             root.warnings.append(f"{run.site.site}/robots.txt does not name this sitemap. Add to it:\n{lines}")
         return root
     _add_key_file(run, storage, root)
     found = _read(storage, "robots.txt")
-    if found.data is None and public_robots(run.site.site) is not None:
+    if found.data is None and _served(run.site.site) is not None:
         root.warnings.append(
             f"{storage.url_of('robots.txt')} does not exist, but {run.site.site}/robots.txt is answered by something "
             f"else: it was not created. Add there:\n{lines}"
@@ -82,6 +83,15 @@ def open_root(run: Run, indexes: Sequence[str]) -> Root:
         root.robots = None
         root.warnings.append(f"{error} The lines:\n{lines}")
     return root
+
+
+def _served(site: str) -> bytes | None:
+    """The robots.txt that answers at the site's address; None where there is none, or no answer."""
+    try:
+        answer = public_robots(site)
+    except WebError:
+        return None
+    return answer.body if answer.status == HTTPStatus.OK else None
 
 
 def _read(storage: Storage, key: str) -> RootFile:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl.extensions.buffers import offsets_of
+from sitemap_etl.arrow import data_of, lengths_of, offsets_of, over
 from sitemap_etl.render.escape import escaped_texts, escaped_urls
 
 _URL_FIELDS: Final = frozenset({"thumbnail_loc", "content_loc", "player_loc", "uploader_info"})
@@ -51,11 +51,9 @@ def is_used(column: pa.Array) -> bool:
 
 def _rows_of(column: pa.Array, rendered: pa.Array) -> pa.Array:
     """Rendered elements of a list column → the text of each row, over the same bytes."""
-    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
     ends = np.zeros(len(column) + 1, np.int64)
-    np.cumsum(lengths, out=ends[1:])
-    offsets = np.ascontiguousarray(offsets_of(rendered)[ends])
-    return pa.Array.from_buffers(rendered.type, len(column), [None, pa.py_buffer(offsets), rendered.buffers()[2]])
+    np.cumsum(lengths_of(column), out=ends[1:])
+    return over(rendered.type, np.ascontiguousarray(offsets_of(rendered)[ends]), data_of(rendered))
 
 
 def images(column: pa.Array) -> pa.Array:

@@ -14,7 +14,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl.extensions.buffers import bytes_of, occurs, occurs_below
+from sitemap_etl.arrow import bytes_of, occurs, occurs_below
 from sitemap_etl.extensions.texts import FORBIDDEN
 
 _REFERENCES: Final = (

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sitemap_etl.arrow import column_of
 from sitemap_etl.diff import STICKY, Compared, with_columns
 from sitemap_etl.partition.cut import absorbs, cut, mergeable
 from sitemap_etl.render import urlset
@@ -97,8 +98,8 @@ class _Window:
         self.compared = compared
         self.known = known
         self.bounds = bounds
-        self.locs: pa.Array = compared.rows.column("loc").combine_chunks()
-        self.known_locs: pa.Array = known.column("loc").combine_chunks()
+        self.locs: pa.Array = column_of(compared.rows, "loc")
+        self.known_locs: pa.Array = column_of(known, "loc")
         self.gone = np.zeros(known.num_rows, bool)
         self.gone[compared.gone] = True
         self.stale = compared.differs | compared.added

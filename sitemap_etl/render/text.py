@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl import limits
-from sitemap_etl.extensions.buffers import bytes_of
+from sitemap_etl.arrow import bytes_of, single
 
 
 def document(table: pa.Table, start: int, stop: int) -> list[bytes | memoryview]:
@@ -21,10 +21,8 @@ def document(table: pa.Table, start: int, stop: int) -> list[bytes | memoryview]
     column = table.column("loc").slice(start, rows)
     if column.null_count:
         raise ValueError("a row without a loc can't be rendered")
-    lines = pc.binary_join_element_wise(column, "\n", "")
-    if isinstance(lines, pa.ChunkedArray):
-        lines = lines.combine_chunks()  # one part, whatever the chunks: what gzip makes of it depends on the cuts
-    body = bytes_of(lines).data
+    # One part, whatever the chunks: what gzip makes of it depends on the cuts.
+    body = bytes_of(single(pc.binary_join_element_wise(column, "\n", ""))).data
     if len(body) > limits.SITEMAP_BYTES:
         raise ValueError(f"a sitemap takes {limits.SITEMAP_BYTES:,} bytes, not {len(body):,}")
     return [body]

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl import limits
-from sitemap_etl.extensions.buffers import bytes_of, offsets_of
+from sitemap_etl.arrow import bytes_of, offsets_of, single
 from sitemap_etl.render import elements
 from sitemap_etl.render.escape import escaped_urls
 
@@ -49,11 +49,7 @@ def _column(table: pa.Table, name: str) -> pa.Array | None:
     if at < 0:
         return None
     column = table.column(at)
-    if column.null_count == len(column):
-        return None
-    if not isinstance(column, pa.ChunkedArray):
-        return column
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return None if column.null_count == len(column) else single(column)
 
 
 def entries(table: pa.Table, *, largest: int = _STRING_BYTES) -> pa.Array:

@@ -15,10 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl.check.dates import parsed
-from sitemap_etl.check.fetch import Fetcher
+from sitemap_etl.arrow import column_of, dealt, mask_of, single
 from sitemap_etl.check.listing import Listing, listings
 from sitemap_etl.check.options import Options
+from sitemap_etl.check.sources import Fetcher
+from sitemap_etl.dates import DATE, DAY, INSTANT, read
 from sitemap_etl.hashes import hash64
 from sitemap_etl.publish.proposal import Proposal
 from sitemap_etl.stages.run import Run
@@ -100,10 +101,8 @@ class _Dealt:
         """Append the rows, each to its part."""
         if not rows.num_rows:
             return
-        part = hash64(rows.column("loc")) % np.uint64(PARTS)
-        order = np.argsort(part, kind="stable")
+        order, borders = dealt(hash64(rows.column("loc")), PARTS)
         ordered = rows.cast(self.schema).take(pa.array(order)).combine_chunks()
-        borders = np.searchsorted(part[order], np.arange(PARTS + 1, dtype=np.uint64))
         for at, writer in enumerate(self._writers):
             if borders[at + 1] > borders[at]:
                 writer.write_table(ordered.slice(borders[at], borders[at + 1] - borders[at]))
@@ -119,9 +118,9 @@ class _Dealt:
 
 def _as_listed(listing: Listing, run: Run) -> pa.Table:
     """The rows of a file there: canonical locs where they can be, as they are written where not."""
-    written = listing.rows.column("loc").combine_chunks()
+    written = column_of(listing.rows, "loc")
     canonical = canonicalize(written, UrlRules(run.site.site, run.site.urls.same_as)).loc
-    loc = pc.coalesce(canonical.combine_chunks() if isinstance(canonical, pa.ChunkedArray) else canonical, written)
+    loc = pc.coalesce(single(canonical), written)
     return pa.table([loc, listing.rows.column("lastmod"), written], schema=_THERE)
 
 
@@ -153,18 +152,15 @@ def _first(locs: pa.ChunkedArray) -> list[str]:
 
 def _other_dates(here: pa.ChunkedArray, there: pa.ChunkedArray) -> np.ndarray:
     """Where two lastmods contradict each other. A date alone agrees with every time of that day (UTC)."""
-    here, there = here.combine_chunks(), there.combine_chunks()
+    here, there = single(here), single(there)
     if not len(here):
         return np.zeros(0, bool)
-    one, other = parsed(here), parsed(there)
-    daily = one.daily | other.daily
-    same = np.where(daily, one.seconds // 86_400 == other.seconds // 86_400, one.seconds == other.seconds)
-    same &= one.read & other.read
-    none = (pc.is_null(here).to_numpy(zero_copy_only=False)) & (pc.is_null(there).to_numpy(zero_copy_only=False))
-    odd = (
-        ~one.read
-        & ~other.read
-        & pc.equal(pc.fill_null(here, ""), pc.fill_null(there, "")).to_numpy(zero_copy_only=False)
-    )
+    one, other = read(here), read(there)
+    daily = (one.kind == DATE) | (other.kind == DATE)
+    same = np.where(daily, one.seconds // DAY == other.seconds // DAY, one.seconds == other.seconds)
+    known, known_there = (np.isin(side.kind, (DATE, INSTANT)) for side in (one, other))
+    same &= known & known_there
+    none = mask_of(pc.is_null(here)) & mask_of(pc.is_null(there))
+    odd = ~known & ~known_there & mask_of(pc.equal(pc.fill_null(here, ""), pc.fill_null(there, "")))
     result: np.ndarray = ~(same | none | odd)
     return result

@@ -13,6 +13,7 @@ import pyarrow as pa
 import yaml
 
 from sitemap_etl import lastmod, sources
+from sitemap_etl.arrow import column_of
 from sitemap_etl.errors import ConfigError, InvalidSource
 from sitemap_etl.frames import Tally
 from sitemap_etl.settings import Gates
@@ -157,7 +158,7 @@ def _section(export: _Export, path: Path, notes: list[str]) -> str:
 
 def _lastmod(export: _Export, name: str, notes: list[str]) -> list[str]:
     """The lastmod rule of a column; one that needs a time zone or a unit gets a first guess and a note."""
-    column = export.rows.column(name).combine_chunks()
+    column = column_of(export.rows, name)
     now = datetime.now(UTC)
     for settings in ({}, {"timezone": "UTC"}, {"unit": "s"}, {"unit": "ms"}):
         try:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sitemap_etl.arrow import column_of
 from sitemap_etl.config import Site
 from sitemap_etl.dates import instant
 from sitemap_etl.errors import ConfigError, SitemapEtlError
@@ -175,7 +176,7 @@ def _with_removed(run: Run, section: str, old: SectionState, before: pa.Table, b
     state = base.sections.get(section)
     if state is not None and state.removed_lately is not None:
         left = run.state.snapshot(state.removed_lately)
-        again = pc.is_in(left.column("loc"), rows.column("loc").combine_chunks())
+        again = pc.is_in(left.column("loc"), column_of(rows, "loc"))
         table = pa.concat_tables([table, left.filter(pc.invert(again))])
     if state is None or not same_definition(state, old):
         table = without_fingerprints(table)

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sitemap_etl import limits
+from sitemap_etl.arrow import is_list, lengths_of
 from sitemap_etl.errors import InvalidSource
 
 
@@ -36,8 +37,7 @@ def _plain_nested(kind: pa.DataType) -> pa.DataType:
         return pa.map_(plain_type(kind.key_type), plain_type(kind.item_type))
     if pt.is_struct(kind):
         return pa.struct([(child.name, plain_type(child.type)) for child in kind])
-    checks = (pt.is_list, pt.is_large_list, pt.is_fixed_size_list, pt.is_list_view, pt.is_large_list_view)
-    return pa.list_(plain_type(kind.value_type)) if any(check(kind) for check in checks) else kind
+    return pa.list_(plain_type(kind.value_type)) if is_list(kind) else kind
 
 
 def plain_schema(schema: pa.Schema, *, label: str) -> pa.Schema:
@@ -162,8 +162,7 @@ def _plain(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _list_of_view(column: pa.Array) -> pa.Array:
     """The lists of a list view; pyarrow 26's own cast makes arrays that are too short to be valid."""
-    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
-    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths_of(column))]), pa.int32())
     return pa.ListArray.from_arrays(offsets, column.flatten(), mask=column.is_null() if column.null_count else None)
 
 

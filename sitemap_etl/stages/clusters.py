@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sitemap_etl.arrow import column_of, dealt
 from sitemap_etl.frames import Tally
 from sitemap_etl.hashes import hash64
 from sitemap_etl.partition import Routed, route
@@ -79,14 +80,14 @@ def _members(run: Run, section: str, rows: pa.Table) -> pa.Table:
     ).combine_chunks()
     if not rows.num_rows:
         return MEMBERS.empty_table()
-    tags = rows.column("hreflang").combine_chunks()
+    tags = column_of(rows, "hreflang")
     owner = pc.list_parent_indices(tags)
     count = len(owner)
-    named = pc.binary_join_element_wise(rule.cluster, rows.column("cluster").combine_chunks().take(owner), "\x1f")
+    named = pc.binary_join_element_wise(rule.cluster, column_of(rows, "cluster").take(owner), "\x1f")
     return pa.table(
         [
             named,
-            rows.column("loc").combine_chunks().take(owner),
+            column_of(rows, "loc").take(owner),
             pc.list_flatten(tags),
             pa.repeat(pa.scalar(list(run.site.sections).index(section), pa.int16()), count),
             pa.repeat(pa.scalar(rule.x_default, pa.string()), count),
@@ -97,9 +98,7 @@ def _members(run: Run, section: str, rows: pa.Table) -> pa.Table:
 
 def _bucketed(members: pa.Table, buckets: int) -> Routed:
     """The members ordered by bucket."""
-    bucket = (hash64(members.column("group")) % np.uint64(buckets)).astype(np.int64)
-    order = np.argsort(bucket, kind="stable")
-    starts = np.concatenate(([0], np.cumsum(np.bincount(bucket, minlength=buckets))))
+    order, starts = dealt(hash64(members.column("group")), buckets)
     return Routed(members.take(pa.array(order)).combine_chunks(), starts)
 
 

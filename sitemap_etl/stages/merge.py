@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl import lastmod
+from sitemap_etl.arrow import column_of
 from sitemap_etl.config import DatabaseSource
 from sitemap_etl.errors import DamagedState, InvalidSource, Refused, SitemapEtlError
 from sitemap_etl.frames import ASIDE, ROW_BITS, conform
@@ -304,7 +305,7 @@ class _Bucket:
         columns = [KEY] if self.source.deleted is None else [KEY, self.source.deleted]
         keys, gone, splits = [], [], []
         for split, table in self._tables(columns):
-            keys.append(table.column(KEY).combine_chunks())
+            keys.append(column_of(table, KEY))
             gone.append(self._says_deleted(table))
             splits.append(np.full(table.num_rows, split))
         joined = pa.concat_arrays(keys) if keys else pa.array([], pa.string())
@@ -420,7 +421,7 @@ class _Bucket:
             return
         needed = self._columns()
         names = [name for name in table.column_names if name not in OWN and (needed is None or name in needed)]
-        row, key = self._numbers(table), table.column(KEY).combine_chunks()
+        row, key = self._numbers(table), column_of(table, KEY)
         for start in range(0, table.num_rows, _ROWS):
             part = table.select(names).slice(start, _ROWS)
             outcome = transform(
@@ -437,7 +438,7 @@ class _Bucket:
 
     def _numbers(self, rows: pa.Table) -> pa.Array:
         """The number of each row: above `ROW_BITS` which run read it, below its place."""
-        readers = rows.column(RUN).combine_chunks().dictionary_encode()
+        readers = column_of(rows, RUN).dictionary_encode()
         for reader in readers.dictionary.to_pylist():  # one a run
             if reader not in self.readers:
                 self.readers.append(reader)

@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from http import HTTPStatus
 
 import pyarrow as pa
 
@@ -23,7 +24,7 @@ from sitemap_etl.state.mirror import read_mirror
 from sitemap_etl.state.records import Current, Manifest, Mirror, Options, Plan, Reading, Unit
 from sitemap_etl.state.store import State, put_document
 from sitemap_etl.storage import Storage
-from sitemap_etl.web import public_robots
+from sitemap_etl.web import WebError, public_robots
 
 
 def start_run(
@@ -254,4 +255,8 @@ def _own_robots(site: Site, environment: Environment) -> bytes | None:
         stored = environment.open_storage(publish.root, checksums=publish.checksums).get("robots.txt")
         if stored is not None:
             return stored.data
-    return public_robots(site.site)
+    try:
+        answer = public_robots(site.site)
+    except WebError:
+        return None
+    return answer.body if answer.status == HTTPStatus.OK else None

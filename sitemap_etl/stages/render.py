@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sitemap_etl.arrow import column_of, mask_of, single
 from sitemap_etl.frames import ASIDE, EXAMPLES, SNAPSHOT, Tally, conform
 from sitemap_etl.render import compress, feeds, text, urlset
 from sitemap_etl.render.shards import Shard, shards
@@ -154,12 +155,12 @@ class _Group:
         )
         for kind, mask in (("added", added), ("changed", changed)):
             picked = rows.filter(mask)
-            self._write_changes(kind, picked, place[mask.to_numpy(zero_copy_only=False)])
+            self._write_changes(kind, picked, place[mask_of(mask)])
             if self.section.lastmod.kind != "fingerprint" and picked.num_rows:
                 self.new_dates.update(_most_frequent(picked.column("lastmod")))
                 self.dated += picked.num_rows - picked.column("lastmod").null_count
         if removed.num_rows:
-            at = pc.search_sorted(pa.array(lows), removed.column("loc").combine_chunks(), side="right").to_numpy()
+            at = pc.search_sorted(pa.array(lows), column_of(removed, "loc"), side="right").to_numpy()
             old = np.array(numbers, np.int64)[np.maximum(at.astype(np.int64) - 1, 0)]
             self._write_changes("removed", removed, old)
         duplicates = window.unique.duplicates
@@ -217,8 +218,8 @@ def _most_frequent(dates: pa.ChunkedArray) -> dict[str, int]:
     if not len(dates):
         return {}
     sample = dates.take(pa.array(np.unique(np.linspace(0, len(dates) - 1, 1_000).astype(np.int64))))
-    value = pc.mode(sample.combine_chunks().dictionary_encode().indices)[0]["mode"].as_py()
-    candidate = sample.combine_chunks().dictionary_encode().dictionary[value]
+    encoded = single(sample).dictionary_encode()
+    candidate = encoded.dictionary[pc.mode(encoded.indices)[0]["mode"].as_py()]
     return {candidate.as_py(): pc.sum(pc.equal(dates, candidate)).as_py()}
 
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sitemap_etl import lastmod
+from sitemap_etl.arrow import column_of, single
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError
 from sitemap_etl.frames import ASIDE, ROW_BITS, Tally
 from sitemap_etl.partition import Sample, route, routing_borders, samples
@@ -159,7 +160,7 @@ class Inventory:
         self.listed += inventory.num_rows
         if not inventory.num_rows:
             return
-        locs = inventory.column("loc").combine_chunks()
+        locs = column_of(inventory, "loc")
         for sample in samples(locs, _weights(inventory)):
             self.samples[sample.loc] = max(sample.bytes, self.samples.get(sample.loc, 0))
         ends = pc.min_max(locs).as_py()
@@ -270,7 +271,7 @@ def read_digest(staging: Storage, receipt: Transformed) -> tuple[list[Sample], n
 def count_reasons(table: pa.Table, tally: Tally) -> None:
     """Count the reasons of rows set aside, with the first few locs of each."""
     reasons = table.column("reason")
-    for entry in pc.value_counts(reasons.combine_chunks()).to_pylist():  # one a reason
+    for entry in pc.value_counts(single(reasons)).to_pylist():  # one a reason
         locs = table.filter(pc.equal(reasons, entry["values"])).column("loc").drop_null().slice(0, 3)
         tally.add(entry["values"], entry["counts"], locs.to_pylist())
 

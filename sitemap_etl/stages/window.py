@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl import limits, priority
+from sitemap_etl.arrow import column_of
 from sitemap_etl.diff import Compared, Dating, compare, places
 from sitemap_etl.frames import ASIDE, INVENTORY, conform, without_fingerprints
 from sitemap_etl.partition import winners
@@ -123,11 +124,11 @@ class Reader:
                 if not before or ends is None or ends[1] < low or (high is not None and ends[0] >= high):
                     continue
                 tables = list(self.gather(name, low, high, ["loc"]))
-                locs = pc.unique(pa.concat_tables(tables).column("loc").combine_chunks()) if tables else None
+                locs = pc.unique(pa.concat_tables(tables).column("loc")) if tables else None
                 if locs is not None and len(locs):
                     found.append((name, locs.take(pc.sort_indices(locs))))
             else:
-                locs = self._published(name, low, high, ["loc"]).column("loc").combine_chunks()
+                locs = column_of(self._published(name, low, high, ["loc"]), "loc")
                 if len(locs):
                     found.append((name, locs))
         return found
@@ -171,7 +172,7 @@ class Reader:
             return None
         table = table.append_column("rank", pa.array(np.arange(table.num_rows)))
         table = table.take(pc.sort_indices(table, sort_keys=[("loc", "ascending"), ("rank", "ascending")]))
-        ordered = table.column("loc").combine_chunks()
+        ordered = column_of(table, "loc")
         again = np.concatenate(
             ([False], pc.equal(ordered.slice(1), ordered.slice(0, len(ordered) - 1)).to_numpy(False))
         )
@@ -212,12 +213,12 @@ def read_window(reader: Reader, section: str, low: str, high: str | None) -> Win
     rows = unique.rows
     aligned = reader.aligned(section, low, high)
     if aligned is not None:
-        at = places(rows.column("loc").combine_chunks(), aligned.column("loc").combine_chunks())
+        at = places(column_of(rows, "loc"), column_of(aligned, "loc"))
         taken = aligned.column("alternates").take(pa.array(at, pa.int64(), mask=at < 0))
         rows = rows.append_column("alternates", taken)
     signals = reader.signals(section)
     if signals is not None and "signal" in rows.column_names:
-        tenths = priority.apply_table(rows.column("signal").combine_chunks(), signals)
+        tenths = priority.apply_table(column_of(rows, "signal"), signals)
         rows = rows.append_column("priority", tenths)
     site_section = run.site.sections[section]
     published = run.base.sections.get(section) if run.base is not None else None
@@ -232,8 +233,8 @@ def read_window(reader: Reader, section: str, low: str, high: str | None) -> Win
     )
     elsewhere = None
     if dating.fingerprint and run.base is not None:
-        locs = rows.column("loc").combine_chunks()
-        unknown = places(locs, known.column("loc").combine_chunks()) < 0
+        locs = column_of(rows, "loc")
+        unknown = places(locs, column_of(known, "loc")) < 0
         elsewhere = reader.elsewhere(section, locs.filter(pa.array(unknown)))
     return Window(compare(rows, known, dating, elsewhere), known, unique)
 
@@ -261,7 +262,7 @@ def unique_rows(reader: Reader, section: str, low: str, high: str | None, known:
         rows = won.rows
     if not reader.run.site.sections[section].view:
         for other, locs in reader.others(section, low, high):
-            mine = rows.column("loc").combine_chunks()
+            mine = column_of(rows, "loc")
             taken = places(mine, locs) >= 0
             if taken.any():
                 losers.append(_aside(rows.filter(pa.array(taken)), section, f"listed already by section {other}"))

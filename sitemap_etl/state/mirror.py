@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sitemap_etl import limits
+from sitemap_etl.arrow import column_of, single
 from sitemap_etl.errors import DamagedState, InvalidSource
 from sitemap_etl.hashes import hash64
 from sitemap_etl.state import layout
@@ -50,7 +51,7 @@ def key_text(column: pa.Array | pa.ChunkedArray, name: str) -> pa.Array:
 
     Raises InvalidSource for types that are no keys.
     """
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    array = single(column)
     if isinstance(array, pa.ChunkedArray):  # no chunk at all
         array = pa.array([], column.type)
     if isinstance(array, pa.ExtensionArray):
@@ -162,7 +163,7 @@ def stored_rows(
                 if len(later):
                     rows = rows.filter(pc.invert(pc.is_in(rows.column(KEY), later)))
                 if GONE in rows.column_names:
-                    keys.append(table.column(KEY).combine_chunks())
+                    keys.append(column_of(table, KEY))
                     rows = rows.filter(pc.invert(rows.column(GONE))).drop_columns([GONE])
                 if rows.num_rows:
                     yield rows

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl import robots, urls
+from sitemap_etl.arrow import column_of, is_text, mask_of, single
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.frames import ASIDE, Tally
-from sitemap_etl.transform.batch import DELETED, Batch, is_text, listed, mask_of, says_deleted, single
+from sitemap_etl.transform.batch import DELETED, Batch, listed, says_deleted
 from sitemap_etl.transform.columns import inventory_of, source_dates
 from sitemap_etl.transform.hooks import run_hook, where_mask
 from sitemap_etl.transform.rules import CONTRACT, Hook, Rules
@@ -112,7 +113,7 @@ def _renamed(raw: pa.Table, rules: Rules) -> pa.Table:
 def _exclude_column(batch: Batch) -> None:
     if "exclude" not in batch.table.column_names:
         return
-    column = single(batch.table.column("exclude"))
+    column = column_of(batch.table, "exclude")
     if pa.types.is_boolean(column.type):
         out, reason = mask_of(column), pa.array(["excluded by the source"] * len(column))
     else:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sitemap_etl.arrow import column_of, mask_of
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.frames import ASIDE, conform
 from sitemap_etl.transform.rules import Rules
@@ -71,19 +72,6 @@ def require(table: pa.Table, names: Sequence[str], rules: Rules, rule: str) -> N
         )
 
 
-def single(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """The column as one array."""
-    if isinstance(column, pa.ChunkedArray):
-        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    return column
-
-
-def mask_of(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """A boolean column as a mask; null is false."""
-    mask: np.ndarray = single(pc.fill_null(column, False)).to_numpy(zero_copy_only=False).astype(bool)
-    return mask
-
-
 def says_deleted(table: pa.Table, name: str) -> np.ndarray:
     """Where the `deleted` column says that a row is gone: true, not 0, else neither null nor blank.
 
@@ -93,7 +81,7 @@ def says_deleted(table: pa.Table, name: str) -> np.ndarray:
         raise InvalidSource(
             f"deleted names column {name!r}, which the source does not yield. It has: {listed(table.column_names)}"
         )
-    values = single(table.column(name))
+    values = column_of(table, name)
     kind = values.type
     if pa.types.is_boolean(kind):
         return mask_of(values)
@@ -102,19 +90,6 @@ def says_deleted(table: pa.Table, name: str) -> np.ndarray:
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return mask_of(pc.not_equal(pc.utf8_trim_whitespace(values), ""))
     return mask_of(pc.is_valid(values))
-
-
-def is_text(kind: pa.DataType) -> bool:
-    """Whether the type holds text or bytes."""
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    return bool(
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_string_view(kind)
-        or pa.types.is_binary(kind)
-        or pa.types.is_large_binary(kind)
-    )
 
 
 def _readable(loc: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl import extensions, lastmod, priority
+from sitemap_etl.arrow import column_of, mask_of
 from sitemap_etl.frames import INVENTORY, Tally, conform
 from sitemap_etl.settings import (
     ChangefreqColumn,
@@ -19,7 +20,7 @@ from sitemap_etl.settings import (
     PriorityDepth,
     PriorityPercentile,
 )
-from sitemap_etl.transform.batch import Batch, mask_of, require, single
+from sitemap_etl.transform.batch import Batch, require
 from sitemap_etl.transform.rules import Rules
 
 
@@ -48,10 +49,10 @@ def inventory_of(
     if section.alternates:
         group, hreflang = section.alternates.group, section.alternates.hreflang
         require(source, (group, hreflang), rules, "alternates")
-        columns["cluster"] = single(source.column(group)).cast(pa.string())
-        columns["hreflang"] = extensions.hreflang_lists(single(source.column(hreflang)), notes)
+        columns["cluster"] = column_of(source, group).cast(pa.string())
+        columns["hreflang"] = extensions.hreflang_lists(column_of(source, hreflang), notes)
     if section.feed and "title" in source.column_names:
-        columns["title"] = extensions.cleaned(single(source.column("title")))
+        columns["title"] = extensions.cleaned(column_of(source, "title"))
     schema = pa.schema([entry for entry in INVENTORY if entry.name in columns])
     return conform(pa.table(columns), schema), kinds
 
@@ -62,7 +63,7 @@ def _extensions(source: pa.Table, loc: pa.Array, rules: Rules, notes: Tally, col
     for name in ("images", "videos", "alternates", "mobile"):
         if name not in source.column_names:
             continue
-        column = single(source.column(name))
+        column = column_of(source, name)
         match name:
             case "images":
                 columns[name] = extensions.images(column, loc, notes, site=site)
@@ -92,7 +93,7 @@ def source_dates(source: pa.Table, rules: Rules, read_at: datetime, notes: Tally
     require(source, names, rules, "lastmod")
     dates = [
         lastmod.from_column(
-            single(source.column(name)),
+            column_of(source, name),
             name=name,
             timezone=rule.timezone,
             unit=rule.unit,
@@ -113,11 +114,11 @@ def _priority(source: pa.Table, loc: pa.Array, rules: Rules, notes: Tally, colum
         case PriorityDepth():
             columns["priority"] = priority.depth(loc)
         case PriorityPercentile():
-            columns["signal"] = priority.signal_bins(single(source.column(rule.percentile_of)))
+            columns["signal"] = priority.signal_bins(column_of(source, rule.percentile_of))
         case PriorityColumn():
-            columns["priority"] = priority.from_column(single(source.column(rule.column)), notes)
+            columns["priority"] = priority.from_column(column_of(source, rule.column), notes)
         case DefaultRule() if "priority" in source.column_names:
-            columns["priority"] = priority.from_column(single(source.column("priority")), notes)
+            columns["priority"] = priority.from_column(column_of(source, "priority"), notes)
 
 
 def _changefreq(source: pa.Table, rules: Rules, notes: Tally, columns: dict[str, pa.Array]) -> None:
@@ -127,9 +128,9 @@ def _changefreq(source: pa.Table, rules: Rules, notes: Tally, columns: dict[str,
         case ChangefreqConstant():
             columns["changefreq"] = pa.repeat(pa.scalar(rule.word), source.num_rows)
         case ChangefreqColumn():
-            columns["changefreq"] = priority.changefreq(single(source.column(rule.column)), notes)
+            columns["changefreq"] = priority.changefreq(column_of(source, rule.column), notes)
         case DefaultRule() if "changefreq" in source.column_names:
-            columns["changefreq"] = priority.changefreq(single(source.column("changefreq")), notes)
+            columns["changefreq"] = priority.changefreq(column_of(source, "changefreq"), notes)
 
 
 def _news(batch: Batch, loc: pa.Array, rules: Rules, columns: dict[str, pa.Array], notes: Tally) -> pa.Array:
@@ -138,8 +139,8 @@ def _news(batch: Batch, loc: pa.Array, rules: Rules, columns: dict[str, pa.Array
     assert settings
     require(batch.table, ("title", "publication_date"), rules, "news")
     news = extensions.news(
-        single(batch.table.column("title")),
-        single(batch.table.column("publication_date")),
+        column_of(batch.table, "title"),
+        column_of(batch.table, "publication_date"),
         name=settings.publication,
         language=extensions.language(settings.language),
         now=rules.now,

@@ -6,9 +6,10 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from sitemap_etl.arrow import is_text, mask_of
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.frames import to_frame, to_table
-from sitemap_etl.transform.batch import Batch, is_text, listed, mask_of
+from sitemap_etl.transform.batch import Batch, listed
 from sitemap_etl.transform.rules import Rules
 
 

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl import limits
+from sitemap_etl.arrow import over
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.urls.rules import REASONS, UrlRules
 from sitemap_etl.urls.scan import Text, encode, scan
@@ -191,8 +192,7 @@ def _upper_escapes(array: pa.Array, text: Text, lower: np.ndarray) -> tuple[pa.A
         data[lower + step] = np.where(digits >= ord("a"), digits & 0xDF, digits)
     width = np.int64 if pa.types.is_large_string(array.type) else np.int32
     validity = pc.is_valid(array).buffers()[1] if array.null_count else None
-    buffers = [validity, pa.py_buffer(text.starts.astype(width)), pa.py_buffer(data)]
-    return pa.Array.from_buffers(array.type, len(array), buffers), Text(data, text.starts)
+    return over(array.type, text.starts.astype(width), data, validity), Text(data, text.starts)
 
 
 def _joined(

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sitemap_etl.arrow import joined
 from sitemap_etl.errors import ConfigError
 from sitemap_etl.urls.spelling import spell
 
@@ -67,7 +68,7 @@ def matched(locs: pa.Array | pa.ChunkedArray, expressions: Iterable[Expression])
     if isinstance(locs, pa.ChunkedArray):
         expressions = tuple(expressions)
         parts = [matched(chunk, expressions) for chunk in locs.chunks]
-        return pa.concat_arrays([pa.array([], pa.bool_()), *parts])
+        return joined(parts, pa.bool_())
     hits = pa.array(np.zeros(len(locs), np.bool_))
     origin = _origin_of_all(locs)
     if origin is None:  # hosts differ

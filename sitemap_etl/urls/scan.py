@@ -12,6 +12,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from sitemap_etl.arrow import bytes_of, joined, offsets_of, over, windows
 from sitemap_etl.urls import parameters
 
 _BLOCK: Final = 1 << 18
@@ -55,11 +56,8 @@ class Text:
     @classmethod
     def of(cls, array: pa.Array) -> Text:
         """The memory of a string or large_string array, not a copy."""
-        _, offset_buffer, data_buffer = array.buffers()
-        width = np.int64 if pa.types.is_large_string(array.type) else np.int32
-        offsets = np.frombuffer(offset_buffer, width)[array.offset : array.offset + len(array) + 1].astype(np.int64)
-        data = np.empty(0, np.uint8) if data_buffer is None else np.frombuffer(data_buffer, np.uint8)
-        return cls(data[offsets[0] : offsets[-1]], offsets - offsets[0])
+        offsets = offsets_of(array).astype(np.int64)
+        return cls(bytes_of(array), offsets - offsets[0])
 
     @property
     def lengths(self) -> np.ndarray:
@@ -106,7 +104,7 @@ def scan(text: Text, strip: frozenset[str]) -> Findings:
     data = text.data
     if len(data) < _WORD:
         return Findings(np.ones(len(text.starts) - 1, np.bool_), np.zeros(len(text.starts) - 1, np.bool_), _NOWHERE)
-    words = np.ndarray((len(data) - _WORD + 1,), np.dtype("<u4"), data, strides=(1,))
+    words = windows(data, "<u4")
     singles = b"`%" + (b"?&" if strip else b"") + (b";(" if "sessions" in strip else b"")
     begins = _begins(strip)
     room = _Room(np.empty(_BLOCK, np.uint8), *(np.empty(_BLOCK, np.bool_) for _ in range(3)))
@@ -153,7 +151,7 @@ _ENCODED_ROWS: Final = 4_096
 def encode(array: pa.Array) -> pa.Array:
     """The rows with every byte percent-encoded that must be, as string."""
     parts = [_encode(Text.of(array.slice(at, _ENCODED_ROWS))) for at in range(0, len(array), _ENCODED_ROWS)]
-    return pa.concat_arrays([pa.array([], pa.string()), *parts])
+    return joined(parts, pa.string())
 
 
 def _encode(text: Text) -> pa.Array:
@@ -167,8 +165,7 @@ def _encode(text: Text) -> pa.Array:
     encoded[at] = ord("%")
     encoded[at + 1] = _DIGITS[codes >> 4]
     encoded[at + 2] = _DIGITS[codes & 15]
-    rows = len(text.starts) - 1
-    return pa.Array.from_buffers(pa.string(), rows, [None, pa.py_buffer(begins[text.starts]), pa.py_buffer(encoded)])
+    return over(pa.string(), begins[text.starts], encoded)
 
 
 @dataclass(frozen=True)

@@ -53,10 +53,10 @@ class Reply:
     status: int = 200
     body: str | bytes = ""
     headers: dict[str, str] = field(default_factory=dict)
-    fault: str | None = None  # slow, reset
+    fault: str | None = None  # slow, reset, echo
 
 
-SLOW, RESET = Reply(fault="slow"), Reply(fault="reset")
+SLOW, RESET, ECHO = Reply(fault="slow"), Reply(fault="reset"), Reply(fault="echo")
 
 
 class Side:
@@ -80,6 +80,11 @@ class Side:
                 reply = side.faults.pop(0) if side.faults and side.faulty(request) else side.answer(request)
                 if reply.fault == "slow":
                     side._released.wait(10)
+                if reply.fault == "echo":
+                    asked = f"{self.requestline} {self.headers.get('Authorization')}"
+                    self.wfile.write(f"{asked}\r\n\r\n".encode())
+                    self.close_connection = True
+                    return
                 if reply.fault:
                     # Closing with nothing to linger for sends a reset instead of an orderly end.
                     self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Set
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final
+from threading import Lock
 
 import pyarrow as pa
 
+from sitemap_etl.check.crawl import Child
 from sitemap_etl.check.locs import Away
 from sitemap_etl.check.read import Listed, Reading
 from sitemap_etl.check.report import Finding, shown
+from sitemap_etl.check.sources import Source
+from sitemap_etl.dates import DAY
 from sitemap_etl.limits import SHARE_FROM
 from sitemap_etl.robots import RobotsRules
 from sitemap_etl.urls import origin
 
-_DAY: Final = 86_400
+_UNKNOWN = ""
+"""Stands for the host of a robots.txt that was given without an address."""
 
 
 @dataclass
@@ -32,40 +36,87 @@ class Robots:
         return self.site is None or self.site == where
 
 
-@dataclass
-class Child:
-    """A file that an index lists, and where it was read (None: not read)."""
+class HostRules:
+    """What robots.txt files say. Safe for use by several threads.
 
-    index: int
-    listed: Listed
-    reading: int | None
+    `fetch` reads the robots.txt of an origin; None where hosts are not to be asked. `asked` are the origins
+    that the check deals with, as they become known. `fetched` and `findings` are what asking brought.
+    """
+
+    def __init__(self, fetch: Callable[[str], tuple[Source, Reading]] | None, asked: Set[str]) -> None:
+        self.robots: list[Robots] = []
+        self.fetched: list[Reading] = []
+        self.findings: list[Finding] = []
+        self._fetch = fetch
+        self._asked = asked
+        self._known: dict[str, RobotsRules | None] = {}
+        self._lock = Lock()
+
+    def keep(self, source: Source, reading: Reading) -> None:
+        """Take the rules of a robots.txt that was read."""
+        site = origin(source.address) if source.address is not None else None
+        assert reading.robots is not None
+        named = frozenset(listed.url for listed in reading.listed)
+        self.robots.append(Robots(source.name, reading.robots, site, named))
+        self._known[site or _UNKNOWN] = RobotsRules(reading.robots)
+        reading.robots = None
+
+    def of(self, where: str) -> RobotsRules | None:
+        """The rules for an origin: of a robots.txt that was given, else of its own where the origin is one we ask."""
+        with self._lock:
+            if where in self._known:
+                return self._known[where]
+            if _UNKNOWN in self._known:
+                return self._known[_UNKNOWN]
+            if where in self._asked:
+                self._ask(where)
+            return self._known.get(where)
+
+    def ask(self, where: str) -> None:
+        """Fetch the robots.txt of an origin that others list pages of, once. How it answers is not told."""
+        with self._lock:
+            if where not in self._known:
+                self._ask(where, ours=False)
+
+    def _ask(self, where: str, *, ours: bool = True) -> None:
+        if self._fetch is None:
+            return
+        source, reading = self._fetch(where)
+        self._known[where] = None
+        if reading.status:
+            # To a crawler 4xx means that there are no rules (RFC 9309, 2.3.1.3).
+            if ours and not (400 <= reading.answered < 500 and reading.answered != 429):
+                self.findings.append(Finding("robots-unavailable", source.name, detail=reading.findings[-1].detail))
+            return
+        self.fetched.append(reading)
+        if reading.robots is not None:
+            self.keep(source, reading)
 
 
-@dataclass
-class Settled:
-    """All readings, in order, and how they hang together."""
+@dataclass(frozen=True)
+class Site:
+    """All readings, in order, and how they hang together. `walked` were come across in a folder."""
 
     readings: list[Reading]
-    children: list[Child] = field(default_factory=list)
-    robots: list[Robots] = field(default_factory=list)
-    walked: set[int] = field(default_factory=set)
-    """Readings that were found by looking through a folder."""
+    children: list[Child]
+    robots: list[Robots]
+    walked: set[int]
 
 
-def settled(all_: Settled, views: set[str]) -> list[Finding]:
+def site_findings(site: Site, views: set[str]) -> list[Finding]:
     """The findings that no file shows alone. `views`: names of files that show again what others list."""
     return [
-        *_lastmods(all_, views),
-        *_indexes(all_),
-        *_unlisted(all_),
-        *_robots(all_),
-        *_away(all_),
+        *_lastmods(site, views),
+        *_indexes(site),
+        *_unlisted(site),
+        *_robots(site),
+        *_away(site),
     ]
 
 
-def _lastmods(all_: Settled, views: set[str]) -> Iterable[Finding]:
+def _lastmods(site: Site, views: set[str]) -> Iterable[Finding]:
     """A view may well hold what changed in one night; any other file may not."""
-    for reading in all_.readings:
+    for reading in site.readings:
         found = reading.lastmods
         if found is None or reading.stats.file in views or reading.news or reading.stats.kind != "urlset":
             continue
@@ -75,8 +126,8 @@ def _lastmods(all_: Settled, views: set[str]) -> Iterable[Finding]:
             yield Finding("lastmod-all-same", reading.stats.file, None, None, found.example, found.count)
 
 
-def _indexes(all_: Settled) -> Iterable[Finding]:
-    for number, reading in enumerate(all_.readings):
+def _indexes(site: Site) -> Iterable[Finding]:
+    for number, reading in enumerate(site.readings):
         if reading.stats.kind != "index":
             continue
         file = reading.stats.file
@@ -85,9 +136,8 @@ def _indexes(all_: Settled) -> Iterable[Finding]:
             yield Finding(
                 "index-lastmod-all-same", file, count=len(reading.listed), example=reading.stats.lastmod_max or ""
             )
-        for child in (c for c in all_.children if c.index == number and c.reading is not None):
-            assert child.reading is not None
-            target = all_.readings[child.reading]
+        for child in (c for c in site.children if c.parent == number):
+            target = site.readings[child.number]
             if target.stats.kind == "index":
                 yield Finding("index-nested", file, child.listed.line, None, shown(child.listed.url))
             if _older(child.listed, target):
@@ -100,7 +150,7 @@ def _indexes(all_: Settled) -> Iterable[Finding]:
 def _older(listed: Listed, target: Reading) -> bool:
     if listed.seconds is None or target.lastmods is None:
         return False
-    slack = 2 * _DAY if listed.daily or target.lastmods.newest_daily else 0
+    slack = 2 * DAY if listed.daily or target.lastmods.newest_daily else 0
     return listed.seconds + slack < target.lastmods.newest
 
 
@@ -109,22 +159,22 @@ def _text(listed: Listed) -> str:
     return f"{when:%Y-%m-%d}" if listed.daily else f"{when:%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _unlisted(all_: Settled) -> Iterable[Finding]:
+def _unlisted(site: Site) -> Iterable[Finding]:
     """Sitemaps of a folder that neither its indexes nor its robots.txt list. Text and feeds go without an index."""
-    listed = {child.reading for child in all_.children}
-    if not any(all_.readings[n].stats.kind == "index" for n in all_.walked):
+    listed = {child.number for child in site.children}
+    if not any(site.readings[n].stats.kind == "index" for n in site.walked):
         return
-    for number in sorted(all_.walked - listed):
-        if all_.readings[number].stats.kind == "urlset":
-            yield Finding("file-not-listed", all_.readings[number].stats.file)
+    for number in sorted(site.walked - listed):
+        if site.readings[number].stats.kind == "urlset":
+            yield Finding("file-not-listed", site.readings[number].stats.file)
 
 
-def _robots(all_: Settled) -> Iterable[Finding]:
+def _robots(site: Site) -> Iterable[Finding]:
     """Sitemaps that a robots.txt forbids, and indexes that it does not name."""
-    listed = {child.reading for child in all_.children}
-    for robots in all_.robots:
+    listed = {child.number for child in site.children}
+    for robots in site.robots:
         rules = RobotsRules(robots.data)
-        for number, reading in enumerate(all_.readings):
+        for number, reading in enumerate(site.readings):
             address, kind = reading.place.address, reading.stats.kind
             if kind in {"robots", "unread"} or not _is_near(robots, address):
                 continue
@@ -140,13 +190,13 @@ def _is_near(robots: Robots, address: str | None) -> bool:
     return robots.site is None or (address is not None and origin(address) == robots.site)
 
 
-def _away(all_: Settled) -> Iterable[Finding]:
+def _away(site: Site) -> Iterable[Finding]:
     """URLs on other hosts or above the folder are fine where a robots.txt of their host names the file or its index."""
-    parents = {child.reading: all_.readings[child.index].place.address for child in all_.children}
-    for number, reading in enumerate(all_.readings):
+    parents = {child.number: site.readings[child.parent].place.address for child in site.children}
+    for number, reading in enumerate(site.readings):
         for away in reading.place.away:
             names = {reading.place.address, parents.get(number)}
-            if any(_vouches(robots, reading, away) and robots.named & names for robots in all_.robots):
+            if any(_vouches(robots, reading, away) and robots.named & names for robots in site.robots):
                 continue
             detail = f"{away.origin}, the file is on {origin(reading.place.address)}" if reading.place.address else ""
             said = detail if away.code == "foreign-host" else ""

@@ -1,37 +1,50 @@
-"""What can only be seen over all files: URLs that stand in several, alternates that don't link back.
+"""What can only be seen over all files: URLs that several of them list, alternates that don't link back.
 
 URLs are compared by `hashes.hash64`. Two different URLs of a set share a hash with a probability of about
-n² / 2⁶⁵: one in four thousand sets of 100 million. Where an example can be read again it is the proof.
+n² / 2⁶⁵: one in four thousand sets of 100 million. Where an example can be read again it is the proof. Rows are
+sorted into buckets by their hash, on disk once there are many, so that memory does not grow with the set.
 
-A *view* is a file whose URLs all stand in other files as well that are no views (recent, news): meant so,
+A *view* is a file whose URLs are all listed by other files as well that are no views (recent, news): meant so,
 and left out of the search for duplicates.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
+from sitemap_etl.arrow import grouped
 from sitemap_etl.check.alternates import Links
-from sitemap_etl.check.report import Finding, shown
-from sitemap_etl.check.spill import HELD, Spill
+from sitemap_etl.check.read import opened
+from sitemap_etl.check.report import Faults, Finding, shown
+from sitemap_etl.check.scan import resolved_text
+from sitemap_etl.check.sources import Source
 
+_BUCKETS: Final = 256
+HELD: Final = 2_000_000
+"""Rows held in memory before they go to disk."""
+_SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)
+_TOP: Final = np.uint64(56)
 _URL: Final = np.dtype([("hash", "<u8"), ("file", "<u4"), ("at", "<u4")])
 _LINK: Final = np.dtype([("source", "<u8"), ("target", "<u8"), ("file", "<u4"), ("at", "<u4")])
 _VIEW_NAME: Final = re.compile(r"recent|latest|news|update", re.IGNORECASE)
 """Names that say so where two files hold the very same URLs, and one of them must be the view."""
+
+_HREF: Final = re.compile(r"\shref\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
+_READ_AGAIN: Final = 50
+"""Files that are read a second time for the sake of an example."""
 
 Text = Callable[[int, int], "tuple[int, str] | None"]
 """(file, byte offset) → (line, text there), by reading the file again; None where that can't be done."""
 
 
 @dataclass
-class Across:
+class CrossFile:
     """All URLs and alternates of the files read so far. `folder` takes what is more than `held` rows."""
 
     folder: Path
@@ -162,3 +175,90 @@ class Across:
             line, example = text(file, at) or (None, "")
             found.append(Finding(code, self.files[file], line, None, shown(example), int(counts[code][file])))
         return found
+
+
+class Spill:
+    """Rows of one dtype in 256 buckets; rows of equal key share a bucket.
+
+    A bucket of 100 million rows is 400 thousand rows. `held` rows stay in memory; the rest goes into files below
+    `folder`, which the caller removes.
+    """
+
+    def __init__(self, dtype: np.dtype, folder: Path, name: str, *, held: int = HELD) -> None:
+        self.rows = 0
+        self._dtype = dtype
+        self._folder = folder
+        self._name = name
+        self._held: list[tuple[np.ndarray, np.ndarray]] = []
+        self._waiting = 0
+        self._most = held
+
+    def add(self, rows: np.ndarray, key: np.ndarray) -> None:
+        """Keep `rows`; `key` (uint64, one a row) decides the bucket."""
+        if not len(rows):
+            return
+        self._held.append((rows, (key * _SPREAD >> _TOP).astype(np.uint8)))
+        self._waiting += len(rows)
+        self.rows += len(rows)
+        if self._waiting >= self._most:
+            self._write()
+
+    def buckets(self) -> Iterator[np.ndarray]:
+        """The rows of every bucket, also of empty ones, always in the same order; within one, as they were added."""
+        if self._held and self.rows > self._waiting:
+            self._write()
+        if self._held:
+            rows, cuts = self._sorted()
+            for number in range(_BUCKETS):
+                yield rows[cuts[number] : cuts[number + 1]]
+            return
+        for number in range(_BUCKETS):
+            file = self._file(number)
+            yield np.fromfile(file, self._dtype) if file.exists() else np.empty(0, self._dtype)
+
+    def _sorted(self) -> tuple[np.ndarray, np.ndarray]:
+        order, cuts = grouped(np.concatenate([bucket for _, bucket in self._held]), _BUCKETS)
+        return np.concatenate([rows for rows, _ in self._held])[order], cuts
+
+    def _write(self) -> None:
+        rows, cuts = self._sorted()
+        self._held, self._waiting = [], 0
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for number in range(_BUCKETS):
+            if cuts[number] < cuts[number + 1]:
+                with self._file(number).open("ab") as out:
+                    rows[cuts[number] : cuts[number + 1]].tofile(out)
+
+    def _file(self, number: int) -> Path:
+        return self._folder / f"{self._name}-{number:03}"
+
+
+class Again:
+    """Line and text of places in files; the last file is kept, and no more than 50 are opened."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._left = _READ_AGAIN
+        self._name = ""
+        self._data = b""
+
+    def look(self, source: Source, at: int) -> tuple[int, str] | None:
+        """(line, URL) at a byte offset, None where the file can't be had again."""
+        if source.name != self._name:
+            if self._left <= 0:
+                return None
+            self._left -= 1
+            self._name, self._data = source.name, self._read(source)
+        if not self._data:
+            return None
+        line = self._data.count(b"\n", 0, at) + 1
+        text = self._data[at : at + 8192].decode(errors="replace")
+        if not text.startswith("<"):
+            return line, text.splitlines()[0].strip() if text else ""
+        tag, _, rest = text.partition(">")
+        href = _HREF.search(tag)
+        return line, resolved_text(href[1] or href[2] or "" if href else rest.partition("</")[0])
+
+    def _read(self, source: Source) -> bytes:
+        document = opened(source, self._max_bytes, Faults(source.name)).document
+        return b"" if document is None else document.data

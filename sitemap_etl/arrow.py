@@ -1,0 +1,202 @@
+"""Arrow's layouts, told apart in one place: arrays made single and plain, and the memory under them.
+
+A column may come in chunks, as a dictionary, as runs, with wide offsets or as views, and a slice keeps the buffers of
+the whole. What works on values takes `single` or `plain` arrays; what works on memory takes it from here, where the
+slice's offset is minded. Nothing here copies unless the layout must change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+_BLOCK: Final = 1 << 18
+"""Bytes searched at a time: the temporaries stay in cache."""
+_FIRST_VISIBLE: Final = np.uint8(0x21)
+_VISIBLE: Final = np.uint8(0x80 - 0x21)
+
+# --- arrays ---
+
+
+def single(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """The values as one array in the layout they have, without a copy where there is one chunk.
+
+    Raises OverflowError where their text needs wider offsets than the type has: more than 2 GiB.
+    """
+    if not isinstance(values, pa.ChunkedArray):
+        return values
+    if values.num_chunks == 1:
+        return values.chunk(0)
+    try:
+        return values.combine_chunks()
+    except pa.ArrowInvalid as error:
+        raise OverflowError("a column of more than 2 GiB must be read in batches") from error
+
+
+def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """The values as one array in the plain layout of their kind.
+
+    Extension types, runs and dictionaries are unpacked; text is `string` and bytes are `binary`, whatever their layout.
+    Lists keep theirs: see `is_list`. Raises OverflowError and `pa.ArrowInvalid` past 2 GiB of text.
+    """
+    array = single(values)
+    kind = array.type
+    if isinstance(array, pa.ExtensionArray):
+        return plain(array.storage)
+    if pa.types.is_run_end_encoded(kind):
+        return plain(pc.run_end_decode(array))
+    if pa.types.is_dictionary(kind):
+        return plain(array.dictionary_decode())
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return array.cast(pa.string())
+    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind) or pa.types.is_fixed_size_binary(kind):
+        return array.cast(pa.binary())
+    return array
+
+
+def column_of(table: pa.Table | pa.RecordBatch, name: str) -> pa.Array:
+    """A table's column as one array."""
+    return single(table.column(name))
+
+
+def joined(arrays: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
+    """The arrays, all of type `kind`, one after the other; none at all is an empty one."""
+    if len(arrays) == 1:
+        return arrays[0]
+    return pa.concat_arrays(arrays) if arrays else pa.array([], kind)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether the type holds text or bytes, also by way of a dictionary."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    return bool(
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_string_view(kind)
+        or pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+    )
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether it is any of Arrow's list layouts (a map is not)."""
+    return bool(
+        pa.types.is_list(kind)
+        or pa.types.is_large_list(kind)
+        or pa.types.is_fixed_size_list(kind)
+        or pa.types.is_list_view(kind)
+        or pa.types.is_large_list_view(kind)
+    )
+
+
+# --- arrays as numpy ---
+
+
+def mask_of(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """A boolean column as a mask of its own: bool, false where it is null."""
+    array = single(values)
+    if pa.types.is_null(array.type):
+        return np.zeros(len(array), bool)
+    if array.null_count:
+        array = pc.fill_null(array, fill_value=False)
+    mask: np.ndarray = array.to_numpy(zero_copy_only=False)
+    return mask
+
+
+def numbers_of(values: pa.Array | pa.ChunkedArray, missing: Any = 0) -> np.ndarray:
+    """A column of numbers in their own width, `missing` where it is null; read-only where nothing was."""
+    array = single(values)
+    if array.null_count:
+        array = pc.fill_null(array, pa.scalar(missing, array.type))
+    numbers: np.ndarray = array.to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def codes_of(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """A number for each distinct value, in the order of their first appearance: int64; nulls are -1."""
+    codes = single(values).dictionary_encode().indices
+    return numbers_of(codes, -1).astype(np.int64)
+
+
+def lengths_of(lists: pa.Array) -> np.ndarray:
+    """How many elements each list has: int64, 0 where it is null. Those of `list.flatten()` are in this order."""
+    return numbers_of(pc.list_value_length(lists)).astype(np.int64)
+
+
+# --- the memory under an array ---
+
+
+def offsets_of(values: pa.Array) -> np.ndarray:
+    """Where each row of a text, binary or list array begins and the last one ends: n + 1 integers of its own width.
+
+    They count from the beginning of `data_of`, wherever the array is a slice.
+    """
+    kind = values.type
+    wide = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind) or pa.types.is_large_list(kind)
+    dtype = np.int64 if wide else np.int32
+    if len(values) == 0:
+        return np.zeros(1, dtype)
+    return np.frombuffer(values.buffers()[1], dtype)[values.offset : values.offset + len(values) + 1]
+
+
+def data_of(values: pa.Array) -> np.ndarray:
+    """All the bytes that `offsets_of` a text or binary array count in: uint8, also those of no row of the array."""
+    buffer = values.buffers()[2]
+    return np.empty(0, np.uint8) if buffer is None else np.frombuffer(buffer, np.uint8)
+
+
+def bytes_of(values: pa.Array) -> np.ndarray:
+    """The bytes that the rows of a text or binary array span: uint8. Those of rows that are null may lie between."""
+    offsets = offsets_of(values)
+    return data_of(values)[offsets[0] : offsets[-1]]
+
+
+def windows(data: np.ndarray, dtype: Any) -> np.ndarray:
+    """The values of `dtype` that begin at each byte of `data`, without a copy; none where there are too few bytes."""
+    kind = np.dtype(dtype)
+    return np.ndarray((max(0, len(data) - kind.itemsize + 1),), kind, data, strides=(1,))
+
+
+def over(kind: pa.DataType, offsets: np.ndarray, data: Any, validity: pa.Buffer | None = None) -> pa.Array:
+    """The text or binary array whose rows lie between `offsets` (of the width of `kind`) in `data`, without a copy."""
+    return pa.Array.from_buffers(kind, len(offsets) - 1, [validity, pa.py_buffer(offsets), pa.py_buffer(data)])
+
+
+def occurs(data: np.ndarray, code: int) -> bool:
+    """Whether a byte is among them."""
+    return any(bool((data[at : at + _BLOCK] == code).any()) for at in range(0, len(data), _BLOCK))
+
+
+def occurs_below(data: np.ndarray, code: int) -> bool:
+    """Whether a smaller byte is among them."""
+    return any(bool((data[at : at + _BLOCK] < code).any()) for at in range(0, len(data), _BLOCK))
+
+
+def is_visible(data: np.ndarray) -> bool:
+    """Whether all are visible ASCII: no blank, no control, nothing of other scripts."""
+    # One comparison for both ends: what is below wraps around to the top.
+    blocks = (data[at : at + _BLOCK] - _FIRST_VISIBLE for at in range(0, len(data), _BLOCK))
+    return not any(bool((block >= _VISIBLE).any()) for block in blocks)
+
+
+# --- groups ---
+
+
+def grouped(group: np.ndarray, groups: int) -> tuple[np.ndarray, np.ndarray]:
+    """The rows in the order of their group, and where each group begins: `order[starts[g]:starts[g + 1]]` are of g.
+
+    `group`: the number of each row's group, below `groups`. Rows of a group keep their order.
+    """
+    narrow = group.astype(np.min_scalar_type(max(groups - 1, 0)))  # up to 16 bits numpy sorts by radix
+    starts = np.concatenate(([0], np.cumsum(np.bincount(narrow, minlength=groups))))
+    return np.argsort(narrow, kind="stable"), starts
+
+
+def dealt(hashes: np.ndarray, buckets: int) -> tuple[np.ndarray, np.ndarray]:
+    """`grouped` by the remainder of each row's hash (uint64): equal hashes share a bucket."""
+    return grouped(hashes % np.uint64(buckets), buckets)

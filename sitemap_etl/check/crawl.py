@@ -1,0 +1,232 @@
+"""The one way through a set: files are found, read in parallel, and what they list is followed, each file once."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import Final
+from urllib.parse import urlsplit
+
+from sitemap_etl.check.document import Kind, kind_of
+from sitemap_etl.check.options import Options
+from sitemap_etl.check.read import Listed, Reading
+from sitemap_etl.check.report import Faults, FileStats, Finding
+from sitemap_etl.check.sources import Fetcher, Given, Shelf, Source, WebFile, keys_of
+from sitemap_etl.urls import origin
+from sitemap_etl.web import GZIP, inflated
+
+Progress = Callable[[int, int, str], None]
+"""(files read, files known, the file read last)."""
+_SNIFF: Final = 65_536
+"""Bytes of a file that tell what it is."""
+_FIRST: Final = {"robots": 0, "index": 1}
+"""Kinds that are read before others: what they list has its place by then."""
+
+
+@dataclass
+class Work:
+    """A file to read. `parent` is the number of the file that lists it, `listed` how it does."""
+
+    source: Source
+    shelf: Shelf | None = None
+    key: str = ""
+    walked: bool = False
+    parent: int | None = None
+    listed: Listed | None = None
+
+
+@dataclass
+class Child:
+    """A file that another lists: the numbers of both."""
+
+    parent: int
+    listed: Listed
+    number: int
+
+
+@dataclass
+class Visit:
+    """A file that was read. `number` is its place among those that are there; None: its parent lists it in vain."""
+
+    work: Work
+    reading: Reading
+    number: int | None
+
+
+@dataclass
+class Crawl:
+    """A way through the files behind targets.
+
+    `read` reads one of them, in any thread. `deep`: an index that another index lists is followed as well.
+    What is known afterwards: the `files` that are there, in their order; how they hang together (`children`); which of
+    them were come across in a folder (`walked`); for each file the listed ones that are `absent`; the hosts that were
+    `asked`; and what went wrong on the way (`findings`).
+    """
+
+    options: Options
+    fetcher: Fetcher
+    read: Callable[[Source], Reading]
+    progress: Progress = field(default=lambda _done, _known, _name: None)
+    deep: bool = False
+    files: list[FileStats] = field(default_factory=list)
+    children: list[Child] = field(default_factory=list)
+    walked: set[int] = field(default_factory=set)
+    absent: dict[int, list[Listed]] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)
+    findings: list[Finding] = field(default_factory=list)
+    guarded: bool = False
+    """Whether a target is on the public internet: then only public addresses are asked."""
+
+    def __post_init__(self) -> None:
+        self._queue: deque[Work] = deque()
+        self._known: dict[str, Work] = {}
+        self._numbers: dict[str, int] = {}
+        self._shelves: list[Shelf] = []
+
+    def visits(self, found: list[Given]) -> Generator[Visit, None, None]:
+        """Every file, in an order that does not depend on which is read sooner. To be closed where it is left early."""
+        works = [work for target in found for work in self._works(target, alone=len(found) == 1)]
+        kinds = {work.source.name: _sniffed(work.source) for work in works}
+        for work in sorted(works, key=lambda work: _FIRST.get(kinds[work.source.name] or "", len(_FIRST))):
+            self._add(work)
+        while self._queue and kinds.get(self._queue[0].source.name) in _FIRST:
+            work = self._queue.popleft()
+            yield self._taken_in(work, self.read(work.source))
+        with ThreadPoolExecutor(self.options.jobs, thread_name_prefix="check") as pool:
+            under_way: deque[tuple[Work, Future[Reading]]] = deque()
+            try:
+                while self._queue or under_way:
+                    while self._queue and len(under_way) < self.options.jobs + 1:
+                        work = self._queue.popleft()
+                        under_way.append((work, pool.submit(self.read, work.source)))
+                    work, future = under_way.popleft()
+                    yield self._taken_in(work, future.result())
+            except BaseException:
+                self.fetcher.stop()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+
+    def _works(self, target: Given, *, alone: bool) -> list[Work]:
+        """The files that a target is; `alone`: there is no other target."""
+        if target.url:
+            public = not self.options.allow_private and self.fetcher.is_public(target.url)
+            self.guarded |= public
+            self.asked.add(origin(target.url))
+            return [Work(WebFile(target.url, self.fetcher, public))]
+        shelf = target.shelf
+        assert shelf is not None
+        self._shelves.append(shelf)
+        if not shelf.whole:
+            source = shelf.find(target.key)
+            assert source is not None
+            return [Work(source, shelf, target.key)]
+        works = [Work(source, shelf, key, walked=True) for key, source in shelf.walk() if _is_meant(source, key)]
+        if alone and not works:
+            self.findings.append(Finding("sitemap-empty", target.name, detail="no sitemap in this folder"))
+        return works
+
+    def _add(self, work: Work) -> None:
+        if work.source.name not in self._known:
+            self._known[work.source.name] = work
+            self._queue.append(work)
+
+    def _taken_in(self, work: Work, reading: Reading) -> Visit:
+        """Give a file its number, and put those that it lists into the queue."""
+        if work.parent is not None and work.listed is not None:
+            if reading.answered in (404, 410):
+                self.absent.setdefault(work.parent, []).append(work.listed)
+                return Visit(work, reading, None)
+            self.children.append(Child(work.parent, work.listed, len(self.files)))
+        number = len(self.files)
+        self.files.append(reading.stats)
+        self._numbers[work.source.name] = number
+        if work.walked:
+            self.walked.add(number)
+        nested = work.parent is not None and self.files[work.parent].kind == "index"
+        if self.options.follow and (work.walked or self.deep or not nested):
+            self._follow(work, number, reading.listed)
+        self.progress(len(self.files), len(self.files) + len(self._queue), work.source.name)
+        return Visit(work, reading, number)
+
+    def _follow(self, work: Work, number: int, files: list[Listed]) -> None:
+        """Put the files that an index or a robots.txt lists into the queue; remember which are not there."""
+        absent: list[Listed] = []
+        for place, listed in enumerate(files):
+            child = self._child(work, listed)
+            if child is None:
+                absent.append(listed)
+                continue
+            name = child.source.name
+            if name in self._numbers:
+                if self._numbers[name] != number:
+                    self.children.append(Child(number, listed, self._numbers[name]))
+            elif name in self._known:
+                waiting = self._known[name]
+                if waiting.parent is None:
+                    waiting.parent, waiting.listed, waiting.source = number, listed, child.source
+            elif len(self._known) >= self.options.max_files:
+                detail = f"the limit is {self.options.max_files:,}"
+                left = len(files) - place
+                self.findings.append(
+                    Finding("files-not-read", work.source.name, listed.line, None, listed.url, left, detail)
+                )
+                break
+            else:
+                child.parent, child.listed = number, listed
+                self._add(child)
+        if absent and len(absent) == len(files) and work.shelf is not None and not work.shelf.whole:
+            first, detail = absent[0], f"{len(absent):,} files"
+            self.findings.append(Finding("not-followed", work.source.name, first.line, None, first.url, 1, detail))
+        elif absent:
+            self.absent.setdefault(number, []).extend(absent)
+
+    def _child(self, work: Work, listed: Listed) -> Work | None:
+        """The file behind an address that another file names, None where it is not beside it."""
+        if work.shelf is None:
+            if urlsplit(listed.url).scheme not in {"http", "https"}:
+                return None
+            try:
+                self.asked.add(origin(listed.url))
+            except ValueError:
+                return None
+            return Work(WebFile(listed.url, self.fetcher, getattr(work.source, "guarded", False)))
+        for shelf in [work.shelf, *(shelf for shelf in self._shelves if shelf is not work.shelf)]:
+            for key in keys_of(listed.url, work.key if shelf is work.shelf else ""):
+                source = shelf.find(key)
+                if source is not None and source.name != work.source.name:
+                    if source.address is None:
+                        source = replace(source, address=listed.url)  # type: ignore[type-var]  # both kinds are dataclasses
+                    return Work(source, shelf, key)
+        return None
+
+
+def _sniffed(source: Source) -> Kind | None:
+    """What a file that costs nothing to look at seems to be; None for one on the net, or broken."""
+    if isinstance(source, WebFile):
+        return None
+    taken = source.take(_SNIFF, Faults(source.name))
+    if taken is None:
+        return None
+    data = taken.data
+    if data.startswith(GZIP):
+        unpacked = inflated(data, _SNIFF)  # of a large file the beginning is here, so it does end too early
+        if unpacked.fault == "damaged":
+            return None
+        data = unpacked.data
+    return kind_of(data, source.name)
+
+
+def _is_meant(source: Source, key: str) -> bool:
+    """Whether a file that was come across in a folder is a sitemap, or wants to be."""
+    base = key.rpartition("/")[2].lower()
+    if "sitemap" in base or base == "robots.txt":
+        return True
+    kind = _sniffed(source)
+    if kind == "text":
+        taken = source.take(_SNIFF, Faults(key))
+        return taken is not None and (
+            base.endswith(".gz") or taken.data.lstrip(b"\xef\xbb\xbf\r\n ").startswith(b"http")
+        )
+    return kind in {"urlset", "index", "rss", "atom"}

@@ -1,0 +1,123 @@
+"""Checking a set: every file judged by itself, then all of them against each other."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from sitemap_etl.check.crawl import Crawl, Progress, Visit
+from sitemap_etl.check.cross_file import Again, CrossFile
+from sitemap_etl.check.options import Options
+from sitemap_etl.check.read import Reading, RulesOf, read
+from sitemap_etl.check.report import Finding, Report, shown
+from sitemap_etl.check.site_rules import HostRules, Site, site_findings
+from sitemap_etl.check.sources import Fetcher, Given, Source, WebFile, given
+
+_TEXT: Final = np.uint64(0x7465787474657874)
+"""Keeps URLs of text sitemaps apart: they repeat those of the XML beside them by design."""
+_ROBOTS_ORIGINS: Final = 20
+"""Hosts whose robots.txt is asked for because a sitemap elsewhere lists their pages."""
+
+
+def check(
+    targets: Sequence[str],
+    *,
+    options: Options | None = None,
+    progress: Progress | None = None,
+    fetcher: Fetcher | None = None,
+) -> Report:
+    """Every fault of the sitemaps, indexes, feeds and robots.txt files given, and of those they list.
+
+    `targets`: paths of files or folders, `s3://` and http(s) addresses; together they are one set.
+    `fetcher` replaces the HTTP client. Raises `ConfigError` where a target is nothing that can be read,
+    `Unavailable` and `Refused` where a bucket answers so.
+    """
+    options = options or Options()
+    begun = time.monotonic()
+    found = given(targets, options)
+    own = fetcher or Fetcher(options.timeout)
+    try:
+        with tempfile.TemporaryDirectory(prefix="sitemap-etl-", dir=options.scratch) as scratch:
+            report = _Check(options, own, Path(scratch), progress).run(found)
+    finally:
+        if fetcher is None:
+            own.close()
+    report.seconds = time.monotonic() - begun
+    return report
+
+
+class _Check:
+    """One check under way."""
+
+    def __init__(self, options: Options, fetcher: Fetcher, scratch: Path, progress: Progress | None) -> None:
+        self.options = options
+        self.fetcher = fetcher
+        self.now = options.now or datetime.now(UTC)
+        self.crawl = Crawl(options, fetcher, self._read, progress or (lambda _done, _known, _name: None))
+        self.rules = HostRules(self._fetch_robots if options.robots else None, self.crawl.asked)
+        self.readings: list[Reading] = []
+        self.cross = CrossFile(scratch)
+        self.compared: list[Source] = []
+
+    def run(self, found: list[Given]) -> Report:
+        with closing(self.crawl.visits(found)) as visits:
+            for visit in visits:
+                self._take(visit)
+        away = {away.origin for reading in self.readings for away in reading.place.away}
+        for where in sorted(away)[: _ROBOTS_ORIGINS if self.crawl.asked else 0]:
+            self.rules.ask(where)
+        return self._report()
+
+    def _read(self, source: Source, rules_of: RulesOf | None = None) -> Reading:
+        return read(source, max_bytes=self.options.max_bytes, now=self.now, rules_of=rules_of or self.rules.of)
+
+    def _fetch_robots(self, where: str) -> tuple[Source, Reading]:
+        source = WebFile(f"{where}/robots.txt", self.fetcher, self.crawl.guarded)
+        return source, self._read(source, lambda _origin: None)
+
+    def _take(self, visit: Visit) -> None:
+        """Keep what is needed of a reading."""
+        reading = visit.reading
+        if visit.number is None:
+            return
+        self.readings.append(reading)
+        if len(reading.hashes) and reading.stats.kind in {"urlset", "text"}:
+            hashes = reading.hashes ^ _TEXT if reading.stats.kind == "text" else reading.hashes
+            self.cross.add(reading.stats.file, hashes, reading.at, reading.links, view=reading.news > 0)
+            self.compared.append(visit.work.source)
+        reading.hashes, reading.at, reading.links = np.empty(0, np.uint64), np.empty(0, np.int64), None
+        if reading.robots is not None:
+            self.rules.keep(visit.work.source, reading)
+
+    def _report(self) -> Report:
+        again = Again(self.options.max_bytes)
+        across = self.cross.findings(lambda file, at: again.look(self.compared[file], at))
+        views = {self.cross.files[n] for n in self.cross.views}
+        readings = [*self.readings, *sorted(self.rules.fetched, key=lambda reading: reading.stats.file)]
+        site = Site(readings, self.crawl.children, self.rules.robots, self.crawl.walked)
+        report = Report()
+        for reading in readings:
+            reading.stats.view = reading.stats.file in views
+            report.files.append(reading.stats)
+            report.findings += reading.findings
+        report.findings += [*self.crawl.findings, *self.rules.findings, *self._absent(), *across]
+        report.findings += site_findings(site, views)
+        report.sort()
+        return report
+
+    def _absent(self) -> list[Finding]:
+        """One finding for each file that lists others in vain."""
+        found = []
+        for number, listed in sorted(self.crawl.absent.items()):
+            stats = self.crawl.files[number]
+            code = "robots-sitemap-missing" if stats.kind == "robots" else "index-file-missing"
+            first = min(listed, key=lambda one: one.line)
+            found.append(Finding(code, stats.file, first.line, None, shown(first.url), len(listed)))
+        return found

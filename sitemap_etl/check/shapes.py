@@ -1,0 +1,321 @@
+"""What can be wrong with images, videos and news: one table of their shapes, and the few rules that no table holds.
+
+What is required and allowed is Google's (image, video and news sitemaps), the order is the XSDs'.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sitemap_etl.arrow import mask_of, numbers_of
+from sitemap_etl.check.report import Faults
+from sitemap_etl.check.scan import Scan
+from sitemap_etl.check.urlset import ABSOLUTE, Entries, check_order, check_strangers, fits_both, in_future
+from sitemap_etl.dates import COARSE, DATE, W3C, read
+from sitemap_etl.limits import (
+    IMAGES_PER_PAGE,
+    NEWS_HOURS,
+    NEWS_ROWS,
+    NS_IMAGE,
+    NS_NEWS,
+    NS_VIDEO,
+    VIDEO_DESCRIPTION,
+    VIDEO_DURATION,
+    VIDEO_TAGS,
+    VIDEO_TITLE,
+    VIDEO_UPLOADER,
+)
+
+Fits = Callable[[Any], np.ndarray]
+"""Which texts of a string array, blanks around them taken off, are allowed."""
+Parts = dict[str, tuple[np.ndarray, np.ndarray]]
+"""Local name → the elements, and for each which of the elements above is its own."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """An element inside of another.
+
+    `blank`: it counts as missing where it has no text. `wanted`: what `fits` asks for. `code`: of a value that does not
+    fit; the shape's by default. `tag`: a pattern that its tag must match, and what that asks for.
+    """
+
+    name: str
+    required: bool = False
+    repeats: bool = False
+    obsolete: bool = False
+    blank: bool = False
+    fits: Fits | None = None
+    wanted: str = ""
+    code: str = ""
+    tag: tuple[str, str] = ("", "")
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The parts of an element, in their order, and the codes of what can be wrong with them.
+
+    `whose` is added to the name of a part that is missing. `loose`: obsolete parts follow the others in any order.
+    """
+
+    uri: str
+    parts: tuple[Part, ...]
+    incomplete: str
+    value: str
+    obsolete: str = ""
+    whose: str = ""
+    loose: bool = False
+
+
+def _pattern(pattern: str) -> Fits:
+    return lambda texts: mask_of(pc.match_substring_regex(texts, pattern))
+
+
+def _length(longest: int) -> Fits:
+    def fits(texts: Any) -> np.ndarray:
+        lengths = numbers_of(pc.utf8_length(texts))
+        return (lengths > 0) & (lengths <= longest)
+
+    return fits
+
+
+def _between(pattern: str, kind: pa.DataType, low: float, high: float) -> Fits:
+    """A number in the form of `pattern`, which is one of type `kind`."""
+
+    def fits(texts: Any) -> np.ndarray:
+        good = pc.match_substring_regex(texts, pattern)
+        numbers = pc.cast(pc.if_else(good, pc.utf8_ltrim(texts, "+"), None), kind)
+        return mask_of(pc.and_(pc.greater_equal(numbers, low), pc.less_equal(numbers, high)))
+
+    return fits
+
+
+def _date(texts: Any) -> np.ndarray:
+    return fits_both(read(texts))
+
+
+_URL: Final = _pattern(r"^(?i)(?:https?|ftp)://[^/?#\s\p{Z}][^\s\p{Z}]*$")
+_YES_NO: Final = _pattern(r"^(?i)(?:yes|no)$")
+_WHOLE: Final = r"^\+?\d{1,18}$"
+_DECIMAL: Final = r"^\+?(?:\d+(?:\.\d*)?|\.\d+)$"
+_RELATION: Final = (r"\srelationship\s*=\s*[\"'](?:allow|deny)[\"']", "relationship=allow or deny")
+
+_IMAGE: Final = Shape(
+    NS_IMAGE,
+    (
+        Part("loc", required=True, fits=_pattern(ABSOLUTE)),
+        *(Part(name, obsolete=True, repeats=True) for name in ("caption", "geo_location", "title", "license")),
+    ),
+    incomplete="image-no-loc",
+    value="image-loc",
+    obsolete="image-obsolete",
+    loose=True,
+)
+_VIDEO: Final = Shape(
+    NS_VIDEO,
+    (
+        Part("thumbnail_loc", required=True, fits=_URL, wanted="a full URL"),
+        Part("title", required=True, fits=_length(VIDEO_TITLE), wanted=f"1 to {VIDEO_TITLE} characters"),
+        Part(
+            "description",
+            required=True,
+            fits=_length(VIDEO_DESCRIPTION),
+            wanted=f"1 to {VIDEO_DESCRIPTION:,} characters",
+        ),
+        Part("content_loc", fits=_URL, wanted="a full URL"),
+        Part("player_loc", fits=_URL, wanted="a full URL"),
+        Part(
+            "duration", fits=_between(_WHOLE, pa.int64(), 1, VIDEO_DURATION), wanted=f"1 to {VIDEO_DURATION:,} seconds"
+        ),
+        Part("expiration_date", fits=_date, wanted="a date"),
+        Part("rating", fits=_between(_DECIMAL, pa.float64(), 0, 5), wanted="0.0 to 5.0"),
+        Part("content_segment_loc", obsolete=True, repeats=True),
+        Part("view_count", fits=_pattern(_WHOLE), wanted="a whole number"),
+        Part("publication_date", fits=_date, wanted="a date"),
+        Part("tag", repeats=True),
+        Part("category", obsolete=True),
+        Part("family_friendly", fits=_YES_NO, wanted="yes or no"),
+        Part(
+            "restriction",
+            fits=_pattern(r"^[A-Z]{2}(?: +[A-Z]{2})*$"),
+            wanted="country codes with a space between",
+            tag=_RELATION,
+        ),
+        Part("gallery_loc", obsolete=True),
+        Part("price", obsolete=True, repeats=True),
+        Part("requires_subscription", fits=_YES_NO, wanted="yes or no"),
+        Part("uploader", fits=_length(VIDEO_UPLOADER), wanted=f"1 to {VIDEO_UPLOADER} characters"),
+        Part("tvshow", obsolete=True),
+        Part(
+            "platform",
+            fits=_pattern(r"^(?:web|mobile|tv)(?: +(?:web|mobile|tv))*$"),
+            wanted="of web, mobile, tv",
+            tag=_RELATION,
+        ),
+        Part("live", fits=_YES_NO, wanted="yes or no"),
+        Part("id", obsolete=True, repeats=True),
+    ),
+    incomplete="video-incomplete",
+    value="video-value",
+    obsolete="video-obsolete",
+)
+_NEWS: Final = Shape(
+    NS_NEWS,
+    (
+        Part("publication", required=True),
+        Part("access", obsolete=True),
+        Part("genres", obsolete=True),
+        Part("publication_date", required=True),
+        Part("title", required=True, blank=True),
+        Part("keywords", obsolete=True),
+        Part("stock_tickers", obsolete=True),
+    ),
+    incomplete="news-incomplete",
+    value="news-incomplete",
+    obsolete="news-obsolete",
+)
+_PUBLICATION: Final = Shape(
+    NS_NEWS,
+    (
+        Part("name", required=True, blank=True),
+        Part(
+            "language",
+            required=True,
+            blank=True,
+            fits=_pattern(r"^(?:zh-cn|zh-tw|[a-z]{2,3})$"),
+            code="news-language",
+        ),
+    ),
+    incomplete="news-incomplete",
+    value="news-incomplete",
+    whose=" of the publication",
+)
+
+
+def check_images(scan: Scan, found: Entries, faults: Faults) -> None:
+    """Report faults of the images of all entries."""
+    images, page = _top(scan, NS_IMAGE, "image", found, faults)
+    many = np.bincount(page, minlength=len(found.elements)) > IMAGES_PER_PAGE
+    faults.rows("image-too-many", many, found.loc, found.at)
+    _check(scan, _IMAGE, images, faults)
+
+
+def check_videos(scan: Scan, found: Entries, faults: Faults) -> None:
+    """Report faults of the videos of all entries."""
+    videos, page = _top(scan, NS_VIDEO, "video", found, faults)
+    if not len(videos):
+        return
+    of = _check(scan, _VIDEO, videos, faults)
+    without = np.ones(len(videos), bool)
+    for name in ("content_loc", "player_loc"):
+        elements, owner = of[name]
+        without[owner] = False
+        texts = _texts(scan, elements)
+        same = pc.equal(texts, pc.utf8_trim_whitespace(found.loc).take(pa.array(page[owner])))
+        faults.rows("video-is-page", same, texts, scan.start[elements], detail=name)
+    faults.rows("video-no-content", without, None, scan.start[videos])
+    players, _ = of["player_loc"]
+    tags = scan.tag(players)
+    old = pc.match_substring_regex(tags, r"\s(?:allow_embed|autoplay)\s*=")
+    faults.rows("video-obsolete", old, tags, scan.start[players], detail="player_loc's attributes")
+    many = np.bincount(of["tag"][1], minlength=len(videos)) > VIDEO_TAGS
+    faults.rows("video-value", many, None, scan.start[videos], detail=f"tag: at most {VIDEO_TAGS}")
+
+
+def check_news(scan: Scan, found: Entries, faults: Faults, now: datetime) -> int:
+    """Report faults of the news of all entries; how many there are."""
+    news, page = _top(scan, NS_NEWS, "news", found, faults)
+    if not len(news):
+        return 0
+    if len(news) > NEWS_ROWS:
+        faults.add("news-too-many", at=int(scan.start[news[NEWS_ROWS]]), detail=f"{len(news):,} articles")
+    again = np.append([False], page[1:] == page[:-1])
+    faults.rows("element-repeated", again, None, scan.start[news], detail="news:news")
+    of = _check(scan, _NEWS, news, faults)
+    _check(scan, _PUBLICATION, of["publication"][0], faults)
+    elements, _ = of["publication_date"]
+    texts, at = _texts(scan, elements), scan.start[elements]
+    dates = read(texts, W3C)  # Google's page takes hh:mm, which the XSD doesn't
+    known = ((dates.forms & W3C) != 0) & (dates.kind != COARSE)
+    faults.rows("news-date", ~known, texts, at)
+    faults.rows("news-date", known & in_future(dates, now), texts, at, detail="in the future")
+    # A day lasts until its end, and ends last twelve hours behind UTC.
+    end = dates.seconds + np.where(dates.kind == DATE, 36 * 3600, 0)
+    faults.rows("news-too-old", known & (end < int(now.timestamp()) - NEWS_HOURS * 3600), texts, at)
+    return len(news)
+
+
+def _top(scan: Scan, uri: str, local: str, found: Entries, faults: Faults) -> tuple[np.ndarray, np.ndarray]:
+    """The elements of this name in the entries, and the entry of each; others of the namespace are reported."""
+    ids = scan.ids(uri)
+    if not len(ids):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    elements, page = scan.children(found.elements, ids)
+    meant = np.isin(scan.name[elements], scan.ids(uri, local))
+    check_strangers(scan, elements[~meant], faults)
+    return elements[meant], page[meant]
+
+
+def _texts(scan: Scan, elements: np.ndarray) -> Any:
+    return pc.utf8_trim_whitespace(scan.text(elements))
+
+
+def _check(scan: Scan, shape: Shape, above: np.ndarray, faults: Faults) -> Parts:
+    """Report what is wrong with the parts of the elements `above`; all parts by their name."""
+    if not len(above):
+        return {}
+    elements, owner = scan.children(above)
+    rank = np.full(len(scan.names), -1, np.int64)
+    for place, part in enumerate(shape.parts):
+        rank[scan.ids(shape.uri, part.name)] = place
+    ranks = rank[scan.name[elements]]
+    check_strangers(scan, elements[ranks < 0], faults)
+    elements, owner, ranks = elements[ranks >= 0], owner[ranks >= 0], ranks[ranks >= 0]
+    last = len(shape.parts)
+    order = np.array([last if shape.loose and part.obsolete else n for n, part in enumerate(shape.parts)])
+    repeatable = (last, *(place for place, part in enumerate(shape.parts) if part.repeats))
+    check_order(scan, elements, owner, order[ranks], faults, repeatable=repeatable)
+    of = {part.name: (elements[ranks == place], owner[ranks == place]) for place, part in enumerate(shape.parts)}
+    named = sum(not part.obsolete for part in shape.parts) > 1  # else the code says it all
+    for part in shape.parts:
+        if part.required or len(of[part.name][0]):
+            _check_part(scan, shape, part, above, of[part.name], faults, named=named)
+    return of
+
+
+def _check_part(
+    scan: Scan,
+    shape: Shape,
+    part: Part,
+    above: np.ndarray,
+    found: tuple[np.ndarray, np.ndarray],
+    faults: Faults,
+    *,
+    named: bool,
+) -> None:
+    elements, owner = found
+    at = scan.start[elements]
+    if part.obsolete:
+        written = scan.names[scan.name[elements[0]]].written
+        faults.add(shape.obsolete, at=int(at[0]), example=f"<{written}>", count=len(elements), detail=part.name)
+    texts = _texts(scan, elements) if part.blank or part.fits is not None else None
+    blank = mask_of(pc.equal(texts, "")) if part.blank else np.zeros(len(elements), bool)
+    if part.required:
+        lacking = np.ones(len(above), bool)
+        lacking[owner[~blank]] = False
+        detail = f"no {part.name}{shape.whose}" if named else ""
+        faults.rows(shape.incomplete, lacking, None, scan.start[above], detail=detail)
+    if part.fits is not None:
+        detail = f"{part.name}: {part.wanted}" if part.wanted else ""
+        faults.rows(part.code or shape.value, ~part.fits(texts) & ~blank, texts, at, detail=detail)
+    if part.tag[0]:
+        tags = scan.tag(elements)
+        bare = pc.invert(pc.match_substring_regex(tags, part.tag[0]))
+        faults.rows(shape.value, bare, tags, at, detail=f"{part.name}: {part.tag[1]}")

@@ -1,0 +1,509 @@
+"""Asking for one address: what came, or why nothing did.
+
+WebError
+├── InvalidAddress       (Refused)       no http or https address that can be asked
+├── PrivateAddress       (Refused)       only public addresses were to be asked, and the host has another one
+├── Untrusted            (Refused)       the host shows a certificate that this machine does not trust
+├── TooManyRedirects     (Refused)
+├── TooLarge             (Refused)       more bytes than the caller can use any of
+├── Unreachable          (Unavailable)   nothing was sent: no such name, nobody listens, no connection in time
+├── Unanswered           (Unavailable)   it was sent, whole or in part, and no whole answer came
+└── Stopped              (Unavailable)   the client was stopped meanwhile
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import ssl
+import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
+
+import httpcore
+import httpx
+
+from sitemap_etl import __version__
+from sitemap_etl.errors import Refused, SitemapEtlError, Unavailable
+from sitemap_etl.limits import PUBLIC_ROBOTS_BYTES
+from sitemap_etl.web.inflate import inflated
+from sitemap_etl.web.network import Forbidden, Halted, IsPublic, Network, Resolve, Waits, is_public, resolved
+
+STEP: Final = 30.0
+"""Seconds for connecting to an address, and between two pieces of an answer."""
+REDIRECTS: Final = 5
+"""Redirects that are followed where any are (RFC 9309, 2.3.1.2, asks for five of a robots.txt)."""
+LONGEST_WAIT: Final = 86_400
+"""Seconds of a Retry-After that are believed."""
+PAGE_BYTES: Final = 1 << 20
+"""Bytes read of an answer that is no success: its page is for a person."""
+ROBOTS_SECONDS: Final = 15.0
+"""How long a site is given for its robots.txt, redirects included; a third of it for each step."""
+MASK: Final = "•••"
+"""What stands for a secret."""
+_LOGGERS: Final = ("httpx", "httpcore.connection", "httpcore.http11", "httpcore.proxy")
+_FAILURES: Final = (
+    Forbidden,
+    Halted,
+    UnicodeError,
+    httpcore.NetworkError,
+    httpcore.ProtocolError,
+    httpcore.ProxyError,
+    httpcore.TimeoutException,
+    httpcore.UnsupportedProtocol,
+    httpx.HTTPError,
+    httpx.InvalidURL,
+)
+_UNSENT: Final = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.ProxyError)
+_NO_ADDRESS: Final = (UnicodeError, httpcore.UnsupportedProtocol, httpx.InvalidURL)
+
+Redact = Callable[[str], str]
+"""Gives a text without the secrets in it."""
+
+
+class WebError(SitemapEtlError):
+    """A request that got no answer. `words` follow the address in a message: "can't be reached (…)".
+
+    `url`: the address that was asked when it happened, `hops` those that had redirected to it, all without passwords.
+    `slow`: time ran out.
+    """
+
+    def __init__(self, url: str, words: str, *, hops: tuple[str, ...] = (), slow: bool = False) -> None:
+        super().__init__(f"{url} {words}")
+        self.url = url
+        self.words = words
+        self.hops = hops
+        self.slow = slow
+
+
+class InvalidAddress(WebError, Refused):
+    """No http or https address that can be asked."""
+
+
+class PrivateAddress(WebError, Refused):
+    """The host is at an address that may not be asked."""
+
+
+class Untrusted(WebError, Refused):
+    """The host shows a certificate that this machine does not trust."""
+
+
+class TooManyRedirects(WebError, Refused):
+    """More redirects than were to be followed."""
+
+
+class TooLarge(WebError, Refused):
+    """More bytes than the caller can use any of."""
+
+
+class Unreachable(WebError, Unavailable):
+    """Nothing was sent."""
+
+
+class Unanswered(WebError, Unavailable):
+    """The request went out, whole or in part, and no whole answer came: it may have been taken."""
+
+
+class Stopped(WebError, Unavailable):
+    """The client was stopped while it waited."""
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """An answer. `url` gave it, `hops` had redirected there; `shown_address` makes them fit to print.
+
+    `headers`: names in lower case. `body`: at most `limit` bytes, `whole` False where it was cut there. `coding`: what
+    could not be undone of its Content-Encoding, "" for nothing.
+    """
+
+    url: str
+    status: int
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+    whole: bool = True
+    coding: str = ""
+    hops: tuple[str, ...] = ()
+
+    @property
+    def moved(self) -> str:
+        """Where it redirects to, as it is written there; "" where it does not."""
+        return self.headers.get("location", "") if self.status in (301, 302, 303, 307, 308) else ""
+
+    def retry_after(self, now: datetime) -> float | None:
+        """Seconds that a Retry-After asks for (RFC 9110, 10.2.3: seconds or a date), None where it asks for none."""
+        text = self.headers.get("retry-after", "").strip()
+        try:
+            if text.isdigit():
+                wait = float(text)
+            else:
+                moment = parsedate_to_datetime(text)
+                wait = ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - now).total_seconds()
+        except (ValueError, TypeError, OverflowError):
+            return None
+        return min(wait, LONGEST_WAIT) if wait > 0 else None
+
+
+def shown_address(url: str) -> str:
+    """The address without user name and password, fit for a message."""
+    try:
+        parts = urlsplit(url)
+        return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+    except ValueError:
+        return url.rpartition("@")[2]
+
+
+def public_robots(site: str, *, seconds: float = ROBOTS_SECONDS) -> Fetched:
+    """What a site (its origin) answers for its robots.txt. 404 and 410 mean that it has no rules (RFC 9309, 2.3.1.3).
+
+    Raises `TooLarge` from 8 MiB on, and the other `WebError`s where there is no answer that can be read; `slow` tells
+    one that was late.
+    """
+    with Client(step=seconds / 3) as client:
+        address = f"{site}/robots.txt"
+        found = client.request("GET", address, limit=PUBLIC_ROBOTS_BYTES, seconds=seconds, redirects=REDIRECTS)
+    if found.status == httpx.codes.OK and not found.whole:
+        raise TooLarge(shown_address(found.url), f"is larger than {PUBLIC_ROBOTS_BYTES:,} bytes")
+    if found.coding:
+        raise Unanswered(
+            shown_address(found.url), f"is sent with Content-Encoding {found.coding}, which was not asked for"
+        )
+    return found
+
+
+class Client:
+    """Asks over HTTP. Safe for use by several threads.
+
+    `step`: seconds for connecting to one address, and between two pieces of an answer. `purpose`: said in the
+    User-Agent. `trust`: the certificates that are believed, the usual ones by default. `resolve` and `public` stand in
+    for the system's resolver, and for what is of the public internet.
+
+    A proxy that the environment sets (`HTTPS_PROXY`, `NO_PROXY` …) is used, but not for localhost and for addresses
+    that are given as numbers.
+    """
+
+    def __init__(
+        self,
+        *,
+        step: float = STEP,
+        purpose: str = "",
+        trust: ssl.SSLContext | None = None,
+        resolve: Resolve = resolved,
+        public: IsPublic = is_public,
+    ) -> None:
+        self._waits = Waits(step)
+        self._resolve = resolve
+        self._public = public
+        agent = f"sitemap_etl/{__version__}"
+        self._http = httpx.Client(
+            transport=_Transport(Network(self._waits, resolve, None), Network(self._waits, resolve, public), trust),
+            timeout=None,  # noqa: S113 - the deadline of each request bounds it
+            follow_redirects=False,
+            trust_env=False,
+            headers={"User-Agent": f"{agent} ({purpose})" if purpose else agent, "Accept-Encoding": "gzip"},
+        )
+        for name in _LOGGERS:
+            logging.getLogger(name).addFilter(_HIDE)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop, and close all connections."""
+        self.stop()
+        self._http.close()
+
+    def stop(self) -> None:
+        """End all that is under way, in every thread, within a second, by `Stopped`; nothing else begins."""
+        self._waits.stop()
+
+    def sleep(self, seconds: float) -> None:
+        """Wait. Raises `Stopped`."""
+        try:
+            self._waits.sleep(seconds)
+        except Halted as halted:
+            raise _stopped() from halted
+
+    def is_public(self, url: str) -> bool:
+        """Whether the host of an address is on the public internet. Raises `WebError` where that can't be known."""
+        shown = shown_address(url)
+        try:
+            parts = urlsplit(url)
+            port = parts.port or (443 if parts.scheme == "https" else 80)
+            addresses = self._waits.resolve(self._resolve, parts.hostname or "", port)
+        except Halted as halted:
+            raise _stopped() from halted
+        except ValueError as error:
+            raise InvalidAddress(shown, "is no address that can be asked") from error
+        except OSError as error:
+            raise Unreachable(shown, f"can't be reached ({error.strerror or error})") from error
+        return all(self._public(address) for address in addresses)
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        limit: int,
+        seconds: float,
+        redirects: int = 0,
+        guarded: bool = False,
+        encoded: bool = False,
+        redact: Redact = str,
+        **content: Any,
+    ) -> Fetched:
+        """The answer of an address, whatever its status. Raises `WebError`.
+
+        `limit`: bytes of the body, as sent and inflated alike. `seconds`: from the first hop's connection to the last
+        byte. `redirects`: how many are followed; with 0 a redirect is the answer. `guarded`: every hop must be at
+        public addresses only. `encoded`: the body as it was sent, its Content-Encoding for the caller to undo. `redact`
+        takes the secrets out of messages, of the errors they come from, and of log records. `content`: httpx's
+        `params`, `headers`, `auth`, `json`, `data` and `content`; none where redirects are followed.
+        """
+        assert not (redirects and content), "a redirect would carry it elsewhere"
+        deadline = time.monotonic() + seconds
+        hops: tuple[str, ...] = ()
+        while True:
+            extensions = {"deadline": deadline, "guarded": guarded}
+            hide = _hiding(redact, url)
+            fault: WebError | None = None
+            try:
+                with _hidden(hide), self._http.stream(method, url, extensions=extensions, **content) as response:
+                    follow = redirects > 0 and response.has_redirect_location
+                    found = _answer(response, url, 0 if follow else limit, encoded=encoded, hops=hops)
+            except _FAILURES as error:
+                fault = _fault(error, url, hops, hide)
+                fault.__cause__ = _cause(error, hide)
+            # Outside of the handler: else the error's context would be what may quote a secret.
+            if fault is not None:
+                raise fault
+            if not follow:
+                return found
+            if len(hops) == redirects:
+                words = f"redirects once more than the {redirects} times that are followed"
+                raise TooManyRedirects(hide(shown_address(url)), words, hops=_shown(hops, hide))
+            hops, url = (*hops, url), urljoin(url, found.moved)
+
+
+def _answer(response: httpx.Response, url: str, limit: int, *, encoded: bool, hops: tuple[str, ...]) -> Fetched:
+    """What came, read up to the limit."""
+    most = limit if response.is_success else min(limit, PAGE_BYTES)
+    parts: list[bytes] = []
+    size = 0
+    for part in response.iter_raw() if most else ():
+        parts.append(part)
+        size += len(part)
+        if size > most:
+            break
+    body, whole = b"".join(parts)[:most], size <= most
+    codings = [coding.strip().lower() for coding in response.headers.get("content-encoding", "").split(",")]
+    codings = [coding for coding in codings if coding not in ("", "identity")]
+    while not encoded and body and codings and codings[-1] in ("gzip", "x-gzip"):
+        codings.pop()
+        unpacked = inflated(body, most + 1)
+        if whole and unpacked.fault in ("truncated", "damaged"):
+            raise httpcore.RemoteProtocolError(f"its gzip data is {unpacked.fault}: {unpacked.detail}")
+        body, whole = unpacked.data[:most], whole and len(unpacked.data) <= most
+    return Fetched(url, response.status_code, dict(response.headers), body, whole, ", ".join(codings), hops)
+
+
+def _fault(error: Exception, url: str, hops: tuple[str, ...], redact: Redact) -> WebError:
+    """The error of our tree that a failed request is."""
+    said = redact(str(error)) or type(error).__name__
+    slow = isinstance(error, httpcore.TimeoutException)
+    kind: type[WebError] = Unreachable if isinstance(error, _UNSENT) else Unanswered
+    words = f"can't be reached ({said})" if kind is Unreachable else f"broke off ({said})"
+    if slow:
+        words = "did not answer in time"
+    elif isinstance(error, Halted):
+        return _stopped()
+    elif isinstance(error, Forbidden):
+        kind, words = PrivateAddress, said
+    elif isinstance(error, _NO_ADDRESS):
+        kind, words = InvalidAddress, "is no address that can be asked"
+    elif _distrusted(error):
+        kind, words = Untrusted, f"shows a certificate that this machine does not trust ({said})"
+    return kind(redact(shown_address(url)), words, hops=_shown(hops, redact), slow=slow)
+
+
+def _shown(hops: tuple[str, ...], redact: Redact) -> tuple[str, ...]:
+    return tuple(redact(shown_address(hop)) for hop in hops)
+
+
+def _stopped() -> Stopped:
+    return Stopped("the client", "was stopped")
+
+
+def _distrusted(error: BaseException | None) -> bool:
+    """Whether the other side showed a certificate that this machine doesn't trust."""
+    while error is not None:
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+# --- secrets -------------------------------------------------------------------------------
+
+_REDACT: Final[ContextVar[Redact | None]] = ContextVar("redact", default=None)
+"""Of the request that is under way in this thread."""
+
+
+def _hiding(redact: Redact, url: str) -> Redact:
+    """`redact`, and the password that an address holds."""
+    try:
+        password = urlsplit(url).password
+    except ValueError:
+        password = None
+    if not password:
+        return redact
+    forms = {password, unquote(password)}
+
+    def both(text: str) -> str:
+        for form in forms:
+            text = text.replace(f":{form}@", f":{MASK}@")
+        return redact(text)
+
+    return both
+
+
+@contextmanager
+def _hidden(redact: Redact) -> Iterator[None]:
+    """While this lasts, nothing that the libraries log in this thread shows a secret."""
+    token = _REDACT.set(redact)
+    try:
+        yield
+    finally:
+        _REDACT.reset(token)
+
+
+class _Hide(logging.Filter):
+    """Takes the secrets out of a record: the libraries write every address they ask, keys and all."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        redact = _REDACT.get()
+        if redact is not None:  # else it is of somebody else's request
+            record.msg, record.args = redact(record.getMessage()), ()
+        return True
+
+
+_HIDE: Final = _Hide()
+
+
+def _cause(error: Exception, redact: Redact) -> Exception:
+    """The error itself, or a stand-in where it or what it came from would print a secret."""
+    link: BaseException | None = error
+    while link is not None:
+        if redact(str(link)) != str(link):
+            return RuntimeError(f"{type(error).__name__}: {redact(str(error))}")
+        link = link.__cause__ or link.__context__
+    return error
+
+
+# --- httpx over our own connections ----------------------------------------------------------
+
+
+class _Transport(httpx.BaseTransport):
+    """Carries httpx's requests, through a pool of connections for each way to reach a host."""
+
+    def __init__(self, network: Network, guarded: Network, trust: ssl.SSLContext | None) -> None:
+        self._network = network
+        self._guarded = guarded
+        self._trust = trust
+        self._pools: dict[tuple[bool, bool, str], httpcore.ConnectionPool] = {}
+        self._lock = threading.Lock()
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        url, deadline = request.url, request.extensions["deadline"]
+        port = url.port or (443 if url.scheme == "https" else 80)
+        if url.scheme not in ("http", "https") or not url.host or not 0 < port < 1 << 16:
+            raise httpcore.UnsupportedProtocol("it is neither http:// nor https:// with a host")
+        guarded, proxy = request.extensions["guarded"], _proxy(url)
+        if guarded and proxy:
+            # The proxy makes the connection and resolves the name again; it is judged all the same.
+            self._guarded.addresses(url.host, port, deadline)
+        response = self._pool((guarded and not proxy, url.scheme == "https", proxy)).handle_request(
+            httpcore.Request(
+                request.method,
+                httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+                headers=request.headers.raw,
+                content=request.stream,
+                extensions={"timeout": dict.fromkeys(("connect", "read", "write"), deadline)},
+            )
+        )
+        return httpx.Response(response.status, headers=response.headers, stream=_Body(response))
+
+    def _pool(self, key: tuple[bool, bool, str]) -> httpcore.ConnectionPool:
+        """The connections for (guarded, over TLS, proxy)."""
+        guarded, secure, proxy = key
+        with self._lock:
+            if key not in self._pools:
+                if (secure or proxy.startswith("https://")) and self._trust is None:
+                    self._trust = httpx.create_ssl_context()
+                network = self._guarded if guarded else self._network
+                self._pools[key] = _opened(proxy, self._trust, network)
+            return self._pools[key]
+
+    def close(self) -> None:
+        for pool in self._pools.values():
+            pool.close()
+
+
+def _opened(proxy: str, trust: ssl.SSLContext | None, network: Network) -> httpcore.ConnectionPool:
+    shared: dict[str, Any] = {
+        "ssl_context": trust,
+        "network_backend": network,
+        "max_connections": None,
+        "max_keepalive_connections": 20,
+        "keepalive_expiry": 5.0,
+    }
+    if not proxy:
+        return httpcore.ConnectionPool(**shared)
+    by = httpx.Proxy(proxy)
+    if by.url.scheme not in ("http", "https"):
+        raise httpcore.ProxyError(f"the proxy {by.url.host} is neither http:// nor https://")
+    if by.url.scheme == "https":
+        shared["proxy_ssl_context"] = trust
+    address = httpcore.URL(scheme=by.url.raw_scheme, host=by.url.raw_host, port=by.url.port, target=by.url.raw_path)
+    return httpcore.HTTPProxy(address, by.raw_auth, proxy_headers=by.headers.raw, **shared)
+
+
+class _Body(httpx.SyncByteStream):
+    """The body of httpcore's answer."""
+
+    def __init__(self, response: httpcore.Response) -> None:
+        self._response = response
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self._response.iter_stream()
+
+    def close(self) -> None:
+        self._response.close()
+
+
+def _proxy(url: httpx.URL) -> str:
+    """The proxy that the environment sets for an address, "" for none."""
+    proxies = urllib.request.getproxies()
+    found = proxies.get(url.scheme) or proxies.get("all")
+    if not found or urllib.request.proxy_bypass(url.host) or not _is_name(url.host):
+        return ""
+    return found if "://" in found else f"http://{found}"
+
+
+def _is_name(host: str) -> bool:
+    """Whether a host is a name other than localhost."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return host != "localhost"
+    return False
