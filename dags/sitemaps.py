@@ -77,7 +77,7 @@ T = TypeVar("T")
 
 SITES = Path(os.environ.get("SITEMAP_ETL_SITES") or Path(__file__).resolve().parent.parent / "sites")
 LABEL = "{{ label | default('') }}"
-GATES = ("max_drop", "max_growth", "max_rejected", "min_urls")
+GATES = ("max_drop", "max_growth", "max_rejected", "max_undated", "max_same_date", "min_urls")
 log = logging.getLogger("sitemap_etl")
 
 

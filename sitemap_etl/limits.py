@@ -74,3 +74,7 @@ GROUP_ROWS: Final = 4_000_000
 GROUPS_PER_SECTION: Final = 256
 SHARE_FROM: Final = 20
 """URLs from which on a share of them means something to a gate."""
+SAME_DATE_FROM: Final = 1_000
+"""Pages that get one and the same lastmod from which on that is no chance: of fewer, an editor may have saved them."""
+ROWS_READ_FROM: Final = 1_000
+"""Rows read from which on a share of them means something beside the rows that a mirror carries."""

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sitemap_etl.publish.commit import receivers_first
-from sitemap_etl.publish.gates import Scope, evaluate, one_date
+from sitemap_etl.publish.gates import Dates, Scope, evaluate, one_date
 from sitemap_etl.settings import Gates
 from tests.support.sites import TestSite, pages
 
 NONE: frozenset[str] = frozenset()
 
 
-def counts(**values: int) -> Scope:
-    plain = dict.fromkeys(["published", "largest", "listed", "added", "removed", "extracted", "rejected"], 0)
+def counts(**values: Any) -> Scope:
+    plain: dict[str, Any] = dict.fromkeys(
+        ["published", "largest", "listed", "added", "removed", "extracted", "rejected"], 0
+    )
     return Scope(**{**plain, "listed": 1, **values})
 
 
-def status(gate: str, **values: int) -> str:
+def status(gate: str, **values: Any) -> str:
     return {g.name: g.status for g in evaluate("p", counts(**values), Gates(), NONE)}[f"p.{gate}"]
 
 
@@ -40,12 +44,25 @@ def status(gate: str, **values: int) -> str:
         ("max_rejected", {"extracted": 100, "rejected": 6, "listed": 94}, "refused"),
         ("max_rejected", {"extracted": 100, "rejected": 3, "listed": 97}, "warned"),
         ("max_rejected", {"extracted": 10, "rejected": 9, "listed": 1}, "ok"),
+        ("max_rejected", {"extracted": 0, "carried": 0, "rejected": 0}, "ok"),
+        ("max_rejected", {"extracted": 1_000, "carried": 99_000, "rejected": 60, "rejected_read": 60}, "refused"),
+        ("max_rejected", {"extracted": 999, "carried": 99_000, "rejected": 900, "rejected_read": 900}, "ok"),
+        ("max_rejected", {"extracted": 2_000, "carried": 8_000, "rejected": 600, "rejected_read": 0}, "refused"),
+        ("max_undated", {"dates": Dates(known=100, lost=6)}, "refused"),
+        ("max_undated", {"dates": Dates(known=100, lost=3)}, "warned"),
+        ("max_undated", {"dates": Dates(known=100, lost=2)}, "ok"),
+        ("max_undated", {"dates": Dates(known=19, lost=19)}, "ok"),
+        ("max_undated", {"dates": Dates(known=100, lost=100), "undated_by_rule": True}, "warned"),
+        ("max_same_date", {"listed": 2_000, "dates": Dates(same=Counter(a=1_001, b=900))}, "refused"),
+        ("max_same_date", {"listed": 2_000, "dates": Dates(same=Counter(a=1_000, b=1_000))}, "warned"),
+        ("max_same_date", {"listed": 999, "dates": Dates(same=Counter(a=999))}, "ok"),
+        ("max_same_date", {"listed": 1_000_000, "dates": Dates(same=Counter(a=1_001))}, "ok"),
         ("min_urls", {"listed": 0}, "refused"),
         ("min_urls", {"listed": 1}, "ok"),
     ],
 )
 def test_a_gate_refuses_beyond_its_limit_and_warns_from_half_of_it(
-    gate: str, values: dict[str, int], expected: str
+    gate: str, values: dict[str, Any], expected: str
 ) -> None:
     assert status(gate, **values) == expected
 
@@ -56,6 +73,8 @@ def test_a_forced_gate_is_noted_and_the_others_still_hold() -> None:
         "p.max_drop": "forced",
         "p.max_growth": "ok",
         "p.max_rejected": "ok",
+        "p.max_undated": "ok",
+        "p.max_same_date": "ok",
         "p.min_urls": "refused",
     }
 
@@ -74,6 +93,8 @@ def test_the_site_s_gates_have_no_section_in_their_name() -> None:
         "max_drop",
         "max_growth",
         "max_rejected",
+        "max_undated",
+        "max_same_date",
         "min_urls",
     ]
 
@@ -136,3 +157,105 @@ def test_the_site_s_gate_still_holds_what_no_section_s_gate_does(tmp_path: Path)
     refused = site.night(2)
     assert "the site would drop 100 of 200 URLs (50 %, max_drop is 10 %)" in refused.summary.error
     assert "--force max_drop --reason" in refused.summary.error
+
+
+# --- dates that can't be true ------------------------------------------------------------------------
+
+DAY = "2026-09-{:02}"
+
+
+def dated(count: int, date: Any = lambda n: DAY.format(n % 28 + 1), **columns: Any) -> list[dict[str, Any]]:
+    return pages(count, lastmod=date, **columns)
+
+
+def lastmods(site: TestSite) -> list[str | None]:
+    return [entry.lastmod for entry in site.public().entries()]
+
+
+def by_name(done: Any) -> dict[str, Any]:
+    return {gate.name: gate for gate in done.summary.gates}
+
+
+def test_an_export_that_changes_its_form_of_dates_does_not_wipe_them(tmp_path: Path) -> None:
+    site = TestSite(tmp_path).section("p", dated(2_000))
+    site.night(1)
+    before = lastmods(site)
+    site.export("p", dated(2_000, lambda n: f"{n % 28 + 1:02}.09.2026"))
+    refused = site.night(2)
+    assert refused.summary.status == "refused"
+    assert (
+        "Refused: p would take the lastmod off 2,000 of 2,000 pages that have one (100 %, max_undated is 5 %). "
+        "Nothing public was touched." in refused.summary.error
+    )
+    assert "look:    sitemap-etl explain SITE.yaml https://shop.example/p/000000" in refused.summary.error
+    assert lastmods(site) == before
+    forced = site.night(3, force=("p.max_undated",), reason="the new export has none")
+    assert forced.summary.status == "published"
+    assert set(lastmods(site)) == {None}
+
+
+def test_a_column_of_dates_that_is_no_longer_there_is_refused(tmp_path: Path) -> None:
+    site = TestSite(tmp_path).section("p", dated(100))
+    site.night(1)
+    site.export("p", pages(100))
+    assert "max_undated" in site.night(2).summary.error
+
+
+def test_a_section_that_is_to_have_no_dates_any_more_loses_them_with_a_warning(tmp_path: Path) -> None:
+    site = TestSite(tmp_path).section("p", dated(100))
+    site.night(1)
+    site.section("p", lastmod="none")
+    done = site.night(2)
+    assert done.summary.status == "published"
+    gates = by_name(done)
+    assert (gates["p.max_undated"].status, gates["max_undated"].status) == ("warned", "ok")
+    assert any("take the lastmod off 100 of 100" in warning for warning in done.summary.warnings)
+
+
+def test_a_table_that_was_loaded_anew_does_not_date_every_page_anew(tmp_path: Path) -> None:
+    site = TestSite(tmp_path).section("p", dated(2_000))
+    site.night(1)
+    site.export("p", dated(2_000, lambda n: "2026-10-30T03:00:00Z" if n % 4 else DAY.format(n % 28 + 1)))
+    refused = site.night(2)
+    assert (
+        "p would change the lastmod of 1,500 of 2,000 pages to one and the same, 2026-10-30T03:00:00Z "
+        "(75 %, max_same_date is 50 %)" in refused.summary.error
+    )
+    assert "--force p.max_same_date --reason" in refused.summary.error
+    assert site.night(3, force=("p.max_same_date",), reason="a new template").summary.status == "published"
+
+
+def test_dates_are_asked_of_the_whole_site_too(tmp_path: Path) -> None:
+    site = TestSite(tmp_path)
+    for name, start in (("a", 0), ("b", 5_000), ("c", 10_000)):
+        site.section(name, [{**row, "lastmod": "2026-09-01"} for row in pages(900, start)])
+    site.night(1)
+    for name, start in (("a", 0), ("b", 5_000), ("c", 10_000)):
+        site.section(name, [{**row, "lastmod": "2026-10-02"} for row in pages(900, start)])
+    refused = site.night(2)
+    assert "the site would change the lastmod of 2,700 of 2,700 pages to one and the same" in refused.summary.error
+    assert [gate.name for gate in refused.summary.gates if gate.status == "refused"] == ["max_same_date"]
+
+
+@pytest.mark.parametrize("rule", [None, {"fingerprint": ["body"]}])
+def test_ordinary_nights_pass_the_gates_on_dates(tmp_path: Path, rule: Any) -> None:
+    """A first publish, a section that comes later, a fifth of the pages changed at once, dates of whole days."""
+    keys = {} if rule is None else {"lastmod": rule}
+    site = TestSite(tmp_path)
+    site.section("p", dated(3_000, lambda n: "2026-10-01", body=lambda n: f"{n}"), **keys)
+    assert site.night(1).summary.status == "published"
+    site.export("p", dated(3_000, lambda n: "2026-11-01" if n % 5 == 0 else "2026-10-01", body=lambda n: n % 5 and n))
+    site.section("q", [{**row, "lastmod": "2026-11-02", "body": 1} for row in pages(2_000, 5_000)], **keys)
+    done = site.night(2)
+    assert done.summary.status == "published"
+    assert {g.status for g in done.summary.gates if g.name.endswith(("max_undated", "max_same_date"))} == {"ok"}
+
+
+def test_views_are_not_asked_about_dates(tmp_path: Path) -> None:
+    site = TestSite(tmp_path).section("p", dated(100))
+    site.section("v", dated(100), view=True)
+    site.night(1)
+    site.export("v", pages(100))
+    done = site.night(2)
+    assert done.summary.status == "published"
+    assert by_name(done)["v.max_undated"].value == 0

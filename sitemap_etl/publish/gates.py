@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
 
@@ -17,6 +18,38 @@ WEEK: Final = timedelta(days=7)
 
 
 @dataclass(frozen=True)
+class Dates:
+    """What became of the dates of a section's pages that were published with one and are listed still.
+
+    `known`: such pages. `lost`: those that have none now. `same`: new date → pages that had another.
+    """
+
+    known: int = 0
+    lost: int = 0
+    same: Counter[str] = field(default_factory=Counter)
+
+    def __add__(self, other: Dates) -> Dates:
+        return Dates(self.known + other.known, self.lost + other.lost, self.same + other.same)
+
+    @property
+    def most(self) -> tuple[str, int]:
+        """The most frequent new date, and its pages."""
+        return max(self.same.items(), key=lambda item: (item[1], item[0]), default=("", 0))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A section's rows of this run, as the gates look at them."""
+
+    counts: Counts = field(default_factory=Counts)
+    rejected_read: int = 0  # among the rows that were read, not carried
+    dates: Dates = field(default_factory=Dates)
+
+    def __add__(self, other: Outcome) -> Outcome:
+        return Outcome(self.counts + other.counts, self.rejected_read + other.rejected_read, self.dates + other.dates)
+
+
+@dataclass(frozen=True)
 class Scope:
     """What a gate looks at, of one section or of the site (URLs, rows)."""
 
@@ -27,53 +60,80 @@ class Scope:
     removed: int  # published URLs that no section lists any more
     extracted: int
     rejected: int
+    carried: int = 0
+    rejected_read: int = 0  # among the extracted ones
+    dates: Dates = field(default_factory=Dates)
+    undated_by_rule: bool = False  # the section is to have no lastmod: losing it is meant
 
 
-def gates_of(run: Run, counts: Mapping[str, Counts], dropped: Mapping[str, int], forced: frozenset[str]) -> list[Gate]:
+def gates_of(
+    run: Run, outcomes: Mapping[str, Outcome], dropped: Mapping[str, int], forced: frozenset[str]
+) -> list[Gate]:
     """Every gate of every section and of the site, with what `forced` overrules.
 
-    `counts`: of each section. `dropped`: rows of sections that the site file no longer has. What a person let
+    `outcomes`: of each section. `dropped`: rows of sections that the site file no longer has. What a person let
     through in a section does not stop the site as well.
     """
     base = run.base
     recent = [] if base is None else _last_week(run, base)
     gates: list[Gate] = []
-    total = Counts(removed=sum(dropped.values()))
-    let_through = Counts()
+    total = Outcome(Counts(removed=sum(dropped.values())))
     bled = 0
-    for name, own in counts.items():
+    for name, own in outcomes.items():
         section = run.site.sections[name]
         published = base.sections.get(name) if base is not None else None
         before = published.listed if published is not None else 0
         largest = max([before, *(size.sections.get(name, 0) for size in recent)])
-        found = evaluate(name, _scope(own, before, largest), section.gates, forced)
+        scope = _scope(own, before, largest)
+        if section.view:
+            scope = replace(scope, dates=Dates())
+        elif section.lastmod.kind == "none":
+            scope = replace(scope, undated_by_rule=True)
+        found = evaluate(name, scope, section.gates, forced)
         gates += found
         if section.view:
             continue
-        total += own
         overruled = {gate.name.rpartition(".")[2] for gate in found if gate.status == "forced"}
         if "max_drop" in overruled:
-            let_through += Counts(removed=own.removed)
-            bled += max(0, largest - own.listed)
-        if "max_growth" in overruled:
-            let_through += Counts(added=own.added)
-        if "max_rejected" in overruled:
-            let_through += Counts(rejected=own.rejected)
+            bled += max(0, largest - own.counts.listed)
+        total += _left(own, overruled | ({"max_undated"} if scope.undated_by_rule else set()))
     before = base.listed if base is not None else 0
     largest = max([before, *(size.site for size in recent)])
     site = _scope(total, before, largest)
-    site = replace(
-        site,
-        removed=site.removed - let_through.removed,
-        largest=site.largest - bled,
-        added=site.added - let_through.added,
-        rejected=site.rejected - let_through.rejected,
+    return gates + evaluate(None, replace(site, largest=largest - bled), run.site.gates, forced)
+
+
+def _left(own: Outcome, overruled: Collection[str]) -> Outcome:
+    """What the site's own gates still have to ask of a section in which these were let through."""
+    counts, dates = own.counts, own.dates
+    if "max_drop" in overruled:
+        counts = replace(counts, removed=0)
+    if "max_growth" in overruled:
+        counts = replace(counts, added=0)
+    if "max_rejected" in overruled:
+        own = replace(own, rejected_read=0)
+        counts = replace(counts, rejected=0)
+    if "max_undated" in overruled:
+        dates = replace(dates, lost=0)
+    if "max_same_date" in overruled:
+        dates = replace(dates, same=Counter())
+    return replace(own, counts=counts, dates=dates)
+
+
+def _scope(own: Outcome, published: int, largest: int) -> Scope:
+    counts = own.counts
+    return Scope(
+        published,
+        largest,
+        counts.listed,
+        counts.added,
+        counts.removed,
+        counts.extracted,
+        counts.rejected,
+        counts.carried,
+        own.rejected_read,
+        own.dates,
     )
-    return gates + evaluate(None, site, run.site.gates, forced)
-
-
-def _scope(counts: Counts, published: int, largest: int) -> Scope:
-    return Scope(published, largest, counts.listed, counts.added, counts.removed, counts.extracted, counts.rejected)
 
 
 def _last_week(run: Run, base: Manifest) -> list[SetSize]:
@@ -93,11 +153,37 @@ def evaluate(scope: str | None, counts: Scope, limits_: Gates, forced: frozenset
         published, drop, since = c.largest, bled, " against the largest set of the last seven days"
     drops = f"{who} would drop {drop:,} of {published:,} URLs{since}"
     grows = f"{who} would add {c.added:,} URLs to {c.published:,}"
-    rejects = f"{who} rejects {c.rejected:,} of {c.extracted:,} rows"
+    rejected, rows, read = c.rejected, c.extracted + c.carried, ""
+    if c.extracted >= limits.ROWS_READ_FROM and _share(c.rejected_read, c.extracted) > _share(rejected, rows):
+        rejected, rows, read = c.rejected_read, c.extracted, " that were read"
+    rejects = f"{who} rejects {rejected:,} of {rows:,} rows{read}"
+    undated = f"{who} would take the lastmod off {c.dates.lost:,} of {c.dates.known:,} pages that have one"
+    date, same = c.dates.most
+    alike = f"{who} would change the lastmod of {same:,} of {c.listed:,} pages to one and the same"
+    if date:
+        alike += f", {date}"
+    few = f"; percentage gates apply from {limits.SHARE_FROM}"
+    unlike = f"; this gate applies from {limits.SAME_DATE_FROM:,} such pages"
     return [
-        _share_gate(scope, "max_drop", (drop, published), limits_.max_drop, drops, forced),
-        _share_gate(scope, "max_growth", (c.added, c.published), limits_.max_growth, grows, forced),
-        _share_gate(scope, "max_rejected", (c.rejected, c.extracted), limits_.max_rejected, rejects, forced),
+        _share_gate(scope, "max_drop", Share(drop, published, few=few), limits_.max_drop, drops, forced),
+        _share_gate(scope, "max_growth", Share(c.added, c.published, few=few), limits_.max_growth, grows, forced),
+        _share_gate(scope, "max_rejected", Share(rejected, rows, few=few), limits_.max_rejected, rejects, forced),
+        _share_gate(
+            scope,
+            "max_undated",
+            Share(c.dates.lost, c.dates.known, few=few, warns=c.undated_by_rule),
+            limits_.max_undated,
+            undated,
+            forced,
+        ),
+        _share_gate(
+            scope,
+            "max_same_date",
+            Share(same, c.listed, counted=same, least=limits.SAME_DATE_FROM, few=unlike),
+            limits_.max_same_date,
+            alike,
+            forced,
+        ),
         _min_urls(scope, who, c.listed, limits_.min_urls, forced),
     ]
 
@@ -106,21 +192,39 @@ def _share(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
 
 
-def _share_gate(
-    scope: str | None, gate: str, of: tuple[int, int], limit: float, would: str, forced: frozenset[str]
-) -> Gate:
-    """A gate over a share, `of` (part, whole). It holds from `limits.SHARE_FROM` on: of less, a share says nothing."""
+@dataclass(frozen=True)
+class Share:
+    """What a gate over a share compares. It holds where the whole, or what is `counted`, is at least `least`: of less,
+    a share says nothing. `few`: the words for that. `warns`: beyond its limit it only warns.
+    """
+
+    part: int
+    whole: int
+    few: str
+    counted: int | None = None
+    least: int = limits.SHARE_FROM
+    warns: bool = False
+
+    @property
+    def value(self) -> float:
+        return _share(self.part, self.whole)
+
+    @property
+    def holds(self) -> bool:
+        return (self.whole if self.counted is None else self.counted) >= self.least
+
+
+def _share_gate(scope: str | None, gate: str, of: Share, limit: float, would: str, forced: frozenset[str]) -> Gate:
+    """A gate over a share."""
     name = f"{scope}.{gate}" if scope else gate
-    share = _share(*of)
-    holds = of[1] >= limits.SHARE_FROM
-    few = "" if holds or not of[1] else f"; percentage gates apply from {limits.SHARE_FROM}"
-    message = f"{would} ({percent(share)}, {gate} is {percent(limit)}{few})"
+    few = "" if of.holds or not of.part else of.few
+    message = f"{would} ({percent(of.value)}, {gate} is {percent(limit)}{few})"
     status: GateStatus = "ok"
-    if holds and share > limit:
-        status = "forced" if name in forced else "refused"
-    elif holds and share > limit / 2:
+    if of.holds and of.value > limit:
+        status = "warned" if of.warns else "forced" if name in forced else "refused"
+    elif of.holds and of.value > limit / 2:
         status = "warned"
-    return Gate(name, status, share, limit, message)
+    return Gate(name, status, of.value, limit, message)
 
 
 def _min_urls(scope: str | None, who: str, listed: int, limit: int, forced: frozenset[str]) -> Gate:

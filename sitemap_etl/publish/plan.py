@@ -197,6 +197,7 @@ def made_manifest(run: Run, target: Target, desired: Desired, retired: Sequence[
         forced=target.forced,
         reason=target.reason,
         rolled_back_to=target.rolled_back_to,
+        distinct=True,
     )
     return replace(manifest, history=(*history, SetSize(run.plan.now, manifest.listed, sections)))
 

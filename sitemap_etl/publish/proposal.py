@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from sitemap_etl.arrow import column_of
 from sitemap_etl.errors import Refused
 from sitemap_etl.frames import SNAPSHOT, Tally, conform, without_fingerprints
-from sitemap_etl.publish.gates import gates_of, one_date
+from sitemap_etl.publish.gates import Dates, Outcome, gates_of, one_date
 from sitemap_etl.publish.moves import Moves, net_moves, read_changes
 from sitemap_etl.stages.published import same_definition
 from sitemap_etl.stages.run import Run
@@ -61,6 +61,16 @@ class Proposal:
     warnings: list[str] = field(default_factory=list)
     reasons: dict[str, dict[str, Tally]] = field(default_factory=dict)
     drift: dict[str, Drift] = field(default_factory=dict)
+    dates: dict[str, Dates] = field(default_factory=dict)
+    rejected_read: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def outcomes(self) -> dict[str, Outcome]:
+        """What the gates look at."""
+        return {
+            name: Outcome(counts, self.rejected_read.get(name, 0), self.dates.get(name, Dates()))
+            for name, counts in self.counts.items()
+        }
 
     @property
     def refused(self) -> list[Gate]:
@@ -95,7 +105,9 @@ def propose(run: Run, force: frozenset[str] | None = None) -> Proposal:
     ]
     proposal.warnings = held + proposal.warnings
     forced = frozenset(run.options.force) if force is None else force
-    proposal.gates = gates_of(run, proposal.counts, moves.dropped, forced)
+    proposal.gates = gates_of(run, proposal.outcomes, moves.dropped, forced)
+    meant = [gate for gate in proposal.gates if gate.status == "warned" and gate.value > gate.limit]
+    proposal.warnings += [f"{gate.message}: as the rule of the section says" for gate in meant]
     return proposal
 
 
@@ -186,6 +198,7 @@ def _account(run: Run, name: str, receipts: Sequence[Rendered], proposal: Propos
     """The counts of a section, after checking that every row is accounted for."""
     counts = Counts()
     inventory = 0
+    dates = Dates()
     reasons = {kind: Tally() for kind in ("excluded", "rejected", "notes", "duplicates")}
     for n, part in enumerate(run.parts(name)):
         out = part.inventory + part.duplicates + part.excluded + part.rejected
@@ -219,6 +232,7 @@ def _account(run: Run, name: str, receipts: Sequence[Rendered], proposal: Propos
             removed=group.removed,
         )
         reasons["duplicates"].merge(receipt.reasons)
+        dates += Dates(group.dated, group.undated, Counter(receipt.redated))
     _balance(name, "all groups", "inventory", inventory, "rows that render gathered", gathered)
     _balance(
         name,
@@ -229,6 +243,8 @@ def _account(run: Run, name: str, receipts: Sequence[Rendered], proposal: Propos
         counts.listed + counts.duplicates + counts.excluded + counts.rejected,
     )
     proposal.reasons[name] = reasons
+    proposal.dates[name] = dates
+    proposal.rejected_read[name] = sum(part.rejected_read for part in run.parts(name))
     return counts
 
 

@@ -11,6 +11,7 @@ from sitemap_etl.errors import Refused
 from sitemap_etl.limits import SITEMAP_BYTES
 from sitemap_etl.publish.actual import Actual, survey
 from sitemap_etl.publish.commit import Outcome, known_etags, publish_target
+from sitemap_etl.publish.distinct import check_distinct
 from sitemap_etl.publish.gates import gates_of
 from sitemap_etl.publish.moves import net_changes
 from sitemap_etl.publish.plan import Target, desired_set, retired_files
@@ -62,6 +63,7 @@ def publish(
             "publish.conditional_writes is false: two runs at the same moment can overwrite each other's files unseen"
         )
     target = _target(run, proposal, reason)
+    check_distinct(run, (draft.entry for draft in target.drafts), target.sections)
     if proposal.refused or dry_run:
         seen, more = preview(run, target)
         error = refusal(run, proposal) if proposal.refused else None
@@ -121,7 +123,7 @@ def refusal(run: Run, proposal: Proposal) -> Refused:
     forced = frozenset(gate.name for gate in proposal.gates if gate.status == "forced")
     if told:
         names = forced | {gate.name for gate in told}
-        asked = gates_of(run, proposal.counts, proposal.moves.dropped, names)
+        asked = gates_of(run, proposal.outcomes, proposal.moves.dropped, names)
         told += [gate for gate in asked if gate.status == "refused"]
     else:
         told = proposal.refused
@@ -148,6 +150,15 @@ def where_most(run: Run, proposal: Proposal, gate: str) -> list[str]:
             f"  most of them: {prefix}… ({count:,})    e.g. {example}",
             f"  look:    sitemap-etl explain SITE.yaml {example}",
         ]
+    if name in ("max_undated", "max_same_date"):
+        shown = "undated" if name == "max_undated" else "changed"
+        examples = [
+            loc
+            for receipt in run.all_rendered()
+            if not section or receipt.section == section
+            for loc in receipt.examples.get(shown, ())
+        ]
+        return [f"  e.g. {examples[0]}", f"  look:    sitemap-etl explain SITE.yaml {examples[0]}"] if examples else []
     if name == "max_rejected":
         tally = proposal.reasons.get(section, {}).get("rejected")
         if tally is None:

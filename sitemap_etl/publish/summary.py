@@ -21,7 +21,7 @@ from sitemap_etl.stages.run import Run
 from sitemap_etl.state import layout
 from sitemap_etl.state.changes import answer_of
 from sitemap_etl.state.codec import decode, encode, unseal
-from sitemap_etl.state.records import Asked, Clusters, Files, Partition, ReadSplit, Splits, Summary
+from sitemap_etl.state.records import COUNTED, Asked, Clusters, Files, Partition, ReadSplit, Splits, Summary
 from sitemap_etl.state.store import put_document
 
 
@@ -135,7 +135,7 @@ def _examples(run: Run) -> dict[str, dict[str, tuple[str, ...]]]:
     found: dict[str, dict[str, tuple[str, ...]]] = {}
     for receipt in run.all_rendered():
         for kind, locs in receipt.examples.items():
-            if locs:
+            if locs and kind in COUNTED:
                 shown = found.setdefault(receipt.section, {})
                 shown[kind] = (*shown.get(kind, ()), *locs)[:EXAMPLES]
     return found

@@ -19,6 +19,7 @@ from sitemap_etl.dates import instant
 from sitemap_etl.errors import ConfigError, SitemapEtlError
 from sitemap_etl.frames import CHANGES, SNAPSHOT, conform, without_fingerprints
 from sitemap_etl.publish.commit import publish_target
+from sitemap_etl.publish.distinct import check_distinct
 from sitemap_etl.publish.moves import Moves
 from sitemap_etl.publish.plan import Target
 from sitemap_etl.publish.proposal import Draft, Proposal
@@ -152,6 +153,7 @@ def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
         reason=run.options.reason,
         rolled_back_to=old.run_id,
     )
+    check_distinct(run, (draft.entry for draft in target.drafts), sections)
     outcome = publish_target(run, target)
     return Published(outcome.status, proposal, outcome, None, list(outcome.warnings))
 

@@ -98,7 +98,21 @@ class Gates(Settings):
         default=0.1, ge=0, le=1, description="Share of the published URLs that no section lists any more."
     )
     max_growth: Number = Field(default=1.0, ge=0, description="Added URLs over published ones.")
-    max_rejected: Number = Field(default=0.05, ge=0, le=1, description="Rejected over extracted rows.")
+    max_rejected: Number = Field(
+        default=0.05,
+        ge=0,
+        le=1,
+        description="Rejected rows over all; from 1,000 rows read, also those among them.",
+    )
+    max_undated: Number = Field(
+        default=0.05, ge=0, le=1, description="Pages that lose their lastmod, over those that had one."
+    )
+    max_same_date: Number = Field(
+        default=0.5,
+        ge=0,
+        le=1,
+        description="Pages whose lastmod becomes one and the same, over the listed ones; from 1,000 such pages.",
+    )
     min_urls: Integer = Field(default=1, ge=0, description="Least number of listed URLs.")
 
     def over(self, below: Gates, **values: float) -> Gates:

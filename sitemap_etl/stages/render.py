@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,8 @@ from sitemap_etl.stages.window import Reader, Window, read_window
 from sitemap_etl.state import layout
 from sitemap_etl.state.records import GroupCounts, Rendered, StagedFile, StagedShard
 
+TOP: Final = 100
+"""So many different new dates are counted in a window."""
 STAGED_CHANGES: Final = pa.schema(
     [
         ("loc", pa.string()),
@@ -64,8 +66,9 @@ class _Group:
         self.counts = GroupCounts()
         self.reasons = Tally()
         self.new_dates: Counter[str] = Counter()
+        self.redated: Counter[str] = Counter()
         self.dated = 0
-        self.examples: dict[str, list[str]] = {"added": [], "changed": [], "removed": []}
+        self.examples: dict[str, list[str]] = {"added": [], "changed": [], "removed": [], "undated": []}
         self.tables: dict[str, pq.ParquetWriter] = {}
         self.top: pa.Table = SNAPSHOT.empty_table()
 
@@ -85,6 +88,7 @@ class _Group:
             counts=self.counts,
             reasons=self.reasons,
             new_dates=dict(self.new_dates),
+            redated=dict(self.redated),
             dated=self.dated,
             examples={kind: tuple(locs) for kind, locs in self.examples.items()},
             changes=staged.get("changes"),
@@ -153,6 +157,7 @@ class _Group:
             changed=int(compared.changed.sum()),
             removed=removed.num_rows,
         )
+        self._count_dates(window)
         for kind, mask in (("added", added), ("changed", changed)):
             picked = rows.filter(mask)
             self._write_changes(kind, picked, place[mask_of(mask)])
@@ -167,6 +172,24 @@ class _Group:
         if duplicates.num_rows:
             self._write("duplicates", duplicates, ASIDE)
             count_reasons(duplicates, self.reasons)
+
+    def _count_dates(self, window: Window) -> None:
+        """What became of the dates of pages that had one."""
+        rows, at = window.compared.rows, window.compared.at
+        had = np.zeros(len(at), bool)
+        found = at >= 0
+        had[found] = mask_of(pc.is_valid(column_of(window.known, "lastmod")))[at[found]]
+        undated = had & mask_of(pc.is_null(column_of(rows, "lastmod")))
+        self.counts += GroupCounts(dated=int(had.sum()), undated=int(undated.sum()))
+        if undated.any():
+            shown = self.examples["undated"]
+            few = np.flatnonzero(undated)[: EXAMPLES - len(shown)]
+            shown += rows.column("loc").take(pa.array(few)).to_pylist()
+        redated = had & ~undated & window.compared.changed
+        if redated.any():
+            dates = rows.column("lastmod").filter(pa.array(redated))
+            for entry in _top(dates):
+                self.redated[entry["values"]] += entry["counts"]
 
     def _write_changes(self, kind: str, rows: pa.Table, place: np.ndarray) -> None:
         if not rows.num_rows:
@@ -207,6 +230,16 @@ class _Group:
         pq.write_table(self.top, sink)
         self.run.staging.put(key, memoryview(sink.getvalue()))
         return key
+
+
+def _top(dates: pa.ChunkedArray) -> list[dict[str, Any]]:
+    """The most frequent values, each with its count. One that makes up a share of a section is among those of most
+    of its windows.
+    """
+    counted = pc.value_counts(single(dates))
+    order = pc.select_k_unstable(counted.field("counts"), TOP, sort_keys=[("", "descending")])
+    found: list[dict[str, Any]] = counted.take(order).to_pylist()
+    return found
 
 
 def _most_frequent(dates: pa.ChunkedArray) -> dict[str, int]:

@@ -351,7 +351,9 @@ class StagedShard(Record):
 
 @dataclass(frozen=True)
 class GroupCounts(Summed):
-    """The rows of a group. `gathered`: came from the inventory."""
+    """The rows of a group. `gathered`: came from the inventory. `dated`: pages that were published with a lastmod and
+    are listed still; `undated`: those of them that have none now.
+    """
 
     gathered: int = 0
     listed: int = 0
@@ -359,6 +361,8 @@ class GroupCounts(Summed):
     added: int = 0
     changed: int = 0
     removed: int = 0
+    dated: int = 0
+    undated: int = 0
 
 
 @dataclass(frozen=True)
@@ -372,7 +376,8 @@ class Rendered(RunDocument):
     reasons: Tally  # of duplicates
     new_dates: Mapping[str, int]  # the most frequent lastmod of added and changed rows → rows
     dated: int  # such rows that have one
-    examples: Mapping[str, tuple[str, ...]]  # added, changed, removed → a few locs
+    examples: Mapping[str, tuple[str, ...]]  # added, changed, removed, undated → a few locs
+    redated: Mapping[str, int] = field(default_factory=dict)  # new lastmod of pages that had another → pages; the top
     changes: str | None = None  # key of the staged changes
     duplicates: str | None = None  # key of the duplicate rows
     top: str | None = None  # key of the rows that a feed could show
@@ -531,6 +536,7 @@ class Manifest(Document):
     reason: str | None = None
     rolled_back_to: str | None = None
     indexing: Mapping[str, Answered] = field(default_factory=dict)  # what the engines answered, added after the commit
+    distinct: bool = False  # whether it was made sure that no loc stands twice outside views
 
     title: ClassVar[str] = "manifest"
 

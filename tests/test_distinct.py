@@ -1,0 +1,113 @@
+"""Publish looks once more: no loc stands in two files, whatever the stages before it did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sitemap_etl.errors import Refused
+from sitemap_etl.runs.local import publish_locally
+from sitemap_etl.state import layout
+from sitemap_etl.state.records import Manifest, Rendered, StagedShard
+from sitemap_etl.state.store import put_document, read_document
+from tests.support.sites import TestSite, pages
+from tests.support.storages import Counting
+
+OPEN = {"max_drop": 1, "max_growth": 99, "min_urls": 0}
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> TestSite:
+    made = TestSite(tmp_path, gates=OPEN)
+    made.section("a", pages(60), shards={"rows": 20}).section("b", pages(60, 30), shards={"rows": 20})
+    return made
+
+
+def staged(site: TestSite, change: Callable[[list[Rendered]], list[Rendered]]) -> str:
+    """A dry run whose receipts of render are other than the stages left them; gives its id."""
+    run = site.night(2, dry_run=True).run
+    folder = run.work.sub(layout.run_folder(run.run_id))
+    for n, receipt in enumerate(change(run.all_rendered())):
+        put_document(folder, layout.receipt(layout.render(n)), receipt)
+    return run.run_id
+
+
+def publish(site: TestSite, run_id: str) -> str:
+    finished = publish_locally(site.load(), run_id, site.environment, force=(), reason=None, adopt=False)
+    return finished.summary.status
+
+
+def rows_of(to: StagedShard, given: StagedShard) -> StagedShard:
+    """`to` with the rows of `given`, and as many of them."""
+    return replace(to, snapshot=given.snapshot, first=given.first, last=given.last, rows=to.rows)
+
+
+def test_a_page_in_two_sections_is_refused_by_name(site: TestSite) -> None:
+    def change(receipts: list[Rendered]) -> list[Rendered]:
+        a, b = receipts
+        return [a, replace(b, shards=(rows_of(b.shards[0], a.shards[0]), *b.shards[1:]))]
+
+    before = site.public().objects()
+    with pytest.raises(Refused, match=r"15 URLs would stand in a and b, e\.g\. https://shop\.example/p/000000, "):
+        publish(site, staged(site, change))
+    assert site.public().objects() == before
+
+
+def test_a_page_in_two_files_of_a_section_is_refused(site: TestSite) -> None:
+    def change(receipts: list[Rendered]) -> list[Rendered]:
+        a, b = receipts
+        return [replace(a, shards=(a.shards[0], rows_of(a.shards[1], a.shards[0]), *a.shards[2:])), b]
+
+    with pytest.raises(Refused, match=r"1 URLs would stand in two files of a, e\.g\. https://shop\.example/p/000000\."):
+        publish(site, staged(site, change))
+
+
+def test_what_sections_list_as_they_should_is_published(site: TestSite) -> None:
+    assert publish(site, staged(site, list)) == "published"
+    assert site.manifest().distinct
+
+
+def test_a_view_shows_again_what_others_list(site: TestSite) -> None:
+    site.section("v", pages(60), view=True)
+    assert site.night(1).summary.status == "published"
+    site.section("v", pages(60))
+    assert site.night(2).summary.sections["v"].duplicates == 60
+
+
+def test_a_set_of_a_release_that_did_not_look_is_looked_at_whole(site: TestSite) -> None:
+    site.night(1)
+    state = site.state()
+    key = state.current().manifest
+    assert key is not None
+    found = read_document(state.storage, key, Manifest)
+    assert found is not None
+    a, b = (next(e for e in found[0].entries if e.section == name) for name in "ab")
+    twice = replace(b, first=a.first, last=a.last, snapshot=a.snapshot)
+    entries = tuple(twice if entry == b else entry for entry in found[0].entries)
+    put_document(state.storage, key, replace(found[0], entries=entries, distinct=False))
+    with pytest.raises(Refused, match="would stand in a and b"):
+        site.section("c", [{"loc": "/c"}]).night(2, sections=("c",))
+
+
+def test_a_quiet_night_reads_nothing_for_it(tmp_path: Path) -> None:
+    """Files of two sections that overlap are compared where one of them is new, or was never looked at."""
+    site = TestSite(tmp_path, gates=OPEN)
+    site.section("even", pages(100)[::2], shards={"rows": 20}).section("odd", pages(100)[1::2], shards={"rows": 20})
+    site.night(1)
+    counting = Counting()
+    site.environment = counting.around(site.environment)
+    site.night(2)
+    quiet = counting.calls["get"]
+    state = site.state()
+    key = state.current().manifest
+    assert key is not None
+    found = read_document(state.storage, key, Manifest)
+    assert found is not None
+    assert len(found[0].entries) == 6
+    put_document(state.storage, key, replace(found[0], distinct=False))
+    counting.calls.clear()
+    site.night(3)
+    assert counting.calls["get"] == quiet + 6
