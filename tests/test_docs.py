@@ -96,7 +96,8 @@ def test_every_example_of_a_site_file_is_valid(name: str, text: str, tmp_path: P
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("SELECT id, loc FROM product")
     path.parent.mkdir(exist_ok=True)
-    path.write_text(text)
+    whole = text if "\nsite:" in f"\n{text}" else f"site: https://shop.example\npublish: ./public\n{text}"
+    path.write_text(whole)
     assert load(path, environ={}).sections
 
 
