@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -348,3 +350,77 @@ def test_a_second_index_is_named_before_rows_go_to_its_files(laboratory: Callabl
         check(lab.world(), before, source_of(scenario))
     assert lab.run(2).status == "published"
     assert lab.world() == world
+
+
+# --- a section that reads what changed -------------------------------------------------------------
+
+
+def mirrored(lab: Laboratory) -> None:
+    """A section over a table; its rows in the first night."""
+    source = {
+        "database": "catalog",
+        "query": "SELECT id, loc, lastmod, gone FROM pages WHERE touched >= :since",
+        "key": "id",
+        "deleted": "gone",
+    }
+    lab.site.keys["sections"]["pages"] = {"from": source, "shards": SMALL, "gates": LOOSE}
+    table(lab, "CREATE TABLE pages (id INTEGER, loc TEXT, lastmod TEXT, gone INTEGER, touched TEXT)")
+    for n in range(60):
+        table(lab, f"INSERT INTO pages VALUES ({n}, '/p/{n:04}', '{OLD}', 0, '2026-10-01')")
+
+
+def table(lab: Laboratory, *statements: str) -> None:
+    with closing(sqlite3.connect(lab.live / "catalog.db")) as database, database:
+        for statement in statements:
+            database.execute(statement)
+
+
+def changed(lab: Laboratory, day: int, rows: range) -> None:
+    """Rows renamed, marked as gone, added, touched, between two nights."""
+    touched = f"touched = '2026-11-{day:02} 01:00:00'"
+    first = rows.start
+    table(
+        lab,
+        f"UPDATE pages SET loc = loc || '-new', lastmod = '2026-11-{day:02}', {touched} WHERE id = {first}",
+        f"UPDATE pages SET gone = 1, {touched} WHERE id = {first + 1}",
+        f"UPDATE pages SET {touched} WHERE id = {first + 2}",
+        *(
+            f"INSERT INTO pages VALUES ({1_000 * day + n}, '/p/{n:04}-{day}', '{NEW}', 0, '2026-11-{day:02} 01:00:00')"
+            for n in rows
+        ),
+    )
+
+
+def test_a_publish_of_what_changed_killed_after_any_write_is_finished_with_its_mirror(
+    laboratory: Callable[..., Laboratory], tmp_path: Path
+) -> None:
+    """The night after a recovery reads from the right mirror: it publishes what it would have without the kill."""
+    catalog = tmp_path / "0" / "live" / "catalog.db"
+    lab = laboratory(env={"AIRFLOW_CONN_CATALOG": f"sqlite:///{catalog}"})
+    mirrored(lab)
+    lab.robots("User-agent: *\n")
+    assert lab.run(1).status == "published"
+    before = set(listed(lab.world().objects))
+    changed(lab, 2, range(10, 30))
+    assert lab.prepare(2).status == "prepared"
+    lab.keep()
+    paths = {f"/p/{n:04}" for n in range(60) if n not in (10, 11)} | {"/p/0010-new"}
+    source = locs_of([page(path) for path in paths | {f"/p/{n:04}-2" for n in range(10, 30)}])
+    assert lab.run(2).status == "published"
+    world = lab.world()
+    assert listed(world.objects).keys() == source
+    changed(lab, 3, range(40, 45))
+    assert lab.run(3).status == "published"
+    third = lab.world()
+    lab.restore()
+    writes = lab.publish().writes
+    assert any("mirror" in what for what in writes)
+    for at in until_committed(writes):
+        lab.restore()
+        assert lab.publish(kill=at).killed
+        check(lab.world(), before, source)
+        assert lab.run(2).status in ("published", "unchanged")
+        assert lab.world() == world, writes[at - 1]
+        changed(lab, 3, range(40, 45))
+        assert lab.run(3).status == "published"
+        assert lab.world() == third, writes[at - 1]

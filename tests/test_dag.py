@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -305,6 +306,29 @@ def test_a_database_is_reached_by_a_connection_that_only_airflow_knows(shop: Sho
     shop.airflow.ask("connect", {}, id="only_here", uri=f"sqlite:///{path}")
     shop.site(sections={"cats": {"from": {"database": "only_here", "query": "SELECT loc FROM cats"}}})
     assert shop.run().xcom("publish", "counts")["sections"]["cats"]["listed"] == 10
+
+
+def test_a_section_that_reads_what_changed_is_merged_with_its_mirror(shop: Shop) -> None:
+    path = shop.folder / "shop.sqlite"
+    shop.environ = {"AIRFLOW_CONN_CATALOG": f"sqlite:///{path}"}
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("CREATE TABLE cats (id INTEGER, loc TEXT, touched TEXT)")
+        database.executemany("INSERT INTO cats VALUES (?, ?, '2020-01-01')", [(n, f"/cats/{n}") for n in range(40)])
+    query = "SELECT id, loc FROM cats WHERE touched >= :since"
+    source = {"database": "catalog", "query": query, "key": "id"}
+    shop.pages(30)
+    shop.site(sections={"pages": {"from": {"csv": "../pages.csv"}}, "cats": {"from": source}})
+    first = shop.run()
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("UPDATE cats SET loc = '/cats/renamed', touched = datetime('now') WHERE id = 7")
+    second = shop.run()
+    assert (first.state, second.state) == ("success", "success")
+    assert first.labels("merge") == ["cats 1 of 1"]
+    counts = second.xcom("publish", "counts")["sections"]["cats"]
+    assert (counts["extracted"], counts["carried"], counts["listed"]) == (1, 39, 40)
+    text = gzip.decompress((shop.public / "sitemap-cats-00001.xml.gz").read_bytes()).decode()
+    assert "/cats/renamed<" in text
+    assert "/cats/7<" not in text
 
 
 def test_an_unknown_connection_says_how_to_make_it(shop: Shop) -> None:

@@ -91,7 +91,7 @@ def examples() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("name", "text"), examples(), ids=[name for name, _ in examples()])
 def test_every_example_of_a_site_file_is_valid(name: str, text: str, tmp_path: Path) -> None:
     path = tmp_path / "sites" / "shop.yaml"
-    for sql in re.findall(r"sql: ([^ ,}]+)", text):
+    for sql in re.findall(r"sql: ([^\s,}]+)", text):
         file = (path.parent / sql).resolve()
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("SELECT id, loc FROM product")

@@ -561,8 +561,6 @@ def test_incremental_nights_give_the_bytes_of_full_nights(tmp_path: Path, seed: 
 
 def _without_mirrors(site: Catalog) -> dict[str, Any]:
     data = json.loads(json.dumps(essence(site.manifest())))
-    for section in data["sections"].values():
-        section.pop("mirror", None)
     for counts in data["counts"].values():
         for name in ("extracted", "carried", "excluded"):
             counts.pop(name, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from datetime import timedelta
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -137,11 +137,21 @@ def _pattern(value: str) -> str:
     return value
 
 
-def _duration(value: Any) -> timedelta:
+_A_DURATION: Final = "a duration such as 3d (m for minutes, h for hours, d for days, w for weeks)"
+
+
+def _margin(value: Any) -> timedelta:
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
-    if match is None or int(match[1]) == 0:
-        raise unlike("a duration such as 3d (m for minutes, h for hours, d for days, w for weeks)")
+    if match is None:
+        raise unlike(_A_DURATION)
     return timedelta(**{_UNITS[match[2]]: int(match[1])})
+
+
+def _duration(value: Any) -> timedelta:
+    found = _margin(value)
+    if not found:
+        raise unlike(_A_DURATION)
+    return found
 
 
 def duration_text(value: timedelta) -> str:
@@ -195,6 +205,8 @@ Duration = Annotated[
     PlainSerializer(duration_text, when_used="json"),
     WithJsonSchema({"type": "string", "pattern": r"^[0-9]+\s*[mhdw]$", "examples": ["3d", "12h"]}),
 ]
+Margin = Annotated[timedelta, BeforeValidator(_margin), *get_args(Duration)[2:]]
+"""A duration, or none: `0m`."""
 Hreflang = Annotated[
     Text,
     matching(

@@ -14,6 +14,7 @@ from sitemap_etl.settings.kinds import (
     Export,
     File,
     Integer,
+    Margin,
     OneOrMore,
     Settings,
     Text,
@@ -91,7 +92,7 @@ class DatabaseSource(_Select):
         description="With `:since`: how often everything is read all the same.",
         examples=["7d"],
     )
-    overlap: Duration = Field(
+    overlap: Margin = Field(
         default=timedelta(hours=1),
         description="With `:since`: how far before the last read it lies, for rows that become visible late.",
         examples=["1h"],

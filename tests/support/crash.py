@@ -234,6 +234,8 @@ def essence(manifest: Manifest) -> dict[str, Any]:
     data: dict[str, Any] = plain(encode(manifest))
     for key in ("run_id", "base"):
         del data[key]
+    for section in data["sections"].values():
+        del section["mirror"]  # it has the run's id
     return data
 
 
@@ -272,7 +274,8 @@ def _work(order: Mapping[str, Any]) -> dict[str, Any]:
 
     killing = Killing(order["kill"], before=order["before"], since=order["since"])
     now = datetime.fromisoformat(order["now"])
-    environment = replace(killing.around(Environment(environ={})), clock=lambda: now)
+    connections = {name: value for name, value in os.environ.items() if name.startswith("AIRFLOW_CONN_")}
+    environment = replace(killing.around(Environment(environ=connections)), clock=lambda: now)
     site = load(Path(order["site"]), environ={})
     status = error = ""
     try:

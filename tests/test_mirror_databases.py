@@ -1,0 +1,104 @@
+"""Reading what changed from real servers: their clocks, their kinds of keys, their kinds of moments."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sitemap_etl.runs.local import run_locally
+from sitemap_etl.state.records import Counts, Options
+from tests.support.mariadb import MariaDB, mariadb  # noqa: F401 - a fixture
+from tests.support.postgres import Postgres
+from tests.support.sites import TestSite
+
+
+@dataclass
+class Shop:
+    """A site over one table of a server, whose nights are at the real time."""
+
+    site: TestSite
+    execute: Callable[..., None]
+
+    def night(self, **options: Any) -> Counts:
+        """A run in the second after what was done before: moments of reading are whole ones. Gives the counts."""
+        time.sleep(1.1)
+        done = run_locally(self.site.load(), Options(**options), self.site.environment, jobs=1)
+        assert done.summary.status in ("published", "unchanged"), done.summary.error
+        return done.summary.sections["pages"]
+
+    def paths(self) -> set[str]:
+        return {loc.removeprefix("https://shop.example") for loc in self.site.public().locs()}
+
+
+def shop(folder: Path, uri: str, execute: Callable[..., None], query: str, **source: Any) -> Shop:
+    site = TestSite(folder, gates={"max_drop": 1, "max_growth": 9})
+    site.environment = replace(site.environment, environ={"AIRFLOW_CONN_CATALOG": uri})
+    given = {"database": "catalog", "query": query, "key": "id", "overlap": "0m", **source}
+    site.keys["sections"]["pages"] = {"from": given}
+    return Shop(site, execute)
+
+
+POSTGRES_KEYS = {
+    "uuid": "md5(i::text)::uuid",
+    "bytea": "decode(md5(i::text), 'hex')",
+    "numeric(20, 0)": "12345678901234567::numeric * 1000 + i",
+    "date": "date '2026-01-01' + i",
+}
+
+
+@pytest.mark.parametrize("kind", POSTGRES_KEYS)
+def test_rows_of_postgresql_are_found_again_by_any_kind_of_key(postgres: Postgres, tmp_path: Path, kind: str) -> None:
+    postgres.execute(
+        f"CREATE TABLE pages (n int, id {kind}, loc text, gone bool, touched timestamptz DEFAULT clock_timestamp())",
+        f"INSERT INTO pages SELECT i, {POSTGRES_KEYS[kind]}, '/p/' || i, false FROM generate_series(1, 50) i",
+    )
+    query = "SELECT id, loc, gone FROM pages WHERE touched >= :since"
+    made = shop(tmp_path, postgres.uri, postgres.execute, query, deleted="gone", split={"column": "n", "parts": 2})
+    made.site.keys["sections"]["pages"]["from"]["query"] = query.replace("SELECT", "SELECT n,")
+    assert made.night().extracted == 50
+    made.execute(
+        "UPDATE pages SET loc = '/renamed', touched = clock_timestamp() WHERE n = 7",
+        "UPDATE pages SET gone = true, touched = clock_timestamp() WHERE n = 8",
+    )
+    counts = made.night()
+    assert (counts.extracted, counts.carried, counts.excluded, counts.listed) == (2, 48, 1, 49)
+    assert made.paths() == {f"/p/{n}" for n in range(1, 51) if n not in (7, 8)} | {"/renamed"}
+    assert made.night().extracted == 0
+    assert made.night(full=True).listed == 49
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo"])
+def test_the_server_s_own_zone_moves_no_row_out_of_sight(postgres: Postgres, tmp_path: Path, zone: str) -> None:
+    """The moments that :since is compared with are the same whatever zone a session shows them in."""
+    name = postgres.uri.partition("?")[0].rpartition("/")[2]
+    postgres.execute(
+        f"ALTER DATABASE {name} SET timezone = '{zone}'",
+        "CREATE TABLE pages (id int, loc text, touched timestamptz DEFAULT clock_timestamp())",
+        "INSERT INTO pages SELECT i, '/p/' || i FROM generate_series(1, 20) i",
+    )
+    made = shop(tmp_path, postgres.uri, postgres.execute, "SELECT id, loc FROM pages WHERE touched >= :since")
+    made.night()
+    for n in range(1, 4):
+        made.execute(f"UPDATE pages SET loc = '/q/{n}', touched = clock_timestamp() WHERE id = {n}")
+        assert made.night().extracted == 1
+    assert {f"/q/{n}" for n in range(1, 4)} <= made.paths()
+
+
+def test_rows_of_mariadb_are_read_by_the_server_s_clock(mariadb: MariaDB, tmp_path: Path) -> None:  # noqa: F811 - a fixture
+    mariadb.execute(
+        "DROP TABLE IF EXISTS pages",
+        "CREATE TABLE pages (id BINARY(16), n INT, loc TEXT, touched TIMESTAMP(6) DEFAULT CURRENT_TIMESTAMP(6))",
+        "INSERT INTO pages (id, n, loc) SELECT UNHEX(MD5(seq)), seq, CONCAT('/p/', seq) FROM seq_1_to_50",
+    )
+    query = "SELECT HEX(id) AS id, loc FROM pages WHERE touched >= :since"
+    made = shop(tmp_path, mariadb.uri, mariadb.execute, query)
+    assert made.night().extracted == 50
+    made.execute("UPDATE pages SET loc = '/renamed', touched = CURRENT_TIMESTAMP(6) WHERE n = 7")
+    assert made.night().extracted == 1
+    assert made.paths() == {f"/p/{n}" for n in range(1, 51) if n != 7} | {"/renamed"}
+    assert made.night(full=True).listed == 50
