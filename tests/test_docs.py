@@ -81,6 +81,20 @@ def test_every_page_is_linked_from_the_readme() -> None:
     assert linked == {page.name for page in (ROOT / "docs").glob("*.md")}
 
 
+def test_what_the_architecture_names_is_there() -> None:
+    """Modules, folders, and functions or classes of modules."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    package = ROOT / "sitemap_etl"
+    named = re.findall(r"`([a-z_0-9/]+(?:\.py|/))`", text)
+    assert len(named) > 30
+    assert [name for name in named if not (package / name).exists()] == []
+    within = re.findall(r"`([\w.]+)` in `([a-z_0-9/]+\.py)`", text)
+    assert len(within) >= 7
+    for name, module in within:
+        last = name.rpartition(".")[2]
+        assert re.search(rf"(def|class) {last}\b", (package / module).read_text()), f"{module} has no {name}"
+
+
 def examples() -> list[tuple[str, str]]:
     found = []
     for page in (ROOT / "README.md", ROOT / "docs" / "operating.md"):
