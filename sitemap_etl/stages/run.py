@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import secrets
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -90,6 +91,11 @@ class Run:
     def base(self) -> Manifest | None:
         """The manifest this run compares with."""
         return self.state.manifest(self.plan.base)
+
+    @cached_property
+    def splits(self) -> Counter[str]:
+        """Section → its splits."""
+        return Counter(unit.section for unit in self.plan.units)
 
     def attempt(self, name: str) -> str:
         """A key of this attempt's own."""

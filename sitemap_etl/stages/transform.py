@@ -111,8 +111,7 @@ def _transform(run: Run, n: int, rules: Rules, scratch: Path) -> Transformed:
 
 def _expected(run: Run, n: int, rows: int) -> int:
     """How many rows the section may have, guessed from those of one split."""
-    section = run.plan.units[n].section
-    return rows * sum(unit.section == section for unit in run.plan.units)
+    return rows * run.splits[run.plan.units[n].section]
 
 
 class Inventory:

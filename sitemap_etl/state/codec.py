@@ -58,8 +58,13 @@ def damaged(where: str, what: str) -> DamagedState:
     )
 
 
+_SCALARS: Final = frozenset({str, int, float, bool})
+
+
 def encode(record: Any) -> Any:
     """A record as JSON values, unknown keys last."""
+    if record is None or type(record) in _SCALARS:
+        return record
     if hasattr(record, "to_json"):
         return record.to_json()
     if dataclasses.is_dataclass(record) and not isinstance(record, type):

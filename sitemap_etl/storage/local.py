@@ -52,6 +52,7 @@ class LocalStorage:
     def __init__(self, root: str | Path, *, conditional: bool = True, durable: bool = True, prefix: str = "") -> None:
         self._root = Path(root).absolute()
         self._prefix = prefix
+        self._base = self._root / prefix
         self._durable = durable
         self._swept: set[Path] = set()
         self._sweeping = threading.Lock()
@@ -150,13 +151,13 @@ class LocalStorage:
         check_prefix(prefix)
         folder, _, begin = prefix.rpartition("/")
         with self._errors("list", prefix):
-            yield from self._walk(self._root / self._prefix / folder, f"{folder}/" if folder else "", begin)
+            yield from self._walk(self._base / folder, f"{folder}/" if folder else "", begin)
 
     def now(self) -> datetime:
         """By the clock that stamps the files: the time of one just made, which on a network drive is the server's.
         By this machine's clock where none can be made (yet).
         """
-        probe = temporary(self._root / self._prefix / "now")
+        probe = temporary(self._base / "now")
         try:
             file = os.open(probe, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         except OSError:
@@ -171,7 +172,7 @@ class LocalStorage:
         check_key(key)
         if is_temporary(key.rpartition("/")[2]):
             raise ConfigError(f"{key!r} is no key here: such names are kept for temporary files")
-        return self._root / self._prefix / key
+        return self._base / key
 
     @contextmanager
     def _opened(self, path: Path) -> Iterator[int | None]:

@@ -12,6 +12,7 @@ so that a run in a folder proves something about a run in a bucket:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -128,6 +129,9 @@ class Storage(Protocol):
         """The part of this storage below `prefix/`."""
 
 
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
+
+
 def check_key(key: str) -> str:
     """The key, where it can be one. Raises `ConfigError`: keys come from names in the site file."""
     if not key:
@@ -148,7 +152,7 @@ def check_prefix(prefix: str) -> str:
         problem = "it has an empty segment (two slashes)"
     elif "." in segments or ".." in segments:
         problem = "it has a segment of dots, which could lead out of the storage"
-    elif any(character < " " or character == "\x7f" for character in prefix):
+    elif _CONTROL.search(prefix):
         problem = "it has a control character"
     elif len(prefix.encode("utf-8", "surrogateescape")) > KEY_BYTES:
         problem = f"it is longer than {KEY_BYTES:,} bytes"
