@@ -21,7 +21,8 @@ import pytest
 from sitemap_etl.config import load
 from sitemap_etl.errors import ConfigError, InvalidSource, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.runs.local import Finished, run_locally
-from sitemap_etl.stages.run import Options
+from sitemap_etl.state.codec import encode
+from sitemap_etl.state.records import Options
 from tests.model.world import OLD, Done, Spec, World, path_of
 from tests.support.command import call
 from tests.support.engines import RESET, Reply, Side

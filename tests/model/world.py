@@ -23,7 +23,8 @@ import yaml
 from sitemap_etl.errors import SitemapEtlError
 from sitemap_etl.runs.local import Finished, ping_locally, publish_locally, run_locally
 from sitemap_etl.runs.rollback import published_sets, roll_back
-from sitemap_etl.stages.run import Options
+from sitemap_etl.state.codec import encode
+from sitemap_etl.state.records import Options
 from tests.model.model import Row, Source, Spelled
 from tests.model.settle import INDEX, ROBOTS, Seen
 from tests.support.engines import Reply, Request, Side
@@ -289,11 +290,11 @@ class World:
             return Done(died=True, posted=self.posted)
         finally:
             self.clock.revive()
-        return Done(summary=json.loads(json.dumps(summary)), posted=self.posted)
+        return Done(summary=json.loads(json.dumps(encode(summary))), posted=self.posted)
 
     def history(self) -> list[dict[str, Any]]:
         """What `sitemap-etl history` shows."""
-        return published_sets(self.site.load(), self.site.environment)
+        return [encode(each) for each in published_sets(self.site.load(), self.site.environment)]
 
     def current(self) -> str | None:
         """The run whose set is in place."""
