@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -191,9 +191,7 @@ TestNights = Nights.TestCase
 TestNights.settings = settings(
     max_examples=8,
     stateful_step_count=12,
-    deadline=None,
     phases=(Phase.generate,),  # to shrink a sequence of nights takes longer than to read it
-    suppress_health_check=list(HealthCheck),
 )
 
 

@@ -25,7 +25,8 @@ class Hearing:
     def published(self, before: Set | None, after: Set, *, quiet: bool, without: Collection[str] = ()) -> None:
         """A set was put in place.
 
-        `quiet`: documented to send nothing (a first publish, another fingerprint). `without`: sections that are left open.
+        `quiet`: documented to send nothing (a first publish, another fingerprint).
+        `without`: sections that are left open.
         """
         if before is None:
             return

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import random
 from collections import Counter
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -13,14 +12,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from tests.model.hearing import Hearing
-from tests.model.model import Model, Night, Row, Set, changed, is_view
-from tests.model.settle import Seen, Settling
-from tests.model.settle import INDEX
+from tests.model.model import Model, Night, Row, Set, changed
+from tests.model.settle import INDEX, Seen, Settling
 from tests.model.settle import ROBOTS as ROBOTS_TXT
 from tests.model.world import BROKEN, CONTRACT, HOWS, KEY, OLD, PAGES, Done, Spec, World, spell, stamp
 
 NOT_YET = {
-    "since",
     "undated",
     "removed sections",
     "rollback without dates",
@@ -424,9 +421,9 @@ class Nights(RuleBasedStateMachine):
         done = self.world.publish(run_id, force=gates)
         if base is not self.model.current and self._status(done) != "refused":
             self._expect_error(done, "another set was published since")
-        elif base is not self.model.current:
-            self._unchanged()
-        elif self.world.now - night.now > timedelta(days=13) and done.error is not None:
+        elif base is not self.model.current or (
+            self.world.now - night.now > timedelta(days=13) and done.error is not None
+        ):
             self._unchanged()
         elif night.refused is not False and not force and (night.refused or self._status(done) == "refused"):
             self._refuses(done)
@@ -745,7 +742,7 @@ class Nights(RuleBasedStateMachine):
     def _files(self, done: Done, seen: Seen) -> None:
         assert done.summary is not None
         before = self.seen.objects
-        ours = {key for key in seen.objects if key != ROBOTS_TXT and key != f"{KEY}.txt"}
+        ours = {key for key in seen.objects if key not in (ROBOTS_TXT, f"{KEY}.txt")}
         written = {key for key in ours if before.get(key) != seen.objects[key]}
         deleted = before.keys() - seen.objects.keys()
         told = done.summary["files"]

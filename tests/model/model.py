@@ -2,8 +2,8 @@
 
 Written from the documents, not from the code, so that the two can disagree. A night has two halves:
 
-- `Model.predict` takes the site file, the rows of the sources and the moment, and tells what a run must make of them: what
-  each section lists, its counts, what the gates say.
+- `Model.predict` takes the site file, the rows of the sources and the moment, and tells what a run must make of them:
+  what each section lists, its counts, what the gates say.
 - `Model.settle` takes what a crawler then reads, tells every difference in plain words, and remembers what it saw.
 
 Where the documents leave something open, a page has several `Version`s and any of them will do: of two rows for one
@@ -18,7 +18,7 @@ import re
 import struct
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from fractions import Fraction
@@ -95,7 +95,7 @@ class Version:
 
 @dataclass(frozen=True)
 class Page:
-    """A page as it is published, and what the state remembers of it; sets hold what can't be told apart from outside."""
+    """A page as it is published, and what the state knows of it; sets hold what can't be told apart from outside."""
 
     lastmod: str | None
     images: tuple[str, ...]
@@ -317,7 +317,7 @@ def changefreq(rule: Any, row: Row) -> str | None:
 
 
 def images(row: Row, site: Mapping[str, Any]) -> tuple[str, ...]:
-    """The images of a page, each once. JSON that can't be read, and an image that can't be one, cost themselves alone."""
+    """The images of a page, each once. JSON that can't be read and an image that can't be one cost themselves alone."""
     try:
         given = json.loads(row.get("images") or "[]")
     except ValueError:
@@ -420,7 +420,7 @@ class Model:
 
     # --- before the night ---
 
-    def predict(
+    def predict(  # noqa: PLR0912 - a night is told in one go
         self,
         site: dict[str, Any],
         sources: Mapping[str, Source],
@@ -495,7 +495,7 @@ class Model:
     def _read(
         self, night: Night, name: str, keys: Mapping[str, Any], source: Source, *, full: bool
     ) -> tuple[list[Row], dict[str, int]]:
-        """The rows of the section tonight, and the counts so far. Incremental: what changed, merged by key into the mirror."""
+        """The rows of the section tonight, and the counts so far. Incremental: what changed, merged into the mirror."""
         counts = dict.fromkeys(["extracted", "carried", "listed", "duplicates", "excluded", "rejected", "added"], 0)
         counts["removed"] = 0
         origin = keys["from"]
@@ -748,7 +748,7 @@ class Model:
     def _drops(
         self, night: Night, name: str | None, before: set[str], now: set[str], limits: Mapping[str, Any]
     ) -> bool | None:
-        """Against the last set and the largest of seven days; None where the count and the URLs of it say different things."""
+        """Against the last set and the largest of seven days; None where its count and its URLs disagree."""
         if len(before) >= FEW and len(before - now) / len(before) > limits["max_drop"]:
             return True
         answers = set()
@@ -760,7 +760,7 @@ class Model:
             pages = set(each.plain()) if name is None else self._of(each.sections, name)
             if len(pages) >= FEW:
                 gone = len(pages - now) / len(pages) > limits["max_drop"]
-                mine = now if name is None else {loc for loc in night.listed[name]}
+                mine = now if name is None else set(night.listed[name])
                 fewer = (len(pages) - len(mine)) / len(pages) > limits["max_drop"]
                 moved = name is not None and bool((now - mine) & pages) and "moves in the week" not in self.not_yet
                 answers.add(gone if gone == fewer or moved else None)

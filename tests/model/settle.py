@@ -137,7 +137,9 @@ class Settling:
         if ("text" in keys.get("formats", ())) != section.text:
             self.loose.update(text_beside(sitemap(name, number)) for number in section.files)
 
-    def _section(self, night: Night, name: str, columns: set[str], *, view: bool) -> None:
+    def _section(  # noqa: PLR0912 - a section is told in one go
+        self, night: Night, name: str, columns: set[str], *, view: bool
+    ) -> None:
         keys, expected = night.keys(name), night.listed[name]
         base = self.base.sections.get(name) if self.base else None
         turned = base is not None and base.view != view  # what then becomes of its files is left open
@@ -234,7 +236,7 @@ class Settling:
     def _page(
         self, entry: Listed, versions: list[Version], before: Page | None, base: Section | None, *, dated: bool
     ) -> Page:
-        """What is remembered. Whether pages count as recent that come with their section's first publish is left open."""
+        """What is remembered. Whether the pages of a section's first publish count as recent is left open."""
         lastmod, pictures, links = core(entry)
         since = frozenset({self.now if self.base is not None else None})
         if before is not None and not changed(before, lastmod, pictures, links, dated=dated):
@@ -346,7 +348,7 @@ class Settling:
         return found
 
     def _objects(self, there: set[str]) -> None:
-        """What lies there: the set, what left it less than two days ago, and bytes that nobody had to touch untouched."""
+        """What lies there: the set, what left it less than two days ago, and the bytes that nobody had to touch."""
         retired = self.model.retired
         left = self.base.content.keys() - there - self.loose if self.base is not None else set()
         for key in left:

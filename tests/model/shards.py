@@ -1,8 +1,8 @@
 """Which files a section's pages may stand in after a night, by the ranges they stood in before it.
 
-A file is a range of locs and its number a lineage. A range whose pages did not change stays as it is; one that is past a
-limit is cut into equal parts, of which the left one keeps the number; what sorts after its last published loc goes to new
-parts; a file that is written anyway, has under a tenth of a shard and fits in with its neighbour goes into that one.
+A file is a range of locs and its number a lineage. A range whose pages did not change stays as it is; one that is past
+a limit is cut into equal parts, of which the left one keeps the number; what sorts after its last published loc goes to
+new parts; a file that is written anyway, has under a tenth of a shard and fits in with its neighbour goes into it.
 How a cut falls out in the end is adopted, as long as it is such a one.
 """
 
@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from math import ceil
 from typing import Any, TypeAlias
 
@@ -19,7 +20,7 @@ Files: TypeAlias = Mapping[int, list[str]]
 """Number → locs, in order."""
 
 
-def check(
+def check(  # noqa: PLR0912 - the rules one after the other
     old: Files,
     lows: Mapping[int, str],
     new: Files,
@@ -31,13 +32,14 @@ def check(
     """What is wrong with the new files.
 
     `lows`: where the range of an old file began when it was cut. `touched`: locs whose pages came, went or changed.
-    `limits`: `shards` of the section. `highest`: the highest number that the section ever had. `sizes`: bytes of entries.
+    `limits`: `shards` of the section. `highest`: the highest number that the section ever had.
+    `sizes`: bytes of entries.
     """
     problems = []
     rows = limits.get("rows", 50_000)
     equal = Equal(rows, limits.get("fill", 0.9), sizes)
     ordered = sorted(new, key=lambda number: new[number][0])
-    for left, right in zip(ordered, ordered[1:], strict=False):
+    for left, right in pairwise(ordered):
         if new[left][-1] >= new[right][0]:
             problems.append(f"files {left} and {right} overlap")
     for number, locs in new.items():

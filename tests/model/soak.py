@@ -1,4 +1,4 @@
-"""Random nights for as long as one likes: `make soak MINUTES=60`.
+"""Random nights for as long as one likes: `make soak MINUTES=60`; a few of them are among the tests (`test_nights`).
 
 Every round has a seed of its own. A round that fails is told with its seed at once, and again at the end:
 
@@ -14,14 +14,13 @@ import sys
 import time
 import traceback
 
-from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import Phase, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.model import machine, world
+from tests import conftest  # noqa: F401 - it loads the profile of all properties
+from tests.model import machine
 
 EXAMPLES, STEPS = 4, 40
-PORT = 47_611
-"""Always the same, for the hashes of URLs decide some things: a seed then means the same nights again."""
 KINDS = ("published", "unchanged", "refused", "dry run", "killed", "killed after the commit", "rolled back", "failed")
 
 
@@ -31,10 +30,8 @@ def play(number: int, *, shrink: bool = False) -> str | None:
     how = settings(
         max_examples=EXAMPLES,
         stateful_step_count=STEPS,
-        deadline=None,
         database=None,
         phases=phases,
-        suppress_health_check=list(HealthCheck),
         report_multiple_bugs=False,
     )
     try:
@@ -42,6 +39,11 @@ def play(number: int, *, shrink: bool = False) -> str | None:
     except Exception as error:  # noqa: BLE001 - the round is told of, and the next one begins
         return "".join(traceback.format_exception(error))
     return None
+
+
+def replay(number: int) -> str:
+    """The command that plays a round again."""
+    return f".venv/bin/python -m tests.model.soak --seed {number}"
 
 
 def table(rounds: int, minutes: float, failures: list[int]) -> str:
@@ -52,7 +54,7 @@ def table(rounds: int, minutes: float, failures: list[int]) -> str:
     lines += [f"{tally[kind]:>9,}  {kind}" for kind in KINDS]
     lines += ["", *(f"{tally[what]:>9,}  {what}" for what in sorted(tally) if what not in KINDS)]
     lines += ["", "not done yet, and so not held against it: " + ", ".join(sorted(machine.NOT_YET)), ""]
-    again = [f"{number:>9}  failed: {sys.executable} -m tests.model.soak --seed {number}" for number in failures]
+    again = [f"{number:>9}  failed: {replay(number)}" for number in failures]
     return "\n".join(lines + (again or ["no failure"]))
 
 
@@ -62,7 +64,6 @@ def main() -> None:
     parser.add_argument("--seed", type=int, help="play the round of this seed alone")
     parser.add_argument("--shrink", action="store_true")
     given = parser.parse_args()
-    world.PORT = PORT
     began, rounds, failures = time.monotonic(), 0, []
     while not rounds or (given.seed is None and time.monotonic() - began < given.minutes * 60):
         number = random.SystemRandom().randrange(10**9) if given.seed is None else given.seed
