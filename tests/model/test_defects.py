@@ -505,7 +505,6 @@ def test_a_page_that_only_moved_is_not_among_the_recent_ones(world: World) -> No
     assert not any("recent" in key for key in world.look().index)
 
 
-@pytest.mark.xfail(strict=True, reason="a night that changes nothing asks no engine")
 @pytest.mark.parametrize("why", ["down", "left out"])
 def test_what_an_engine_did_not_hear_goes_with_the_next_run_also_if_that_is_quiet(world: World, why: str) -> None:
     ping(world)
@@ -572,7 +571,6 @@ def test_a_quiet_night_makes_no_set_also_when_pages_that_left_are_forgotten(worl
     assert len(world.history()) == sets
 
 
-@pytest.mark.xfail(strict=True, reason="a page that changed in two runs that an engine did not hear of counts twice")
 def test_pages_that_wait_for_an_engine_count_once_against_its_share(world: World) -> None:
     ping(world, max_share=0.5)
     first, _ = two_sections(world, lastmod="updated")
@@ -585,7 +583,6 @@ def test_pages_that_wait_for_an_engine_count_once_against_its_share(world: World
     assert sorted(night(world).posted) == sorted(urls(world, *range(1, 6)))  # 5 of 18
 
 
-@pytest.mark.xfail(strict=True, reason="engines go by the machine's clock, not by that of the run")
 def test_a_page_that_changes_every_day_is_told_of_every_day(world: World) -> None:
     ping(world)
     first, _ = two_sections(world, lastmod="updated")
