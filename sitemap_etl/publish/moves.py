@@ -65,18 +65,18 @@ def net_moves(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry]) 
     receipts = [receipt for receipt in rendered if not run.site.sections[receipt.section].view]
     moves = Moves(_MOVED.empty_table())
     moves.dropped.update({entry.section: 0 for entry in dropped})
-    lost = list(_lost(run, receipts, dropped))
+    gone = list(_rows_of(run, dropped))
+    for table in gone:
+        moves.dropped[table.column("section")[0].as_py()] += table.num_rows
+    lost = [*_removed(run, receipts), *gone]
     if not lost:
         return moves
-    for table, is_dropped in lost:
-        if is_dropped:
-            moves.dropped[table.column("section")[0].as_py()] += table.num_rows
-    hashes = np.sort(np.concatenate([hash64(table.column("loc")) for table, _ in lost]))
+    hashes = np.sort(np.concatenate([hash64(table.column("loc")) for table in lost]))
     won = [table for table in _won(run, receipts, hashes) if table.num_rows]
     if not won:
         return moves
     arrived = pa.concat_tables(won)
-    left = pa.concat_tables([table.select(["loc", "lastmod", "section", "shard"]) for table, _ in lost]).rename_columns(
+    left = pa.concat_tables([table.select(["loc", "lastmod", "section", "shard"]) for table in lost]).rename_columns(
         ["loc", "lastmod", "was_section", "was_number"]
     )
     moves.moved = arrived.join(left, "loc", join_type="inner").select(_MOVED.names).sort_by("loc").cast(_MOVED)
@@ -104,10 +104,17 @@ def read_changes(run: Run, receipt: Rendered) -> pa.Table | None:
     return pq.read_table(pa.BufferReader(stored.data))
 
 
-def net_changes(run: Run, rendered: Sequence[Rendered], moves: Moves) -> pa.Table:
-    """The run's changes with moves netted out: a moved row is changed where its lastmod is, else nothing."""
+def net_changes(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry], moves: Moves) -> pa.Table:
+    """The run's changes with moves netted out: a moved row is changed where its lastmod is, else nothing.
+
+    `dropped`: shards of sections that the site file no longer has; their rows are removed.
+    """
     moved = column_of(moves.moved, "loc")
     parts = [CHANGES.empty_table()]
+    for table in _rows_of(run, dropped):
+        gone = table.filter(pc.invert(pc.is_in(table.column("loc"), moved)))
+        kind = pa.repeat(pa.scalar("removed"), gone.num_rows)
+        parts.append(conform(gone.append_column("kind", kind), CHANGES))
     for receipt in rendered:
         if run.site.sections[receipt.section].view:
             continue
@@ -132,21 +139,22 @@ def net_changes(run: Run, rendered: Sequence[Rendered], moves: Moves) -> pa.Tabl
     return pa.concat_tables(parts)
 
 
-def _lost(run: Run, receipts: Sequence[Rendered], dropped: Sequence[Entry]) -> Iterator[tuple[pa.Table, bool]]:
-    """Removed rows: (table with loc, lastmod, section, shard), and whether their section was dropped."""
+def _removed(run: Run, receipts: Sequence[Rendered]) -> Iterator[pa.Table]:
+    """Rows that left their section, with loc, lastmod, section, shard."""
     for receipt in receipts:
         if receipt.counts.removed:
             table = read_changes(run, receipt)
             assert table is not None
-            yield table.filter(pc.equal(table.column("kind"), "removed")), False
-    for entry in dropped:
+            yield table.filter(pc.equal(table.column("kind"), "removed"))
+
+
+def _rows_of(run: Run, entries: Sequence[Entry]) -> Iterator[pa.Table]:
+    """The rows of published shards, likewise."""
+    for entry in entries:
         rows = run.state.snapshot(entry.snapshot, ["loc", "lastmod"])
         count = rows.num_rows
-        yield (
-            rows.append_column("section", pa.repeat(pa.scalar(entry.section), count)).append_column(
-                "shard", pa.repeat(pa.scalar(entry.number, pa.int64()), count)
-            ),
-            True,
+        yield rows.append_column("section", pa.repeat(pa.scalar(entry.section), count)).append_column(
+            "shard", pa.repeat(pa.scalar(entry.number, pa.int64()), count)
         )
 
 

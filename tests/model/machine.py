@@ -19,7 +19,6 @@ from tests.model.world import BROKEN, CONTRACT, HOWS, KEY, OLD, PAGES, Done, Spe
 
 NOT_YET = {
     "undated",
-    "removed sections",
     "rollback without dates",
     "moves without dates",
     "numbers outlive sections",
@@ -616,8 +615,8 @@ class Nights(RuleBasedStateMachine):
         if put:
             self._accept(night, found, forced)
         elif before is not None:
-            # Whatever the state remembers beside the set is as of tonight.
-            found.run_id, found.now = before.run_id, before.now
+            # What the state remembers beside the set is as of tonight; its mirrors are those it was made with.
+            found.run_id, found.now, found.mirrors = before.run_id, before.now, before.mirrors
             self.model.sets = [found if each is before else each for each in self.model.sets]
             self.staged = [
                 (run, each, found if base is before else base, names) for run, each, base, names in self.staged
@@ -642,8 +641,6 @@ class Nights(RuleBasedStateMachine):
         base = before.sections if before is not None else {}
         # Whether a page that only a view shows is still listed is left open.
         without = {name for name in base.keys() & found.sections if base[name].view != found.sections[name].view}
-        if "removed sections" in NOT_YET:
-            without |= base.keys() - night.site["sections"].keys()
         self.hearing.published(before, found, quiet=quiet, without=without)
 
     def _restored(self, old: Set, done: Done) -> None:

@@ -432,7 +432,6 @@ def urls(world: World, *numbers: int) -> list[str]:
     return [world.origin + path_of(number) for number in numbers]
 
 
-@pytest.mark.xfail(strict=True, reason="of a section that leaves the site file, no page is told of as removed")
 def test_engines_hear_of_the_pages_of_a_section_that_leaves_the_site_file(world: World) -> None:
     ping(world)
     two_sections(world)
@@ -622,3 +621,15 @@ def test_priority_alone_rewrites_no_file_of_a_view(world: World) -> None:
     assert done.summary is not None
     assert done.summary["status"] == "unchanged"
     assert world.look().objects == before
+
+
+def test_a_view_that_leaves_the_site_file_takes_no_pages_along(world: World) -> None:
+    first, second = two_sections(world)
+    second.rows = [dict(row) for row in first.rows]
+    second.keys = {"view": True}
+    night(world)
+    del world.specs["b"]
+    world.specs["c"] = Spec("c", rows=[first.rows.pop(0)])
+    summary = night(world).summary
+    assert summary is not None
+    assert [(counts["added"], counts["removed"]) for counts in summary["sections"].values()] == [(0, 0), (0, 0)]
