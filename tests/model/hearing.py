@@ -15,12 +15,10 @@ AGAIN = timedelta(minutes=10)
 class Hearing:
     """IndexNow, as documented."""
 
-    def __init__(self, not_yet: Collection[str] = ()) -> None:
-        self.not_yet = frozenset(not_yet)
+    def __init__(self) -> None:
         self.must: dict[str, Any] = {}  # url → how the page was when the engine last knew it
         self.may: set[str] = set()  # where the documents leave it open
         self.sent: dict[str, datetime] = {}
-        self.changes = 0  # of all sets that were published since the engine was asked last
 
     def published(self, before: Set | None, after: Set, *, quiet: bool, without: Collection[str] = ()) -> None:
         """A set was put in place.
@@ -31,8 +29,6 @@ class Hearing:
         if before is None:
             return
         old, new = before.plain(), after.plain()
-        self.changes += sum(old.get(loc) != new.get(loc) for loc in old.keys() | new.keys())
-        self.changes += len(old) + len(new) if quiet or without else 0
         for loc in old.keys() | new.keys():
             if {names[loc][0] for names in (old, new) if loc in names} & set(without):
                 self.may.add(loc)
@@ -41,9 +37,6 @@ class Hearing:
             now = new[loc][1] if loc in new else None
             if was is not None and now is not None:
                 dated = after.sections[new[loc][0]].dated
-                if old[loc][0] != new[loc][0] and not dated and "moves without dates" in self.not_yet:
-                    self.may.add(loc)
-                    continue
                 if not changed(was, now.lastmod, now.images, now.links, dated=dated):
                     continue
             self.must.setdefault(loc, was.core if was else None)
@@ -70,14 +63,8 @@ class Hearing:
             problems.append(f"the engine was told of {too}, which did not change")
         if early := sorted(loc for loc in posted if loc in self.sent and now - self.sent[loc] < AGAIN):
             problems.append(f"the engine was told again of {early} within ten minutes")
-        # Engines that are not told the time of the nights think that all of them are one.
-        again = timedelta.max if "engines' clock" in self.not_yet else AGAIN
-        due = {loc for loc in self.must if loc not in self.sent or now - self.sent[loc] >= again}
-        count = len(self.must.keys() | self.may)
-        if "pending pages once" in self.not_yet:
-            count = max(count, self.changes)
-        self.changes = 0
-        if count > max_share * listed:
+        due = {loc for loc in self.must if loc not in self.sent or now - self.sent[loc] >= AGAIN}
+        if len(self.must.keys() | self.may) > max_share * listed:
             if not posted:  # more than this share of the site is not sent
                 self.may |= self.must.keys()
                 self.must.clear()

@@ -664,8 +664,6 @@ class Model:
             for loc in listed.keys() & before.keys():
                 links = night.links_of(name, loc)
                 found = {changed(before[loc], v.lastmod, v.images, links, dated=dated) for v in listed[loc]}
-                if plain.get(loc, (name,))[0] != name and "moves without dates" in self.not_yet:
-                    found |= {True, False}
                 if undone and not dated:
                     found |= {True, False}
                 least += found == {True}

@@ -241,10 +241,9 @@ class Settling:
         since = frozenset({self.now if self.base is not None else None})
         if before is not None and not changed(before, lastmod, pictures, links, dated=dated):
             since = before.since
-            moved = base is None or entry.loc not in base.pages
             dropped = base is not None and base.definition is not None and not dated
             not_yet = self.model.not_yet
-            if (moved and "recent moves" in not_yet) or (dropped and "fingerprints go" in not_yet):
+            if dropped and "fingerprints go" in not_yet:
                 since |= {self.now}
         if base is None:
             since |= {None}

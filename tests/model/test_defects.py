@@ -470,7 +470,6 @@ def test_a_page_that_moved_is_no_example_of_what_was_added_or_removed(world: Wor
     assert summary["examples"] == {}
 
 
-@pytest.mark.xfail(strict=True, reason="a page that moved is compared by its date alone, also where there is none")
 def test_a_page_that_moved_and_has_other_images_is_changed_where_there_are_no_dates(world: World) -> None:
     ping(world)
     first, second = two_sections(world, lastmod="none")
@@ -494,7 +493,6 @@ def test_the_numbers_of_files_outlive_their_section(world: World) -> None:
     assert sorted(world.look().section("a")) == [4, 5, 6]
 
 
-@pytest.mark.xfail(strict=True, reason="a page that moved counts as recent, though it did not change")
 def test_a_page_that_only_moved_is_not_among_the_recent_ones(world: World) -> None:
     world.site.keys["recent"] = "3d"
     first, second = two_sections(world)
