@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help install demo airflow test check clean
+.PHONY: help install demo airflow test soak check clean
 
 help: ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -25,6 +25,10 @@ airflow: $(READY) ## Airflow with its UI over the demo; Ctrl-C stops it
 
 test: $(READY) ## the tests
 	$(BIN)/python -m pytest -n auto --dist loadfile
+
+MINUTES ?= 60
+soak: $(READY) ## random nights against the model of tests/model for an hour (MINUTES=5: for five minutes)
+	$(BIN)/python -m tests.model.soak --minutes $(MINUTES)
 
 check: $(READY) ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .

@@ -44,14 +44,15 @@ class Dating:
 class Compared:
     """The outcome for `rows`, ordered by loc as they came; masks are one a row.
 
-    `at`: the place of the row's loc in the published rows, or -1. `differs`: the file's bytes would,
-    priority and changefreq aside. `beside`: only what the snapshot keeps beside them would. `gone`:
-    places of published rows that are no longer there.
+    `at`: the place of the row's loc in the published rows, or -1. `moved`: an added row that stood in another section;
+    there `changed` is against how it stood there. `differs`: the file's bytes would, priority and changefreq aside.
+    `beside`: only what the snapshot keeps beside them would. `gone`: places of published rows that are no longer there.
     """
 
     rows: pa.Table  # frames.SNAPSHOT
     at: np.ndarray
     added: np.ndarray
+    moved: np.ndarray
     changed: np.ndarray
     differs: np.ndarray
     beside: np.ndarray
@@ -72,12 +73,15 @@ def places(locs: pa.Array, among: pa.Array) -> np.ndarray:
     return at
 
 
-def compare(rows: pa.Table, known: pa.Table, dating: Dating, elsewhere: pa.Table | None = None) -> Compared:
+def compare(
+    rows: pa.Table, known: pa.Table, dating: Dating, moved: pa.Table, elsewhere: pa.Table | None = None
+) -> Compared:
     """Join this run's `rows` with the published ones by loc and decide what each publishes.
 
     `rows`: columns of `frames.INVENTORY`, ordered by loc, each once. `known`: `frames.SNAPSHOT` rows of
-    the same stretch, ordered. `elsewhere`: rows last published in another section, or that left lately:
-    columns loc, lastmod, fingerprint (null where it can't be compared), ordered; their dates are kept.
+    the same stretch, ordered. `moved`: the same of rows that are published in another section. `elsewhere`: those and
+    rows that left lately: columns loc, lastmod, fingerprint (null where it can't be compared), ordered; their dates
+    are kept.
     """
     locs = column_of(rows, "loc")
     at = places(locs, column_of(known, "loc"))
@@ -87,20 +91,30 @@ def compare(rows: pa.Table, known: pa.Table, dating: Dating, elsewhere: pa.Table
     fresh = conform(rows.drop_columns(["since"]) if "since" in rows.column_names else rows, SNAPSHOT)
     if dating.fingerprint:
         fresh = _put(fresh, "lastmod", _dated(fresh, old, found, dating, elsewhere))
-    lastmod_differs = _unlike(fresh, old, "lastmod") & found
+    there = np.where(found, -1, places(locs, column_of(moved, "loc")))
+    came = there >= 0
+    if came.any():
+        before = moved.take(pa.array(there, pa.int64(), mask=~came))
+        old_or_moved = pa.table(
+            [pc.if_else(pa.array(came), column_of(before, name), column_of(old, name)) for name in SNAPSHOT.names],
+            schema=SNAPSHOT,
+        )
+    else:
+        old_or_moved = old
+    lastmod_differs = _unlike(fresh, old_or_moved, "lastmod")
     extension_differs = np.zeros(len(at), bool)
     for name in EXTENSIONS:
-        extension_differs |= _unlike(fresh, old, name)
-    extension_differs &= found
-    differs = lastmod_differs | extension_differs
-    changed = lastmod_differs if dating.dated else extension_differs | _unlike(fresh, old, "fingerprint") & found
+        extension_differs |= _unlike(fresh, old_or_moved, name)
+    differs = (lastmod_differs | extension_differs) & found
+    changed = lastmod_differs if dating.dated else extension_differs | _unlike(fresh, old_or_moved, "fingerprint")
+    changed &= found | came
     beside = np.zeros(len(at), bool)
     for name in BESIDE:
         beside |= _unlike(fresh, old, name) & found
     taken = np.zeros(known.num_rows, bool)
     taken[at[found]] = True
-    fresh = _put(fresh, "since", _since(old, found, changed, dating))
-    return Compared(fresh, at, ~found, changed, differs, beside & ~differs, np.flatnonzero(~taken))
+    fresh = _put(fresh, "since", _since(old_or_moved, found | came, changed, dating))
+    return Compared(fresh, at, ~found, came, changed, differs, beside & ~differs, np.flatnonzero(~taken))
 
 
 def _dated(fresh: pa.Table, old: pa.Table, found: np.ndarray, dating: Dating, elsewhere: pa.Table | None) -> pa.Array:
@@ -135,10 +149,8 @@ def _dated(fresh: pa.Table, old: pa.Table, found: np.ndarray, dating: Dating, el
 
 def _since(old: pa.Table, found: np.ndarray, changed: np.ndarray, dating: Dating) -> pa.Array:
     """When each row was added or last changed; null for what a section's first publish brought."""
-    kept = column_of(old, "since")
-    if dating.first_publish:
-        return kept
-    return pc.if_else(pa.array(found & ~changed), kept, pa.scalar(dating.epoch, pa.int64()))
+    new = pa.scalar(None if dating.first_publish else dating.epoch, pa.int64())
+    return pc.if_else(pa.array(found & ~changed), column_of(old, "since"), new)
 
 
 def _unlike(one: pa.Table, other: pa.Table, name: str) -> np.ndarray:

@@ -6,6 +6,15 @@ import os
 from collections.abc import Generator
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# Of all properties: an example may be a whole run that needs a folder, and the machine may be busy.
+settings.register_profile(
+    "tests",
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("tests")
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.postgres"]
 

@@ -27,7 +27,7 @@ from broken_sitemaps import (
     urlset,
     video,
 )
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sitemap_etl.check import CODES, Options, Report, check
@@ -226,7 +226,7 @@ PIECES = (
 EDIT = st.tuples(st.integers(0, 5000), st.integers(0, 40), st.one_of(st.sampled_from(PIECES), st.binary(max_size=3)))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.sampled_from([f for f in FINE_FILES.values() if len(f[1]) < 5000]), st.lists(EDIT, max_size=6))
 def test_no_damage_to_a_file_breaks_the_check(
     tmp_path: Path, fine: tuple[str, bytes], edits: list[tuple[int, int, bytes]]

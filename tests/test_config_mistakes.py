@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sitemap_etl.config import Site, from_json, load
@@ -591,7 +591,7 @@ def paths_of(value, path=()):
         yield from paths_of(below, (*path, key))
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100)
 @given(st.sampled_from(list(paths_of(FULL_DATA))[1:]), VALUES)
 def test_any_value_anywhere_either_loads_or_is_told(tmp_path, path, value):
     """No other error, and what loads reads back from its JSON."""
@@ -612,7 +612,7 @@ def test_any_value_anywhere_either_loads_or_is_told(tmp_path, path, value):
         assert from_json(json.loads(json.dumps(site.to_json()))) == site
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100)
 @given(st.text(alphabet=st.sampled_from(list("ab: \n-*&!{}[]'\"#%@|>?,\t~0.$\\é\x00")), max_size=40))
 def test_any_text_either_loads_or_is_told(tmp_path, text):
     path = Path(written(tmp_path, ""))

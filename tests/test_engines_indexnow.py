@@ -350,7 +350,6 @@ ROWS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(rows=ROWS, seed=st.integers(0, 9))
 def test_the_order_of_a_runs_changes_does_not_depend_on_how_they_arrive(rows: list[Any], seed: int) -> None:
     shuffled = random.Random(seed).sample(rows, len(rows))
@@ -358,7 +357,7 @@ def test_the_order_of_a_runs_changes_does_not_depend_on_how_they_arrive(rows: li
     assert sorted(ordered(changes(rows))["loc"].to_pylist()) == sorted({row[0] for row in rows})
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     runs=st.lists(ROWS, min_size=1, max_size=4),
     sizes=st.lists(st.integers(1, 12), min_size=40, max_size=40),

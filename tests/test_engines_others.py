@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sitemap_etl import engines, web
@@ -229,7 +229,6 @@ def test_a_secret_that_looks_like_a_variable_is_taken_as_it_is(world: World) -> 
     assert world.side.requests[0].headers["Authorization"] == basic
 
 
-@settings(deadline=None)
 @given(secret=st.text(min_size=6, max_size=40).filter(lambda text: len(text.strip()) >= 6))
 def test_a_secret_is_masked_in_every_form_it_takes_on_the_wire(secret: str) -> None:
     redact = Redactor([secret])

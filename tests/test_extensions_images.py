@@ -128,7 +128,7 @@ def test_columns_without_rows_or_values_give_none():
     assert read(pa.array([], pa.string()), loc=LOC.slice(3)) == ([], {})
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.lists(st.none() | st.lists(st.none() | st.text(max_size=12) | st.just(A), max_size=4), min_size=1, max_size=5)
 )

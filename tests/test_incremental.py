@@ -383,6 +383,17 @@ def test_a_full_read_tells_what_the_watermark_did_not_show(site: Catalog) -> Non
     assert site.night(4, full=True).summary.drift["pages"].total == 0
 
 
+@pytest.mark.parametrize("sold", ["NULL", "'many'"])
+def test_a_full_read_compares_what_a_column_that_holds_other_types_now_can_show(site: Catalog, sold: str) -> None:
+    site.read("pages", "SELECT id, loc, sold FROM pages")
+    site.night(1)
+    site.sql(f"UPDATE pages SET sold = {sold}")
+    site.sql("UPDATE pages SET loc = '/pages/other' WHERE id = 8")
+    drift = site.night(2, full=True).summary.drift["pages"]
+    assert (drift.missing, drift.gone) == (0, 0)
+    assert drift.stale == (100 if sold == "NULL" else 1)
+
+
 def test_everything_is_read_when_full_every_is_over(site: Catalog) -> None:
     read = [site.night(night).summary.sections["pages"].extracted for night in range(1, 17)]
     assert [night for night, rows in enumerate(read, 1) if rows] == [1, 8, 15]

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 import scrapy.utils.sitemap
 import usp.tree
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sitemap_etl import frames
@@ -61,7 +61,7 @@ def test_a_video_validates_without_any_one_of_its_optional_elements(name):
 titles = st.text(max_size=100)
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25)
 @given(titles, titles)
 def test_hostile_text_validates(one, other):
     """Google's limits are held by the extensions; here is what rendering does to the characters."""

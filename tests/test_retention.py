@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, settings
+from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -20,69 +19,12 @@ from sitemap_etl.runs.local import Finished, publish_locally, run_locally
 from sitemap_etl.runs.rollback import published_sets, roll_back
 from sitemap_etl.state.codec import encode
 from sitemap_etl.state.records import Manifest, Options, same_set
-from sitemap_etl.storage import Stat, Stored
 from tests.support.crash import listed
 from tests.support.sites import FIRST_NIGHT, TestSite, pages
-from tests.support.storages import Wrapped, Wrapping
+from tests.support.storages import Clocked, Died
 
 SMALL = {"rows": 10, "fill": 0.9}
 KEEP = 3
-
-
-class Died(BaseException):
-    """A run that ends on the spot."""
-
-
-class _Clocked(Wrapped):
-    def now(self) -> datetime:
-        return self._outer.time
-
-    def put(self, key: str, *arguments: Any, **options: Any) -> Stat:
-        return self._told(
-            self._outer.write(self._inner.url_of(key), lambda: self._inner.put(key, *arguments, **options))
-        )
-
-    def delete(self, key: str, **options: Any) -> bool:
-        return bool(self._outer.write("", lambda: self._inner.delete(key, **options)))
-
-    def get(self, key: str) -> Stored | None:
-        stored = self._inner.get(key)
-        return None if stored is None else Stored(self._told(stored.stat), stored.data)
-
-    def stat(self, key: str) -> Stat | None:
-        stat = self._inner.stat(key)
-        return None if stat is None else self._told(stat)
-
-    def list(self, prefix: str = "") -> Any:
-        return (self._told(stat) for stat in self._inner.list(prefix))
-
-    def _told(self, stat: Stat) -> Stat:
-        return replace(stat, modified=self._outer.written.get(self._inner.url_of(stat.key), FIRST_NIGHT))
-
-
-class Clocked(Wrapping):
-    """Storages whose time passes only when told to.
-
-    `left`: writes from the intent on, after which the run dies.
-    """
-
-    storage = _Clocked
-
-    def __init__(self) -> None:
-        self.time = FIRST_NIGHT
-        self.written: dict[str, datetime] = {}
-        self.left: int | None = None
-        self.begun = False
-
-    def write(self, url: str, act: Any) -> Any:
-        self.begun = self.begun or "/intent-" in url
-        if self.left is not None and self.begun:
-            self.left -= 1
-            if self.left < 0:
-                raise Died
-        done = act()
-        self.written[url] = self.time
-        return done
 
 
 class Site(TestSite):
@@ -90,8 +32,8 @@ class Site(TestSite):
 
     def __init__(self, folder: Path, **keys: Any) -> None:
         super().__init__(folder, site="http://127.0.0.1:9", **keys)
-        self.clock = Clocked()
-        self.environment = replace(self.clock.around(self.environment), clock=lambda: self.clock.time)
+        self.clock = Clocked(FIRST_NIGHT)
+        self.environment = self.clock.around(self.environment)
 
     def go(self, **options: Any) -> Finished:
         return run_locally(self.load(), Options(**options), self.environment, jobs=1)
@@ -201,13 +143,13 @@ class Nights(RuleBasedStateMachine):
     @rule(variant=variants, writes=st.integers(0, 20))
     def death(self, variant: int, writes: int) -> None:
         self.export(variant)
-        self.site.clock.left, self.site.clock.begun = writes, False
+        self.site.clock.die(writes, since="/intent-")
         try:
             self.site.go()
         except Died:
             pass
         finally:
-            self.site.clock.left = None
+            self.site.clock.revive()
 
     @rule(hours=st.sampled_from([1, 20, 30, 50, 100, 400]))
     def days(self, hours: int) -> None:
@@ -249,9 +191,7 @@ TestNights = Nights.TestCase
 TestNights.settings = settings(
     max_examples=8,
     stateful_step_count=12,
-    deadline=None,
     phases=(Phase.generate,),  # to shrink a sequence of nights takes longer than to read it
-    suppress_health_check=list(HealthCheck),
 )
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sitemap_etl import sources
@@ -39,7 +39,7 @@ def test_every_column_is_text_and_an_empty_field_is_null(tmp_path: Path, name: s
     ]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(CELL, CELL.filter(bool)), max_size=30))
 def test_what_pythons_writer_writes_is_read_back(tmp_path: Path, cells: list[tuple[str, str]]) -> None:
     text = io.StringIO(newline="")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sitemap_etl import limits, sources
@@ -48,7 +48,7 @@ def test_small_files_share_a_split(tmp_path: Path) -> None:
     assert sorted(rows(plan)["id"].to_pylist()) == list(range(1000))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(st.tuples(st.integers(0, 60), st.integers(1, 20)), min_size=1, max_size=5),
     st.integers(1, 100),

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sitemap_etl.errors import ConfigError, Refused
@@ -311,7 +311,7 @@ OPERATION = st.tuples(
 )
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12)
 @given(operations=st.lists(OPERATION, max_size=12))
 def test_a_storage_behaves_as_a_mapping_with_conditions(storage: Storage, operations: list) -> None:
     """Any sequence of puts and deletes leaves what the same sequence leaves in a dict."""

@@ -6,6 +6,7 @@ https://www.indexnow.org/documentation
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, ClassVar, Final
@@ -22,6 +23,7 @@ from sitemap_etl.engines.exchange import Exchange, Reply, Unanswered, at
 from sitemap_etl.engines.ledger import Book, Ledger
 from sitemap_etl.engines.submission import Answer, Submission
 from sitemap_etl.errors import Refused, Unavailable
+from sitemap_etl.hashes import hash64
 from sitemap_etl.limits import INDEXNOW_COOLDOWN, INDEXNOW_URLS
 
 WORDS: Final = {
@@ -57,7 +59,7 @@ class IndexNow(HttpEngine[settings.IndexNow]):
         if submission.run_id not in known and (submission.all or not book.knows(submission.run_id)):
             new.append(submission.run_id)
         tables = {run: table for run in new if (table := submission.changes_of(run)) is not None}
-        if new and (reason := self._quiet(submission, sum(table.num_rows for table in tables.values()))):
+        if new and (reason := self._quiet(submission, _urls(tables.values()))):
             left = sum(entry.left for entry in waiting)
             return Answer(self.name, "skipped", 0, f"sent nothing: {reason}", {"requests": 0, "left": left})
         waiting += [Waiting(run) for run, table in tables.items() if table.num_rows]
@@ -228,6 +230,12 @@ class _Work:
         )
         message += "; the check of the key is pending, as is normal for a new one" if self.key_pending else ""
         return Answer("indexnow", "accepted", sent.num_rows, "; ".join([message, *waits]), details)
+
+
+def _urls(tables: Iterable[pa.Table]) -> int:
+    """How many URLs these changes are of: one that changed in several runs counts once."""
+    hashes = [hash64(table["loc"]) for table in tables]
+    return len(np.unique(np.concatenate(hashes))) if hashes else 0
 
 
 def _load(

@@ -21,9 +21,9 @@ from sitemap_etl.state.records import Entry, Rendered
 
 @dataclass
 class Moves:
-    """`moved`: loc, lastmod (as published before), was_section, was_number, section, group, shard, new_lastmod.
+    """`moved`: loc, lastmod, was_section, was_number, section, group, shard, changed.
 
-    `into`, `out_of`, `changed`: moved rows by section; changed are those whose lastmod is another now.
+    `into`, `out_of`, `changed`: moved rows by section, and those of them that changed.
     `dropped`: rows of sections that the site file no longer has and no other lists, by section.
     `placed`: (section, group, place) → key of the file the shard becomes.
     """
@@ -55,7 +55,7 @@ _MOVED = pa.schema(
         ("section", pa.string()),
         ("group", pa.int64()),
         ("shard", pa.int64()),
-        ("new_lastmod", pa.string()),
+        ("changed", pa.bool_()),
     ]
 )
 
@@ -65,19 +65,19 @@ def net_moves(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry]) 
     receipts = [receipt for receipt in rendered if not run.site.sections[receipt.section].view]
     moves = Moves(_MOVED.empty_table())
     moves.dropped.update({entry.section: 0 for entry in dropped})
-    lost = list(_lost(run, receipts, dropped))
+    gone = list(_rows_of(run, dropped))
+    for table in gone:
+        moves.dropped[table.column("section")[0].as_py()] += table.num_rows
+    lost = [*_removed(run, receipts), *gone]
     if not lost:
         return moves
-    for table, is_dropped in lost:
-        if is_dropped:
-            moves.dropped[table.column("section")[0].as_py()] += table.num_rows
-    hashes = np.sort(np.concatenate([hash64(table.column("loc")) for table, _ in lost]))
+    hashes = np.sort(np.concatenate([hash64(table.column("loc")) for table in lost]))
     won = [table for table in _won(run, receipts, hashes) if table.num_rows]
     if not won:
         return moves
     arrived = pa.concat_tables(won)
-    left = pa.concat_tables([table.select(["loc", "lastmod", "section", "shard"]) for table, _ in lost]).rename_columns(
-        ["loc", "lastmod", "was_section", "was_number"]
+    left = pa.concat_tables([table.select(["loc", "section", "shard"]) for table in lost]).rename_columns(
+        ["loc", "was_section", "was_number"]
     )
     moves.moved = arrived.join(left, "loc", join_type="inner").select(_MOVED.names).sort_by("loc").cast(_MOVED)
     for name, count in _counts(moves.moved, "section").items():
@@ -86,10 +86,7 @@ def net_moves(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry]) 
         moves.out_of[name] = count
         if name in moves.dropped:
             moves.dropped[name] -= count
-    other = pc.not_equal(
-        pc.fill_null(moves.moved.column("lastmod"), ""), pc.fill_null(moves.moved.column("new_lastmod"), "")
-    )
-    moves.changed.update(_counts(moves.moved.filter(other), "section"))
+    moves.changed.update(_counts(moves.moved.filter(moves.moved.column("changed")), "section"))
     return moves
 
 
@@ -104,10 +101,17 @@ def read_changes(run: Run, receipt: Rendered) -> pa.Table | None:
     return pq.read_table(pa.BufferReader(stored.data))
 
 
-def net_changes(run: Run, rendered: Sequence[Rendered], moves: Moves) -> pa.Table:
-    """The run's changes with moves netted out: a moved row is changed where its lastmod is, else nothing."""
+def net_changes(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry], moves: Moves) -> pa.Table:
+    """The run's changes with moves netted out: a moved row is changed, or nothing.
+
+    `dropped`: shards of sections that the site file no longer has; their rows are removed.
+    """
     moved = column_of(moves.moved, "loc")
     parts = [CHANGES.empty_table()]
+    for table in _rows_of(run, dropped):
+        gone = table.filter(pc.invert(pc.is_in(table.column("loc"), moved)))
+        kind = pa.repeat(pa.scalar("removed"), gone.num_rows)
+        parts.append(conform(gone.append_column("kind", kind), CHANGES))
     for receipt in rendered:
         if run.site.sections[receipt.section].view:
             continue
@@ -119,34 +123,27 @@ def net_changes(run: Run, rendered: Sequence[Rendered], moves: Moves) -> pa.Tabl
             crossing = pc.and_(known, pc.not_equal(table.column("kind"), "changed"))
             table = table.filter(pc.invert(crossing))
         parts.append(conform(table, CHANGES))
-    dated = pc.not_equal(
-        pc.fill_null(moves.moved.column("lastmod"), ""), pc.fill_null(moves.moved.column("new_lastmod"), "")
-    )
-    arrived = moves.moved.filter(dated)
-    if arrived.num_rows:
-        kind = pa.repeat(pa.scalar("changed"), arrived.num_rows)
-        table = pa.table(
-            [arrived.column("loc"), kind, arrived.column("new_lastmod"), arrived.column("section")], schema=CHANGES
-        )
-        parts.append(table)
+    arrived = moves.moved.filter(moves.moved.column("changed"))
+    parts.append(conform(arrived.append_column("kind", pa.repeat(pa.scalar("changed"), arrived.num_rows)), CHANGES))
     return pa.concat_tables(parts)
 
 
-def _lost(run: Run, receipts: Sequence[Rendered], dropped: Sequence[Entry]) -> Iterator[tuple[pa.Table, bool]]:
-    """Removed rows: (table with loc, lastmod, section, shard), and whether their section was dropped."""
+def _removed(run: Run, receipts: Sequence[Rendered]) -> Iterator[pa.Table]:
+    """Rows that left their section, with loc, lastmod, section, shard."""
     for receipt in receipts:
         if receipt.counts.removed:
             table = read_changes(run, receipt)
             assert table is not None
-            yield table.filter(pc.equal(table.column("kind"), "removed")), False
-    for entry in dropped:
+            yield table.filter(pc.equal(table.column("kind"), "removed"))
+
+
+def _rows_of(run: Run, entries: Sequence[Entry]) -> Iterator[pa.Table]:
+    """The rows of published shards, likewise."""
+    for entry in entries:
         rows = run.state.snapshot(entry.snapshot, ["loc", "lastmod"])
         count = rows.num_rows
-        yield (
-            rows.append_column("section", pa.repeat(pa.scalar(entry.section), count)).append_column(
-                "shard", pa.repeat(pa.scalar(entry.number, pa.int64()), count)
-            ),
-            True,
+        yield rows.append_column("section", pa.repeat(pa.scalar(entry.section), count)).append_column(
+            "shard", pa.repeat(pa.scalar(entry.number, pa.int64()), count)
         )
 
 
@@ -162,9 +159,9 @@ def _won(run: Run, receipts: Sequence[Rendered], lost: np.ndarray) -> Iterator[p
         at = np.minimum(np.searchsorted(lost, hashes), len(lost) - 1)
         found = table.filter(pa.array(lost[at] == hashes))
         yield (
-            found.select(["loc", "section", "shard"])
-            .append_column("new_lastmod", found.column("lastmod"))
-            .append_column("group", pa.repeat(pa.scalar(receipt.group, pa.int64()), found.num_rows))
+            found.select(["loc", "lastmod", "section", "shard", "changed"]).append_column(
+                "group", pa.repeat(pa.scalar(receipt.group, pa.int64()), found.num_rows)
+            )
         )
 
 

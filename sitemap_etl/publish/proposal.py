@@ -112,14 +112,11 @@ def propose(run: Run, force: frozenset[str] | None = None) -> Proposal:
 
 
 def dropped_entries(run: Run) -> list[Entry]:
-    """Published shards of sections that the site file no longer has."""
+    """Published shards of sections that the site file no longer has. What a view showed is not lost with it."""
     if run.base is None:
         return []
-    return [
-        entry
-        for entry in run.base.entries
-        if entry.section not in run.site.sections and entry.section in run.base.sections
-    ]
+    gone = {name for name, state in run.base.sections.items() if name not in run.site.sections and not state.view}
+    return [entry for entry in run.base.entries if entry.section in gone]
 
 
 def _read_section(

@@ -15,7 +15,7 @@ from sitemap_etl.publish.distinct import check_distinct
 from sitemap_etl.publish.gates import gates_of
 from sitemap_etl.publish.moves import net_changes
 from sitemap_etl.publish.plan import Target, desired_set, retired_files
-from sitemap_etl.publish.proposal import Proposal, most_of, propose, with_removed
+from sitemap_etl.publish.proposal import Proposal, dropped_entries, most_of, propose, with_removed
 from sitemap_etl.publish.robots import open_root
 from sitemap_etl.publish.views import feed_objects, recent_drafts, with_tops
 from sitemap_etl.stages.merge import generations
@@ -85,7 +85,7 @@ def _target(run: Run, proposal: Proposal, reason: str | None) -> Target:
     quiet = quiet_because(run, proposal)
     rendered = run.all_rendered() if run.base is not None else []
     return Target(
-        changes=net_changes(run, rendered, proposal.moves),
+        changes=net_changes(run, rendered, dropped_entries(run), proposal.moves),
         quiet_because=quiet,
         drafts=[*recent_drafts(run, proposal.drafts), *proposal.drafts],
         sections=sections,

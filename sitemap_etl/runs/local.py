@@ -20,7 +20,7 @@ from sitemap_etl.stages.clusters import align, cluster_units, collect_members
 from sitemap_etl.stages.extract import extract_split
 from sitemap_etl.stages.merge import merge_bucket, plan_merge
 from sitemap_etl.stages.partition import partition
-from sitemap_etl.stages.ping import engines_of, ping_engine
+from sitemap_etl.stages.ping import engines_to_notify, ping_engine
 from sitemap_etl.stages.plan import start_run
 from sitemap_etl.stages.render import render_group
 from sitemap_etl.stages.run import Environment, Run, check_options, open_run, open_work
@@ -169,10 +169,15 @@ def publish_locally(
 
 
 def ping_locally(finished: Finished, environment: Environment) -> Summary:
-    """Notify the engines of what was published; the failure of one touches nothing else. Gives the summary."""
+    """Notify the engines of what was published, now or before; the failure of one touches nothing else.
+
+    Gives the summary.
+    """
     run, summary = finished.run, finished.summary
-    engines = engines_of(run.site)
-    if not engines or not summary.published:
+    if finished.published.outcome is None:
+        return summary
+    engines = engines_to_notify(run.site, environment, published=summary.published)
+    if not engines:
         return summary
     for n, engine in enumerate(engines):
         try:

@@ -21,7 +21,7 @@ from sitemap_etl.stages.clusters import cluster_units, collect_members
 from sitemap_etl.stages.extract import extract_split
 from sitemap_etl.stages.merge import merge_bucket, plan_merge
 from sitemap_etl.stages.partition import partition as partition_run
-from sitemap_etl.stages.ping import engines_of, ping_engine
+from sitemap_etl.stages.ping import engines_of, engines_to_notify, ping_engine
 from sitemap_etl.stages.plan import start_run
 from sitemap_etl.stages.render import render_group
 from sitemap_etl.stages.run import Environment, Run, open_run, open_work
@@ -224,14 +224,18 @@ def _such_as(reason: Reason) -> str:
 
 
 def engines(published: Mapping[str, Any], environment: Environment) -> list[Unit]:
-    """The units of ping: one an engine, none where nothing was published or the run is not to ping."""
+    """The units of ping: one an engine, none where the run is not to ping or there is nothing to say.
+
+    A run that published nothing notifies those engines that have not heard of runs before it.
+    """
     run = open_run(published["key"], environment)
-    if published["status"] not in ("published", "partial") or not run.options.ping:
+    if published["status"] not in ("published", "unchanged", "partial") or not run.options.ping:
         return []
     summary = read_summary(run)
-    if summary is None or not summary.published:
+    if summary is None:
         return []
-    return _units(published["key"], len(engines_of(run.site)))
+    asked = engines_to_notify(run.site, environment, published=summary.published)
+    return [{"key": published["key"], "n": n} for n, engine in enumerate(engines_of(run.site)) if engine in asked]
 
 
 def ping(unit: Unit, environment: Environment) -> dict[str, Any]:

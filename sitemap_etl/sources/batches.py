@@ -41,14 +41,18 @@ def _plain_nested(kind: pa.DataType) -> pa.DataType:
 
 
 def plain_schema(schema: pa.Schema, *, label: str) -> pa.Schema:
-    """The schema in plain types, without metadata. Raises `InvalidSource` where a name stands twice."""
-    names = schema.names
+    """The schema in plain types, without metadata. Raises `InvalidSource` where two columns have one name."""
+    check_names(schema.names, label=label)
+    return pa.schema([(entry.name, plain_type(entry.type)) for entry in schema])
+
+
+def check_names(names: Sequence[str], *, label: str) -> None:
+    """Raise `InvalidSource` where two columns have one name."""
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InvalidSource(
             f"{label} yields the column {twice[0]!r} more than once: give each column a name of its own"
         )
-    return pa.schema([(entry.name, plain_type(entry.type)) for entry in schema])
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

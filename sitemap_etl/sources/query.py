@@ -19,7 +19,7 @@ import pyarrow.dataset
 
 from sitemap_etl import limits
 from sitemap_etl.errors import InvalidSource, SitemapEtlError
-from sitemap_etl.sources.batches import fit, plain_schema
+from sitemap_etl.sources.batches import check_names, fit, plain_schema
 from sitemap_etl.sources.csv_files import SUFFIXES as CSV_SUFFIXES
 from sitemap_etl.sources.csv_files import header, read_csv
 from sitemap_etl.sources.files import File, check_unchanged, each, locate, system_of
@@ -191,7 +191,9 @@ def _select(database: Any, sql: str, label: str) -> Any:
     statements = database.extract_statements(sql)
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise InvalidSource(f"{label}: expected one SELECT over the table source")
-    return database.sql(statements[0].query)
+    relation = database.sql(statements[0].query)
+    check_names(relation.columns, label=label)  # its results give the second one another name
+    return relation
 
 
 def _run(step: Callable[[], Any], label: str) -> Any:

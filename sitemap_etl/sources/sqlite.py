@@ -17,6 +17,7 @@ Datetimes are bound as text in UTC, `YYYY-MM-DD HH:MM:SS`, as SQLite's own funct
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -29,6 +30,7 @@ import pyarrow as pa
 from sitemap_etl.connections import Connection
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.sources import adbc
+from sitemap_etl.sources.batches import check_names
 from sitemap_etl.sources.parameters import Value, bind
 
 _BATCH_ROWS: Final = 65_536
@@ -60,12 +62,17 @@ def rows(
         yield _with_nulls(batch.slice(skip), types, Path(connection.schema), label)
 
 
+_RENAMED: Final = re.compile(r":[0-9]+\Z")
+"""What SQLite appends to the name of a subquery's second column of one name."""
+
+
 def column_types(
     connection: Connection, sql: str, values: Mapping[str, Value], *, label: str, limit: int | None = None
 ) -> dict[str, str]:
     """Column → int64, double, string, binary or null, from the values of all rows, or of the first `limit`."""
     nothing = f"SELECT * FROM ({sql}\n) WHERE 0"  # noqa: S608 - as above
     names = next(iter(_execute(connection, nothing, values, label))).schema.names
+    check_names([_RENAMED.sub("", name) if _RENAMED.sub("", name) in names else name for name in names], label=label)
     kinds = ", ".join(f"group_concat(DISTINCT typeof({_quoted(name)}))" for name in names)
     bound = "" if limit is None else f" LIMIT {limit}"
     over = f"SELECT {kinds} FROM (SELECT * FROM ({sql}\n){bound})"  # noqa: S608 - as above

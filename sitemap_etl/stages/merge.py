@@ -6,6 +6,7 @@ from there on the night is a full night over the merged rows, whatever was read.
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -453,10 +454,7 @@ class _Bucket:
 
     def _conformed(self, table: pa.Table) -> pa.Table:
         """The table with the merged columns in their types; those that are ours stay, others it lacks are left out."""
-        names = [name for name in self.schema.names if name in table.column_names]
-        columns = [table.column(name).cast(self.schema.field(name).type) for name in names]
-        own = [name for name in OWN if name in table.column_names]
-        return pa.table([*columns, *(table.column(name) for name in own)], names=[*names, *own])
+        return _cast(table, self.schema)
 
     # --- the mirror ------------------------------------------------------------------------------
 
@@ -507,13 +505,14 @@ class _Bucket:
         seen_tables = read_windows(self.run.staging, seen_keys, range(*self.slots))
         seen = np.unique(_stacked([hash64(table.column(KEY)) for table in seen_tables], np.uint64))
         stays = ~(fresh.again | fresh.gone) & pc.is_valid(fresh.keys).to_numpy(zero_copy_only=False)
-        names = [name for name in self.schema.names if name in unpack_schema(mirror.schema).names]
-        now = _stacked([_content(self._conformed(table), names) for _, table in self._tables(None)], np.uint64)
+        shared = _shared(self.schema, unpack_schema(mirror.schema))
+        names = shared.names
+        now = _stacked([_content(_cast(table, shared), names) for _, table in self._tables(None)], np.uint64)
         ours, ours_content = _without(hash64(fresh.keys)[stays], now[stays], seen)
         theirs_parts = [self._own(table) for table in stored_rows(self.run.work, old, [], names)]
         theirs, theirs_content = _without(
             _stacked([hash64(table.column(KEY)) for table in theirs_parts], np.uint64),
-            _stacked([_content(self._conformed(table), names) for table in theirs_parts], np.uint64),
+            _stacked([_content(_cast(table, shared), names) for table in theirs_parts], np.uint64),
             seen,
         )
         both, at, other = np.intersect1d(ours, theirs, return_indices=True)
@@ -522,6 +521,24 @@ class _Bucket:
             stale=int((ours_content[at] != theirs_content[other]).sum()),
             gone=len(theirs) - len(both),
         )
+
+
+def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with the columns that the schema has, in its types, and those that are ours."""
+    names = [name for name in schema.names if name in table.column_names]
+    columns = [table.column(name).cast(schema.field(name).type) for name in names]
+    own = [name for name in OWN if name in table.column_names]
+    return pa.table([*columns, *(table.column(name) for name in own)], names=[*names, *own])
+
+
+def _shared(one: pa.Schema, other: pa.Schema) -> pa.Schema:
+    """The columns that both have and that can be compared, each in the type that holds the values of both."""
+    fields = []
+    for name in [name for name in one.names if name in other.names]:
+        pair = [pa.schema([schema.field(name)]) for schema in (one, other)]
+        with contextlib.suppress(pa.ArrowException):  # text against a number: nothing to compare
+            fields.append(pa.unify_schemas(pair, promote_options="permissive").field(0))
+    return pa.schema(fields)
 
 
 def _without(keys: np.ndarray, content: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

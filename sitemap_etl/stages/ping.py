@@ -33,6 +33,25 @@ def engines_of(site: Site) -> list[str]:
     return list(site.ping.engines())
 
 
+def engines_to_notify(site: Site, environment: Environment, *, published: bool) -> list[str]:
+    """The engines that a run which came to its end notifies: all, or those that have not heard of runs before it.
+
+    `published`: whether the run put a new set in place.
+    """
+    if published:
+        return engines_of(site)
+    state = State(open_work(site, environment), site.name, site.site)
+    if state.current().manifest is None:
+        return []
+    runs = runs_with_changes(state)
+    return [
+        engine
+        for engine in engines_of(site)
+        if engines.named(engine).pending(StoredLedger(state, engine))
+        or not all(_heard(state, run, engine) for run in runs)
+    ]
+
+
 @dataclass(frozen=True)
 class StoredLedger:
     """An engine's ledger, one JSON object in the state."""
@@ -52,7 +71,9 @@ class StoredLedger:
 def ping_engine(
     site: Site, run_id: str, engine: str, environment: Environment, *, open_client: Callable[[], Any] | None = None
 ) -> Answered:
-    """Notify one engine of what a published run changed, and of the runs before it that it has not heard of.
+    """Notify one engine of what a run changed, and of the runs before it that it has not heard of.
+
+    A run that published nothing has changed nothing.
 
     Gives the answer, which is in the state by then. Raises Unavailable where trying again may help.
     """
@@ -60,17 +81,15 @@ def ping_engine(
     done = answer_of(state, run_id, engine)
     if done is not None and done.status in ("accepted", "nothing", "skipped"):
         return done
-    notification = notification_of(state, run_id)
-    if notification is None:
-        raise Refused(f"Nothing is known of run {run_id}: it published nothing, or its changes are no longer kept")
+    notification = notification_of(state, run_id) or _of_no_changes(site, state)
     pending: tuple[str, ...] = ()
     if not notification.by_hand:
         pending = tuple(run for run in runs_with_changes(state) if run < run_id and not _heard(state, run, engine))
-    submission = _submission(site, state, run_id, pending)
+    submission = _submission(site, state, run_id, notification, pending)
     made = _engine(site, engine, environment)
     try:
         with (open_client or engines.open_client)() as client:
-            given = made.submit(submission, StoredLedger(state, engine), client)
+            given = made.submit(submission, StoredLedger(state, engine), client, clock=environment.clock)
             answer = Answered(given.engine, given.status, given.sent, given.message, given.details)
     except Unavailable as error:
         put_answer(state, run_id, Answered(engine, "unavailable", 0, str(error)))
@@ -116,13 +135,21 @@ def _heard(state: State, run_id: str, engine: str) -> bool:
     return answer is not None and answer.status != "unavailable"
 
 
-def _submission(site: Site, state: State, run_id: str, pending: tuple[str, ...]) -> engines.Submission:
-    notification = notification_of(state, run_id)
+def _of_no_changes(site: Site, state: State) -> Notification:
+    """What there is to say of the current set by a run that left it as it is."""
+    manifest = state.manifest(state.current().manifest)
+    if manifest is None:
+        raise Refused(f"{site.name}: nothing was published yet, so there is nothing to tell")
+    addresses = tuple(site.publish.at + index.file.key for index in manifest.indexes)
+    return Notification(addresses, (), (), (), manifest.listed, None)
+
+
+def _submission(
+    site: Site, state: State, run_id: str, notification: Notification, pending: tuple[str, ...]
+) -> engines.Submission:
     changes = changes_of_run(state, run_id)
-    if notification is None or changes is None:
-        raise Refused(f"Nothing is known of run {run_id}: it published nothing, or its changes are no longer kept")
-    earlier = [found for run in pending if (found := notification_of(state, run)) is not None]
-    every = [*earlier, notification]
+    earlier = {run: found for run in pending if (found := notification_of(state, run)) is not None}
+    every = [*earlier.values(), notification]
     changed = {address for one in every for address in one.changed_indexes}
     retired = {address for one in every for address in one.retired_indexes}
     return engines.Submission(
@@ -130,11 +157,11 @@ def _submission(site: Site, state: State, run_id: str, pending: tuple[str, ...])
         site=site.site,
         run_id=run_id,
         indexes=tuple(engines.Index(address, address in changed) for address in notification.indexes),
-        changes=changes,
+        changes=CHANGES.empty_table() if changes is None else changes,
         listed=notification.listed,
         retired=tuple(sorted(retired - set(notification.indexes))),
         feeds=tuple(sorted({address for one in every for address in one.feeds})),
-        unheard=pending,
+        unheard=tuple(run for run, found in earlier.items() if found.quiet_because is None),
         quiet_because=notification.quiet_because,
         all=notification.by_hand,
         earlier=lambda run: changes_of_run(state, run),

@@ -36,6 +36,7 @@ STAGED_CHANGES: Final = pa.schema(
         ("section", pa.string()),
         ("shard", pa.int64()),  # added, changed: the shard's place in its group; removed: its old number
         ("fingerprint", pa.uint64()),  # of removed rows
+        ("changed", pa.bool_()),  # of added rows that stood in another section
     ]
 )
 
@@ -147,27 +148,28 @@ class _Group:
     def _count(self, window: Window, place: np.ndarray, numbers: list[int], lows: list[str]) -> None:
         compared = window.compared
         rows = compared.rows
-        added, changed = pa.array(compared.added), pa.array(compared.changed)
+        added, changed = pa.array(compared.added), pa.array(compared.changed & ~compared.moved)
         removed = window.removed
         self.counts += GroupCounts(
             gathered=window.unique.gathered,
             listed=rows.num_rows,
             duplicates=window.unique.duplicates.num_rows,
             added=int(compared.added.sum()),
-            changed=int(compared.changed.sum()),
+            changed=int((compared.changed & ~compared.moved).sum()),
             removed=removed.num_rows,
         )
         self._count_dates(window)
         for kind, mask in (("added", added), ("changed", changed)):
             picked = rows.filter(mask)
-            self._write_changes(kind, picked, place[mask_of(mask)])
+            since_moved = pa.array(compared.changed, mask=~compared.moved).filter(mask)
+            self._write_changes(kind, picked, place[mask_of(mask)], since_moved)
             if self.section.lastmod.kind != "fingerprint" and picked.num_rows:
                 self.new_dates.update(_most_frequent(picked.column("lastmod")))
                 self.dated += picked.num_rows - picked.column("lastmod").null_count
         if removed.num_rows:
             at = pc.search_sorted(pa.array(lows), column_of(removed, "loc"), side="right").to_numpy()
             old = np.array(numbers, np.int64)[np.maximum(at.astype(np.int64) - 1, 0)]
-            self._write_changes("removed", removed, old)
+            self._write_changes("removed", removed, old, pa.nulls(removed.num_rows, pa.bool_()))
         duplicates = window.unique.duplicates
         if duplicates.num_rows:
             self._write("duplicates", duplicates, ASIDE)
@@ -191,7 +193,7 @@ class _Group:
             for entry in _top(dates):
                 self.redated[entry["values"]] += entry["counts"]
 
-    def _write_changes(self, kind: str, rows: pa.Table, place: np.ndarray) -> None:
+    def _write_changes(self, kind: str, rows: pa.Table, place: np.ndarray, since_moved: pa.Array) -> None:
         if not rows.num_rows:
             return
         shown = self.examples[kind]
@@ -207,6 +209,7 @@ class _Group:
                 "section": pa.repeat(pa.scalar(self.section.name), count),
                 "shard": pa.array(place, pa.int64()),
                 "fingerprint": rows.column("fingerprint") if kind == "removed" else pa.nulls(count, pa.uint64()),
+                "changed": since_moved,
             },
             schema=STAGED_CHANGES,
         )

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from sitemap_etl import limits, priority
 from sitemap_etl.arrow import column_of
 from sitemap_etl.diff import Compared, Dating, compare, places
-from sitemap_etl.frames import ASIDE, INVENTORY, conform, without_fingerprints
+from sitemap_etl.frames import ASIDE, INVENTORY, SNAPSHOT, conform, without_fingerprints
 from sitemap_etl.partition import winners
 from sitemap_etl.stages.partition import signals_of
 from sitemap_etl.stages.published import overlapping, published_rows, same_definition
@@ -109,15 +109,17 @@ class Reader:
         """Locs in [low, high) that another section lists before this one: (section, ordered locs, each once).
 
         Sections before it in the site file; of those that were not read this time, wherever they stand,
-        what they have published.
+        what they have published. Whether such a one is a view is then as it was published, too.
         """
         found = []
         before = True
+        base = self.run.base
         for name, section_ in self.run.site.sections.items():
             if name == section:
                 before = False
                 continue
-            if section_.view:
+            published = base.sections.get(name) if base is not None else None
+            if section_.view if name in self.planned.sections or published is None else published.view:
                 continue
             if name in self.planned.sections:
                 ends = self.planned.sections[name].ends
@@ -142,41 +144,52 @@ class Reader:
         entries = [] if base is None else [entry for entry, _ in overlapping(base.of(section), low, high)]
         return published_rows(self.run, entries, low, high, columns)
 
-    def elsewhere(self, section: str, locs: pa.Array) -> pa.Table | None:
-        """How these locs, new in the section, are published in other sections, and what this one published lately.
+    def moved(self, section: str, locs: pa.Array) -> pa.Table:
+        """How these locs (ordered), new in the section, are published in other sections: frames.SNAPSHOT, each once.
+
+        Fingerprints that another rule made are null. Views neither give pages away nor take them.
+        """
+        base = self.run.base
+        tables = [SNAPSHOT.empty_table()]
+        if base is not None and len(locs) and not self.run.site.sections[section].view:
+            lowest, highest = locs[0].as_py(), locs[-1].as_py()
+            for name, state in base.sections.items():
+                if state.view or name == section:
+                    continue
+                entries = [e for e in base.of(name) if e.last >= lowest and e.first <= highest]
+                found = published_rows(self.run, entries, lowest, None)
+                found = found.filter(pa.array(places(column_of(found, "loc"), locs) >= 0))
+                same = same_definition(state, self.planned.sections[section])
+                tables.append(found if same else without_fingerprints(found))
+        return _first_of_each(pa.concat_tables(tables))
+
+    def dated_elsewhere(self, section: str, moved: pa.Table) -> pa.Table | None:
+        """The dates that pages have which are new in the section: of the moved ones, and of what it published lately.
 
         Columns loc, lastmod, fingerprint (null where another rule made it), ordered by loc, each once.
         """
-        base = self.run.base
-        if base is None:
-            return None
         columns = ["loc", "lastmod", "fingerprint"]
-        plan = self.planned.sections[section]
-        tables = []
-        for name, state in base.sections.items():
-            if state.view:
-                continue
-            if name != section and len(locs):
-                lowest, highest = locs[0].as_py(), locs[-1].as_py()
-                entries = [e for e in base.of(name) if e.last >= lowest and e.first <= highest]
-                found = published_rows(self.run, entries, lowest, None, columns)
-                tables.append(found if same_definition(state, plan) else without_fingerprints(found))
-        state_ = base.sections.get(section)
-        if state_ is not None and state_.removed_lately is not None:
+        tables = [moved.select(columns)]
+        state = self.run.base.sections.get(section) if self.run.base is not None else None
+        if state is not None and state.removed_lately is not None:
             if section not in self._removed_lately:
-                self._removed_lately[section] = self.run.state.snapshot(state_.removed_lately)
+                self._removed_lately[section] = self.run.state.snapshot(state.removed_lately)
             found = self._removed_lately[section].select(columns)
-            tables.append(found if same_definition(state_, plan) else without_fingerprints(found))
-        table = pa.concat_tables(tables).combine_chunks() if tables else None
-        if table is None or not table.num_rows:
-            return None
-        table = table.append_column("rank", pa.array(np.arange(table.num_rows)))
-        table = table.take(pc.sort_indices(table, sort_keys=[("loc", "ascending"), ("rank", "ascending")]))
-        ordered = column_of(table, "loc")
-        again = np.concatenate(
-            ([False], pc.equal(ordered.slice(1), ordered.slice(0, len(ordered) - 1)).to_numpy(False))
-        )
-        return table.filter(pa.array(~again)).drop_columns(["rank"]).combine_chunks()
+            same = same_definition(state, self.planned.sections[section])
+            tables.append(found if same else without_fingerprints(found))
+        table = _first_of_each(pa.concat_tables(tables))
+        return table if table.num_rows else None
+
+
+def _first_of_each(table: pa.Table) -> pa.Table:
+    """The rows ordered by loc, of several with one loc the first."""
+    if not table.num_rows:
+        return table.combine_chunks()
+    table = table.append_column("rank", pa.array(np.arange(table.num_rows)))
+    table = table.take(pc.sort_indices(table, sort_keys=[("loc", "ascending"), ("rank", "ascending")]))
+    ordered = column_of(table, "loc")
+    again = np.concatenate(([False], pc.equal(ordered.slice(1), ordered.slice(0, len(ordered) - 1)).to_numpy(False)))
+    return table.filter(pa.array(~again)).drop_columns(["rank"]).combine_chunks()
 
 
 @dataclass(frozen=True)
@@ -231,12 +244,10 @@ def read_window(reader: Reader, section: str, low: str, high: str | None) -> Win
         first_seen=site_section.lastmod.first_seen,
         first_publish=published is None,
     )
-    elsewhere = None
-    if dating.fingerprint and run.base is not None:
-        locs = column_of(rows, "loc")
-        unknown = places(locs, column_of(known, "loc")) < 0
-        elsewhere = reader.elsewhere(section, locs.filter(pa.array(unknown)))
-    return Window(compare(rows, known, dating, elsewhere), known, unique)
+    locs = column_of(rows, "loc")
+    moved = reader.moved(section, locs.filter(pa.array(places(locs, column_of(known, "loc")) < 0)))
+    elsewhere = reader.dated_elsewhere(section, moved) if dating.fingerprint else None
+    return Window(compare(rows, known, dating, moved, elsewhere), known, unique)
 
 
 def unique_rows(reader: Reader, section: str, low: str, high: str | None, known: pa.Table) -> Unique:

@@ -62,7 +62,9 @@ SLOW, RESET, ECHO = Reply(fault="slow"), Reply(fault="reset"), Reply(fault="echo
 class Side:
     """A server on 127.0.0.1. `faults` are used up first, on requests that `faulty` picks; then `answer` answers."""
 
-    def __init__(self, answer: Callable[[Request], Reply], *, authority: trustme.CA | None = None) -> None:
+    def __init__(
+        self, answer: Callable[[Request], Reply], *, authority: trustme.CA | None = None, port: int = 0
+    ) -> None:
         self.answer = answer
         self.faults: list[Reply] = []
         self.faulty: Callable[[Request], bool] = lambda _request: True
@@ -114,7 +116,7 @@ class Side:
             def handle_error(self, request: Any, client_address: Any) -> None:
                 pass  # clients that refuse our certificate, and connections cut on purpose
 
-        self._server = Server(("127.0.0.1", 0), Handler)
+        self._server = Server(("127.0.0.1", port), Handler)
         scheme = "http"
         if authority is not None:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from sitemap_etl.stages.run import Environment
 from sitemap_etl.state.codec import seal, unseal
-from sitemap_etl.storage import Storage, Stored
+from sitemap_etl.storage import Stat, Storage, Stored
 
 
 class Wrapped:
@@ -80,3 +82,80 @@ class Counting(Wrapping):
             return call(*arguments, **options)
 
         return counting
+
+
+class Died(BaseException):
+    """The process ended on the spot: nothing of it reaches a storage from then on."""
+
+
+class _Clocked(Wrapped):
+    def now(self) -> datetime:
+        return self._outer.time
+
+    def put(self, key: str, *arguments: Any, **options: Any) -> Stat:
+        url = self._inner.url_of(key)
+        return self._dated(self._outer.write(url, lambda: self._inner.put(key, *arguments, **options)))
+
+    def delete(self, key: str, **options: Any) -> bool:
+        return bool(self._outer.write("", lambda: self._inner.delete(key, **options)))
+
+    def get(self, key: str) -> Stored | None:
+        self._outer.alive()
+        stored = self._inner.get(key)
+        return None if stored is None else Stored(self._dated(stored.stat), stored.data)
+
+    def stat(self, key: str) -> Stat | None:
+        self._outer.alive()
+        stat = self._inner.stat(key)
+        return None if stat is None else self._dated(stat)
+
+    def list(self, prefix: str = "") -> Iterator[Stat]:
+        self._outer.alive()
+        return (self._dated(stat) for stat in self._inner.list(prefix))
+
+    def _dated(self, stat: Stat) -> Stat:
+        return replace(stat, modified=self._outer.written.get(self._inner.url_of(stat.key), self._outer.start))
+
+
+class Clocked(Wrapping):
+    """Storages whose time passes only when told to, and whose process can die at a write.
+
+    `around` gives the environment the same clock. An object that nobody wrote through them is as old as `start`.
+    """
+
+    storage = _Clocked
+
+    def __init__(self, start: datetime) -> None:
+        self.start = self.time = start
+        self.written: dict[str, datetime] = {}
+        self._lock = threading.Lock()
+        self.revive()
+
+    def around(self, environment: Environment) -> Environment:
+        return replace(super().around(environment), clock=lambda: self.time)
+
+    def die(self, writes: int, *, since: str = "") -> None:
+        """Let the process die after so many more writes; they count from the first whose address has `since` in it."""
+        self._left, self._since = writes, since
+
+    def revive(self) -> None:
+        """The next process begins."""
+        self._left: int | None = None
+        self._since = ""
+        self._dead = False
+
+    def alive(self) -> None:
+        if self._dead:
+            raise Died
+
+    def write(self, url: str, act: Callable[[], Any]) -> Any:
+        with self._lock:
+            self.alive()
+            if self._left is not None and self._since in url:
+                self._since = ""
+                self._left -= 1
+                self._dead = self._left < 0
+            self.alive()
+        done = act()
+        self.written[url] = self.time
+        return done
