@@ -1,0 +1,437 @@
+"""One bucket of a mirror under work: the rows that were read of it, those that the mirror has, and the rules over both.
+
+A row that was read takes the place of the mirror's row of the same key; one that says that it is gone leaves it. What
+was read is appended to the bucket as a delta, or folded with it into one file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sitemap_etl import lastmod
+from sitemap_etl.arrow import column_of
+from sitemap_etl.config import DatabaseSource
+from sitemap_etl.errors import DamagedState, InvalidSource
+from sitemap_etl.frames import ASIDE, ROW_BITS, conform
+from sitemap_etl.hashes import combine, hash64
+from sitemap_etl.sources import unpack_schema
+from sitemap_etl.stages.rules import rules_of
+from sitemap_etl.stages.run import Run
+from sitemap_etl.stages.spool import (
+    Place,
+    index_rows,
+    read_index,
+    read_messages,
+    read_windows,
+)
+from sitemap_etl.stages.transform import Inventory
+from sitemap_etl.state import layout
+from sitemap_etl.state.mirror import (
+    DELTAS,
+    FOLD,
+    GONE,
+    KEY,
+    OWN,
+    RUN,
+    MirrorWriter,
+    read_mirror,
+    slots,
+    slots_of,
+    stored_rows,
+)
+from sitemap_etl.state.records import (
+    Drift,
+    MirrorBucket,
+    Spool,
+    Transformed,
+)
+from sitemap_etl.transform import DELETED, Rules, dates_of, says_deleted, transform
+
+NO_KEY: Final = "no key"
+READ_TWICE: Final = "read twice with the same key"
+"""Why a row of the source is not listed, before any rule is asked."""
+READERS: Final = 4_096
+"""Numbers of rows that a bucket may give to the runs that read them."""
+_ROWS: Final = 250_000
+"""Rows that go through the rules together."""
+_SHOWN: Final = 300
+"""Characters of a row that a message shows."""
+
+
+@dataclass
+class _Fresh:
+    """What was read of a bucket, row by row in the order in which it is read back."""
+
+    keys: pa.Array  # null: no key
+    gone: np.ndarray  # the source says that the row is deleted
+    again: np.ndarray  # another row of its key is taken
+
+
+class Bucket:
+    """One bucket under work; `merge` gives the receipt of transform."""
+
+    def __init__(self, run: Run, n: int, section: str, bucket: int, scratch: Path) -> None:
+        self.run = run
+        self.reading = run.plan.readings[section]
+        self.plan = run.merging().sections[section]
+        self.section = run.site.sections[section]
+        source = self.section.source
+        assert isinstance(source, DatabaseSource)
+        self.source = source
+        self.bucket = bucket
+        self.slots = slots_of(bucket, self.plan.buckets)
+        self.scratch = scratch
+        self.name = run.attempt(layout.merge(n))
+        self.numbers = len(run.plan.units) + n * READERS
+        self.readers: list[str] = []
+        self.schema = unpack_schema(self.plan.schema)
+        robots = run.plan.robots.encode("latin-1") if run.plan.robots is not None else None
+        rules = rules_of(run.site, self.section, run.now, robots)
+        self.rules: Rules = replace(rules, available=tuple(self.schema.names), deleted=None)
+        self.read_at = max(
+            datetime.fromisoformat(run.extracted(unit).read_at)
+            for unit, planned in enumerate(run.plan.units)
+            if planned.section == section
+        )
+        self.old = MirrorBucket()
+        if self.reading.mirror is not None:
+            self.old = read_mirror(run.work, self.reading.mirror).buckets[bucket]
+        self.position = 0
+        self.carried = self.rows = 0
+
+    def merge(self) -> Transformed:
+        fresh = self._fresh()
+        self.rows = len(fresh.keys)
+        expected = self.rows + sum(file.rows for file in self.old.files())
+        self.inventory = Inventory(self.run, self.name, expected * self.plan.buckets, self.section.name, self.scratch)
+        writer = self._writer(fresh)
+        for table in self._read(fresh, writer):
+            self._apply(table, read=True)
+        later = [fresh.keys.drop_null()]
+        folding = writer is not None and self._folds(fresh)
+        columns = None if folding else self._columns()
+        for table in _gathered(stored_rows(self.run.work, [self.old], later, columns)):
+            rows = self._conformed(table)
+            if folding and writer is not None:
+                writer.write(rows)
+            self.carried += rows.num_rows
+            self._apply(rows, read=False)
+        receipt = self.inventory.finish()
+        return replace(
+            receipt,
+            rows=self.rows,
+            carried=self.carried,
+            bucket=self._put(writer, folding=folding),
+            readers=tuple(self.readers),
+            drift=self._drift(fresh),
+        )
+
+    # --- what was read ---------------------------------------------------------------------------
+
+    def _fresh(self) -> _Fresh:
+        """The keys of what was read, and which of several rows of a key is taken."""
+        columns = [KEY] if self.source.deleted is None else [KEY, self.source.deleted]
+        keys, gone, splits = [], [], []
+        for split, table in self._tables(columns):
+            keys.append(column_of(table, KEY))
+            gone.append(self._says_deleted(table))
+            splits.append(np.full(table.num_rows, split))
+        joined = pa.concat_arrays(keys) if keys else pa.array([], pa.string())
+        found = _Fresh(joined, _stacked(gone, bool), np.zeros(len(joined), bool))
+        hashes = hash64(joined)
+        order = np.argsort(hashes, kind="stable")
+        same = hashes[order][1:] == hashes[order][:-1]
+        if same.any():
+            twice = np.zeros(len(joined), bool)
+            twice[order[1:][same]] = twice[order[:-1][same]] = True
+            twice &= pc.is_valid(joined).to_numpy(zero_copy_only=False)
+            if twice.any():
+                self._settle_rivals(found, twice, _stacked(splits, np.int64))
+        return found
+
+    def _says_deleted(self, table: pa.Table) -> np.ndarray:
+        column = self.source.deleted
+        return np.zeros(table.num_rows, bool) if column is None else says_deleted(table, column)
+
+    def _settle_rivals(self, found: _Fresh, twice: np.ndarray, splits: np.ndarray) -> None:
+        """Of rows with one key take one. Raises InvalidSource where one SELECT yields two different ones."""
+        places = np.flatnonzero(twice)
+        tables, at = [], 0
+        for _, table in self._tables(None):
+            mine = places[(places >= at) & (places < at + table.num_rows)] - at
+            tables.append(self._conformed(table.take(pa.array(mine))))
+            at += table.num_rows
+        rows = pa.concat_tables(tables)
+        content = _content(rows, self.schema.names)
+        by_key: dict[str, list[int]] = {}
+        for place, key in enumerate(rows.column(KEY).to_pylist()):  # the few that come twice
+            by_key.setdefault(key, []).append(place)
+        dates = dates_of(rows, self.rules, read_at=self.read_at)
+        differing = 0
+        for key, rivals in by_key.items():
+            if len({content[rival] for rival in rivals}) > 1:
+                split = [splits[places[rival]] for rival in rivals]
+                if len(set(split)) < len(split):
+                    raise InvalidSource(_two_rows(self.section.name, self.reading.key, key, rows, rivals))
+                differing += 1
+            taken = min(rivals, key=lambda rival: (_newest_first(dates[rival]), int(content[rival]), rival))
+            for rival in rivals:
+                found.again[places[rival]] = rival != taken
+        if differing:
+            self.run.environment.log(
+                f"warning: section {self.section.name}: {differing:,} keys came from two splits with different rows: "
+                "the table changed while it was read. The newer one is taken"
+            )
+
+    def _tables(self, columns: Sequence[str] | None) -> Iterator[tuple[int, pa.Table]]:
+        """What was read of this bucket: (number of the split, rows), always in the same order."""
+        if self.plan.index is None:
+            return
+        places: dict[int, list[Place]] = {}
+        for _, split, start, size, _ in index_rows(read_index(self.run.staging, self.plan.index, self.bucket)):
+            places.setdefault(split, []).append((start, size))
+        for split in sorted(places):
+            key, schema = self.plan.spools[split]
+            spool = Spool(key, self.plan.schemas[schema], ())
+            for table in read_messages(self.run.staging, spool, places[split], columns):
+                yield split, self._own(table)
+
+    def _own(self, table: pa.Table) -> pa.Table:
+        """The rows whose slots are this bucket's; rows without a key are in the first slot."""
+        slot = slots(pc.fill_null(table.column(KEY), ""))
+        slot[pc.is_null(table.column(KEY)).to_numpy()] = 0
+        mine = (slot >= self.slots[0]) & (slot < self.slots[1])
+        return table if mine.all() else table.filter(pa.array(mine))
+
+    def _read(self, fresh: _Fresh, writer: MirrorWriter | None) -> Iterator[pa.Table]:
+        """The rows that were read and stay, written down for the next run; the others are set aside."""
+        at = 0
+        lacking = pc.is_null(fresh.keys).to_numpy(zero_copy_only=False)
+        for _, table in self._tables(None):
+            here = slice(at, at + table.num_rows)
+            at += table.num_rows
+            rows = self._conformed(table.append_column(RUN, pa.repeat(pa.scalar(self.run.run_id), table.num_rows)))
+            no_key, again = lacking[here], fresh.again[here]
+            gone = fresh.gone[here] & ~no_key & ~again
+            self._set_aside("rejected", NO_KEY, rows, no_key)
+            self._set_aside("duplicates", READ_TWICE, rows, again & ~no_key)
+            self._set_aside("excluded", DELETED, rows, gone)
+            kept = rows.filter(pa.array(~(no_key | again | gone)))
+            if writer is not None:
+                writer.write(_with_gone(kept, writer.schema, gone=False))
+                if GONE in writer.schema.names:
+                    writer.write(_with_gone(rows.filter(pa.array(gone)), writer.schema, gone=True))
+            yield kept
+
+    def _set_aside(self, kind: str, reason: str, rows: pa.Table, mask: np.ndarray) -> None:
+        if not mask.any():
+            return
+        out = rows.filter(pa.array(mask))
+        loc = self.rules.settings.columns.get("loc", "loc")
+        count = out.num_rows
+        locs = out.column(loc).cast(pa.string()) if loc in out.column_names else pa.nulls(count, pa.string())
+        table = pa.table(
+            {
+                "section": pa.repeat(pa.scalar(self.section.name), count),
+                "loc": locs,
+                "reason": pa.repeat(pa.scalar(reason), count),
+                "row": self._numbers(out),
+                "key": out.column(KEY),
+            }
+        )
+        self.inventory.set_aside(kind, conform(table, ASIDE), read=True)
+
+    # --- what comes out --------------------------------------------------------------------------
+
+    def _apply(self, table: pa.Table, *, read: bool) -> None:
+        """The rules over merged rows."""
+        if not table.num_rows:
+            return
+        needed = self._columns()
+        names = [name for name in table.column_names if name not in OWN and (needed is None or name in needed)]
+        row, key = self._numbers(table), column_of(table, KEY)
+        for start in range(0, table.num_rows, _ROWS):
+            part = table.select(names).slice(start, _ROWS)
+            outcome = transform(
+                part, self.rules, read_at=self.read_at, row=row.slice(start, _ROWS), key=key.slice(start, _ROWS)
+            )
+            self.inventory.add(outcome, read=read)
+
+    def _columns(self) -> list[str] | None:
+        """Columns of the source that the rules read, one at least; None: all."""
+        needs = self.rules.needs()
+        if needs is None:
+            return None
+        return [name for name in self.schema.names if name in needs] or self.schema.names[:1]
+
+    def _numbers(self, rows: pa.Table) -> pa.Array:
+        """The number of each row: above `ROW_BITS` which run read it, below its place."""
+        readers = column_of(rows, RUN).dictionary_encode()
+        for reader in readers.dictionary.to_pylist():  # one a run
+            if reader not in self.readers:
+                self.readers.append(reader)
+        known = np.array(
+            [min(self.readers.index(one), READERS - 1) for one in readers.dictionary.to_pylist()], np.int64
+        )
+        at = np.arange(self.position, self.position + rows.num_rows)
+        self.position += rows.num_rows
+        if not rows.num_rows:
+            return pa.array([], pa.int64())
+        return pa.array(((self.numbers + known[readers.indices.to_numpy()]) << ROW_BITS) + at)
+
+    def _conformed(self, table: pa.Table) -> pa.Table:
+        """The table with the merged columns in their types; those that are ours stay, others it lacks are left out."""
+        return _cast(table, self.schema)
+
+    # --- the mirror ------------------------------------------------------------------------------
+
+    def _folds(self, fresh: _Fresh) -> bool:
+        """Whether this night's bucket is written whole."""
+        deltas = sum(file.rows for file in self.old.deltas) + len(fresh.keys)
+        base = 0 if self.old.base is None else self.old.base.rows
+        return self.reading.mirror is None or len(self.old.deltas) >= DELTAS or deltas * FOLD >= base
+
+    def _writer(self, fresh: _Fresh) -> MirrorWriter | None:
+        """What this night's rows are written to; None where there are none and the bucket stays."""
+        if self.reading.mirror is not None and not len(fresh.keys):
+            return None
+        own = [(KEY, pa.string()), (RUN, pa.string())]
+        if not self._folds(fresh):
+            own.append((GONE, pa.bool_()))
+        return MirrorWriter(self.scratch / "mirror.parquet", pa.schema([*self.schema, *own]))
+
+    def _put(self, writer: MirrorWriter | None, *, folding: bool) -> MirrorBucket:
+        if writer is None:
+            return self.old
+        name = self.name.rpartition("/")[2]
+        file = writer.put(self.run.work, layout.mirror_file(self.section.name, self.run.run_id, name))
+        return MirrorBucket(file) if folding else replace(self.old, deltas=(*self.old.deltas, file))
+
+    def _drift(self, fresh: _Fresh) -> Drift | None:
+        """How what was read in full differs from the mirror, where an incremental read would not have shown it.
+
+        None where there is nothing to compare with, or what there is can't be read: a full read needs no mirror.
+        """
+        if self.reading.compared is None or self.plan.seen is None:
+            return None
+        try:
+            return self._compared(fresh, self.reading.compared, self.plan.seen)
+        except DamagedState as error:
+            log = self.run.environment.log
+            log(f"warning: section {self.section.name} was read in full and can't be compared with its mirror: {error}")
+            return None
+
+    def _compared(self, fresh: _Fresh, compared: str, seen_keys: Spool) -> Drift:
+        mirror = read_mirror(self.run.work, compared)
+        old = [
+            bucket
+            for number, bucket in enumerate(mirror.buckets)
+            if slots_of(number, len(mirror.buckets))[0] < self.slots[1]
+            and slots_of(number, len(mirror.buckets))[1] > self.slots[0]
+        ]
+        seen_tables = read_windows(self.run.staging, seen_keys, range(*self.slots))
+        seen = np.unique(_stacked([hash64(table.column(KEY)) for table in seen_tables], np.uint64))
+        stays = ~(fresh.again | fresh.gone) & pc.is_valid(fresh.keys).to_numpy(zero_copy_only=False)
+        shared = _shared(self.schema, unpack_schema(mirror.schema))
+        names = shared.names
+        now = _stacked([_content(_cast(table, shared), names) for _, table in self._tables(None)], np.uint64)
+        ours, ours_content = _without(hash64(fresh.keys)[stays], now[stays], seen)
+        theirs_parts = [self._own(table) for table in stored_rows(self.run.work, old, [], names)]
+        theirs, theirs_content = _without(
+            _stacked([hash64(table.column(KEY)) for table in theirs_parts], np.uint64),
+            _stacked([_content(_cast(table, shared), names) for table in theirs_parts], np.uint64),
+            seen,
+        )
+        both, at, other = np.intersect1d(ours, theirs, return_indices=True)
+        return Drift(
+            missing=len(ours) - len(both),
+            stale=int((ours_content[at] != theirs_content[other]).sum()),
+            gone=len(theirs) - len(both),
+        )
+
+
+def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with the columns that the schema has, in its types, and those that are ours."""
+    names = [name for name in schema.names if name in table.column_names]
+    columns = [table.column(name).cast(schema.field(name).type) for name in names]
+    own = [name for name in OWN if name in table.column_names]
+    return pa.table([*columns, *(table.column(name) for name in own)], names=[*names, *own])
+
+
+def _shared(one: pa.Schema, other: pa.Schema) -> pa.Schema:
+    """The columns that both have and that can be compared, each in the type that holds the values of both."""
+    fields = []
+    for name in [name for name in one.names if name in other.names]:
+        pair = [pa.schema([schema.field(name)]) for schema in (one, other)]
+        with contextlib.suppress(pa.ArrowException):  # text against a number: nothing to compare
+            fields.append(pa.unify_schemas(pair, promote_options="permissive").field(0))
+    return pa.schema(fields)
+
+
+def _without(keys: np.ndarray, content: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    stay = ~np.isin(keys, seen)
+    return keys[stay], content[stay]
+
+
+def _gathered(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """The rows in tables that are worth a call of the rules."""
+    pending: list[pa.Table] = []
+    rows = 0
+    for table in tables:
+        pending.append(table)
+        rows += table.num_rows
+        if rows >= _ROWS:
+            yield pa.concat_tables(pending, promote_options="permissive")
+            pending, rows = [], 0
+    if pending:
+        yield pa.concat_tables(pending, promote_options="permissive")
+
+
+def _with_gone(rows: pa.Table, schema: pa.Schema, *, gone: bool) -> pa.Table:
+    """The rows with the columns of a mirror's file."""
+    if GONE not in schema.names:
+        return rows
+    return rows.append_column(GONE, pa.repeat(pa.scalar(gone), rows.num_rows))
+
+
+def _content(rows: pa.Table, names: Sequence[str]) -> np.ndarray:
+    """A hash of what each row holds in these columns: uint64. Columns of types that have no hash are left out."""
+    parts = []
+    for name in sorted(set(names)):
+        try:
+            parts.append(lastmod.fingerprint(rows, [name]).to_numpy())
+        except InvalidSource:
+            continue
+    return combine(parts) if parts else np.zeros(rows.num_rows, np.uint64)
+
+
+def _newest_first(date: str | None) -> tuple[int, ...]:
+    """A key that sorts the newest date first and none last."""
+    return (1,) if date is None else (0, *(-ord(character) for character in date))
+
+
+def _two_rows(section: str, column: str, key: str, rows: pa.Table, rivals: Sequence[int]) -> str:
+    shown = []
+    for rival in rivals[:2]:
+        row = rows.slice(rival, 1).drop_columns([name for name in OWN if name in rows.column_names]).to_pylist()[0]
+        text = ", ".join(f"{name}: {value}" for name, value in row.items())
+        shown.append(f"  {text[:_SHOWN]}")
+    return (
+        f"section {section}: the SELECT yields the {column} {key} more than once, with different rows:\n"
+        + "\n".join(shown)
+        + f"\nA key says what one row is. Name a column that does, such as `key: id`, or make the SELECT yield each "
+        f"{column} once (DISTINCT ON, GROUP BY)"
+    )
+
+
+def _stacked(parts: Sequence[np.ndarray], dtype: type) -> np.ndarray:
+    return np.concatenate(parts) if len(parts) else np.zeros(0, dtype)
