@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sitemap_etl import limits, sources
+from sitemap_etl.arrow import grouped
 from sitemap_etl.config import CsvSource, DatabaseSource, Section, Site, parameters
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.partition import Routed
@@ -227,9 +228,8 @@ class _Keyed:
         # Few rows make few messages: each has a price of its own, and stands for neighbouring slots.
         parts = min(SLOTS, 1 << max(0, (table.num_rows // _MESSAGE_ROWS).bit_length() - 1))
         part = slots(table.column(KEY)).astype(np.int64) * parts // SLOTS
-        starts = np.concatenate(([0], np.cumsum(np.bincount(part, minlength=parts))))
-        order = pa.array(np.argsort(part, kind="stable"))
-        self.writer.write(Routed(table.take(order).combine_chunks(), starts), spread=SLOTS // parts)
+        order, starts = grouped(part, parts)
+        self.writer.write(Routed(table.take(pa.array(order)).combine_chunks(), starts), spread=SLOTS // parts)
 
     def finish(self, run: Run, key: str) -> Spool:
         self._flush()
