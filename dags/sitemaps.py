@@ -65,7 +65,7 @@ from airflow.sdk import (
 from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
 
 from sitemap_etl.config import Site, read_folder
-from sitemap_etl.errors import ConfigError, SitemapEtlError, Unavailable
+from sitemap_etl.errors import ConfigError, SitemapEtlError, Unavailable, defect
 
 if TYPE_CHECKING:
     from sitemap_etl.stages.run import Environment
@@ -133,7 +133,7 @@ def attempt(stage: Callable[[Any, Environment], T]) -> T:
     except SitemapEtlError as error:
         raise AirflowFailException(str(error)) from None
     except Exception as error:
-        raise AirflowFailException(f"{type(error).__name__}: {error}. This is a defect of sitemap_etl") from error
+        raise AirflowFailException(defect(error)) from error
 
 
 def parameters(site: Site) -> dict[str, Param]:

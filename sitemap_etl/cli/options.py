@@ -6,11 +6,12 @@ import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from sitemap_etl.cli.streams import is_unicode
 from sitemap_etl.config import Site, load
 from sitemap_etl.errors import ConfigError
 
@@ -36,8 +37,8 @@ def read_site(path: Path) -> Site:
 
 
 def put_json(data: Any) -> None:
-    """Print one JSON object."""
-    print(json.dumps(data, ensure_ascii=False, default=str))
+    """Print one JSON object, which says the same on a stream that takes only ASCII."""
+    print(json.dumps(data, ensure_ascii=not is_unicode(), default=str))
 
 
 def moment(text: str | None) -> datetime | None:
@@ -51,14 +52,7 @@ def moment(text: str | None) -> datetime | None:
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
-class _Paper(Console):
-    """A console that leaves a closed pipe to `endings`."""
-
-    def on_broken_pipe(self) -> NoReturn:
-        raise BrokenPipeError
-
-
 def console() -> Console:
     """Where results go. A terminal is as wide as it is; a file or pipe takes whole lines."""
-    paper = _Paper()
-    return paper if paper.is_terminal else _Paper(width=200)
+    paper = Console()
+    return paper if paper.is_terminal else Console(width=200)

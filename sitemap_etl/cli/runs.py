@@ -146,10 +146,11 @@ def rollback(
 def _tell(summary: Summary, site_file: Path, *, as_json: bool) -> None:
     """Print what became of a run, and end with its exit code."""
     error = named(summary.error, str(site_file), summary.run_id) if summary.error else None
+    code = _exit_code(summary)
     if as_json:
         from sitemap_etl.state.codec import encode
 
-        put_json({**encode(summary), "error": error})
+        put_json({**encode(summary), "error": error, "exit": code})
     else:
         from sitemap_etl.cli.show import show_summary
 
@@ -157,7 +158,6 @@ def _tell(summary: Summary, site_file: Path, *, as_json: bool) -> None:
         sys.stdout.flush()
     if error:
         print(error, file=sys.stderr)
-    code = _exit_code(summary)
     if code:
         raise typer.Exit(code)
 
