@@ -25,6 +25,9 @@ Force = Annotated[
     typer.Option("--force", metavar="GATE", help="Overrule a gate, such as products.max_drop. May be repeated."),
 ]
 Adopt = Annotated[bool, typer.Option("--adopt", help="Replace objects that are not ours; the state keeps a copy.")]
+Moved = Annotated[
+    bool, typer.Option("--moved", help="The state is another site's or place's, and is meant to be this one's now.")
+]
 NoPing = Annotated[bool, typer.Option("--no-ping", help="Tell no engine.")]
 Now = Annotated[
     str | None, typer.Option("--now", metavar="TIME", help="The time of the run, ISO 8601. Default: the clock.")
@@ -32,8 +35,14 @@ Now = Annotated[
 
 
 def read_site(path: Path) -> Site:
-    """The site of a file. Raises ConfigError with every mistake."""
-    return load(path, environ=os.environ)
+    """The site of a file. Raises ConfigError with every mistake, Refused where its state lies in two places."""
+    site = load(path, environ=os.environ)
+    if site.says_work:
+        return site
+    from sitemap_etl.runs.work import with_work
+    from sitemap_etl.stages.run import Environment
+
+    return with_work(site, path, Environment())
 
 
 def put_json(data: Any) -> None:

@@ -63,8 +63,8 @@ def validate(
         found.append(entry)
         try:
             site = read_site(path)
-        except ConfigError as error:
-            entry["problems"] = list(error.problems)
+        except SitemapEtlError as error:
+            entry["problems"] = list(error.problems if isinstance(error, ConfigError) else [str(error)])
             errors.append(error)
             continue
         entry |= {"name": site.name, "sections": list(site.sections)}

@@ -29,7 +29,7 @@ from sitemap_etl.publish.views import RECENT, feed_objects, recent_drafts
 from sitemap_etl.runs.local import Finished
 from sitemap_etl.stages.ping import engines_of, ping_engine, put_by_hand
 from sitemap_etl.stages.published import same_definition
-from sitemap_etl.stages.run import Environment, Run, new_run_id, open_work
+from sitemap_etl.stages.run import Environment, Run, new_run_id, open_work, state_of
 from sitemap_etl.state import layout
 from sitemap_etl.state.lease import release_lease, take_lease
 from sitemap_etl.state.records import (
@@ -72,7 +72,13 @@ def _entry(manifest: Manifest, *, current: bool) -> KeptSet:
 
 
 def roll_back(
-    site: Site, run_id: str | None, environment: Environment, *, reason: str | None, now: datetime | None = None
+    site: Site,
+    run_id: str | None,
+    environment: Environment,
+    *,
+    reason: str | None,
+    moved: bool = False,
+    now: datetime | None = None,
 ) -> Finished:
     """Publish an older set as a new run: its rows as they were, the numbers of shards never reused.
 
@@ -80,7 +86,7 @@ def roll_back(
     on from there. Gates don't hold it. Raises ConfigError where the set is not kept.
     """
     work = open_work(site, environment)
-    state = State(work, site.name, site.site)
+    state = state_of(site, environment, work, moved=moved)
     current = state.current()
     old = _older(state, site, current.manifest, run_id)
     base = state.manifest(current.manifest)
@@ -91,7 +97,10 @@ def roll_back(
     try:
         with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
             staging = environment.open_storage(Path(scratch), durable=False)
-            plan = Plan(own, instant(moment), current.manifest, site.to_json(), Options(reason=reason))
+            options = Options(reason=reason, moved=moved)
+            plan = Plan(
+                own, instant(moment), current.manifest, site.to_json(), options, site_file=environment.site_file
+            )
             put_document(staging, layout.PLAN, plan)
             run = Run(work, staging, plan, environment)
             run.leave(layout.PARTITION, Partition())

@@ -12,7 +12,7 @@ from sitemap_etl import engines
 from sitemap_etl.config import Site, revealed
 from sitemap_etl.errors import ConfigError, Refused, Unavailable
 from sitemap_etl.frames import CHANGES
-from sitemap_etl.stages.run import Environment, new_run_id, open_work
+from sitemap_etl.stages.run import Environment, new_run_id, state_of
 from sitemap_etl.state import layout
 from sitemap_etl.state.changes import (
     answer_of,
@@ -56,7 +56,8 @@ def ping_engine(
 
     Gives the answer, which is in the state by then. Raises Unavailable where trying again may help.
     """
-    state = State(open_work(site, environment), site.name, site.site)
+    state = state_of(site, environment)
+    state.current()  # another's state is told before anything is written there
     done = answer_of(state, run_id, engine)
     if done is not None and done.status in ("accepted", "nothing", "skipped"):
         return done
@@ -88,7 +89,7 @@ def put_by_hand(site: Site, environment: Environment, *, since: str | None, ever
     `since`: all that changed after that run, as one. `everything`: every URL of the site.
     Raises ConfigError where the changes are not kept.
     """
-    state = State(open_work(site, environment), site.name, site.site)
+    state = state_of(site, environment)
     manifest = state.manifest(state.current().manifest)
     if manifest is None:
         raise Refused(f"{site.name}: nothing was published yet, so there is nothing to tell")
