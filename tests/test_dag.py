@@ -297,6 +297,17 @@ def test_engines_hear_of_the_changes_and_one_that_refuses_fails_only_its_own_tas
     assert (refused.states("ping"), refused.tries("ping")) == (["failed"], [1])
 
 
+def test_an_engine_whose_key_is_not_set_fails_its_own_task_and_is_in_the_summary(shop: Shop) -> None:
+    shop.pages(30)
+    shop.site(site="http://127.0.0.1:1", publish="../public", ping={"indexnow": {"key": "${NO_SUCH_KEY}"}})
+    run = shop.run()
+    assert run.states("publish") == ["success"]
+    assert (run.states("ping"), run.tries("ping")) == (["failed"], [1])
+    assert "indexnow: ping.indexnow.key: the environment variable NO_SUCH_KEY is not set" in run.log
+    assert shop.summary()["status"] == "partial"
+    assert shop.summary()["engines"]["indexnow"]["status"] == "failed"
+
+
 def test_no_secret_reaches_logs_xcoms_state_or_airflow_s_database_when_engines_fail(shop: Shop) -> None:
     key, bing, token = "fedcba9876543210fedcba9876543210", "bing-secret-4711", "hook-token-0815"
     shop.environ = {"THE_KEY": key, "BING_KEY": bing, "TOKEN": token}

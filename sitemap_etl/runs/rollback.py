@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from sitemap_etl.arrow import column_of
 from sitemap_etl.config import Site
 from sitemap_etl.dates import instant
-from sitemap_etl.errors import ConfigError, SitemapEtlError
+from sitemap_etl.errors import ConfigError, Unavailable
 from sitemap_etl.frames import CHANGES, SNAPSHOT, conform, without_fingerprints
 from sitemap_etl.publish.commit import publish_target
 from sitemap_etl.publish.moves import Moves
@@ -275,6 +275,6 @@ def ping_by_hand(
     for name in engines or known:
         try:
             answers[name] = ping_engine(site, run_id, name, environment)
-        except SitemapEtlError as error:
+        except Unavailable as error:
             answers[name] = Answered(name, "unavailable", 0, str(error))
     return answers

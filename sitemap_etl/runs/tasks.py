@@ -242,7 +242,7 @@ def engines(published: Mapping[str, Any], environment: Environment) -> list[Unit
 
 
 def ping(unit: Unit, environment: Environment) -> dict[str, Any]:
-    """Notify one engine; gives what it took. Raises Unavailable or Refused where it was not accepted."""
+    """Notify one engine; gives what it took. Raises Unavailable or Refused where it was not accepted, or not asked."""
     run = open_run(unit["key"], environment)
     engine = engines_of(run.site)[unit["n"]]
     environment.label(engine)
@@ -252,7 +252,7 @@ def ping(unit: Unit, environment: Environment) -> dict[str, Any]:
         summary = read_summary(run)
         if summary is not None:
             put_summary(run, add_answers(run, summary))
-    if answer.status in ("partial", "refused"):
+    if answer.failed:
         raise Refused(f"{engine}: {answer.message}")
     environment.log(f"{engine}: {answer.status}: {answer.message}")
     return {"status": answer.status, "sent": answer.sent}

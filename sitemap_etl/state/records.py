@@ -493,18 +493,23 @@ class SetSize(Record):
 
 @dataclass(frozen=True)
 class Answered(Record):
-    """What an engine answered to a submission (see engines.Answer)."""
+    """What an engine answered to a submission (see engines.Answer), or `failed`: it could not even be asked."""
 
     engine: str
-    status: Literal["accepted", "nothing", "skipped", "partial", "refused", "unavailable"]
+    status: Literal["accepted", "nothing", "skipped", "partial", "refused", "unavailable", "failed"]
     sent: int
     message: str
     details: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def failed(self) -> bool:
-        """Whether something was refused or unanswered."""
-        return self.status in ("partial", "refused", "unavailable")
+        """Whether something was refused, unanswered or not even asked."""
+        return self.status in ("partial", "refused", "unavailable", "failed")
+
+    @property
+    def pending(self) -> bool:
+        """Whether the engine has yet to hear of it."""
+        return self.status in ("unavailable", "failed")
 
 
 @dataclass(frozen=True)
