@@ -26,6 +26,7 @@ under its canonical URL, and replaces only those published files whose contents 
 | `dry_run` | stop before anything public is written; the log of `publish` says what would be |
 | `ping` | off: the engines hear of the changes with the next run |
 | `force`, `reason` | let a gate pass that refused, such as `products.max_drop`; the reason is kept in the manifest |
+| `moved` | once, after the site or the place it is published to was changed on purpose: its state is taken along |
 
 ### When it fails
 
@@ -65,7 +66,7 @@ from airflow.sdk import (
 from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
 
 from sitemap_etl.config import Site, read_folder
-from sitemap_etl.errors import ConfigError, SitemapEtlError, Unavailable
+from sitemap_etl.errors import ConfigError, SitemapEtlError, Unavailable, defect
 
 if TYPE_CHECKING:
     from sitemap_etl.stages.run import Environment
@@ -81,12 +82,14 @@ GATES = ("max_drop", "max_growth", "max_rejected", "max_undated", "max_same_date
 log = logging.getLogger("sitemap_etl")
 
 
-def environment() -> Environment:
+def environment(site_file: Path | None = None) -> Environment:
     """The world as a task reaches it: Airflow's connections, the task's log, its label in the grid."""
     from sitemap_etl.stages.run import Environment
 
     logging.getLogger("botocore").setLevel(logging.WARNING)  # it says where it found credentials, each time
-    return Environment(connections=connection_of, log=tell, label=show_label)
+    return Environment(
+        connections=connection_of, log=tell, label=show_label, site_file="" if site_file is None else str(site_file)
+    )
 
 
 def tell(line: str) -> None:
@@ -122,18 +125,18 @@ def is_last_try() -> bool:
     return instance.try_number > instance.max_tries
 
 
-def attempt(stage: Callable[[Any, Environment], T]) -> T:
+def attempt(stage: Callable[[Any, Environment], T], site_file: Path | None = None) -> T:
     """What a stage, one of `runs.tasks`, gives. Unavailable is left to the retries; all else fails for good."""
     try:
         from sitemap_etl.runs import tasks
 
-        return stage(tasks, environment())
+        return stage(tasks, environment(site_file))
     except Unavailable as error:
         raise Unavailable(str(error)) from None
     except SitemapEtlError as error:
         raise AirflowFailException(str(error)) from None
     except Exception as error:
-        raise AirflowFailException(f"{type(error).__name__}: {error}. This is a defect of sitemap_etl") from error
+        raise AirflowFailException(defect(error)) from error
 
 
 def parameters(site: Site) -> dict[str, Param]:
@@ -165,6 +168,12 @@ def parameters(site: Site) -> dict[str, Param]:
             type=["string", "null"],
             title="Reason",
             description="Why a gate is forced; the manifest keeps it.",
+        ),
+        "moved": Param(
+            False,
+            type="boolean",
+            title="Moved",
+            description="The state is another site's or place's, and is meant to be this one's from now on.",
         ),
     }
 
@@ -239,7 +248,7 @@ def ping(unit: Unit) -> dict[str, Any]:
     return attempt(lambda tasks, world: tasks.ping(unit, world))
 
 
-def make_dag(site: Site) -> DAG:
+def make_dag(site: Site, site_file: Path) -> DAG:
     """The DAG of one site."""
 
     def abandon(context: Mapping[str, Any]) -> None:
@@ -269,11 +278,11 @@ def make_dag(site: Site) -> DAG:
             "on_failure_callback": abandon,
         },
     ) as dag:
-        wire(site)
+        wire(site, site_file)
     return dag
 
 
-def wire(site: Site) -> None:
+def wire(site: Site, site_file: Path) -> None:
     """The tasks of a site and their order."""
 
     @task(task_id="plan", multiple_outputs=False)
@@ -283,6 +292,7 @@ def wire(site: Site) -> None:
         asked = context["params"]
 
         def start(tasks: Any, world: Environment) -> list[Unit]:
+            tasks.demand_work(site, world)
             options = tasks.Options(
                 sections=tuple(asked["sections"] or ()),
                 full=asked["full"],
@@ -290,10 +300,11 @@ def wire(site: Site) -> None:
                 ping=asked["ping"],
                 force=tuple(asked["force"] or ()),
                 reason=asked["reason"],
+                moved=asked["moved"],
             )
             return tasks.start(site, options, world, final=is_last_try(), owner=owner_of(context))
 
-        return attempt(start)
+        return attempt(start, site_file)
 
     planned = plan()
     extracted = extract.expand(unit=planned)
@@ -313,8 +324,7 @@ def wire(site: Site) -> None:
 
 
 wanted = get_parsing_context().dag_id  # a worker asks for the one DAG whose task it runs
+FOLDER = read_folder(SITES, environ=os.environ)
 DAGS = {
-    name: make_dag(site)
-    for name, site in read_folder(SITES, environ=os.environ).sites.items()
-    if wanted is None or name == wanted
+    name: make_dag(site, FOLDER.files[name]) for name, site in FOLDER.sites.items() if wanted is None or name == wanted
 }

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from demo.surroundings import free_port
+
 PUBLIC, PRIVATE = "demo-public", "demo-private"
 ROBOTS = b"User-agent: *\nDisallow: /internal/\n"
 CREDENTIALS = {
@@ -27,7 +29,10 @@ _HEADERS = ("ContentType", "CacheControl")
 
 @dataclass(frozen=True)
 class Bucket:
-    """The running server. `folder`: where its objects are kept, one file each."""
+    """The running server. `folder`: where its objects are kept, one file each, and its port.
+
+    The state of the demo belongs to the address of the bucket, so that the next one has the same.
+    """
 
     endpoint: str
     folder: Path
@@ -87,6 +92,7 @@ class Bucket:
                 path.write_bytes(found["Body"].read())
         beside.mkdir(parents=True, exist_ok=True)
         (beside / "objects.json").write_text(json.dumps(objects, indent=1))
+        (beside / "port").write_text(self.endpoint.rpartition(":")[2])
         shutil.rmtree(self.folder, ignore_errors=True)
         beside.rename(self.folder)
 
@@ -97,7 +103,9 @@ def embedded(folder: Path) -> Iterator[Bucket]:
     from moto.server import ThreadedMotoServer
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # not a line for every request
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    port = folder / "port"
+    preferred = free_port(int(port.read_text())) if port.is_file() else 0
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=preferred, verbose=False)
     server.start()
     try:
         host, port = server.get_host_and_port()

@@ -1,6 +1,6 @@
 """What can go wrong, as one tree; every edge translates third-party errors into it.
 
-    SitemapEtlError
+    SitemapEtlError       by itself a defect of ours, as any other exception is               exit 70
     ├── ConfigError        the site file is wrong: all problems listed               exit 2
     ├── InvalidSource      the source lacks a column, or its data can't be read      exit 2
     ├── Refused            a gate said no, or the other side did: trying again
@@ -24,8 +24,8 @@ class SitemapEtlError(Exception):
     where one had begun.
     """
 
-    exit_code: ClassVar[int] = 3
-    kind: ClassVar[str] = "error"
+    exit_code: ClassVar[int] = 70  # EX_SOFTWARE of sysexits.h
+    kind: ClassVar[str] = "defect"
     run_id: str | None = None
 
 
@@ -69,3 +69,8 @@ class Unavailable(SitemapEtlError):
 
     exit_code = 3
     kind = "unavailable"
+
+
+def defect(error: BaseException) -> str:
+    """What is said of an exception that is none of these."""
+    return f"{type(error).__name__}: {error}. This is a defect of sitemap_etl: please report it"

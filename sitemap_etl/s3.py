@@ -38,6 +38,8 @@ CONNECT_TIMEOUT: Final = 10.0
 CONNECTIONS: Final = 32
 """Kept open: more than the threads a publish uses."""
 
+_AWS: Final = re.compile(r"\.amazonaws\.com(\.cn)?$")
+
 FAILURES: Final = (boto.ClientError, boto.BotoCoreError, ResponseParserError)
 """All that a call raises besides our own errors; `translated` has words for each."""
 
@@ -72,6 +74,12 @@ class S3Client:
     def address(self) -> str:
         """Where the store is, for messages: without a user or password."""
         return _public(self._made.meta.endpoint_url if self._made is not None else self._endpoint or "the S3 endpoint")
+
+    @property
+    def store(self) -> str | None:
+        """Where the store is, without a user or password; None: AWS, which has one namespace of buckets."""
+        endpoint = self._client().meta.endpoint_url
+        return None if _AWS.search(urlsplit(endpoint).hostname or "") else _public(endpoint)
 
     def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
         """The answer to one request, tried again by boto3 where that may help. Raises what boto3 raises."""

@@ -294,7 +294,7 @@ def test_a_file_where_the_public_folder_should_be_is_told(shop: Shop) -> None:
     (shop.folder / "taken").write_text("mine")
     shop.keys["publish"] = "./taken"
     before = (shop.folder / "public" / "sitemap.xml").read_bytes()
-    done = call("run", shop.path)
+    done = call("run", shop.path, "--moved")
     assert done.code == 1
     assert "taken is a file: expected a folder" in done.err
     assert (shop.folder / "public" / "sitemap.xml").read_bytes() == before
@@ -304,7 +304,7 @@ def test_a_file_where_the_public_folder_should_be_is_told(shop: Shop) -> None:
 def test_a_place_that_takes_no_files_is_told(shop: Shop, key: str) -> None:
     """/proc takes none from anybody, not even from root."""
     shop.keys[key] = "/proc/sitemaps"
-    done = call("run", shop.path)
+    done = call("run", shop.path, "--moved")
     assert done.code == 1
     assert "can't write /proc/sitemaps" in done.err
     assert "Traceback" not in done.err
@@ -355,10 +355,10 @@ def test_what_is_in_the_way_in_a_bucket_can_be_adopted_as_the_message_says(
 
 def test_a_missing_bucket_is_told(shop: Shop, s3: S3Server) -> None:
     on_s3(shop, "no-such-bucket")
-    done = call("run", shop.path)
+    done = call("run", shop.path, "--moved")
     assert done.code == 1
     assert "bucket no-such-bucket does not exist. Create it" in done.err
-    assert call("run", shop.path, "--dry-run").code == 1
+    assert call("run", shop.path, "--dry-run", "--moved").code == 1
 
 
 def test_a_missing_bucket_for_the_state_is_told_before_anything_is_read(shop: Shop, s3: S3Server) -> None:
@@ -374,7 +374,7 @@ def test_a_403_that_may_be_a_missing_object_is_not_told_as_a_missing_right_alone
     """S3 says 403 for an object that is not there to those who may not list the bucket."""
     on_s3(shop, bucket)
     proxy.always(Fault("answer", 403, "AccessDenied"))
-    done = call("run", shop.path)
+    done = call("run", shop.path, "--moved")
     assert done.code == 1
     assert "s3:ListBucket" in done.err
     assert "S3 then says 403 instead of 404" in done.err
@@ -383,7 +383,7 @@ def test_a_403_that_may_be_a_missing_object_is_not_told_as_a_missing_right_alone
 def test_wrong_credentials_are_told_as_such(shop: Shop, proxy: FaultProxy, bucket: str) -> None:
     on_s3(shop, bucket)
     proxy.always(Fault("answer", 403, "SignatureDoesNotMatch"))
-    done = call("run", shop.path)
+    done = call("run", shop.path, "--moved")
     assert (done.code, "Correct AWS_SECRET_ACCESS_KEY" in done.err) == (1, True)
 
 
@@ -391,5 +391,5 @@ def test_a_store_that_is_busy_ends_with_3(shop: Shop, proxy: FaultProxy, bucket:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     on_s3(shop, bucket)
     proxy.always(Fault("answer", 503, "SlowDown"))
-    done = call("run", shop.path)
+    done = call("run", shop.path, "--moved")
     assert (done.code, done.err.count("Try again later")) == (3, 1)

@@ -383,13 +383,14 @@ def test_a_store_that_does_not_answer_ends_every_command_with_3(
 def test_a_machines_own_trouble_is_told_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     assert _Call(["run", "x.yaml"]).tell(OSError(28, "No space left on device", "/tmp/x")) == 3
     told = capsys.readouterr().err
-    assert told == "No space left on device (/tmp/x). What is public is valid; mend that and run again\n"
+    assert told == "No space left on device (/tmp/x). What is public is valid; fix that and run again\n"
 
 
 def test_a_defect_is_told_as_one_and_json_stays_one_object(capsys: pytest.CaptureFixture[str]) -> None:
-    assert _Call(["run", "x.yaml", "--json"]).tell(ZeroDivisionError("division by zero")) == 3
+    assert _Call(["run", "x.yaml", "--json"]).tell(ZeroDivisionError("division by zero")) == 70
     out = capsys.readouterr().out
-    assert Done(3, out, "").json["kind"] == "defect"
+    told = Done(70, out, "").json
+    assert (told["kind"], told["exit"], told["status"]) == ("defect", 70, "failed")
 
 
 def test_of_many_gates_those_nearest_to_their_limits_are_shown(site: TestSite) -> None:

@@ -49,7 +49,8 @@ def test_site_publish_and_one_section_are_enough(tmp_path):
     site = loaded(tmp_path, MINIMAL)
     public = str(tmp_path / "sites" / "public")
     assert site.name == "shop"
-    assert site.work == str(tmp_path / "work")
+    assert site.work == str(tmp_path / "sites" / ".sitemap-etl")
+    assert not site.says_work
     assert (site.publish.to, site.publish.at, site.publish.root) == (public, "https://shop.example/", public)
     assert site.publish.names == Names()
     assert site.publish.conditional_writes

@@ -366,7 +366,22 @@ MISTAKES = [
     ("schedule: {cron: 0 2 * * *, timezone: Mars/Phobos}", "expected an IANA time zone"),
     ("schedule: {cron: 0 2 * * *, tz: UTC}", "schedule.tz: unknown key; known here: cron, timezone"),
     ("schedule: {timezone: UTC}", "schedule.cron: is missing; write cron: 0 2 * * *"),
-    ("work: gs://bucket/x", "expected a folder or s3://bucket/prefix, got gs://…"),
+    ("work: gs://bucket/x", "got gs://…; Google Cloud Storage speaks S3: write s3://BUCKET and set AWS_ENDPOINT_URL"),
+    ("work: az://bucket/x", "expected a folder or s3://bucket/prefix, got az://…"),
+    ("work: https://b.s3.amazonaws.com/x", "got https://…; of a bucket write s3://BUCKET/PREFIX"),
+    ("work: https:/b/x", "expected a folder or s3://bucket/prefix, got https:/…"),
+    ("work: s3:/bucket/x", "expected a folder or s3://bucket/prefix; did you mean s3://bucket/x?"),
+    ("work: s3//bucket/x", "expected a folder or s3://bucket/prefix; did you mean s3://bucket/x?"),
+    ("work: s3:bucket", "did you mean s3://bucket?"),
+    ("work: s3:///bucket", "did you mean s3://bucket?"),
+    ("work: S3://bucket", "did you mean s3://bucket?"),
+    ("work: s3a://bucket", "did you mean s3://bucket?"),
+    ("work: s3:/me:secret@bucket", "expected a folder or s3://bucket/prefix"),
+    ("work: C:\\sitemaps\\state", "got a path of Windows; write it with slashes, and without a drive"),
+    ("work: d:/state", "got a path of Windows"),
+    ("work: file:/srv/state", "did you mean /srv/state?"),
+    ("work: file:///srv/state", "did you mean /srv/state?"),
+    ("work: file:state", "did you mean state?"),
     ("work: s3://", "expected the name of a bucket"),
     ("work: ~/state", "~ is not expanded"),
     ("work: ./public/state", "which publish.to (/"),
@@ -546,9 +561,9 @@ def test_a_section_can_not_take_the_name_of_recent(tmp_path):
 
 def test_a_mistake_in_a_base_is_told_of_the_base(tmp_path):
     base = written(tmp_path, "keep: 0\n\nurls: {stripp: []}\n", "_base.yaml")
-    told = problems(tmp_path, "extends: _base.yaml\n" + MINIMAL + "work: gs://x\n")
+    told = problems(tmp_path, "extends: _base.yaml\n" + MINIMAL + "work: ftp://x\n")
     assert told == [
-        "shop.yaml:7: work: expected a folder or s3://bucket/prefix, got gs://…",
+        "shop.yaml:7: work: expected a folder or s3://bucket/prefix, got ftp://…",
         f"{base.name}:1: keep: expected 1 or more, got 0",
         f"{base.name}:3: urls.stripp: unknown key; did you mean strip?",
     ]

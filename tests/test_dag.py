@@ -222,6 +222,30 @@ def test_a_gate_refuses_without_a_retry_and_touches_nothing_until_it_is_forced(s
     assert forced.xcom("publish", "counts")["sections"]["pages"]["removed"] == 50
 
 
+def test_a_set_that_is_to_lie_elsewhere_is_refused_until_it_is_said_to_be_meant(shop: Shop) -> None:
+    shop.pages(30)
+    shop.site()
+    shop.run()
+    shop.site(publish={"to": "../elsewhere", "at": f"{SITE}/"})
+    refused = shop.run()
+    assert (refused.states("plan"), refused.tries("plan")) == (["failed"], [1])
+    for shown in (str(shop.public), str(shop.folder / "elsewhere"), str(shop.sites / "shop.yaml"), "`moved`"):
+        assert shown in refused.log
+    assert not (shop.folder / "elsewhere").exists()
+    assert shop.run({"moved": True}).xcom("publish", "counts")["status"] == "published"
+    assert shop.run().xcom("publish", "counts")["status"] == "unchanged"
+
+
+def test_a_site_file_that_does_not_say_where_state_lies_is_refused_with_the_line_to_write(shop: Shop) -> None:
+    shop.pages(30)
+    shop.site(work=None)
+    run = shop.run()
+    assert (run.states("plan"), run.tries("plan")) == (["failed"], [1])
+    assert "work is missing. A DAG has no default for it" in run.log
+    assert "  work: /srv/sitemap-etl" in run.log
+    assert not (shop.sites / ".sitemap-etl").exists()
+
+
 def test_a_dry_run_touches_nothing_public(shop: Shop) -> None:
     shop.pages(30)
     shop.site()
@@ -272,6 +296,17 @@ def test_engines_hear_of_the_changes_and_one_that_refuses_fails_only_its_own_tas
     assert quiet.states("ping") == ["skipped"]
     assert refused.states("publish") == ["success"]
     assert (refused.states("ping"), refused.tries("ping")) == (["failed"], [1])
+
+
+def test_an_engine_whose_key_is_not_set_fails_its_own_task_and_is_in_the_summary(shop: Shop) -> None:
+    shop.pages(30)
+    shop.site(site="http://127.0.0.1:1", publish="../public", ping={"indexnow": {"key": "${NO_SUCH_KEY}"}})
+    run = shop.run()
+    assert run.states("publish") == ["success"]
+    assert (run.states("ping"), run.tries("ping")) == (["failed"], [1])
+    assert "indexnow: ping.indexnow.key: the environment variable NO_SUCH_KEY is not set" in run.log
+    assert shop.summary()["status"] == "partial"
+    assert shop.summary()["engines"]["indexnow"]["status"] == "failed"
 
 
 def test_no_secret_reaches_logs_xcoms_state_or_airflow_s_database_when_engines_fail(shop: Shop) -> None:
@@ -381,6 +416,7 @@ def test_who_starts_a_run_is_asked_for_typed_parameters(shop: Shop) -> None:
         "ping": True,
         "force": [],
         "reason": None,
+        "moved": False,
     }
     assert one["params"]["sections"]["items"]["enum"] == ["pages"]
     assert "pages.max_drop" in one["params"]["force"]["items"]["enum"]

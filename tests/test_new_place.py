@@ -27,7 +27,7 @@ def test_a_set_that_is_to_stand_elsewhere_is_written_there_whole(tmp_path: Path)
     old = site.public().objects()
     dates = {entry.file.key: entry.file.lastmod for entry in site.manifest().entries}
     site.keys["publish"] = "./elsewhere"
-    assert site.night(9).summary.status == "published"
+    assert site.night(9, moved=True).summary.status == "published"
     assert site.public().objects().keys() == old.keys()
     assert {k: v for k, v in site.public().objects().items() if k.endswith(".gz")} == {
         k: v for k, v in old.items() if k.endswith(".gz")
@@ -43,7 +43,7 @@ def test_a_set_that_was_copied_to_its_new_place_is_not_written_again(tmp_path: P
     (tmp_path / "public").rename(tmp_path / "elsewhere")
     before = {path.name: path.stat().st_ino for path in (tmp_path / "elsewhere").iterdir()}
     site.keys["publish"] = "./elsewhere"
-    done = site.night(2)
+    done = site.night(2, moved=True)
     assert done.summary.files.written == 0
     assert {path.name: path.stat().st_ino for path in (tmp_path / "elsewhere").iterdir()} == before
     assert site.manifest().to == str(tmp_path / "elsewhere")

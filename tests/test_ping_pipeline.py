@@ -16,6 +16,7 @@ from sitemap_etl.errors import ConfigError, SitemapEtlError
 from sitemap_etl.runs.local import ping_locally
 from sitemap_etl.runs.rollback import ping_by_hand
 from sitemap_etl.state.codec import encode
+from tests.support.command import call
 from tests.support.engines import Reply, Request, Side
 from tests.support.sites import TestSite, pages
 
@@ -121,6 +122,88 @@ def test_an_engine_that_was_away_hears_of_it_the_next_night(world: World) -> Non
     world.change(3, 4)
     world.night(3)
     assert {f"{world.side.url}/p/{n:06}" for n in (3, 4)} <= set(world.posted())
+
+
+UNASKED = [
+    pytest.param({"INDEXNOW_KEY": None}, "the environment variable INDEXNOW_KEY is not set", id="no variable"),
+    pytest.param({"INDEXNOW_KEY": "short"}, "ping.indexnow.key: expected 8 to 128", id="malformed"),
+    pytest.param({"INDEXNOW_KEY": "  "}, "ping.indexnow.key: the secret is empty", id="empty"),
+]
+
+
+@pytest.mark.parametrize(("environ", "words"), UNASKED)
+def test_an_engine_that_can_not_be_asked_is_told_and_hears_of_the_pages_once_it_can(
+    world: World, environ: dict[str, str | None], words: str
+) -> None:
+    world.night(1)
+    whole = world.site.environment
+    known = {**whole.environ, **environ}
+    world.site.environment = replace(whole, environ={key: value for key, value in known.items() if value is not None})
+    world.change(3)
+    summary = world.night(2)
+    assert summary.status == "partial"
+    assert summary.engines["indexnow"].status == "failed"
+    assert words in summary.engines["indexnow"].message
+    assert summary.engines["bing"].status == "accepted"
+    assert [warning for warning in summary.warnings if "the key file of IndexNow was not written" in warning]
+    assert world.site.manifest().indexing["indexnow"].status == "failed"
+    world.change(3, 4)
+    world.site.environment = whole
+    summary = world.night(3)
+    assert summary.engines["indexnow"].status == "accepted"
+    assert set(world.posted()) == {f"{world.side.url}/p/{n:06}" for n in (3, 4)}
+
+
+def test_an_engine_that_could_not_be_asked_hears_of_it_by_hand(world: World) -> None:
+    world.night(1)
+    whole = world.site.environment
+    world.site.environment = replace(whole, environ={"BING_KEY": BING, "TOKEN": TOKEN})
+    world.change(5)
+    world.night(2)
+    by_hand: dict[str, Any] = {"engines": ("indexnow",), "since": None, "everything": False}
+    answers = ping_by_hand(world.site.load(), world.site.environment, **by_hand)
+    assert answers["indexnow"].status == "failed"
+    assert "INDEXNOW_KEY" in answers["indexnow"].message
+    assert ping_by_hand(world.site.load(), whole, **by_hand)["indexnow"].status == "accepted"
+    assert world.posted() == [f"{world.side.url}/p/000005"]
+
+
+def test_a_connection_that_is_missing_or_breaks_in_its_reading_keeps_no_other_engine_from_being_asked(
+    world: World,
+) -> None:
+    def connections(connection_id: str) -> str:
+        if connection_id == "odd":
+            raise LookupError("the vault said hunter2")
+        raise ConfigError(f"connection {connection_id!r} is not known")
+
+    world.site.keys["ping"] |= {
+        "indexnow": {"connection": "nowhere", "patience": 0},
+        "bing": {"connection": "odd", "patience": 0},
+    }
+    world.site.environment = replace(world.site.environment, connections=connections)
+    summary = world.night(1)
+    assert (summary.status, summary.published) == ("partial", True)
+    assert {name: answer.status for name, answer in summary.engines.items()} == {
+        "indexnow": "failed",
+        "bing": "failed",
+        "http_ping": "accepted",
+    }
+    assert "connection 'nowhere' is not known" in summary.engines["indexnow"].message
+    assert "LookupError at " in summary.engines["bing"].message
+    assert "hunter2" not in json.dumps(encode(summary))
+
+
+def test_the_command_ends_with_3_where_an_engine_can_not_be_asked(world: World) -> None:
+    world.night(1)
+    world.change(3)
+    first = call("run", world.site.path, "--json")
+    assert (first.code, first.json["status"], first.json["published"]) == (3, "partial", True)
+    assert {answer["status"] for answer in first.json["engines"].values()} == {"failed"}
+    assert "INDEXNOW_KEY" in first.json["engines"]["indexnow"]["message"]
+    assert call("ping", world.site.path).code == 3
+    world.change(3, 4)
+    staged = call("run", world.site.path, "--dry-run", "--json").json["run_id"]
+    assert call("publish", world.site.path, staged).code == 3
 
 
 def test_without_ping_nobody_is_told_and_by_hand_they_are(world: World) -> None:

@@ -1,14 +1,14 @@
 """The command: options, exit codes, and nothing else. `main` is the entry point.
 
 0 done · 1 refused, or `check` found faults · 2 the site file or the call is wrong · 3 something did not
-answer, and trying again may help · 130 interrupted.
+answer, and trying again may help · 65 the state is damaged · 70 a defect of ours · 130 interrupted.
 
 app                          the commands by name
 runs, sites, state, sitemaps  the commands
 options, pages               what they share; their help
 show, plan, explain, columns what a person sees
 progress                     how far it is
-endings                      errors and Ctrl-C as messages and exit codes
+endings, streams             errors and Ctrl-C as messages and exit codes; output that nobody reads
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ app = typer.Typer(
     name="sitemap-etl",
     help="Catalogue in, sitemaps out: published to S3 or a folder, told to the search engines.",
     epilog="Exit codes: 0 done. 1 refused, or faults found. 2 wrong site file or call. 3 no answer, try again. "
-    "130 interrupted.",
+    "65 damaged state. 70 a defect of sitemap-etl. 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -14,11 +13,13 @@ from typing import Any, Final
 import typer
 
 from sitemap_etl.cli.app import app
+from sitemap_etl.cli.options import put_json
+from sitemap_etl.cli.streams import lasting, lost_output
 from sitemap_etl.cli.words import message, named
-from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError
+from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError, Unavailable, defect
 
 INTERRUPTED: Final = 130
-_DEFECT: Final = SitemapEtlError.exit_code
+_NO_ROOM: Final = Unavailable.exit_code
 _RUNS: Final = ("run", "publish", "rollback")
 _VALID: Final = "What is public is valid"
 _STOPPED: Final = f"Interrupted. {_VALID}; the next run goes on from it."
@@ -28,30 +29,33 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command; gives its exit code."""
     call = _Call(arguments)
     interruption = _Interruption(call)
-    before = {number: signal.signal(number, interruption) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        code = _run(call)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Who read our output has had enough. Python's own flush at the end must not fail on it again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 0
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-    return code
+    with lasting():
+        before = {number: signal.signal(number, interruption) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            return _whole(call, _run(call))
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _whole(call: _Call, code: int) -> int:
+    """The exit code of a command whose output may not have got to where it was led."""
+    lost = lost_output()
+    if lost is None:
+        return code
+    print(f"stdout could not be written: {lost.strerror or lost}", file=sys.stderr)
+    # What was published is published; another command has done nothing but write.
+    return code if code or call.command in (*_RUNS, "ping") else _NO_ROOM
 
 
 def _run(call: _Call) -> int:
     try:
-        # Not its `main`, which ends the process itself where a pipe is closed.
+        # Not its `main`, which tells of errors and ends the process itself.
         command = typer.main.get_command(app)
         with command.make_context("sitemap-etl", list(call.arguments)) as context:
             command.invoke(context)
     except typer.Exit as ended:
         return ended.exit_code
-    except BrokenPipeError:
-        raise
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever is raised, --json prints one object
         return call.tell(error)
     return 0
@@ -69,8 +73,8 @@ class _Call:
     def end(self, text: str, kind: str, code: int, *, spoken: str = "", **more: str | None) -> int:
         """Tell of a failure; gives its exit code. `spoken`: what a person reads, the text by default."""
         if self.json:
-            told = {"status": "failed", "error": text, "kind": kind, **more}
-            _print_json({**_empty_summary(), **told} if self.command in _RUNS else told)
+            told = {"status": "failed", "error": text, "kind": kind, "exit": code, **more}
+            put_json({**_empty_summary(), **told} if self.command in _RUNS else told)
         print(spoken or text, file=sys.stderr, flush=True)
         return code
 
@@ -86,14 +90,13 @@ class _Call:
             case OSError():
                 where = f" ({error.filename})" if error.filename else ""
                 code = self.end(
-                    f"{error.strerror or error}{where}. {_VALID}; mend that and run again", "machine", _DEFECT
+                    f"{error.strerror or error}{where}. {_VALID}; fix that and run again", "machine", _NO_ROOM
                 )
             case MemoryError():
-                code = self.end(f"Out of memory. {_VALID}; run again with --jobs 1", "machine", _DEFECT)
+                code = self.end(f"Out of memory. {_VALID}; run again with --jobs 1", "machine", _NO_ROOM)
             case _:
                 traceback.print_exception(error)
-                said = f"{type(error).__name__}: {error}. This is a defect of sitemap_etl: please report it"
-                code = self.end(said, "defect", _DEFECT)
+                code = self.end(defect(error), SitemapEtlError.kind, SitemapEtlError.exit_code)
         return code
 
     def fail(self, error: SitemapEtlError) -> int:
@@ -146,7 +149,3 @@ class _Interruption:
         if sys.stderr.isatty():
             print("\nStopping after what is under way. Once more: at once.", file=sys.stderr, flush=True)
         raise KeyboardInterrupt
-
-
-def _print_json(data: dict[str, Any]) -> None:
-    print(json.dumps(data, ensure_ascii=False, default=str))

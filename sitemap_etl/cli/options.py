@@ -6,11 +6,12 @@ import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
+from sitemap_etl.cli.streams import is_unicode
 from sitemap_etl.config import Site, load
 from sitemap_etl.errors import ConfigError
 
@@ -24,6 +25,9 @@ Force = Annotated[
     typer.Option("--force", metavar="GATE", help="Overrule a gate, such as products.max_drop. May be repeated."),
 ]
 Adopt = Annotated[bool, typer.Option("--adopt", help="Replace objects that are not ours; the state keeps a copy.")]
+Moved = Annotated[
+    bool, typer.Option("--moved", help="The state is another site's or place's, and is meant to be this one's now.")
+]
 NoPing = Annotated[bool, typer.Option("--no-ping", help="Tell no engine.")]
 Now = Annotated[
     str | None, typer.Option("--now", metavar="TIME", help="The time of the run, ISO 8601. Default: the clock.")
@@ -31,13 +35,19 @@ Now = Annotated[
 
 
 def read_site(path: Path) -> Site:
-    """The site of a file. Raises ConfigError with every mistake."""
-    return load(path, environ=os.environ)
+    """The site of a file. Raises ConfigError with every mistake, Refused where its state lies in two places."""
+    site = load(path, environ=os.environ)
+    if site.says_work:
+        return site
+    from sitemap_etl.runs.work import with_work
+    from sitemap_etl.stages.run import Environment
+
+    return with_work(site, path, Environment())
 
 
 def put_json(data: Any) -> None:
-    """Print one JSON object."""
-    print(json.dumps(data, ensure_ascii=False, default=str))
+    """Print one JSON object, which says the same on a stream that takes only ASCII."""
+    print(json.dumps(data, ensure_ascii=not is_unicode(), default=str))
 
 
 def moment(text: str | None) -> datetime | None:
@@ -51,14 +61,7 @@ def moment(text: str | None) -> datetime | None:
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
-class _Paper(Console):
-    """A console that leaves a closed pipe to `endings`."""
-
-    def on_broken_pipe(self) -> NoReturn:
-        raise BrokenPipeError
-
-
 def console() -> Console:
     """Where results go. A terminal is as wide as it is; a file or pipe takes whole lines."""
-    paper = _Paper()
-    return paper if paper.is_terminal else _Paper(width=200)
+    paper = Console()
+    return paper if paper.is_terminal else Console(width=200)

@@ -14,6 +14,7 @@ from sitemap_etl.cli.options import (
     Adopt,
     Force,
     Json,
+    Moved,
     NoPing,
     Now,
     Reason,
@@ -49,6 +50,7 @@ def run(
     force: Force = None,
     reason: Reason = None,
     adopt: Adopt = False,
+    moved: Moved = False,
     jobs: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Units at a time. Default: the processors.")
     ] = None,
@@ -78,9 +80,10 @@ def run(
         force=tuple(force or ()),
         reason=reason,
         adopt=adopt,
+        moved=moved,
     )
     with Bars() as bars:
-        environment = Environment(advance=bars.advance, log=bars.say)
+        environment = Environment(advance=bars.advance, log=bars.say, site_file=str(site_file.absolute()))
         if fixed is not None:
             environment = replace(environment, clock=lambda: fixed)
         finished = run_locally(site, options, environment, jobs=jobs or os.cpu_count() or 1, now=fixed)
@@ -98,6 +101,7 @@ def publish(
     force: Force = None,
     reason: Reason = None,
     adopt: Adopt = False,
+    moved: Moved = False,
     no_ping: NoPing = False,
     as_json: Json = False,
 ) -> None:
@@ -109,9 +113,15 @@ def publish(
     from sitemap_etl.stages.run import Environment
 
     with Bars() as bars:
-        environment = Environment(advance=bars.advance, log=bars.say)
+        environment = Environment(advance=bars.advance, log=bars.say, site_file=str(site_file.absolute()))
         finished = publish_locally(
-            read_site(site_file), run_id, environment, force=tuple(force or ()), reason=reason, adopt=adopt
+            read_site(site_file),
+            run_id,
+            environment,
+            force=tuple(force or ()),
+            reason=reason,
+            adopt=adopt,
+            moved=moved,
         )
         summary = finished.summary if no_ping else ping_locally(finished, environment)
     _tell(summary, site_file, as_json=as_json)
@@ -123,6 +133,7 @@ def rollback(
         str | None, typer.Argument(metavar="RUN_ID", help="The set to publish again. Default: the one before.")
     ] = None,
     reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; the manifest keeps it.")] = None,
+    moved: Moved = False,
     no_ping: NoPing = False,
     now: Now = None,
     as_json: Json = False,
@@ -137,8 +148,8 @@ def rollback(
     from sitemap_etl.stages.run import Environment
 
     with Bars() as bars:
-        environment = Environment(advance=bars.advance, log=bars.say)
-        finished = roll_back(read_site(site_file), run_id, environment, reason=reason, now=moment(now))
+        environment = Environment(advance=bars.advance, log=bars.say, site_file=str(site_file.absolute()))
+        finished = roll_back(read_site(site_file), run_id, environment, reason=reason, moved=moved, now=moment(now))
         summary = finished.summary if no_ping else ping_locally(finished, environment)
     _tell(summary, site_file, as_json=as_json)
 
@@ -146,10 +157,11 @@ def rollback(
 def _tell(summary: Summary, site_file: Path, *, as_json: bool) -> None:
     """Print what became of a run, and end with its exit code."""
     error = named(summary.error, str(site_file), summary.run_id) if summary.error else None
+    code = _exit_code(summary)
     if as_json:
         from sitemap_etl.state.codec import encode
 
-        put_json({**encode(summary), "error": error})
+        put_json({**encode(summary), "error": error, "exit": code})
     else:
         from sitemap_etl.cli.show import show_summary
 
@@ -157,7 +169,6 @@ def _tell(summary: Summary, site_file: Path, *, as_json: bool) -> None:
         sys.stdout.flush()
     if error:
         print(error, file=sys.stderr)
-    code = _exit_code(summary)
     if code:
         raise typer.Exit(code)
 

@@ -74,13 +74,13 @@ def check(
         report = check_all(
             targets, options=options, progress=lambda done, known, _name: bars.advance("check", done, known)
         )
-    if as_json:
-        put_json({"error": None, **report.to_json(fail_on.value)})
-    else:
-        render_table(report, console())
-        sys.stdout.flush()
     code = report.exit_code(fail_on.value)
     if code and {f.code for f in report.findings if f.severity == "error"} == {"unreachable"}:
         code = Unavailable.exit_code
+    if as_json:
+        put_json({"error": None, "exit": code, **report.to_json(fail_on.value)})
+    else:
+        render_table(report, console())
+        sys.stdout.flush()
     if code:
         raise typer.Exit(code)

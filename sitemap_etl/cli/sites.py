@@ -33,7 +33,7 @@ def init(
 
     started = start_site(site_file, export=export, site=site)
     if as_json:
-        put_json({"status": "done", "error": None, **started.to_json()})
+        put_json({"status": "done", "error": None, "exit": 0, **started.to_json()})
         return
     print(f"{site_file} is written.")
     for note in started.notes:
@@ -63,8 +63,8 @@ def validate(
         found.append(entry)
         try:
             site = read_site(path)
-        except ConfigError as error:
-            entry["problems"] = list(error.problems)
+        except SitemapEtlError as error:
+            entry["problems"] = list(error.problems if isinstance(error, ConfigError) else [str(error)])
             errors.append(error)
             continue
         entry |= {"name": site.name, "sections": list(site.sections)}
@@ -72,8 +72,10 @@ def validate(
         entry["problems"] = [f"{path}: {problem}" for problem in problems]
         errors += [problem.error for problem in problems]
     lines = [line for entry in found for line in entry["problems"]]
+    code = _worst(errors) if lines else 0
     if as_json:
-        put_json({"status": "failed" if lines else "done", "error": "\n".join(lines) or None, "sites": found})
+        status = "failed" if lines else "done"
+        put_json({"status": status, "error": "\n".join(lines) or None, "exit": code, "sites": found})
     else:
         for entry in found:
             if not entry["problems"]:
@@ -82,7 +84,7 @@ def validate(
         sys.stdout.flush()
     if lines:
         print(message(ConfigError(lines)), file=sys.stderr)
-        raise typer.Exit(_worst(errors))
+        raise typer.Exit(code)
 
 
 def _worst(errors: list[SitemapEtlError]) -> int:

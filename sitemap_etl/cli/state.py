@@ -20,7 +20,7 @@ def history(site_file: SiteFile, as_json: Json = False) -> None:
 
     sets = published_sets(read_site(site_file), Environment())
     if as_json:
-        put_json({"status": "done", "error": None, "sets": encode(sets)})
+        put_json({"status": "done", "error": None, "exit": 0, "sets": encode(sets)})
     else:
         show_history(console(), sets)
 
@@ -38,7 +38,7 @@ def explain(
 
     answers = explain_urls(read_site(site_file), urls, Environment())
     if as_json:
-        put_json({"status": "done", "error": None, "urls": [json_of(answer) for answer in answers]})
+        put_json({"status": "done", "error": None, "exit": 0, "urls": [json_of(answer) for answer in answers]})
     else:
         show_answers(console(), answers)
 
@@ -64,11 +64,12 @@ def ping(
             read_site(site_file), environment, engines=tuple(engine or ()), since=since, everything=everything
         )
     failed = [name for name, answer in answers.items() if answer.failed]
+    code = Unavailable.exit_code if failed else 0
     if as_json:
         error = f"not every engine took it: {', '.join(failed)}" if failed else None
-        put_json({"status": "partial" if failed else "done", "error": error, "engines": encode(answers)})
+        put_json({"status": "partial" if failed else "done", "error": error, "exit": code, "engines": encode(answers)})
     else:
         for name, answer in answers.items():
             print(f"{name}: {answer.status}: {answer.message}")
-    if failed:
-        raise typer.Exit(Unavailable.exit_code)
+    if code:
+        raise typer.Exit(code)

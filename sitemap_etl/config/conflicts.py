@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Collection, Iterable, Mapping
 
 from sitemap_etl import limits
 from sitemap_etl.config.layers import Layers
 from sitemap_etl.settings import Names, Section, Site, scope_problem
+from sitemap_etl.settings.site import STATE_FOLDER
 
 
 def check(site: Site, layers: Layers, broken: Collection[str]) -> None:
@@ -42,15 +44,24 @@ def _check_private(site: Site, layers: Layers) -> None:
         if public is None:
             continue
         if _within(work, public) or _within(state, public):
-            stated = ("work",) in layers.marks
-            layers.add(
-                ("work",) if stated else (),
-                f"work is {work}, which publish.{key} ({public}) makes public; put it elsewhere",
-            )
+            if site.says_work:
+                layers.add(("work",), f"work is {work}, which publish.{key} ({public}) makes public; put it elsewhere")
+            else:
+                outside = posixpath.join(posixpath.dirname(_outermost(public, site.publish.root)), STATE_FOLDER)
+                layers.add(
+                    (),
+                    f"work is missing, and beside the file it would lie where publish.{key} ({public}) makes it "
+                    f"public; write a folder that nothing serves, such as work: {outside}",
+                )
             return
         if _within(public, state):
             layers.add(("publish",), f"{key} is {public}, inside the state in {state}; put it elsewhere")
             return
+
+
+def _outermost(public: str, root: str | None) -> str:
+    """The one of two public folders in which the other lies."""
+    return root if root is not None and _within(public, root) else public
 
 
 def _within(inner: str, outer: str) -> bool:

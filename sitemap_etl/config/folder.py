@@ -13,9 +13,13 @@ from sitemap_etl.settings import Site
 
 @dataclass
 class Folder:
-    """What a folder holds: the sites that can be read, by name, and every mistake in the others, one line each."""
+    """What a folder holds: the sites that can be read, by name, and every mistake in the others, one line each.
+
+    `files`: where each site was read from.
+    """
 
     sites: dict[str, Site] = field(default_factory=dict)
+    files: dict[str, Path] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
 
@@ -42,7 +46,7 @@ def read_folder(folder: Path, *, environ: Mapping[str, str]) -> Folder:
             named.setdefault(site.name, []).append((path, site))
     for name, holders in named.items():
         if len(holders) == 1:
-            found.sites[name] = holders[0][1]
+            found.files[name], found.sites[name] = holders[0]
         else:
             files = " and ".join(str(path) for path, _ in holders)
             found.problems.append(f"{files}: name: all are {name}, so they would share one state; give each its own")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import posixpath
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -36,7 +35,7 @@ def load(path: Path, *, environ: Mapping[str, str]) -> Site:
     found = layers.read(path, environ, _LATER)
     _place(found)
     site, broken = _parse(found, _misplaced(found))
-    site = _with_selects(site, found)
+    site = _with_selects(site, found).beside(str(next(iter(found.files.values())).parent))
     conflicts.check(site, found, broken)
     if found.problems:
         raise ConfigError(found.told())
@@ -66,7 +65,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _place(found: layers.Layers) -> None:
-    """What follows from the file's place: its name, and where its state lies."""
+    """The name, where the file does not say one, is that of the file."""
     file = next(iter(found.files.values()))
     if "name" not in found.data:
         found.data["name"] = file.stem
@@ -74,7 +73,6 @@ def _place(found: layers.Layers) -> None:
             hint = "a file that begins with _ is a base for others" if file.stem.startswith("_") else "it is not"
             found.add(("name",), f"the file's name can't be the site's ({hint}); write name: shop")
             found.data["name"] = "site"
-    found.data.setdefault("work", posixpath.normpath(file.parent / ".." / "work"))
 
 
 def _with_selects(site: Site, found: layers.Layers) -> Site:

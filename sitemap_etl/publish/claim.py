@@ -129,7 +129,7 @@ class Claim:
 
     def _swap(self, new: Current) -> None:
         try:
-            self.held = self.run.state.swap(self.held, new)
+            self.held = self.run.state.swap(self.held, self.run.state.owned(new))
         except PreconditionFailed as error:
             raise Refused(self._overtaken(self.run.state.current())) from error
 

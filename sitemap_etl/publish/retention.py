@@ -184,6 +184,6 @@ def _unheard(run: Run) -> set[str]:
         waiting |= set(pending)
         for run_id in runs:
             answer = answer_of(run.state, run_id, name)
-            if answer is None or answer.status == "unavailable":
+            if answer is None or answer.pending:
                 waiting.add(run_id)
     return waiting | {run.run_id}

@@ -8,7 +8,7 @@ from http import HTTPStatus
 
 from sitemap_etl import robots
 from sitemap_etl.errors import Refused
-from sitemap_etl.stages.ping import key_file
+from sitemap_etl.stages.ping import key_file, why
 from sitemap_etl.stages.run import Run
 from sitemap_etl.storage import ABSENT, Expect, Storage, put_verified
 from sitemap_etl.web import WebError, public_robots
@@ -105,7 +105,11 @@ def _add_key_file(run: Run, storage: Storage, root: Root) -> None:
     """The file that proves the IndexNow key, where it is not there yet. Its name is a secret: no manifest has it."""
     if run.site.ping.indexnow is None or not run.options.ping:
         return
-    found = key_file(run.site, run.environment)
+    try:
+        found = key_file(run.site, run.environment)
+    except Exception as error:  # noqa: BLE001 - an engine holds up no publish
+        root.warnings.append(f"the key file of IndexNow was not written: {why(error)}")
+        return
     if found is None:
         return
     name, data = found

@@ -219,7 +219,7 @@ _TOP = """\
 # Every key is explained in docs/site-file.md; `sitemap-etl schema` gives the JSON Schema for editors.
 site: {site}          # the origin of every page
 publish: ./public                           # a folder, or s3://bucket/prefix
-work: ./work                                # state and reports. Never public; keep it
+work: .sitemap-etl                          # state and reports. Never public; keep it
 
 """
 _EMPTY = """\

@@ -23,7 +23,7 @@ from sitemap_etl.stages.partition import partition
 from sitemap_etl.stages.ping import engines_to_notify, ping_engine
 from sitemap_etl.stages.plan import start_run
 from sitemap_etl.stages.render import render_group
-from sitemap_etl.stages.run import Environment, Run, check_options, open_run, open_work
+from sitemap_etl.stages.run import Environment, Run, check_options, open_run, open_work, state_of
 from sitemap_etl.stages.transform import transform_split
 from sitemap_etl.state import layout
 from sitemap_etl.state.lease import release_lease, take_lease
@@ -146,18 +146,34 @@ def copy_staging(staging: Storage, target: Storage) -> None:
 
 
 def publish_locally(
-    site: Site, run_id: str, environment: Environment, *, force: tuple[str, ...], reason: str | None, adopt: bool
+    site: Site,
+    run_id: str,
+    environment: Environment,
+    *,
+    force: tuple[str, ...],
+    reason: str | None,
+    adopt: bool,
+    moved: bool = False,
 ) -> Finished:
     """Publish a dry or refused run as it was shown. Raises ConfigError where the state has no such run."""
     check_options(site, Options(force=force, reason=reason))
     work = open_work(site, environment)
+    state = state_of(site, environment, work, moved=moved)
+    state.current()  # another's state is told before anything is written there
     staging = work.sub(layout.run_folder(run_id))
     if staging.stat(layout.PLAN) is None:
         raise ConfigError(
             f"{run_id}: there is no such run in {work.url}/runs. A run's staging is kept where it was dry or refused, "
             "until it is published or for two weeks"
         )
-    run = open_run(staging.url, environment, staging=staging)
+    run = open_run(staging.url, environment, staging=staging, moved=moved)
+    ours, theirs = state.owner, run.state.owner
+    if ours is not None and theirs is not None and not ours.is_also(theirs):
+        raise Refused(
+            f"{run_id} was made to be published to {theirs.describe()}, and the site file now says {ours.describe()}. "
+            "Nothing was written; run again"
+        )
+    run.state.current()
     take_lease(work, run_id)
     try:
         before = time.monotonic()

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from sitemap_etl.arrow import column_of
 from sitemap_etl.config import Site
 from sitemap_etl.dates import instant
-from sitemap_etl.errors import ConfigError, SitemapEtlError
+from sitemap_etl.errors import ConfigError, Unavailable
 from sitemap_etl.frames import CHANGES, SNAPSHOT, conform, without_fingerprints
 from sitemap_etl.publish.commit import publish_target
 from sitemap_etl.publish.distinct import check_distinct
@@ -30,7 +30,7 @@ from sitemap_etl.publish.views import RECENT, feed_objects, recent_drafts
 from sitemap_etl.runs.local import Finished
 from sitemap_etl.stages.ping import engines_of, ping_engine, put_by_hand
 from sitemap_etl.stages.published import same_definition
-from sitemap_etl.stages.run import Environment, Run, new_run_id, open_work
+from sitemap_etl.stages.run import Environment, Run, new_run_id, open_work, state_of
 from sitemap_etl.state import layout
 from sitemap_etl.state.lease import release_lease, take_lease
 from sitemap_etl.state.records import (
@@ -73,7 +73,13 @@ def _entry(manifest: Manifest, *, current: bool) -> KeptSet:
 
 
 def roll_back(
-    site: Site, run_id: str | None, environment: Environment, *, reason: str | None, now: datetime | None = None
+    site: Site,
+    run_id: str | None,
+    environment: Environment,
+    *,
+    reason: str | None,
+    moved: bool = False,
+    now: datetime | None = None,
 ) -> Finished:
     """Publish an older set as a new run: its rows as they were, the numbers of shards never reused.
 
@@ -81,7 +87,7 @@ def roll_back(
     on from there. Gates don't hold it. Raises ConfigError where the set is not kept.
     """
     work = open_work(site, environment)
-    state = State(work, site.name, site.site)
+    state = state_of(site, environment, work, moved=moved)
     current = state.current()
     old = _older(state, site, current.manifest, run_id)
     base = state.manifest(current.manifest)
@@ -92,7 +98,10 @@ def roll_back(
     try:
         with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
             staging = environment.open_storage(Path(scratch), durable=False)
-            plan = Plan(own, instant(moment), current.manifest, site.to_json(), Options(reason=reason))
+            options = Options(reason=reason, moved=moved)
+            plan = Plan(
+                own, instant(moment), current.manifest, site.to_json(), options, site_file=environment.site_file
+            )
             put_document(staging, layout.PLAN, plan)
             run = Run(work, staging, plan, environment)
             run.leave(layout.PARTITION, Partition())
@@ -268,6 +277,6 @@ def ping_by_hand(
     for name in engines or known:
         try:
             answers[name] = ping_engine(site, run_id, name, environment)
-        except SitemapEtlError as error:
+        except Unavailable as error:
             answers[name] = Answered(name, "unavailable", 0, str(error))
     return answers

@@ -16,6 +16,7 @@ from sitemap_etl.errors import Refused
 from sitemap_etl.frames import Reason
 from sitemap_etl.publish.publish import publish as publish_run
 from sitemap_etl.publish.summary import add_answers, finish_run, put_summary, read_summary, remove_staging
+from sitemap_etl.runs.work import missing_work
 from sitemap_etl.stages.clusters import align as align_run
 from sitemap_etl.stages.clusters import cluster_units, collect_members
 from sitemap_etl.stages.extract import extract_split
@@ -41,6 +42,12 @@ class Unit(TypedDict):
 
 NO_PROCESS: Final = 0
 """The lease of a scheduler's run belongs to no process: only its time can end it."""
+
+
+def demand_work(site: Site, environment: Environment) -> None:
+    """Raises ConfigError with the line to write where a site file does not say where its state lies."""
+    if not site.says_work:
+        raise missing_work(site, environment.site_file)
 
 
 def start(
@@ -239,7 +246,7 @@ def engines(published: Mapping[str, Any], environment: Environment) -> list[Unit
 
 
 def ping(unit: Unit, environment: Environment) -> dict[str, Any]:
-    """Notify one engine; gives what it took. Raises Unavailable or Refused where it was not accepted."""
+    """Notify one engine; gives what it took. Raises Unavailable or Refused where it was not accepted, or not asked."""
     run = open_run(unit["key"], environment)
     engine = engines_of(run.site)[unit["n"]]
     environment.label(engine)
@@ -249,7 +256,7 @@ def ping(unit: Unit, environment: Environment) -> dict[str, Any]:
         summary = read_summary(run)
         if summary is not None:
             put_summary(run, add_answers(run, summary))
-    if answer.status in ("partial", "refused"):
+    if answer.failed:
         raise Refused(f"{engine}: {answer.message}")
     environment.log(f"{engine}: {answer.status}: {answer.message}")
     return {"status": answer.status, "sent": answer.sent}

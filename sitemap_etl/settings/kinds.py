@@ -170,20 +170,53 @@ def _placed(value: Any) -> Any:
     return value.absolute() if value.strip() else value
 
 
+_S3: Final = re.compile(r"s3[an]?(?::|//)/*(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
+_FILE: Final = re.compile(r"file:(?:/*(?=/))?(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
+_WINDOWS: Final = re.compile(r"[A-Za-z]:([\\/]|$)|\\\\")
+_SCHEME: Final = re.compile(r"(?P<shown>(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/+)")
+_HINTS: Final = {
+    "gs": "; Google Cloud Storage speaks S3: write s3://BUCKET and set AWS_ENDPOINT_URL=https://storage.googleapis.com",
+    "https": "; of a bucket write s3://BUCKET/PREFIX",
+}
+
+
+def _address_problem(text: str, expected: str, *, shown: bool) -> str | None:
+    """What is said of an address that can't be one of a store; None where it is a path or `s3://…`.
+
+    `shown`: it is the file's own text, and no value of a variable.
+    """
+    if text.startswith("s3://") and not text.startswith("s3:///"):
+        return None
+    match = _S3.match(text) or _FILE.match(text)
+    if match is not None:
+        prefix = "s3://" if text[:1] in "sS" else ""
+        asked = shown and match["rest"] and "@" not in match["rest"]
+        return f"expected {expected}" + (f"; did you mean {prefix}{match['rest']}?" if asked else "")
+    if _WINDOWS.match(text):
+        return f"expected {expected}, got a path of Windows; write it with slashes, and without a drive"
+    match = _SCHEME.match(text)
+    return None if match is None else f"expected {expected}, got {match['shown']}…{_HINTS.get(match['scheme'], '')}"
+
+
+def _placed_as(expected: str) -> BeforeValidator:
+    """Makes a path absolute that may also be an address of a store."""
+
+    def place(value: Any) -> Any:
+        problem = None
+        if isinstance(value, Written):
+            problem = _address_problem(value.strip(), expected, shown=not value.filled)
+        if problem is not None:
+            raise wrong(problem)
+        return _placed(value)
+
+    return BeforeValidator(place)
+
+
 def _folder(value: str) -> str:
-    scheme, colon, rest = value.partition("://")
-    if colon and scheme != "s3":
-        raise wrong(f"expected a folder or s3://bucket/prefix, got {scheme}://…")
+    _, colon, rest = value.partition("://")
     if colon and not re.fullmatch(r"[a-z0-9][a-z0-9.-]+(/.*)?", rest, re.DOTALL):
         raise wrong("expected the name of a bucket after s3://, such as s3://shop-public/sitemaps")
     return value.rstrip("/") if colon else value
-
-
-def _export(value: str) -> str:
-    scheme, colon, _ = value.partition("://")
-    if colon and scheme != "s3":
-        raise wrong(f"expected a path or s3://…, got {scheme}://…")
-    return value
 
 
 Text = Annotated[str, AfterValidator(nonempty)]
@@ -217,9 +250,9 @@ Hreflang = Annotated[
 Pattern = Annotated[Text, AfterValidator(_pattern)]
 Origin = Annotated[Text, _address(address.canonical_origin)]
 FolderAddress = Annotated[Text, _address(address.canonical_address)]
-Folder = Annotated[Text, AfterValidator(_folder), BeforeValidator(_placed)]
+Folder = Annotated[Text, AfterValidator(_folder), _placed_as("a folder or s3://bucket/prefix")]
 """An absolute folder, or s3://bucket/prefix without a slash at its end."""
-Export = Annotated[Text, AfterValidator(_export), BeforeValidator(_placed)]
+Export = Annotated[Text, _placed_as("a path or s3://…")]
 """An absolute path or glob, or an s3:// address."""
 File = Annotated[Text, BeforeValidator(_placed)]
 """An absolute path."""

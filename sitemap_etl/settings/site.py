@@ -160,6 +160,8 @@ class Urls(Settings):
 SectionName = Annotated[
     str, matching(r"[a-z][a-z0-9_]*", "a section's name of a-z, 0-9 and _ that begins with a letter")
 ]
+STATE_FOLDER: Final = ".sitemap-etl"
+"""Where state lies beside a site file that does not say where."""
 SITE_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}"
 SiteName = Annotated[Text, matching(SITE_NAME, "a name of letters, digits, . _ - that begins with a letter or digit")]
 
@@ -167,7 +169,7 @@ SiteName = Annotated[Text, matching(SITE_NAME, "a name of letters, digits, . _ -
 class Site(Settings):
     """One site, one state, one DAG. `site`, `publish` and one section are enough.
 
-    `name` and `work` follow from the file's place where it does not say them.
+    `name` and `work` follow from the file's place where it does not say them (`beside`).
     """
 
     extends: Text | None = Field(
@@ -185,7 +187,7 @@ class Site(Settings):
     work: Folder = Field(
         default="",
         description="Folder or bucket for state, reports and staging, under `<work>/<name>/`. Never public. "
-        "Default: `../work` beside the file's folder.",
+        "Default: `.sitemap-etl` beside the file; none for a DAG.",
     )
     publish: PublishKey = Field(
         description="Where the files go; a plain text is short for `{to: …}`.", examples=["./public"]
@@ -217,6 +219,17 @@ class Site(Settings):
             urls=self.urls.model_copy(update={"same_as": same_as}),
             sections={name: section.named(name, self.gates) for name, section in self.sections.items()},
         )
+        return self
+
+    @property
+    def says_work(self) -> bool:
+        """Whether the file says where the state lies. A DAG must, for its tasks may run on several machines."""
+        return "work" in self.model_fields_set
+
+    def beside(self, folder: str) -> Self:
+        """The site, with its state in this folder of its file where it does not say where."""
+        if not self.says_work:
+            self._settle(work=f"{folder.rstrip('/')}/{STATE_FOLDER}")
         return self
 
     def to_json(self) -> dict[str, Any]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
+from pathlib import PurePath
 from typing import Any
 
 import pyarrow as pa
 
 from sitemap_etl import engines
 from sitemap_etl.config import Site, revealed
-from sitemap_etl.errors import ConfigError, Refused, Unavailable
+from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.frames import CHANGES
-from sitemap_etl.stages.run import Environment, new_run_id, open_work
+from sitemap_etl.stages.run import Environment, new_run_id, state_of
 from sitemap_etl.state import layout
 from sitemap_etl.state.changes import (
     answer_of,
@@ -40,7 +43,7 @@ def engines_to_notify(site: Site, environment: Environment, *, published: bool) 
     """
     if published:
         return engines_of(site)
-    state = State(open_work(site, environment), site.name, site.site)
+    state = state_of(site, environment)
     if state.current().manifest is None:
         return []
     runs = runs_with_changes(state)
@@ -75,9 +78,12 @@ def ping_engine(
 
     A run that published nothing has changed nothing.
 
-    Gives the answer, which is in the state by then. Raises Unavailable where trying again may help.
+    Gives the answer, which is in the state by then: `failed` where the engine could not be asked, because of its
+    settings, its connection or a defect, and then it hears of the run later. Raises Unavailable where trying again may
+    help, Refused where nothing is known of the run.
     """
-    state = State(open_work(site, environment), site.name, site.site)
+    state = state_of(site, environment)
+    state.current()  # another's state is told before anything is written there
     done = answer_of(state, run_id, engine)
     if done is not None and done.status in ("accepted", "nothing", "skipped"):
         return done
@@ -85,20 +91,43 @@ def ping_engine(
     pending: tuple[str, ...] = ()
     if not notification.by_hand:
         pending = tuple(run for run in runs_with_changes(state) if run < run_id and not _heard(state, run, engine))
-    submission = _submission(site, state, run_id, notification, pending)
-    made = _engine(site, engine, environment)
     try:
+        submission = _submission(site, state, run_id, notification, pending)
+        made = _engine(site, engine, environment)
         with (open_client or engines.open_client)() as client:
-            given = made.submit(submission, StoredLedger(state, engine), client, clock=environment.clock)
-            answer = Answered(given.engine, given.status, given.sent, given.message, given.details)
+            answer = _submit(made, submission, StoredLedger(state, engine), client, environment.clock)
     except Unavailable as error:
         put_answer(state, run_id, Answered(engine, "unavailable", 0, str(error)))
         raise
-    except Refused as error:
-        answer = Answered(engine, "refused", 0, str(error))
-    for run in (*pending, *notification.covers, run_id):
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with one engine, it is told, and the others are asked
+        answer = Answered(engine, "failed", 0, why(error))
+    for run in (run_id,) if answer.pending else (*pending, *notification.covers, run_id):
         put_answer(state, run, answer)
     return answer
+
+
+def _submit(
+    made: engines.HttpEngine[Any],
+    submission: engines.Submission,
+    ledger: StoredLedger,
+    client: Any,
+    clock: Callable[[], datetime],
+) -> Answered:
+    try:
+        given = made.submit(submission, ledger, client, clock=clock)
+    except Refused as error:
+        return Answered(made.name, "refused", 0, str(error))
+    return Answered(given.engine, given.status, given.sent, given.message, given.details)
+
+
+def why(error: Exception) -> str:
+    """Why an engine can't be asked. Of a defect only its place is told: what it says may hold a secret."""
+    if isinstance(error, SitemapEtlError):
+        return str(error)
+    at = traceback.extract_tb(error.__traceback__)[-1]
+    return (
+        f"{type(error).__name__} at {PurePath(at.filename).name}:{at.lineno}: a defect of sitemap_etl, please report it"
+    )
 
 
 def put_by_hand(site: Site, environment: Environment, *, since: str | None, everything: bool) -> str:
@@ -107,7 +136,7 @@ def put_by_hand(site: Site, environment: Environment, *, since: str | None, ever
     `since`: all that changed after that run, as one. `everything`: every URL of the site.
     Raises ConfigError where the changes are not kept.
     """
-    state = State(open_work(site, environment), site.name, site.site)
+    state = state_of(site, environment)
     manifest = state.manifest(state.current().manifest)
     if manifest is None:
         raise Refused(f"{site.name}: nothing was published yet, so there is nothing to tell")
@@ -132,7 +161,7 @@ def put_by_hand(site: Site, environment: Environment, *, since: str | None, ever
 
 def _heard(state: State, run_id: str, engine: str) -> bool:
     answer = answer_of(state, run_id, engine)
-    return answer is not None and answer.status != "unavailable"
+    return answer is not None and not answer.pending
 
 
 def _of_no_changes(site: Site, state: State) -> Notification:
@@ -174,12 +203,11 @@ def ready_engine(site: Site, name: str, environment: Environment) -> None:
 
 
 def key_file(site: Site, environment: Environment) -> tuple[str, bytes] | None:
-    """Name and content of the IndexNow key file to publish; None where there is none, or the key is not to be had."""
-    try:
-        engine = _engine(site, "indexnow", environment)
-    except ConfigError:
-        return None  # the ping stage says so
-    return engine.key_file()
+    """Name and content of the IndexNow key file to publish; None where there is none.
+
+    Raises ConfigError where the key is not to be had.
+    """
+    return _engine(site, "indexnow", environment).key_file()
 
 
 def _whole_site(state: State, site: Site) -> pa.Table:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import posixpath
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from http import HTTPStatus
@@ -15,15 +17,16 @@ from sitemap_etl import limits, sources
 from sitemap_etl.config import DatabaseSource, Section, Site, parameters
 from sitemap_etl.dates import instant
 from sitemap_etl.errors import ConfigError, DamagedState, InvalidSource, Refused, SitemapEtlError
+from sitemap_etl.settings.site import STATE_FOLDER
 from sitemap_etl.sources import Split, unpack_schema
 from sitemap_etl.stages.extract import EPOCH, plan_splits, read_schema, reads_changes_only
-from sitemap_etl.stages.run import Environment, Run, check_options, new_run_id, open_work
+from sitemap_etl.stages.run import Environment, Run, check_options, new_run_id, open_work, state_of
 from sitemap_etl.state import layout
 from sitemap_etl.state.lease import release_lease, take_lease
 from sitemap_etl.state.mirror import read_mirror
 from sitemap_etl.state.records import Current, Manifest, Mirror, Options, Plan, Reading, Unit
-from sitemap_etl.state.store import State, put_document
-from sitemap_etl.storage import Storage
+from sitemap_etl.state.store import put_document
+from sitemap_etl.storage import ABSENT, PreconditionFailed, Storage
 from sitemap_etl.web import WebError, public_robots
 
 
@@ -52,9 +55,11 @@ def start_run(
     _check_keys(site, environment)
     now = now or environment.clock()
     work = open_work(site, environment)
-    state = State(work, site.name, site.site)
-    state.current()  # another site's state is told before anything is written there
+    state = state_of(site, environment, work, moved=options.moved)
+    state.current()  # another's state is told before anything is written there
     run_id = new_run_id(now)
+    if posixpath.basename(site.work) == STATE_FOLDER and not site.work.startswith("s3://"):
+        _keep_out_of_git(site, environment)
     take_lease(work, run_id, pid=pid, owner=owner)
     try:
         current = state.current()  # a run that has just ended may have moved it
@@ -73,6 +78,7 @@ def start_run(
             robots=None if robots is None else robots.decode("latin-1"),
             readings=read.readings,
             owner=owner,
+            site_file=environment.site_file,
         )
         if staging is None:
             staging = (work if durable else open_work(site, environment, durable=False)).sub(layout.run_folder(run_id))
@@ -84,6 +90,12 @@ def start_run(
         if reading.because is not None:
             environment.log(f"section {name} is read in full: {reading.because}")
     return Run(work, staging, plan, environment)
+
+
+def _keep_out_of_git(site: Site, environment: Environment) -> None:
+    """State beside a site file is not to be committed with it."""
+    with suppress(PreconditionFailed):
+        environment.open_storage(site.work).put(".gitignore", b"*\n", content_type="text/plain", expect=ABSENT)
 
 
 def _check_limit(options: Options, base: Manifest | None) -> None:

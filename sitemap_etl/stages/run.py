@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -32,7 +33,9 @@ from sitemap_etl.state.records import (
     Manifest,
     Merging,
     Options,
+    Owner,
     Partition,
+    Place,
     Plan,
     Rendered,
     Transformed,
@@ -58,6 +61,7 @@ class Environment:
     log: Callable[[str], None] = lambda _line: None
     advance: Callable[[str, int, int], None] = lambda _stage, _done, _total: None
     label: Callable[[str], None] = lambda _text: None  # what the unit at hand is, in words
+    site_file: str = ""  # where the site was read from, for messages
 
     def connection(self, connection_id: str) -> Connection:
         """The connection of this id. Raises ConfigError where it is not known, or can't be read."""
@@ -67,7 +71,10 @@ class Environment:
 class Run:
     """One run's folder, state and plan, opened by one of its tasks. Safe for use by several threads."""
 
-    def __init__(self, work: Storage, staging: Storage, plan: Plan, environment: Environment) -> None:
+    def __init__(
+        self, work: Storage, staging: Storage, plan: Plan, environment: Environment, *, moved: bool = False
+    ) -> None:
+        """`moved`: as in `Options`, where it is said only now."""
         self.work = work
         self.staging = staging
         self.plan = plan
@@ -75,7 +82,7 @@ class Run:
         self.site = from_json(plan.site)
         self.options = plan.options
         self.now = datetime.fromisoformat(plan.now)
-        self.state = State(work, self.site.name, self.site.site)
+        self.state = state_of(self.site, environment, work, moved=moved or plan.options.moved, site_file=plan.site_file)
         self._receipts: dict[str, Document] = {}
         self._reading = threading.Lock()
 
@@ -182,18 +189,19 @@ class Run:
 
     def public(self) -> Storage:
         """Where the files go."""
-        return self._published(self.site.publish.to)
+        return _open_public(self.site, self.site.publish.to, self.environment)
 
     def root(self) -> Storage | None:
         """What serves the site's root: robots.txt and key files go there."""
         root = self.site.publish.root
-        return None if root is None else self._published(root)
+        return None if root is None else _open_public(self.site, root, self.environment)
 
-    def _published(self, url: str) -> Storage:
-        publish = self.site.publish
-        return self.environment.open_storage(
-            url, conditional_writes=publish.conditional_writes, sse=publish.sse, checksums=publish.checksums
-        )
+
+def _open_public(site: Site, url: str, environment: Environment) -> Storage:
+    publish = site.publish
+    return environment.open_storage(
+        url, conditional_writes=publish.conditional_writes, sse=publish.sse, checksums=publish.checksums
+    )
 
 
 def open_work(site: Site, environment: Environment, *, durable: bool = True) -> Storage:
@@ -205,8 +213,28 @@ def open_work(site: Site, environment: Environment, *, durable: bool = True) -> 
     return environment.open_storage(site.work, **options).sub(site.name)
 
 
-def open_run(key: str, environment: Environment, *, staging: Storage | None = None) -> Run:
-    """The run at `key` (`<work>/<name>/runs/<run_id>`), or in a `staging` of its own.
+def state_of(
+    site: Site, environment: Environment, work: Storage | None = None, *, moved: bool = False, site_file: str = ""
+) -> State:
+    """The state of a site that publishes, which is refused to one that publishes elsewhere.
+
+    `work`: its storage, where it is open. `moved`: as in `Options`.
+    """
+
+    def place(url: str) -> Place:
+        storage = _open_public(site, url, environment)
+        return Place(storage.place, None if url.startswith("s3://") else url)
+
+    def owner() -> Owner:
+        publish = site.publish
+        root = None if publish.root is None else place(publish.root)
+        return Owner(place(publish.to), root, site_file or environment.site_file, socket.gethostname())
+
+    return State(work or open_work(site, environment), site.name, site.site, owner=owner, moved=moved)
+
+
+def open_run(key: str, environment: Environment, *, staging: Storage | None = None, moved: bool = False) -> Run:
+    """The run at `key` (`<work>/<name>/runs/<run_id>`), or in a `staging` of its own. `moved`: as in `Run`.
 
     Raises Refused where there is no such run, or where a release with another format began it.
     """
@@ -216,7 +244,7 @@ def open_run(key: str, environment: Environment, *, staging: Storage | None = No
     plan = parse_document(stored.data, Plan, f"{key}/{layout.PLAN}")
     site = from_json(plan.site)
     work = open_work(site, environment)
-    return Run(work, staging or work.sub(layout.run_folder(plan.run_id)), plan, environment)
+    return Run(work, staging or work.sub(layout.run_folder(plan.run_id)), plan, environment, moved=moved)
 
 
 def new_run_id(now: datetime) -> str:

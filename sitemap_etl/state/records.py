@@ -128,6 +128,7 @@ class Options(Record):
     force: tuple[str, ...] = ()
     reason: str | None = None
     adopt: bool = False
+    moved: bool = False  # another place, or another site, is meant
 
 
 @dataclass(frozen=True)
@@ -175,6 +176,7 @@ class Plan(RunDocument):
     robots: str | None = None  # the site's robots.txt as it was, Latin-1
     readings: Mapping[str, Reading] = field(default_factory=dict)  # of sections that keep a mirror
     owner: str = ""  # what a scheduler calls this run
+    site_file: str = ""  # for messages
 
     title: ClassVar[str] = "plan of a run"
 
@@ -496,18 +498,23 @@ class SetSize(Record):
 
 @dataclass(frozen=True)
 class Answered(Record):
-    """What an engine answered to a submission (see engines.Answer)."""
+    """What an engine answered to a submission (see engines.Answer), or `failed`: it could not even be asked."""
 
     engine: str
-    status: Literal["accepted", "nothing", "skipped", "partial", "refused", "unavailable"]
+    status: Literal["accepted", "nothing", "skipped", "partial", "refused", "unavailable", "failed"]
     sent: int
     message: str
     details: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def failed(self) -> bool:
-        """Whether something was refused or unanswered."""
-        return self.status in ("partial", "refused", "unavailable")
+        """Whether something was refused, unanswered or not even asked."""
+        return self.status in ("partial", "refused", "unavailable", "failed")
+
+    @property
+    def pending(self) -> bool:
+        """Whether the engine has yet to hear of it."""
+        return self.status in ("unavailable", "failed")
 
 
 @dataclass(frozen=True)
@@ -582,6 +589,42 @@ class LastRun(Record):
 
 
 @dataclass(frozen=True)
+class Place(Record):
+    """A public folder or bucket. `real`: without links, with the bucket's store; `written`: a folder's path."""
+
+    real: str
+    written: str | None = None
+
+    def is_also(self, other: Place) -> bool:
+        """Whether both are one: a folder may be reached by another way, or be linked to elsewhere."""
+        return self.real == other.real or (self.written is not None and self.written == other.written)
+
+    def was(self, to: str) -> bool:
+        """Whether it may be what a manifest names, which knows neither links nor stores."""
+        return to in ("", self.real, self.written) or (to.startswith("s3://") and self.real.startswith(f"{to} at "))
+
+
+@dataclass(frozen=True)
+class Owner(Record):
+    """Where the site of a state publishes to. `site_file` and `host` are for messages."""
+
+    to: Place
+    root: Place | None = None
+    site_file: str = ""
+    host: str = ""
+
+    def is_also(self, other: Owner) -> bool:
+        """Whether both publish to one place. Without a root, one that is added is no other."""
+        roots = self.root is None or other.root is None or self.root.is_also(other.root)
+        return roots and self.to.is_also(other.to)
+
+    def describe(self) -> str:
+        """The place in words."""
+        root = "" if self.root is None or self.root.is_also(self.to) else f", with robots.txt in {self.root.real}"
+        return f"{self.to.real}{root}"
+
+
+@dataclass(frozen=True)
 class Current(Document):
     """What is published now, and while a publish is under way, its intent. Replaced by compare-and-swap only."""
 
@@ -591,6 +634,7 @@ class Current(Document):
     pending: str | None = None
     last_run: LastRun | None = None
     mirrors: Mapping[str, str] = field(default_factory=dict)  # section → key of its mirror's generation
+    owner: Owner | None = None  # None: a release that did not record it
 
     title: ClassVar[str] = "state"
 

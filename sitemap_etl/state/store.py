@@ -7,9 +7,10 @@ is replaced by compare-and-swap only. Everything else is written once under a na
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import cached_property
 from typing import Final, TypeVar
 
 import pyarrow as pa
@@ -19,7 +20,7 @@ from sitemap_etl.errors import DamagedState, Refused
 from sitemap_etl.frames import SNAPSHOT, conform
 from sitemap_etl.state import layout
 from sitemap_etl.state.codec import damaged, decode, encode, seal, unseal
-from sitemap_etl.state.records import FORMAT, Current, Document, LastRun, Manifest, RunDocument
+from sitemap_etl.state.records import FORMAT, Current, Document, LastRun, Manifest, Owner, RunDocument
 from sitemap_etl.storage import ABSENT, Expect, PreconditionFailed, Stat, Storage
 
 GRACE: Final = timedelta(days=2)
@@ -71,6 +72,10 @@ def parse_document(data: bytes, kind: type[_D], where: str) -> _D:
     return decode(kind, body, where)
 
 
+class AnothersState(Refused):
+    """The state is that of another site, or of one that is published elsewhere."""
+
+
 @dataclass(frozen=True)
 class Held:
     """`state/current.json` and the ETag it was read with (None: there is none yet)."""
@@ -80,15 +85,35 @@ class Held:
 
 
 class State:
-    """The state of one site. `storage` is rooted at `<work>/<name>`."""
+    """The state of one site. `storage` is rooted at `<work>/<name>`.
 
-    def __init__(self, storage: Storage, name: str, site: str) -> None:
+    `owner`: gives where the site publishes to; None where it makes no difference, because nothing is changed.
+    `moved`: another site's state, or that of another place, is meant to be this one's from now on.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        name: str,
+        site: str,
+        *,
+        owner: Callable[[], Owner] | None = None,
+        moved: bool = False,
+    ) -> None:
         self.storage = storage
         self.name = name
         self.site = site
+        self._make_owner = owner
+        self._moved = moved
+        self._ours: str | None = None  # key of a manifest that was found to lie where this site publishes to
+
+    @cached_property
+    def owner(self) -> Owner | None:
+        """Where this site publishes to."""
+        return None if self._make_owner is None else self._make_owner()
 
     def current(self) -> Current:
-        """What is published now. Raises Refused where the state is another site's."""
+        """What is published now. Raises Refused where the state is another site's, or that of another place."""
         return self.held().current
 
     def held(self) -> Held:
@@ -97,12 +122,43 @@ class State:
         if found is None:
             return Held(Current(self.name, self.site), None)
         current, etag = found
-        if (current.name, current.site) != (self.name, self.site):
-            raise Refused(
-                f"{self.storage.url_of(layout.CURRENT)} is the state of {current.name} ({current.site}), not of "
-                f"{self.name} ({self.site}). Give this site a `name` or a `work` of its own"
-            )
+        if not self._moved:
+            self._check_site(current)
+            self._check_place(current)
         return Held(current, etag)
+
+    def _check_site(self, current: Current) -> None:
+        if (current.name, current.site) != (self.name, self.site):
+            raise self._anothers(f"{current.name} ({current.site})", f"{self.name} ({self.site})", current.owner)
+
+    def _check_place(self, current: Current) -> None:
+        """A state of a release that did not record the place is ours where its set lies in ours."""
+        if self.owner is None:
+            return
+        if current.owner is not None:
+            if not current.owner.is_also(self.owner):
+                raise self._anothers(current.owner.describe(), self.owner.describe(), current.owner)
+        elif current.manifest != self._ours:
+            manifest = self.manifest(current.manifest)
+            if manifest is not None and not self.owner.to.was(manifest.to):
+                raise self._anothers(manifest.to, self.owner.describe(), None)
+            self._ours = current.manifest
+
+    def _anothers(self, theirs: str, ours: str, owner: Owner | None) -> AnothersState:
+        """The refusal of a state that publishes `theirs`, where this site file says `ours`."""
+        by = "" if owner is None or not owner.site_file else f"    by {owner.site_file} on {owner.host}"
+        mine = "" if self.owner is None or not self.owner.site_file else f"    by {self.owner.site_file}"
+        return AnothersState(
+            f"{self.storage.url_of(layout.CURRENT)} is the state of another publication. Nothing was written.\n"
+            f"  the state:      {theirs}{by}\n"
+            f"  this site file: {ours}{mine}\n"
+            "  If the site was moved, say so once with --moved (in a DAG, the parameter `moved`). If this is another "
+            "site, or a copy, give it a `work` or a `name` of its own"
+        )
+
+    def owned(self, current: Current) -> Current:
+        """`current` with what this site is called and where it publishes to."""
+        return current if self.owner is None else replace(current, name=self.name, site=self.site, owner=self.owner)
 
     def swap(self, old: Held, new: Current) -> Held:
         """Replace `current.json`, only if it is still `old`. Raises PreconditionFailed if it is not."""

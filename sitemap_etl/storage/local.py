@@ -62,6 +62,10 @@ class LocalStorage:
     def __repr__(self) -> str:
         return f"LocalStorage({self.url!r})"
 
+    @property
+    def place(self) -> str:
+        return os.path.realpath(self.url)
+
     def url_of(self, key: str) -> str:
         return f"{self.url.rstrip('/')}/{key}"
 

@@ -85,6 +85,10 @@ class Storage(Protocol):
         """Where it is, for messages: `s3://bucket/prefix` or the folder's path, without a final slash."""
 
     @property
+    def place(self) -> str:
+        """Where it really is, to be compared: a bucket's with its store's address, a folder's without links."""
+
+    @property
     def conditional(self) -> bool:
         """Whether the store itself enforces `expect`. If not, a look before the write stands in for it:
         two writers at the same moment can then both succeed.

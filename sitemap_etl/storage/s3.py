@@ -60,6 +60,11 @@ class S3Storage:
     def __repr__(self) -> str:
         return f"S3Storage({self.url!r})"
 
+    @property
+    def place(self) -> str:
+        store = self._client.store
+        return self.url if store is None else f"{self.url} at {store}"
+
     def url_of(self, key: str) -> str:
         return f"{self.url}/{key}"
 

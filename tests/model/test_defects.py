@@ -332,7 +332,6 @@ def test_a_folder_that_is_a_table_of_another_format_is_refused_by_name(tmp_path:
         site.night(1)
 
 
-@pytest.mark.xfail(strict=True, reason="a state does not know where its files go")
 def test_a_copy_of_a_project_over_the_same_state_is_refused_unless_it_is_meant(tmp_path: Path) -> None:
     one, two = (TestSite(tmp_path / name, site=NOBODY, work=str(tmp_path / "work")) for name in ("one", "two"))
     for each in (one, two):
@@ -347,7 +346,6 @@ def test_a_copy_of_a_project_over_the_same_state_is_refused_unless_it_is_meant(t
     assert len(two.public().locs()) == 5
 
 
-@pytest.mark.xfail(strict=True, reason="an engine whose key is not set is left out in silence")
 def test_an_engine_whose_key_is_not_set_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("INDEXNOW_KEY", raising=False)
     site = TestSite(tmp_path, site=NOBODY, ping={"indexnow": {"key": "${INDEXNOW_KEY}"}})

@@ -1,0 +1,179 @@
+"""The command's streams: readers who leave, disks that are full, streams that are closed or take only ASCII."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.command import PROGRAM
+from tests.support.sites import TestSite, pages
+from tests.test_cli_process import on_terminal
+
+COMMAND = "from sitemap_etl.cli import main; main()"
+SHELL = f"{sys.executable} -c '{COMMAND}'"
+NARROW = [
+    pytest.param({"PYTHONIOENCODING": "ascii"}, id="ascii"),
+    pytest.param({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, id="the C locale"),
+    pytest.param({"PYTHONIOENCODING": "cp1252:strict"}, id="cp1252"),
+]
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> TestSite:
+    """A site that has not been published yet."""
+    return TestSite(tmp_path).section("products", pages(100, lastmod="2026-10-01"))
+
+
+def shell(site: TestSite, line: str) -> tuple[int, str]:
+    """Run a line of bash in which `etl` is the command; gives its exit code and all that was said."""
+    assert site.path.name == "shop.yaml"
+    script = f'etl() {{ {SHELL} "$@"; }}; {line}'
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=site.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout
+
+
+LEFT = [
+    "etl run shop.yaml 2>&1 | head -c 1 >/dev/null; exit ${PIPESTATUS[0]}",
+    "etl run shop.yaml 2>&1 | true; exit ${PIPESTATUS[0]}",
+    "etl run shop.yaml --json | true; exit ${PIPESTATUS[0]}",
+    "etl run shop.yaml 2> >(true)",
+    "etl run shop.yaml 2>&-",
+    "etl run shop.yaml <&- >&- 2>&-",
+    "etl run shop.yaml 2>/dev/full",
+    "etl run shop.yaml --json >/dev/full",
+    "trap '' PIPE; etl run shop.yaml 2>&1 | true; exit ${PIPESTATUS[0]}",
+]
+
+
+@pytest.mark.parametrize("line", LEFT)
+def test_a_run_that_nobody_listens_to_publishes_and_ends_with_its_own_code(site: TestSite, line: str) -> None:
+    code, said = shell(site, line)
+    assert code == 0, said
+    assert len(site.public().locs()) == 100
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("line", LEFT[1:3])
+def test_a_run_that_nobody_listens_to_is_refused_all_the_same(site: TestSite, line: str) -> None:
+    site.night(1)
+    site.export("products", pages(10))
+    assert shell(site, line)[0] == 1
+    assert len(site.public().locs()) == 100
+
+
+def test_a_closed_stream_gets_none_of_the_files_of_a_run(site: TestSite) -> None:
+    """A file that is opened takes the number of a stream that was closed, and would be printed into."""
+    assert shell(site, "etl run shop.yaml <&- >&- 2>&-")[0] == 0
+    assert {entry.loc for entry in site.public().entries()} == {f"{site.origin}/p/{n:06}" for n in range(100)}
+    robots = (site.folder / "public" / "robots.txt").read_text()
+    assert [line for line in robots.splitlines() if not line.startswith(("#", "Sitemap:"))] == []
+
+
+@pytest.mark.parametrize(
+    ("command", "code"),
+    [
+        ("explain shop.yaml /p/000001 /p/999999", 0),
+        ("explain shop.yaml /p/000001 --json", 0),
+        ("history shop.yaml", 0),
+        ("check public --at https://other.example/", 1),
+        ("validate shop.yaml", 0),
+        ("schema", 0),
+        ("run --help", 0),
+        ("run", 2),
+    ],
+)
+def test_a_command_whose_reader_has_had_enough_ends_quietly_with_its_own_code(
+    site: TestSite, command: str, code: int
+) -> None:
+    site.night(1)
+    left, said = shell(site, f"etl {command} 2>&1 | true; exit ${{PIPESTATUS[0]}}")
+    assert left == code, said
+    assert said == ""
+
+
+def test_output_that_a_disk_has_no_room_for_is_told(site: TestSite) -> None:
+    site.night(1)
+    for command in ("history shop.yaml", "schema", "explain shop.yaml /p/000001 --json"):
+        code, said = shell(site, f"etl {command} >/dev/full")
+        assert (code, said) == (3, "stdout could not be written: No space left on device\n")
+
+
+def started(site: TestSite, environ: dict[str, str], *arguments: object) -> subprocess.CompletedProcess[bytes]:
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("LC_", "LANG", "PYTHON"))}
+    return subprocess.run(
+        [*PROGRAM, *map(str, arguments)], cwd=site.folder, env={**kept, **environ}, capture_output=True, check=False
+    )
+
+
+@pytest.mark.parametrize("environ", NARROW[1:])
+def test_a_run_is_told_on_a_stream_of_another_encoding(site: TestSite, environ: dict[str, str]) -> None:
+    site.export("products", [*pages(100), {"loc": "/größe/✓", "exclude": "ausverkauft – heute ✓"}])
+    assert site.path.exists()
+    for arguments in (("run", "shop.yaml"), ("check", "public", "--at", "https://shop.example/", "größe ✓.xml")):
+        done = started(site, environ, *arguments)
+        assert b"Traceback" not in done.stderr
+        assert b"Encode" not in done.stderr
+        assert done.returncode == (0 if arguments[0] == "run" else 2), done
+
+
+def test_where_a_stream_does_not_take_every_character_others_stand_in(site: TestSite) -> None:
+    environ = {"PYTHONIOENCODING": "ascii"}
+    odd = [{"loc": "/größe/✓", "exclude": "ausverkauft – heute"}, {"loc": "ftp://ü.example/"}]
+    site.export("products", [*pages(100), *odd])
+    calls = [
+        (("validate", "shop.yaml"), 0),
+        (("run", "shop.yaml", "--dry-run"), 0),
+        (("run", "shop.yaml"), 0),
+        (("history", "shop.yaml"), 0),
+        (("explain", "shop.yaml", "/größe/✓"), 0),
+        (("publish", "shop.yaml", "größe"), 2),
+        (("rollback", "shop.yaml", "größe"), 2),
+        (("ping", "shop.yaml"), 2),
+        (("check", "public", "--at", "https://other.example/"), 1),
+        (("check", "größe ✓.xml"), 2),
+        (("init", "größe.txt"), 2),
+    ]
+    assert site.path.exists()
+    for arguments, code in calls:
+        for more in ((), ("--json",)):
+            if more and code and arguments[0] != "check":
+                continue  # told in the same way
+            done = started(site, environ, *arguments, *more)
+            assert done.returncode == code, (arguments, done)
+            assert b"Traceback" not in done.stderr
+            assert b"Encode" not in done.stderr
+            if more:
+                assert json.loads(done.stdout.decode("ascii"))["exit"] == code
+    for name in ("run", "check"):
+        assert started(site, environ, name, "--help").returncode == 0
+
+
+def test_json_says_the_same_on_a_stream_that_takes_only_ascii(site: TestSite) -> None:
+    site.export("products", [*pages(100), {"loc": "/hidden", "exclude": "geschlossen – für heute ✓"}])
+    site.night(1)
+    narrow, wide = (
+        json.loads(started(site, {"PYTHONIOENCODING": encoding}, "explain", "shop.yaml", "/hidden", "--json").stdout)
+        for encoding in ("ascii", "utf-8")
+    )
+    assert narrow == wide
+    assert "für heute ✓" in json.dumps(wide, ensure_ascii=False)
+
+
+def test_a_terminal_that_takes_only_ascii_shows_bars(site: TestSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    code, shown = on_terminal("run", site.path, cwd=site.folder, columns=100)
+    assert code == 0, shown
+    assert shown.isascii()
+    assert "render" in shown.partition("Published")[0]
