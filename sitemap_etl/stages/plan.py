@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from http import HTTPStatus
 
@@ -14,14 +14,14 @@ import pyarrow as pa
 from sitemap_etl import limits, sources
 from sitemap_etl.config import DatabaseSource, Section, Site, parameters
 from sitemap_etl.dates import instant
-from sitemap_etl.errors import ConfigError, DamagedState, InvalidSource, Refused, SitemapEtlError
+from sitemap_etl.errors import ConfigError, DamagedState, InvalidSource, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.sources import Split, unpack_schema
 from sitemap_etl.stages.extract import EPOCH, plan_splits, read_schema, reads_changes_only
 from sitemap_etl.stages.run import Environment, Run, check_options, new_run_id, open_work
 from sitemap_etl.state import layout
 from sitemap_etl.state.lease import release_lease, take_lease
 from sitemap_etl.state.mirror import read_mirror
-from sitemap_etl.state.records import Current, Manifest, Mirror, Options, Plan, Reading, Unit
+from sitemap_etl.state.records import Current, KnownRobots, Manifest, Mirror, Options, Plan, Reading, Unit
 from sitemap_etl.state.store import State, put_document
 from sitemap_etl.storage import Storage
 from sitemap_etl.web import WebError, public_robots
@@ -61,7 +61,7 @@ def start_run(
         base = state.manifest(current.manifest)
         _check_limit(options, base)
         read = _Sources(site, options, environment, now, work, current, final=final, split_rows=split_rows)
-        robots = _own_robots(site, environment) if site.urls.respect_robots else None
+        robots = _own_robots(site, state, current, environment, now) if site.urls.respect_robots else _Robots()
         plan = Plan(
             run_id=run_id,
             now=instant(now),
@@ -70,9 +70,11 @@ def start_run(
             options=options,
             units=tuple(read.units),
             held=read.held,
-            robots=None if robots is None else robots.decode("latin-1"),
+            robots=None if robots.text is None else robots.text.decode("latin-1"),
+            known_robots=robots.known,
             readings=read.readings,
             owner=owner,
+            warnings=tuple(robots.warnings),
         )
         if staging is None:
             staging = (work if durable else open_work(site, environment, durable=False)).sub(layout.run_folder(run_id))
@@ -248,15 +250,55 @@ def _in_section(name: str, error: SitemapEtlError) -> SitemapEtlError:
     return told
 
 
-def _own_robots(site: Site, environment: Environment) -> bytes | None:
-    """The site's robots.txt: as it lies under `publish.root`, else as the site answers."""
+@dataclass(frozen=True)
+class _Robots:
+    """The rules that hold for a run. `text`: None where there are none."""
+
+    text: bytes | None = None
+    known: KnownRobots | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def _own_robots(site: Site, state: State, current: Current, environment: Environment, now: datetime) -> _Robots:
+    """The site's robots.txt: as it lies under `publish.root`, else as the site answers, else as it was last read.
+
+    404 and 410 say that there is none (RFC 9309, 2.3.1.3); from any other answer nothing can be told, and a page
+    that is forbidden must not be listed for it. Raises `Unavailable` where none was read before either.
+    """
     publish = site.publish
     if publish.root is not None:
         stored = environment.open_storage(publish.root, checksums=publish.checksums).get("robots.txt")
         if stored is not None:
-            return stored.data
+            return _robots_read(stored.data, now)
+    cause: WebError | None = None
     try:
         answer = public_robots(site.site)
-    except WebError:
-        return None
-    return answer.body if answer.status == HTTPStatus.OK else None
+        if answer.status == HTTPStatus.OK:
+            return _robots_read(answer.body, now)
+        if answer.status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
+            return _Robots(known=KnownRobots(instant(now)))
+        problem = f"{site.site}/robots.txt answers {answer.status}"
+    except WebError as error:
+        cause, problem = error, str(error)
+    known = current.robots
+    if known is None:
+        raise Unavailable(
+            f"{problem}: which pages it disallows can't be told, and none was read before. Nothing public was touched. "
+            "See that it answers 200 with the rules, or 404 where there are none, and run again; or list pages "
+            "whatever it says, with urls: {respect_robots: false}"
+        ) from cause
+    held = "its rules of then hold" if known.key is not None else "there was none then, so that no page is left out"
+    warning = f"{problem}. It was last read {_ago(now, known.at)} ({known.at}), and {held}: see that it answers"
+    environment.log(f"warning: {warning}")
+    return _Robots(None if known.key is None else state.robots(known.key), known, (warning,))
+
+
+def _robots_read(text: bytes, now: datetime) -> _Robots:
+    return _Robots(text, KnownRobots(instant(now), layout.robots(hashlib.sha256(text).hexdigest())))
+
+
+def _ago(now: datetime, moment: str) -> str:
+    """How long ago a moment was, in words."""
+    hours = int((now - datetime.fromisoformat(moment)).total_seconds() // 3600)
+    count, unit = (hours // 24, "day") if hours >= 48 else (hours, "hour")
+    return "within the last hour" if count < 1 else f"{count} {unit}{'s' if count > 1 else ''} ago"
