@@ -16,7 +16,7 @@ from sitemap_etl.config import DatabaseSource, Section, Site, parameters
 from sitemap_etl.dates import instant
 from sitemap_etl.errors import ConfigError, DamagedState, InvalidSource, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.sources import Split, unpack_schema
-from sitemap_etl.stages.extract import EPOCH, plan_splits, read_schema, reads_changes_only
+from sitemap_etl.stages.extract import EPOCH, label_of, params_of, plan_splits, read_schema, reads_changes_only
 from sitemap_etl.stages.run import Environment, Run, check_options, new_run_id, open_work
 from sitemap_etl.state import layout
 from sitemap_etl.state.lease import release_lease, take_lease
@@ -37,6 +37,7 @@ def start_run(
     final: bool = True,
     pid: int | None = None,
     owner: str = "",
+    one_process: bool = False,
     durable: bool = True,
     split_rows: int = limits.SPLIT_ROWS,
 ) -> Run:
@@ -44,9 +45,9 @@ def start_run(
 
     A section whose source can't be planned is kept as published where the site file says so; `final`:
     also where the source only did not answer. `pid`: the process the lease belongs to, this one by default.
-    `owner`: what a scheduler calls its run; another try of it takes the lease over. `durable`: what is staged
-    outlives a power cut. `split_rows`: rows of a split of a Parquet export. Raises ConfigError, InvalidSource,
-    Refused, Unavailable.
+    `owner`: what a scheduler calls its run; another try of it takes the lease over. `one_process`: all splits are read
+    by this one, under `stages.extract.one_moment`. `durable`: what is staged outlives a power cut. `split_rows`: rows
+    of a split of a Parquet export. Raises ConfigError, InvalidSource, Refused, Unavailable.
     """
     check_options(site, options)
     _check_keys(site, environment)
@@ -60,7 +61,9 @@ def start_run(
         current = state.current()  # a run that has just ended may have moved it
         base = state.manifest(current.manifest)
         _check_limit(options, base)
-        read = _Sources(site, options, environment, now, work, current, final=final, split_rows=split_rows)
+        read = _Sources(
+            site, options, environment, now, work, current, final=final, one_process=one_process, split_rows=split_rows
+        )
         robots = _own_robots(site, state, current, environment, now) if site.urls.respect_robots else _Robots()
         plan = Plan(
             run_id=run_id,
@@ -74,7 +77,8 @@ def start_run(
             known_robots=robots.known,
             readings=read.readings,
             owner=owner,
-            warnings=tuple(robots.warnings),
+            snapshots=tuple(sorted(read.snapshots)),
+            warnings=(*robots.warnings, *read.warnings),
         )
         if staging is None:
             staging = (work if durable else open_work(site, environment, durable=False)).sub(layout.run_folder(run_id))
@@ -130,6 +134,7 @@ class _Sources:
         current: Current,
         *,
         final: bool,
+        one_process: bool,
         split_rows: int,
     ) -> None:
         self.site = site
@@ -138,7 +143,10 @@ class _Sources:
         self.now = now
         self.work = work
         self.current = current
+        self.one_process = one_process
         self.split_rows = split_rows
+        self.snapshots: set[str] = set()
+        self.warnings: list[str] = []
         self.units: list[Unit] = []
         self.held: dict[str, str] = {}
         self.readings: dict[str, Reading] = {}
@@ -160,7 +168,9 @@ class _Sources:
     def _add(self, section: Section) -> None:
         source = section.source
         if not section.keyed or self.options.limit is not None or not reads_changes_only(section, self.environment):
-            self.units += [Unit(section.name, split) for split in self._splits(section, EPOCH)]
+            splits = self._splits(section, EPOCH)
+            self._secure(section, splits, EPOCH)
+            self.units += [Unit(section.name, split) for split in splits]
             return
         assert isinstance(source, DatabaseSource)
         reading = self._reading(section, source)
@@ -171,8 +181,32 @@ class _Sources:
                 since = EPOCH.isoformat()
                 reading = replace(reading, since=since, mirror=None, because=problem)
                 splits = self._splits(section, EPOCH)
+        self._secure(section, splits, datetime.fromisoformat(reading.since))
         self.readings[section.name] = reading
         self.units += [Unit(section.name, split) for split in splits]
+
+    def _secure(self, section: Section, splits: Sequence[Split], since: datetime) -> None:
+        """Have the splits of a database read from one snapshot where that can be; else tell what they could lose."""
+        source = section.source
+        if not isinstance(source, DatabaseSource) or source.split is None:
+            return
+        name = source.database
+        connection = self.environment.connection(name)
+        asked = self.one_process and len(splits) > 1 and name not in self.snapshots
+        if asked and sources.SharedSnapshot.possible(connection, label=name):
+            self.snapshots.add(name)
+        found = sources.split_losses(
+            connection,
+            source.query,
+            splits,
+            params=params_of(source, self.site, self.environment, self.now, since),
+            key=source.key,
+            one_snapshot=name in self.snapshots,
+            label=label_of(source),
+        )
+        for text in found:
+            self.warnings.append(f"section {section.name}: {text}")
+            self.environment.log(f"warning: section {section.name}: {text}")
 
     def _splits(self, section: Section, since: datetime) -> list[Split]:
         return plan_splits(section, self.site, self.environment, now=self.now, since=since, split_rows=self.split_rows)

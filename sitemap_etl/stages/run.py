@@ -23,6 +23,7 @@ from sitemap_etl.config import Site, from_json
 from sitemap_etl.connections import Connection, Connections, environment_connections, look_up
 from sitemap_etl.errors import ConfigError, Refused
 from sitemap_etl.settings import Gates
+from sitemap_etl.sources import SharedSnapshot
 from sitemap_etl.state import layout
 from sitemap_etl.state.records import (
     Aligned,
@@ -76,6 +77,7 @@ class Run:
         self.options = plan.options
         self.now = datetime.fromisoformat(plan.now)
         self.state = State(work, self.site.name, self.site.site)
+        self.snapshots: dict[str, SharedSnapshot] = {}  # by connection, where this process reads all splits of it
         self._receipts: dict[str, Document] = {}
         self._reading = threading.Lock()
 

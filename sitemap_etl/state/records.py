@@ -184,6 +184,7 @@ class Plan(RunDocument):
     known_robots: KnownRobots | None = None  # what the state is to remember of it; None: it is not asked for
     readings: Mapping[str, Reading] = field(default_factory=dict)  # of sections that keep a mirror
     owner: str = ""  # what a scheduler calls this run
+    snapshots: tuple[str, ...] = ()  # connections of which one process reads all splits from one snapshot
     warnings: tuple[str, ...] = ()  # what was found when it was made
 
     title: ClassVar[str] = "plan of a run"
