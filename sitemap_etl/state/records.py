@@ -392,6 +392,8 @@ class Rendered(RunDocument):
     changes: str | None = None  # key of the staged changes
     duplicates: str | None = None  # key of the duplicate rows
     top: str | None = None  # key of the rows that a feed could show
+    notes: Tally = field(default_factory=Tally)  # what listed rows lost
+    twice: tuple[int, tuple[str, ...]] = (0, ())  # pages listed with and without a slash at the end, a few of them
 
     title: ClassVar[str] = "receipt of render"
 
