@@ -154,8 +154,10 @@ def _since(old: pa.Table, found: np.ndarray, changed: np.ndarray, dating: Dating
 
 
 def _unlike(one: pa.Table, other: pa.Table, name: str) -> np.ndarray:
-    """Where a column's values differ; null equals null."""
+    """Where a column's values differ; null equals null, and false: neither shows."""
     left, right = one.column(name), other.column(name)
+    if pa.types.is_boolean(left.type):
+        left, right = pc.fill_null(left, False), pc.fill_null(right, False)
     if left.null_count == len(left) and right.null_count == len(right):
         return np.zeros(len(left), bool)
     if pa.types.is_nested(left.type):

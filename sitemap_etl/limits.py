@@ -72,6 +72,8 @@ WINDOW_ROWS: Final = 450_000
 WINDOW_BYTES: Final = 128 * 1024 * 1024
 GROUP_ROWS: Final = 4_000_000
 GROUPS_PER_SECTION: Final = 256
+CSV_VALUE_LINES: Final = 1_000
+"""Line breaks in one value of a CSV. What fits a description is far below; above it a quote was never closed."""
 SHARE_FROM: Final = 20
 """URLs from which on a share of them means something to a gate."""
 SAME_DATE_FROM: Final = 1_000

@@ -9,6 +9,7 @@ import pytest
 
 from sitemap_etl.extensions import alternates, hreflang_lists, hreflang_tag, hreflang_tags
 from sitemap_etl.frames import ALTERNATES, Tally
+from sitemap_etl.urls import UrlRules
 
 SITE = "https://shop.example"
 LOC = pa.array([f"{SITE}/{n}" for n in range(3)])
@@ -18,7 +19,7 @@ MAP = pa.map_(pa.string(), pa.string())
 
 def read(column) -> tuple[list, dict[str, int]]:
     tally = Tally()
-    result = alternates(column, tally, loc=LOC, site=SITE)
+    result = alternates(column, tally, loc=LOC, rules=UrlRules(SITE))
     assert result.type == ALTERNATES
     result.validate(full=True)
     pairs = [None if row is None else [(link["hreflang"], link["href"]) for link in row] for row in result.to_pylist()]
@@ -106,7 +107,7 @@ def test_every_form_of_the_column_means_the_same_sorted_by_tag(column):
 def test_tags_and_urls_are_made_canonical():
     column = pa.array([[("en_GB", "HTTPS://Shop.Example/ä"), ("X-DEFAULT", "/"), ("fr", "https://autre.example")]], MAP)
     tally = Tally()
-    assert alternates(column, tally, site=SITE).to_pylist()[0] == [
+    assert alternates(column, tally, rules=UrlRules(SITE)).to_pylist()[0] == [
         {"hreflang": "en-GB", "href": f"{SITE}/%C3%A4"},
         {"hreflang": "fr", "href": "https://autre.example/"},
         {"hreflang": "x-default", "href": f"{SITE}/"},

@@ -11,15 +11,19 @@ from hypothesis import strategies as st
 
 from sitemap_etl.extensions import images
 from sitemap_etl.frames import IMAGES, Tally
+from sitemap_etl.urls import UrlRules
 
 SITE = "https://shop.example"
 LOC = pa.array([f"{SITE}/{n}" for n in range(3)])
 A, B = "https://img.example/a.jpg", "https://img.example/b.jpg"
 
 
-def read(column, loc=LOC, site=SITE) -> tuple[list, dict[str, int]]:
+RULES = UrlRules(SITE)
+
+
+def read(column, loc=LOC, rules=RULES) -> tuple[list, dict[str, int]]:
     tally = Tally()
-    result = images(column, loc, tally, site=site)
+    result = images(column, loc, tally, rules=rules)
     assert result.type == IMAGES
     result.validate(full=True)
     return result.to_pylist(), tally.counts
@@ -64,7 +68,7 @@ def test_urls_are_made_canonical_on_any_host_and_relative_ones_joined_to_the_sit
 
 def test_an_image_that_breaks_a_rule_leaves_alone_and_is_counted_with_its_page():
     tally = Tally()
-    result = images(pa.array([[A, "ftp://x/y.jpg"], ["mailto:a@b"], ["", None]]), LOC, tally, site=SITE)
+    result = images(pa.array([[A, "ftp://x/y.jpg"], ["mailto:a@b"], ["", None]]), LOC, tally, rules=UrlRules(SITE))
     assert result.to_pylist() == [[A], None, None]
     assert tally.to_json() == {
         "image: not http or https": {
@@ -75,7 +79,7 @@ def test_an_image_that_breaks_a_rule_leaves_alone_and_is_counted_with_its_page()
 
 
 def test_without_a_site_a_relative_url_is_no_image():
-    assert read(pa.array([["/c.jpg"], None, None]), site=None) == ([None, None, None], {"image: not absolute": 1})
+    assert read(pa.array([["/c.jpg"], None, None]), rules=None) == ([None, None, None], {"image: not absolute": 1})
 
 
 def test_an_image_counts_once_a_page_but_on_every_page():

@@ -11,6 +11,7 @@ import pytest
 
 from sitemap_etl.extensions import mobile, videos
 from sitemap_etl.frames import VIDEO, VIDEOS, Tally
+from sitemap_etl.urls import UrlRules
 from tests.support.rendered import document, faults_by_lxml, rows
 
 SITE = "https://shop.example"
@@ -24,7 +25,7 @@ def read(column, timezone=None) -> tuple[list, dict[str, int]]:
     tally = Tally()
     column = column if isinstance(column, pa.Array) else pa.array(column)
     loc = pa.array([PAGE] * len(column))
-    result = videos(column, loc, tally, site=SITE, timezone=timezone)
+    result = videos(column, loc, tally, rules=UrlRules(SITE), timezone=timezone)
     assert result.type == VIDEOS
     result.validate(full=True)
     found = [
@@ -271,7 +272,7 @@ def test_elements_that_google_no_longer_reads_are_left_out_and_counted():
 
 def test_examples_name_page_and_value():
     tally = Tally()
-    videos(pa.array([[LEAST | {"rating": 9}]]), pa.array([PAGE]), tally, site=SITE)
+    videos(pa.array([[LEAST | {"rating": 9}]]), pa.array([PAGE]), tally, rules=UrlRules(SITE))
     assert tally.examples == {"video rating: not a number from 0.0 to 5.0": [f"{PAGE}: 9"]}
 
 

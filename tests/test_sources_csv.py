@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from sitemap_etl import sources
 from sitemap_etl.errors import InvalidSource, Unavailable
+from sitemap_etl.sources.quotes import WatchedQuotes
 
 CELL = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_size=12)
 
@@ -86,14 +87,105 @@ def test_a_broken_row_is_told_with_file_line_and_counts(tmp_path: Path, name: st
         rows(path)
 
 
-def test_a_quote_that_is_never_closed_is_told_with_its_line(tmp_path: Path) -> None:
-    rest = "".join(f"/p/{i},some text\n" for i in range(300_000))
-    path = write(tmp_path / "a.csv", 'loc,note\n/a,1\n/b,"open\n' + rest)
-    with pytest.raises(InvalidSource, match=r"a\.csv line 3: a value that begins here .* closing quote missing"):
+ROWS = 300_000  # more than are parsed at a time
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
+@pytest.mark.parametrize("before", [1, ROWS])
+@pytest.mark.parametrize(
+    ("after", "told"),
+    [
+        ("", "is never closed"),
+        ("/p,some text\n" * 500, "is never closed"),
+        ("/p,some text\n" * 10_000, "is not closed within 1,000 lines"),
+        ("/p,some text\n" * ROWS, "is not closed within 1,000 lines"),
+        ("/p,some text\n" * 10_000 + '/q,"quoted"\n', "is (closed only 10,001 lines further on|not closed within)"),
+        ("/p,some text\n" * 10_000 + '/q"\n', "is (closed only 10,001 lines further on|not closed within)"),
+        ('/p,some text\n/q,"quoted"\n/r,1\n', "is closed only 2 lines further on"),
+    ],
+)
+def test_a_quote_that_is_never_closed_is_told_with_its_line(
+    tmp_path: Path, name: str, before: int, after: str, told: str
+) -> None:
+    path = write(tmp_path / name, "loc,note\n" + "/a,1\n" * before + '/b,"open\n' + after)
+    with pytest.raises(InvalidSource, match=rf"{name} line {before + 2}: the quote that opens .* {told}: is a closing"):
+        rows(path, columns=["loc"])
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_value_may_have_a_thousand_line_breaks_and_a_row_more(tmp_path: Path, end: str) -> None:
+    long = end.join(["text"] * 1001)
+    path = write(tmp_path / "a.csv", f'loc,note,more{end}/a,"{long}","{long}"{end}/b,1,2{end}')
+    assert [row["loc"] for row in rows(path)] == ["/a", "/b"]
+    write(path, f'loc,note,more{end}/a,1,"{long}{end}"{end}/b,1,2{end}')
+    with pytest.raises(InvalidSource, match=r"line 2: .* is closed only 1,001 lines further on"):
         rows(path)
-    short = write(tmp_path / "b.csv", 'loc,note\n/a,1\n"/b,open\n/c,1\n')
-    with pytest.raises(InvalidSource, match=r"b\.csv line 3: expected 2 fields .* found 1"):
-        rows(short)
+
+
+def test_quotes_inside_unquoted_values_are_text(tmp_path: Path) -> None:
+    many = "".join(f'/p/{n},{n}" pipe,"a ""b"", c"\n' for n in range(ROWS))
+    found = rows(write(tmp_path / "a.csv", f'loc,note,more\n{many}/x,5",7"\n/y,"q" r,"s\nt"\n/z,"""",""\n'))
+    assert len(found) == ROWS + 3
+    assert found[1_500] == {"loc": "/p/1500", "note": '1500" pipe', "more": 'a "b", c'}
+    assert [list(row.values()) for row in found[-3:]] == [
+        ["/x", '5"', '7"'],
+        ["/y", "q r", "s\nt"],
+        ["/z", '"', None],
+    ]
+
+
+class Dripping:
+    """Bytes in pieces of some sizes."""
+
+    def __init__(self, data: bytes, sizes: list[int]) -> None:
+        self.data, self.sizes, self.at = data, sizes, 0
+
+    def read(self, _size: int) -> bytes:
+        size = self.sizes[self.at % len(self.sizes)]
+        self.at += 1
+        piece, self.data = self.data[:size], self.data[size:]
+        return piece
+
+
+def watched(data: bytes, sizes: list[int], delimiter: str = ",") -> tuple[bytes, str | None]:
+    """What comes through, and the fault."""
+    stream = WatchedQuotes(Dripping(data, sizes).read, delimiter)
+    seen = b""
+    while piece := stream.read():
+        seen += piece
+    return seen, stream.fault
+
+
+MARKED = st.text(st.sampled_from('",;\n\r aé'), max_size=6)
+TABLES = st.lists(st.lists(MARKED, min_size=2, max_size=2), max_size=6)
+SIZES = st.lists(st.integers(1, 9), min_size=1, max_size=4)
+
+
+@given(TABLES, SIZES, st.sampled_from(",;"), st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans())
+def test_nothing_is_wrong_with_what_pythons_writer_writes_however_it_comes(
+    table: list[list[str]], sizes: list[int], delimiter: str, end: str, always: bool, bom: bool
+) -> None:
+    text = io.StringIO(newline="")
+    quoting = csv.QUOTE_ALL if always else csv.QUOTE_MINIMAL
+    csv.writer(text, lineterminator=end, delimiter=delimiter, quoting=quoting).writerows(table)
+    data = ("\ufeff" if bom else "").encode() + text.getvalue().encode()
+    assert watched(data, sizes, delimiter) == (data, None)
+
+
+@given(TABLES, SIZES, MARKED.map(lambda text: text.replace('"', "'")))
+def test_an_open_quote_at_the_end_is_found_however_it_comes(
+    table: list[list[str]], sizes: list[int], rest: str
+) -> None:
+    text = io.StringIO(newline="")
+    csv.writer(text, lineterminator="\n").writerows([[cell.replace("\r", "") for cell in row] for row in table])
+    data = text.getvalue().encode()
+    stream = WatchedQuotes(Dripping(data + b'a,"' + rest.encode(), sizes).read, ",")
+    while stream.read():
+        pass
+    assert (stream.at, stream.fault) == (
+        len(data) + 2,
+        "the quote that opens a value here is never closed: is a closing quote missing?",
+    )
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])

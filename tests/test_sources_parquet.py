@@ -48,6 +48,44 @@ def test_small_files_share_a_split(tmp_path: Path) -> None:
     assert sorted(rows(plan)["id"].to_pylist()) == list(range(1000))
 
 
+MARKS = {
+    "Delta": "_delta_log/00000000000000000000.json",
+    "Iceberg": "metadata/00001-5f8e.metadata.json",
+    "Iceberg, compressed": "metadata/00001-5f8e.gz.metadata.json",
+    "Iceberg, compressed elsewhere": "metadata/v3.metadata.json.gz",
+    "Hudi": ".hoodie/hoodie.properties",
+}
+
+
+@pytest.mark.parametrize("kind", MARKS)
+@pytest.mark.parametrize(
+    "asked",
+    ["table", "table/", "table/*.parquet", "table/*.zstd.parquet", "table/day=1", "**/*.parquet", "table/[d]*/*"],
+)
+def test_a_folder_that_is_a_table_is_refused_by_its_kind(tmp_path: Path, kind: str, asked: str) -> None:
+    write(tmp_path / "table/a.zstd.parquet")
+    file = write(tmp_path / "table/day=1/b.zstd.parquet")
+    mark = tmp_path / "table" / MARKS[kind]
+    mark.parent.mkdir(parents=True)
+    mark.touch()
+    with pytest.raises(
+        InvalidSource, match=rf"files of an? {kind.partition(',')[0]} table \({tmp_path}/table\).*Export"
+    ):
+        sources.plan_parquet(f"{tmp_path}/{asked}")
+    with pytest.raises(InvalidSource, match="Export a snapshot of the table and name that instead"):
+        sources.plan_query("parquet", tmp_path / "table", "SELECT * FROM source")
+    assert rows(sources.plan_parquet([file])).num_rows == 10
+
+
+def test_a_folder_called_metadata_makes_no_table(tmp_path: Path) -> None:
+    write(tmp_path / "export/a.parquet")
+    write(tmp_path / "table/b.parquet")
+    (tmp_path / "export/metadata").mkdir()
+    (tmp_path / "export/metadata/notes.json").touch()
+    (tmp_path / "table/_delta_log").mkdir()
+    assert rows(sources.plan_parquet(tmp_path / "export")).num_rows == 10
+
+
 @settings(max_examples=25)
 @given(
     st.lists(st.tuples(st.integers(0, 60), st.integers(1, 20)), min_size=1, max_size=5),

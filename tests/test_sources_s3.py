@@ -50,6 +50,27 @@ def test_files_folders_patterns_and_lists_are_read(exports: str) -> None:
     assert ids([f"{exports}/exports/a-1.parquet", f"{exports}/exports/deep/"]) == [0, 2]
 
 
+MARKS = {
+    "a Delta": "_delta_log/00000000000000000000.json",
+    "an Iceberg": "metadata/00001-5f8e.gz.metadata.json",
+    "a Hudi": ".hoodie/hoodie.properties",
+}
+
+
+@pytest.mark.parametrize("kind", MARKS)
+@pytest.mark.parametrize(
+    "asked",
+    ["", "lake", "lake/t/", "lake/t/day=1/", "lake/t/day=1/*.parquet", "lake/t*/**/*.parquet", "**/b-?.parquet"],
+)
+def test_a_folder_that_is_a_table_is_refused_by_its_kind(s3: S3Server, bucket: str, kind: str, asked: str) -> None:
+    for key in ("lake/t/day=1/b-1.parquet", "lake/plain/b-2.parquet"):
+        s3.client().put_object(Bucket=bucket, Key=key, Body=parquet(0))
+    s3.client().put_object(Bucket=bucket, Key=f"lake/t/{MARKS[kind]}", Body=b"")
+    with pytest.raises(InvalidSource, match=rf"files of {kind} table \(s3://{bucket}/lake/t\).*Export a snapshot"):
+        sources.plan_parquet(f"s3://{bucket}/{asked}".removesuffix("/" if not asked else ""))
+    assert ids(f"s3://{bucket}/lake/t/day=1/b-1.parquet") == ids(f"s3://{bucket}/lake/plain") == [0]
+
+
 def test_row_groups_of_an_object_are_splits(exports: str) -> None:
     plan = sources.plan_parquet(f"{exports}/exports/a-1.parquet", split_rows=4)
     assert [split.rows for split in plan] == [4, 4, 2]

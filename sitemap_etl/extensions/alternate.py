@@ -14,6 +14,7 @@ from sitemap_etl.extensions.hreflang import hreflang_tags
 from sitemap_etl.extensions.nested import Elements
 from sitemap_etl.extensions.pages import Pages
 from sitemap_etl.frames import ALTERNATES, Tally
+from sitemap_etl.urls import UrlRules
 
 _UNREADABLE: Final = "alternates: neither a map of hreflang to URL nor JSON of one"
 _PAIR: Final = pa.struct([("key", pa.string()), ("value", pa.string())])
@@ -26,15 +27,16 @@ def alternates(
     tally: Tally,
     *,
     loc: pa.Array | pa.ChunkedArray | None = None,
-    site: str | None = None,
+    rules: UrlRules | None = None,
 ) -> pa.Array:
     """`frames.ALTERNATES`: tags as `hreflang_tag` gives them, sorted, each once a page; canonical URLs of any host.
 
     `column`: map hreflang → URL; struct with a field a language; list of structs of `hreflang` and `href`; or
-    JSON text of an object or such a list. A relative URL is joined to the origin `site`. Of two with the same
-    tag the first stays. A page without alternates is null; nothing is added, the page itself neither.
+    JSON text of an object or such a list. URLs of the site's own pages are as these are listed by the `rules`, to
+    whose site relative ones are joined. Of two with the same tag the first stays. A page without alternates is null;
+    nothing is added, the page itself neither.
     """
-    pages = Pages.of(loc, tally, site)
+    pages = Pages.of(loc, tally, rules)
     found = _pairs(plain(column), tally)
     if not len(found.owner):
         return pa.nulls(found.rows, ALTERNATES)
@@ -43,9 +45,7 @@ def alternates(
     tags = hreflang_tags(pc.if_else(pa.array(filled), keys, pa.scalar(None, pa.string())), tally)
     untagged = filled & mask_of(pc.is_null(texts.cleaned(keys)))
     pages.count("alternate: hreflang is missing", untagged, values, found.owner)
-    urls = pages.canonical(
-        "alternate", pc.if_else(pc.is_valid(tags), values, pa.scalar(None, pa.string())), found.owner
-    )
+    urls = pages.listed("alternate", pc.if_else(pc.is_valid(tags), values, pa.scalar(None, pa.string())), found.owner)
     links = pa.StructArray.from_arrays([tags, urls], fields=list(ALTERNATES.value_type))
     found = Elements(found.owner, links, found.rows).where(mask_of(pc.is_valid(urls)))
     return _sorted(found, pages).to_lists(ALTERNATES)

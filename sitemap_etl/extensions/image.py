@@ -14,20 +14,26 @@ from sitemap_etl.extensions import nested, texts
 from sitemap_etl.extensions.nested import Elements
 from sitemap_etl.extensions.pages import Pages
 from sitemap_etl.frames import IMAGES, Tally
+from sitemap_etl.urls import UrlRules
 
 _UNREADABLE: Final = "images: neither a list of URLs nor JSON of one"
 
 
 def images(
-    column: pa.Array | pa.ChunkedArray, loc: pa.Array | pa.ChunkedArray | None, tally: Tally, *, site: str | None = None
+    column: pa.Array | pa.ChunkedArray,
+    loc: pa.Array | pa.ChunkedArray | None,
+    tally: Tally,
+    *,
+    rules: UrlRules | None = None,
 ) -> pa.Array:
     """`frames.IMAGES`: canonical URLs in the source's order, each once, at most 1,000 a page.
 
     `column`: list of text, or of structs with `loc`; one URL as text; or JSON text of either. A relative
-    URL is joined to the origin `site`; without one it is counted as not absolute. `loc`: canonical
+    URL is joined to the site of the `rules`; without them it is counted as not absolute. An image is no page: it keeps
+    its origin and its parameters. `loc`: canonical
     addresses of the pages, for the tally's examples. A page without images is null.
     """
-    pages = Pages.of(loc, tally, site)
+    pages = Pages.of(loc, tally, rules)
     found = _elements(plain(column), pages)
     if not len(found.owner):
         return pa.nulls(found.rows, IMAGES)

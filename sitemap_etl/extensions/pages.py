@@ -16,15 +16,15 @@ from sitemap_etl.frames import EXAMPLES, Tally
 
 @dataclass(frozen=True)
 class Pages:
-    """`loc`: the canonical address of each row, None where it is not known. `site`: the origin of relative URLs."""
+    """`loc`: the canonical address of each row, None where it is not known. `rules`: of the site's URLs."""
 
     loc: pa.Array | None
     tally: Tally
-    site: str | None = None
+    rules: urls.UrlRules | None = None
 
     @classmethod
-    def of(cls, loc: pa.Array | pa.ChunkedArray | None, tally: Tally, site: str | None = None) -> Pages:
-        return cls(None if loc is None else plain(loc), tally, site)
+    def of(cls, loc: pa.Array | pa.ChunkedArray | None, tally: Tally, rules: urls.UrlRules | None = None) -> Pages:
+        return cls(None if loc is None else plain(loc), tally, rules)
 
     def count(self, reason: str, bad: np.ndarray, values: pa.Array, owner: np.ndarray) -> None:
         """Count the values of a mask under a reason; an example is the page (row `owner`) and the value."""
@@ -38,11 +38,14 @@ class Pages:
         self.tally.add(reason, len(found), [text for text in both if text])
 
     def canonical(self, what: str, values: pa.Array, owner: np.ndarray) -> pa.Array:
-        """Canonical absolute http(s) URLs of any host; null where one can't be had, counted as `what: reason`."""
+        """Canonical absolute http(s) URLs of any host; null where one can't be had, counted as `what: reason`.
+
+        A relative one is joined to the site, as a loc is.
+        """
         given = texts.cleaned(values)
         if given.null_count == len(given):
             return given
-        checked = urls.canonical_urls(absolute(given, self.site))
+        checked = urls.canonical_urls(absolute(given, None if self.rules is None else self.rules.site))
         result = plain(checked.loc)
         bad = texts.lost(given, result)
         if bad.any():
@@ -50,6 +53,15 @@ class Pages:
             for reason in pc.unique(reasons.filter(pa.array(bad))).to_pylist():
                 of_it = mask_of(pc.equal(reasons, reason))
                 self.count(f"{what}: {reason}", bad & of_it, given, owner)
+        return result
+
+    def listed(self, what: str, values: pa.Array, owner: np.ndarray) -> pa.Array:
+        """As `canonical`, of URLs that name pages: those of the site as their own rows list them."""
+        given = self.canonical(what, values, owner)
+        if self.rules is None:
+            return given
+        result = urls.as_listed(given, self.rules)
+        self.count(f"{what}: too long", texts.lost(given, result), given, owner)
         return result
 
 

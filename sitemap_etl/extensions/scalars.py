@@ -58,12 +58,14 @@ def yes_no(values: pa.Array) -> pa.Array:
     )
 
 
-def mobile(column: pa.Array | pa.ChunkedArray, tally: Tally) -> pa.Array:
+def mobile(
+    column: pa.Array | pa.ChunkedArray, tally: Tally, *, loc: pa.Array | pa.ChunkedArray | None = None
+) -> pa.Array:
     """A bool column: whether the page is for feature phones. Blank is null; what is neither yes nor no is counted."""
     column = plain(column)
     words = yes_no(column)
     bad = texts.lost(texts.cleaned(column), words)
-    Pages.of(None, tally).count("mobile: neither true nor false", bad, column, np.arange(len(column)))
+    Pages.of(loc, tally).count("mobile: neither true nor false", bad, column, np.arange(len(column)))
     return pc.equal(words, "yes")
 
 

@@ -20,6 +20,7 @@ from sitemap_etl.extensions.dates import dates
 from sitemap_etl.extensions.nested import Elements
 from sitemap_etl.extensions.pages import Pages
 from sitemap_etl.frames import VIDEO, VIDEOS, Tally
+from sitemap_etl.urls import UrlRules, as_listed
 
 _UNREADABLE: Final = "videos: neither a list of structs nor JSON of one"
 _NULL: Final = pa.scalar(None, pa.string())
@@ -46,7 +47,7 @@ def videos(
     loc: pa.Array | pa.ChunkedArray,
     tally: Tally,
     *,
-    site: str | None = None,
+    rules: UrlRules | None = None,
     timezone: str | None = None,
 ) -> pa.Array:
     """`frames.VIDEOS` in the source's order; a page without videos is null.
@@ -54,10 +55,10 @@ def videos(
     `column`: list of structs with Google's element names (or one struct), or JSON text of it. `restriction`
     and `platform` are a struct of `relationship` and a text or list of codes, or text such as `allow IE GB`;
     `uploader` is text (its info in `uploader_info`) or a struct of `name` and `info`; `tag` is a list, or text
-    that is one tag. Relative URLs are joined to the origin `site`. Times without a zone are in `timezone`.
+    that is one tag. Relative URLs are joined to the site of the `rules`. Times without a zone are in `timezone`.
     `loc`: canonical addresses of the pages, none null.
     """
-    pages = Pages.of(loc, tally, site)
+    pages = Pages.of(loc, tally, rules)
     found = _elements(plain(column), tally)
     found = found.where(mask_of(pc.is_valid(found.values)))
     if not len(found.owner):
@@ -131,7 +132,9 @@ def _present(found: Elements, name: str, pages: Pages) -> pa.Array:
 
 def _media(found: Elements, name: str, pages: Pages) -> pa.Array:
     urls = pages.canonical(f"video {name}", _field(found, name), found.owner)
-    own = pc.fill_null(pc.equal(urls, _pages_of(found, pages)), fill_value=False)
+    # A file keeps its origin and parameters, but whether it is the page is asked of the page as it is listed.
+    listed = urls if pages.rules is None else as_listed(urls, pages.rules)
+    own = pc.fill_null(pc.equal(listed, _pages_of(found, pages)), fill_value=False)
     pages.count(f"video {name}: is the page itself", mask_of(own), urls, found.owner)
     return pc.if_else(own, _NULL, urls)
 
@@ -175,7 +178,7 @@ def _uploader(found: Elements, pages: Pages) -> tuple[pa.Array, pa.Array]:
     reason = f"video uploader: more than {limits.VIDEO_UPLOADER} characters"
     pages.count(reason, mask_of(over), names, found.owner)
     names = pc.if_else(over, _NULL, names)
-    urls = pages.canonical("video uploader info", pc.if_else(pc.is_valid(names), info, _NULL), found.owner)
+    urls = pages.listed("video uploader info", pc.if_else(pc.is_valid(names), info, _NULL), found.owner)
     if urls.null_count == len(urls):
         return names, urls
     both = pc.binary_join_element_wise(_hosts(urls), _hosts(_pages_of(found, pages)), " ").dictionary_encode()

@@ -124,7 +124,8 @@ class Claim:
         current = ended(self.held.current, self.run.run_id, self.run.plan.now, status)
         both = {**current.mirrors, **mirrors}
         kept = {name: key for name, key in both.items() if key is not None and name in self.run.site.sections}
-        current = replace(current, mirrors=kept)
+        robots = self.run.plan.known_robots
+        current = replace(current, mirrors=kept, robots=current.robots if robots is None else robots)
         self._swap(current if manifest is None else replace(current, manifest=manifest, pending=None))
 
     def _swap(self, new: Current) -> None:

@@ -85,12 +85,12 @@ class _Publication:
         run, desired, outcome = self.run, self.desired, self.outcome
         retired, due = retired_files(run, desired, self.actual, self.claim.unmanaged)
         manifest = made_manifest(run, self.target, desired, retired)
-        root = open_root(run, self._addresses(manifest))
+        root = open_root(run, self._addresses(manifest), [self._address(key) for key in sorted(desired.keys())])
         outcome.warnings += root.warnings
         outcome.unchanged = len(desired.keys()) - len(desired.objects())
         says = root.writes(self._addresses(manifest))
         if not (desired.objects() or due or says or self.claim.took_over or state_differs(run, manifest)):
-            self._keep_mirrors()
+            self._keep_sources()
             self.claim.end("unchanged", self.target.mirrors)
             outcome.status, outcome.manifest = "unchanged", run.base
             return outcome
@@ -236,11 +236,14 @@ class _Publication:
         self.claim.hold()
         # Kept before the commit, so that it can't be lost after.
         put_changes(self.run.state, self.run.run_id, self.target.changes, self._notification(manifest))
-        self._keep_mirrors()
+        self._keep_sources()
         self.claim.end("published", self.target.mirrors, self.run.state.put_manifest(manifest))
         self.outcome.manifest = manifest
 
-    def _keep_mirrors(self) -> None:
+    def _keep_sources(self) -> None:
+        """Keep what later runs fall back on: robots.txt as it was read, and the mirrors of sources."""
+        if self.run.plan.robots is not None:
+            self.run.state.put_robots(self.run.plan.robots.encode("latin-1"))
         for section, mirror in self.target.generations.items():
             put_document(self.run.work, layout.mirror(section, self.run.run_id), mirror)
 

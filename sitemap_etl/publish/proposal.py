@@ -229,6 +229,7 @@ def _account(run: Run, name: str, receipts: Sequence[Rendered], proposal: Propos
             removed=group.removed,
         )
         reasons["duplicates"].merge(receipt.reasons)
+        reasons["notes"].merge(receipt.notes)
         dates += Dates(group.dated, group.undated, Counter(receipt.redated))
     _balance(name, "all groups", "inventory", inventory, "rows that render gathered", gathered)
     _balance(
@@ -263,6 +264,13 @@ def _warn(
         dates.update(receipt.new_dates)
     if (warning := one_date(name, dates, sum(receipt.dated for receipt in receipts))) is not None:
         proposal.warnings.append(warning)
+    twice = sum(receipt.twice[0] for receipt in receipts)
+    if twice:
+        example = next(loc for receipt in receipts for loc in receipt.twice[1])
+        proposal.warnings.append(
+            f"{name}: {twice:,} pages are listed in two spellings, with and without a slash at the end, such as "
+            f"{example} and {example[:-1]}: for engines they are two pages. List the one that the other redirects to"
+        )
     if published is not None and plan.rule is not None and not same_definition(published, plan):
         proposal.warnings.append(
             f"{name}: the fingerprint has another definition than the published one: new fingerprints are "

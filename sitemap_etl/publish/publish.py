@@ -57,7 +57,7 @@ def publish(
     """
     proposal = propose(run, force)
     dry_run = run.options.dry_run if dry_run is None else dry_run
-    warnings = list(proposal.warnings)
+    warnings = [*run.plan.warnings, *proposal.warnings]
     if not run.site.publish.conditional_writes:
         warnings.append(
             "publish.conditional_writes is false: two runs at the same moment can overwrite each other's files unseen"
@@ -179,7 +179,7 @@ def preview(run: Run, target: Target) -> tuple[Preview, list[str]]:
     known = {item.key for item in run.base.retired} if run.base is not None else set()
     unmanaged = survey(public, desired.objects(), known_etags(run, actual), adopt=True)
     addresses = [run.site.publish.at + index.file.key for index in desired.indexes]
-    root = open_root(run, addresses)
+    root = open_root(run, addresses, [run.site.publish.at + key for key in sorted(desired.keys())])
     write = [item.file.key for item in desired.objects()]
     if root.naming(addresses) is not None:
         write.append("robots.txt")

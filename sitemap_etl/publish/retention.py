@@ -64,6 +64,8 @@ def forget(run: Run) -> int:
     current = state.current()
     if current.pending is not None:
         referenced.add(current.pending)
+    if current.robots is not None and current.robots.key is not None:
+        referenced.add(current.robots.key)
     mirrors = set(current.mirrors.values())
     for _, manifest in kept:
         mirrors |= {one.mirror for one in manifest.sections.values() if one.mirror is not None}

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
+import pyarrow as pa
+
 from sitemap_etl import robots
 from sitemap_etl.errors import Refused
 from sitemap_etl.stages.ping import key_file, why
@@ -53,24 +55,32 @@ class Root:
         return self.key is not None or self.naming(indexes) is not None
 
 
-def open_root(run: Run, indexes: Sequence[str]) -> Root:
-    """The root of the site, to name `indexes` (addresses) there.
+def open_root(run: Run, indexes: Sequence[str], files: Sequence[str]) -> Root:
+    """The root of the site, to name `indexes` (addresses) there. `files`: the addresses of the whole set.
 
     robots.txt is not created where something else answers for it, and not written where our lines would do
-    harm; the lines to add are a warning then.
+    harm; the lines to add are a warning then. So is a robots.txt that keeps crawlers from the files.
     """
     storage = run.root()
     root = Root(run.site.name)
     lines = "\n".join(f"  Sitemap: {address}" for address in indexes)
-    if storage is None:
-        text = _served(run.site.site)
-        named = set() if text is None else set(robots.sitemaps(text))
-        if text is not None and not set(indexes) <= named:
-            root.warnings.append(f"{run.site.site}/robots.txt does not name this sitemap. Add to it:\n{lines}")
+    found = None if storage is None else _read(storage, "robots.txt")
+    stored = None if found is None else found.data
+    served = _served(run.site.site) if stored is None else _Served(stored)
+    host = "/".join(run.site.publish.at.split("/")[:3])
+    root.warnings += _disallowed(host, served if host == run.site.site else _served(host), files)
+    if storage is None or found is None:
+        if served.text is None or not set(indexes) <= set(robots.sitemaps(served.text)):
+            said = (
+                "does not name this sitemap" if served.text is not None else f"{served.problem}, and names no sitemap"
+            )
+            root.warnings.append(
+                f"{run.site.site}/robots.txt {said}: engines take pages outside of {run.site.publish.at} only where it "
+                f"does. Add to it:\n{lines}"
+            )
         return root
     _add_key_file(run, storage, root)
-    found = _read(storage, "robots.txt")
-    if found.data is None and _served(run.site.site) is not None:
+    if found.data is None and served.text is not None:
         root.warnings.append(
             f"{storage.url_of('robots.txt')} does not exist, but {run.site.site}/robots.txt is answered by something "
             f"else: it was not created. Add there:\n{lines}"
@@ -85,13 +95,36 @@ def open_root(run: Run, indexes: Sequence[str]) -> Root:
     return root
 
 
-def _served(site: str) -> bytes | None:
-    """The robots.txt that answers at the site's address; None where there is none, or no answer."""
+@dataclass(frozen=True)
+class _Served:
+    """The robots.txt of a host. `text`: None where there is none, or no answer: `problem` says which."""
+
+    text: bytes | None = None
+    problem: str = ""
+
+
+def _served(host: str) -> _Served:
+    """The robots.txt that answers at the address of a host."""
     try:
-        answer = public_robots(site)
-    except WebError:
-        return None
-    return answer.body if answer.status == HTTPStatus.OK else None
+        answer = public_robots(host)
+    except WebError as error:
+        return _Served(problem=error.words)
+    return _Served(answer.body) if answer.status == HTTPStatus.OK else _Served(problem=f"answers {answer.status}")
+
+
+def _disallowed(host: str, served: _Served, files: Sequence[str]) -> list[str]:
+    """A warning where robots.txt of the host that serves the files keeps crawlers from some."""
+    if served.text is None:
+        return []
+    hidden = pa.array(files, pa.string()).filter(robots.disallowed(pa.array(files, pa.string()), served.text))
+    if not len(hidden):
+        return []
+    example = hidden[0].as_py()
+    warning = (
+        f"{host}/robots.txt disallows {len(hidden):,} of the {len(files):,} files of this sitemap, such as {example}: "
+        f"engines will not read them. Add below its User-agent: *\n  Allow: {example.removeprefix(host)}"
+    )
+    return [warning]
 
 
 def _read(storage: Storage, key: str) -> RootFile:

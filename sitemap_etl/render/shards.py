@@ -65,8 +65,8 @@ def shards(
     low: str,
     high: str | None,
     bounds: Shards,
-) -> tuple[list[Shard], int]:
-    """The shards of the window from `low` to `high`, in order, and how many rows lost their extensions.
+) -> tuple[list[Shard], list[str]]:
+    """The shards of the window from `low` to `high`, in order, and the locs of rows that lost their extensions.
 
     A row loses them that alone is larger than a file may be.
 
@@ -103,7 +103,7 @@ class _Window:
         self.gone = np.zeros(known.num_rows, bool)
         self.gone[compared.gone] = True
         self.stale = compared.differs | compared.added
-        self.stripped = 0
+        self.stripped: list[str] = []
 
     def stretch(self, published: Published, *, first: bool, final: bool) -> tuple[int, int]:
         start = 0 if first else _place(self.locs, published.low)
@@ -145,7 +145,7 @@ class _Window:
         sizes = urlset.sizes(entries).to_numpy()
         over = sizes > self.bounds.bytes
         if over.any():
-            self.stripped += int(over.sum())
+            self.stripped += rows.column("loc").filter(pa.array(over)).to_pylist()
             table = self.compared.rows
             bare = urlset.without_extensions(rows, pa.array(over))
             self.compared = replace(

@@ -17,7 +17,7 @@ from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError
 from sitemap_etl.publish.publish import Published, publish
 from sitemap_etl.publish.summary import add_answers, finish_run, put_summary
 from sitemap_etl.stages.clusters import align, cluster_units, collect_members
-from sitemap_etl.stages.extract import extract_split
+from sitemap_etl.stages.extract import extract_split, one_moment
 from sitemap_etl.stages.merge import merge_bucket, plan_merge
 from sitemap_etl.stages.partition import partition
 from sitemap_etl.stages.ping import engines_to_notify, ping_engine
@@ -62,9 +62,19 @@ def run_locally(
     try:
         staging = None if scratch is None else environment.open_storage(scratch, durable=False)
         started = time.monotonic()
-        run = start_run(site, options, environment, now=now, staging=staging, durable=False, split_rows=SPLIT_ROWS)
+        run = start_run(
+            site,
+            options,
+            environment,
+            now=now,
+            staging=staging,
+            one_process=True,
+            durable=False,
+            split_rows=SPLIT_ROWS,
+        )
         try:
-            _each(run, "extract", len(run.plan.units), extract_split, jobs, seconds)
+            with one_moment(run):
+                _each(run, "extract", len(run.plan.units), extract_split, jobs, seconds)
             take_lease(run.work, run.run_id)
             _each(run, "transform", len(run.plan.units), transform_split, jobs, seconds)
             if run.plan.readings:

@@ -16,10 +16,13 @@ import pyarrow as pa
 from sitemap_etl import limits
 from sitemap_etl.connections import Connection
 from sitemap_etl.sources.database import clock, plan_database, probe_database, read_database
+from sitemap_etl.sources.losses import split_losses
 from sitemap_etl.sources.parameters import Value, names
+from sitemap_etl.sources.snapshots import SharedSnapshot
 from sitemap_etl.sources.splits import Split, pack_schema, unpack_schema
 
 __all__ = [
+    "SharedSnapshot",
     "Split",
     "Value",
     "clock",
@@ -34,6 +37,7 @@ __all__ = [
     "probe_files",
     "read",
     "read_database",
+    "split_losses",
     "unpack_schema",
 ]
 
@@ -72,18 +76,22 @@ def read(
     connection: Connection | None = None,
     query: str | None = None,
     params: Mapping[str, Value] | None = None,
+    snapshot: str | None = None,
     batch_rows: int = limits.BATCH_ROWS,
     batch_bytes: int = limits.BATCH_BYTES,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of any split in batches; all batches have one schema, and an empty source yields none.
 
     `columns`: those wanted of an export, others are not read. `connection`, `query`, `params`: of a
-    database, as they were planned. Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
+    database, as they were planned; `snapshot`: see `SharedSnapshot`.
+    Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
     """
     if split.kind == "database":
         if connection is None or query is None:
             raise TypeError("a split of a database is read with connection and query")
-        return read_database(split, connection, query, params, batch_rows=batch_rows, batch_bytes=batch_bytes)
+        return read_database(
+            split, connection, query, params, snapshot=snapshot, batch_rows=batch_rows, batch_bytes=batch_bytes
+        )
     if split.kind == "csv":
         from sitemap_etl.sources.csv_files import read_csv
 

@@ -1,7 +1,7 @@
 """CSV exports, plain or compressed (`.csv.gz`): streamed; every column is text, an empty field is null.
 
 UTF-8, with or without a byte order mark; the first row names the columns; quoted values may hold
-line breaks. Types come later, from the rules: an id keeps its leading zeros.
+line breaks, up to a bound. Types come later, from the rules: an id keeps its leading zeros.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from sitemap_etl import limits
 from sitemap_etl.errors import InvalidSource, SitemapEtlError
 from sitemap_etl.sources.batches import fit
 from sitemap_etl.sources.files import File, check_unchanged, each, locate, reading, told
+from sitemap_etl.sources.quotes import WatchedQuotes, line_breaks
 from sitemap_etl.sources.splits import Split
 
 SUFFIXES: Final = (".csv", ".csv.gz")
@@ -141,15 +142,21 @@ def _batches(file: File, delimiter: str, schema: pa.Schema) -> Iterator[pa.Recor
         strings_can_be_null=True,
         quoted_strings_can_be_null=True,
     )
+    watched: WatchedQuotes | None = None
     try:
         with _unpacked(file) as stream:
+            watched = WatchedQuotes(stream.read, delimiter)
             options = pa.csv.ReadOptions(block_size=_BLOCK_BYTES)
-            with pa.csv.open_csv(stream, read_options=options, parse_options=parse, convert_options=convert) as reader:
+            bytes_ = pa.PythonFile(watched, mode="r")
+            with pa.csv.open_csv(bytes_, read_options=options, parse_options=parse, convert_options=convert) as reader:
                 yield from reader
     except SitemapEtlError:
         raise
     except (pa.ArrowException, OSError) as error:
-        raise (_fault(file, delimiter, len(names)) or told(error, file.path)) from error
+        if watched is None or watched.fault is None:
+            raise (_fault(file, delimiter, len(names)) or told(error, file.path)) from error
+    if watched is not None and watched.fault is not None:
+        raise InvalidSource(f"{file.path} line {_line_of(file, watched.at)}: {watched.fault}")
 
 
 def _fault(file: File, delimiter: str, expected: int) -> InvalidSource | None:
@@ -177,6 +184,16 @@ def _fault(file: File, delimiter: str, expected: int) -> InvalidSource | None:
         # The stream itself is broken: the first error says how.
         return None
     return None
+
+
+def _line_of(file: File, at: int) -> int:
+    """The line that a byte of the file, unpacked, is in."""
+    line = 1
+    with _unpacked(file) as stream:
+        while at > 0 and (data := stream.read(min(at, _BLOCK_BYTES))):
+            at -= len(data)
+            line += line_breaks(data, 0, len(data))
+    return line
 
 
 def _not_utf8(file: File) -> InvalidSource:

@@ -3,7 +3,8 @@
 A split is a range of the `split` column, never an OFFSET; the first has no lower and the last no upper
 bound, and rows without a key are in the first, so that no row is left out, whatever was inserted since
 the plan. Every split is a transaction of its own: rows that change their key meanwhile may be seen
-twice or not at all. Bound are the values given and, in a split, `:split_from` and `:split_to`.
+twice or not at all (`sources.losses`), unless the transactions read one snapshot. Bound are the values
+given and, in a split, `:split_from` and `:split_to`.
 
 `label` names the source in messages: the connection and the file of the SELECT, never the URI.
 """
@@ -25,7 +26,7 @@ from sitemap_etl.sources.batches import fit, plain_schema
 from sitemap_etl.sources.parameters import Value, names, one_statement
 from sitemap_etl.sources.splits import Split
 
-_FROM, _TO = "split_from", "split_to"
+SPLIT_FROM, SPLIT_TO = "split_from", "split_to"
 _WIDEST: Final[dict[str, tuple[Value, Value]]] = {
     "int": (-(2**63), 2**63 - 1),
     "date": (date(1000, 1, 1), date(9999, 12, 31)),
@@ -49,11 +50,13 @@ def plan_database(
     """
     values = dict(params or {})
     sql = one_statement(query, connection.dialect, label=label)
-    bounded = {_FROM, _TO} <= names(sql, connection.dialect)
+    bounded = {SPLIT_FROM, SPLIT_TO} <= names(sql, connection.dialect)
     detail: dict[str, Any] = {}
     if split is None or split[1] == 1:
         if bounded:
-            raise ConfigError(f"{label} names :{_FROM} and :{_TO}: give the column and the parts under split:")
+            raise ConfigError(
+                f"{label} names :{SPLIT_FROM} and :{SPLIT_TO}: give the column and the parts under split:"
+            )
         return [Split("database", label, detail | _sqlite_types(connection, sql, values, label))]
     column, parts = split
     if not 1 <= parts <= limits.SPLITS_PER_SECTION:
@@ -76,10 +79,11 @@ def read_database(
     query: str,
     params: Mapping[str, Value] | None = None,
     *,
+    snapshot: str | None = None,
     batch_rows: int = limits.BATCH_ROWS,
     batch_bytes: int = limits.BATCH_BYTES,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a split, in batches of the sizes given.
+    """The rows of a split, in batches of the sizes given. `snapshot`: the name of one that is shared (PostgreSQL).
 
     Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
     """
@@ -90,12 +94,12 @@ def read_database(
         first, last = (_unpacked(key[name], key["type"]) for name in ("from", "to"))
         if key["named"]:
             widest = _WIDEST["int" if key["type"] == "int" else "date"]
-            values |= {_FROM: widest[0] if first is None else first, _TO: widest[1] if last is None else last}
+            values |= {SPLIT_FROM: widest[0] if first is None else first, SPLIT_TO: widest[1] if last is None else last}
         else:
-            values |= {_FROM: first, _TO: last}
-            sql = _between(sql, _quoted(key["column"], connection), first, last)
+            values |= {SPLIT_FROM: first, SPLIT_TO: last}
+            sql = _between(sql, quoted(key["column"], connection), first, last)
     types = split.detail.get("types")
-    found = _rows(connection, sql, values, label=split.label, types=types)
+    found = rows(connection, sql, values, label=split.label, types=types, snapshot=snapshot)
     yield from fit(found, label=split.label, batch_rows=batch_rows, batch_bytes=batch_bytes)
 
 
@@ -108,15 +112,15 @@ def probe_database(
     """
     values = dict(params or {})
     sql = one_statement(query, connection.dialect, label=label)
-    if {_FROM, _TO} <= names(sql, connection.dialect):
-        values |= dict.fromkeys((_FROM, _TO))
+    if {SPLIT_FROM, SPLIT_TO} <= names(sql, connection.dialect):
+        values |= dict.fromkeys((SPLIT_FROM, SPLIT_TO))
     types = None
     if connection.dialect == "sqlite":
         from sitemap_etl.sources import sqlite
 
         types = sqlite.column_types(connection, sql, values, label=label, limit=_TYPE_SAMPLE_ROWS)
     nothing = f"SELECT * FROM ({sql}\n) source WHERE 1 = 0"  # noqa: S608 - the site's own SELECT; values are bound
-    found = next(iter(_rows(connection, nothing, values, label=label, types=types)))
+    found = next(iter(rows(connection, nothing, values, label=label, types=types)))
     return plain_schema(found.schema, label=label)
 
 
@@ -132,22 +136,28 @@ def clock(connection: Connection, *, label: str = "the database") -> datetime:
     Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
     """
     sql = _CLOCKS.get(connection.dialect, "SELECT current_timestamp AS now")
-    (row,) = pa.Table.from_batches(_rows(connection, sql, {}, label=label)).to_pylist()
+    (row,) = pa.Table.from_batches(rows(connection, sql, {}, label=label)).to_pylist()
     found = datetime.fromisoformat(row["now"]) if isinstance(row["now"], str) else row["now"]
     if not isinstance(found, datetime):
         raise InvalidSource(f"{label}: the database's clock says {found!r}, a time was expected")
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
-def _rows(
-    connection: Connection, sql: str, values: Mapping[str, Value], *, label: str, types: Mapping[str, str] | None = None
+def rows(
+    connection: Connection,
+    sql: str,
+    values: Mapping[str, Value],
+    *,
+    label: str,
+    types: Mapping[str, str] | None = None,
+    snapshot: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The result through the driver of the URI's database, an empty batch first."""
     kind = connection.dialect
     if kind == "postgresql":
         from sitemap_etl.sources import postgres
 
-        return postgres.rows(connection, sql, values, label=label)
+        return postgres.rows(connection, sql, values, label=label, snapshot=snapshot)
     if kind == "sqlite":
         from sitemap_etl.sources import sqlite
 
@@ -170,16 +180,16 @@ def _range_of(
     connection: Connection, sql: str, values: Mapping[str, Value], column: str, *, bounded: bool, label: str
 ) -> tuple[str, Value, Value]:
     """The kind of the key, its smallest and its largest value; these are None where there are no rows."""
-    name = _quoted(column, connection)
+    name = quoted(column, connection)
     wrapped = f"SELECT min({name}) AS low, max({name}) AS high FROM ({sql}\n) source"  # noqa: S608 - as above
     trials = tuple(_WIDEST) if bounded else ("int",)
     empty: tuple[str, Value, Value] | None = None
     problem: InvalidSource | None = None
     for trial in trials:
         # Which bounds the key can be compared with is known only by trying.
-        extra = dict(zip((_FROM, _TO), _WIDEST[trial], strict=True)) if bounded else {}
+        extra = dict(zip((SPLIT_FROM, SPLIT_TO), _WIDEST[trial], strict=True)) if bounded else {}
         try:
-            found = pa.Table.from_batches(_rows(connection, wrapped, {**values, **extra}, label=label)).to_pylist()[0]
+            found = pa.Table.from_batches(rows(connection, wrapped, {**values, **extra}, label=label)).to_pylist()[0]
         except InvalidSource as error:
             problem = problem or error
             continue
@@ -223,7 +233,7 @@ def _cuts(low: Any, high: Any, parts: int) -> list[Value]:
 
 
 def _between(sql: str, name: str, first: Value, last: Value) -> str:
-    lower, upper = f"{name} >= :{_FROM}", f"{name} < :{_TO}"
+    lower, upper = f"{name} >= :{SPLIT_FROM}", f"{name} < :{SPLIT_TO}"
     if first is None and last is None:
         return sql
     condition = f"{lower} AND {upper}" if first is not None and last is not None else lower if last is None else upper
@@ -233,10 +243,16 @@ def _between(sql: str, name: str, first: Value, last: Value) -> str:
 
 def _widest(kind: str, *, bounded: bool) -> dict[str, Value]:
     bounds = _WIDEST["int" if kind == "int" else "date"]
-    return dict(zip((_FROM, _TO), bounds, strict=True)) if bounded else {}
+    return dict(zip((SPLIT_FROM, SPLIT_TO), bounds, strict=True)) if bounded else {}
 
 
-def _quoted(name: str, connection: Connection) -> str:
+def lowest(kind: str) -> Value:
+    """The lower bound of a key of this kind, for a SELECT that names the bounds."""
+    return _WIDEST["int" if kind == "int" else "date"][0]
+
+
+def quoted(name: str, connection: Connection) -> str:
+    """The name of a column or table as the database reads it, whatever is in it."""
     mark = "`" if connection.dialect == "mysql" else '"'
     return mark + name.replace(mark, mark * 2) + mark
 

@@ -3,15 +3,17 @@
 - A folder is read recursively, without names that begin with `.` or `_`; `key=value` folders add no columns.
 - In a pattern `*` and `?` stay within a folder, `**` crosses folders, `[ab]` is one of these.
 - Files are taken in the order of their names.
+- A folder or a pattern must not read the files of a table (`sources.tables`); a file that is named itself may be one.
 """
 
 from __future__ import annotations
 
 import glob
+import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -20,6 +22,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
+from sitemap_etl.sources import tables
 
 if TYPE_CHECKING:
     from sitemap_etl.sources.s3 import Bucket
@@ -28,6 +31,8 @@ S3: Final = "s3://"
 _WILD: Final = re.compile(r"[*?\[]")
 _OPENERS: Final = 16
 """Footers read at once: over a network, looking takes time and no work."""
+_LOOKED_AT: Final = 10_000
+"""Names in a folder `metadata/` among which one of Iceberg's is looked for."""
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
@@ -47,7 +52,8 @@ class File:
 def locate(paths: str | Path | Sequence[str | Path], suffixes: tuple[str, ...]) -> list[File]:
     """The files of a path, a folder, a pattern or a list of these; `suffixes` are the names taken from folders.
 
-    Raises `InvalidSource` where nothing is found, `Refused` where it may not be read, `Unavailable`.
+    Raises `InvalidSource` where nothing is found, or the files of a table, `Refused` where it may not be read,
+    `Unavailable`.
     """
     found: dict[str, File] = {}
     for path in [paths] if isinstance(paths, str | Path) else paths:
@@ -142,6 +148,9 @@ def _on_disk(text: str, suffixes: tuple[str, ...]) -> list[File]:
     files = [file for name in names if (file := _look(name)) is not None]
     if not files:
         raise InvalidSource(missing)
+    table = tables.table_on_disk(file.path for file in files) if names != [text] else None
+    if table is not None:
+        raise tables.refused(text, table)
     return files
 
 
@@ -154,16 +163,34 @@ def _in_s3(text: str, suffixes: tuple[str, ...]) -> list[File]:
             return [File(text, *exact)]
     prefix = key[: wild.start()] if wild else f"{key.rstrip('/')}/" if key else ""
     pattern = re.compile(_pattern(key)) if wild else None
-    files = [
-        File(f"{S3}{bucket.name}/{found}", size, mark)
-        for found, size, mark in bucket.objects(prefix)
-        if (pattern.fullmatch(found) if pattern else _taken(found[len(prefix) :], suffixes))
-    ]
-    if not files:
+    taken: dict[str, File] = {}
+    in_tables: dict[str, str] = {}
+    for found, size, mark in bucket.objects(prefix):
+        table = tables.table_of(found)
+        if table is not None:
+            in_tables.setdefault(*table)
+        if pattern.fullmatch(found) if pattern else _taken(found[len(prefix) :], suffixes):
+            taken[found] = File(f"{S3}{bucket.name}/{found}", size, mark)
+    if not taken:
         raise InvalidSource(
             f"no file matches {text}" if wild else f"there is no file {text}, and no folder with *{suffixes[0]}"
         )
-    return files
+    for folder in tables.folders_of(taken):
+        kind = in_tables.get(folder) or (_kind_in_s3(bucket, folder) if prefix.startswith(folder) else None)
+        if kind is not None:
+            raise tables.refused(text, (f"{S3}{bucket.name}/{folder}", kind))
+    return list(taken.values())
+
+
+def _kind_in_s3(bucket: Bucket, folder: str) -> str | None:
+    """The kind of table that a folder is, which was not listed as a whole; None also where it may not be listed."""
+    with suppress(Refused):
+        for marker in tables.FOLDERS:
+            for name, _, _ in itertools.islice(bucket.objects(folder + marker), _LOOKED_AT):
+                table = tables.table_of(name)
+                if table is not None and table[0] == folder:
+                    return table[1]
+    return None
 
 
 def _look(path: str) -> File | None:

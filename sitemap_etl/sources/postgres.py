@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -27,6 +28,9 @@ from sitemap_etl.sources.parameters import Value, bind
 
 BATCH_BYTES_HINT: Final = 32 * 1024 * 1024
 """What the driver aims its batches at, as it estimates bytes."""
+_REPEATABLE: Final = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+_NO_SNAPSHOT: Final = ("42704", "22023")
+"""No such snapshot, and a name that is none (PostgreSQL, `ImportSnapshot`)."""
 _EXACT: Final = 2.0**53
 _CASTS: Final[tuple[tuple[type, str], ...]] = (
     (bool, "boolean"),
@@ -39,10 +43,16 @@ _FIRST_DAY, _LAST_DAY = (date(1, 1, 1) - date(1970, 1, 1)).days, (date(9999, 12,
 _DAY_MICROSECONDS: Final = 86_400_000_000
 
 
-def rows(connection: Connection, sql: str, values: Mapping[str, Value], *, label: str) -> Iterator[pa.RecordBatch]:
-    """The result of one SELECT, an empty batch first.
+class SnapshotGone(Unavailable):
+    """A snapshot that is not, or no longer, held on the server that was asked."""
 
-    Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
+
+def rows(
+    connection: Connection, sql: str, values: Mapping[str, Value], *, label: str, snapshot: str | None = None
+) -> Iterator[pa.RecordBatch]:
+    """The result of one SELECT, an empty batch first. `snapshot`: what another connection `exported`.
+
+    Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable` (`SnapshotGone`).
     """
     text, used = bind(sql, values, "postgresql", lambda name: _placeholder(name, values), label=label)
     settings = ["set_config('TimeZone', 'UTC', true)", "set_config('transaction_read_only', 'on', true)"]
@@ -52,6 +62,8 @@ def rows(connection: Connection, sql: str, values: Mapping[str, Value], *, label
         with adbc.cursor(
             lambda: _connect(connection), {"adbc.postgresql.batch_size_hint_bytes": str(BATCH_BYTES_HINT)}
         ) as cursor:
+            if snapshot is not None:
+                _see(cursor, snapshot, label)
             cursor.execute(f"SELECT {', '.join(settings)}", tuple(_text(values[name]) for name in bound) or None)
             cursor.fetchall()
             # COPY closes a parenthesis after the text: a comment at its end must not swallow it.
@@ -62,6 +74,38 @@ def rows(connection: Connection, sql: str, values: Mapping[str, Value], *, label
         raise
     except Exception as error:  # noqa: BLE001 - the driver raises several families; all are told as ours
         raise _told(error, connection, label) from connection.without_secrets(error)
+
+
+@contextmanager
+def exported(connection: Connection, *, label: str) -> Iterator[str]:
+    """The name of a snapshot of the database as it is now; other connections read it while this one is open.
+
+    Raises `InvalidSource` where the server has no such thing, `Refused`, `Unavailable`.
+    """
+    with ExitStack() as stack:
+        try:
+            cursor = stack.enter_context(adbc.cursor(lambda: _connect(connection)))
+            cursor.execute(_REPEATABLE)
+            # It is idle as long as the splits are read.
+            cursor.execute("SELECT set_config('idle_in_transaction_session_timeout', '0', true), pg_export_snapshot()")
+            name = str(cursor.fetchone()[1])
+        except Exception as error:  # noqa: BLE001 - the driver raises several families; all are told as ours
+            raise _told(error, connection, label) from connection.without_secrets(error)
+        yield name
+
+
+def _see(cursor: Any, snapshot: str, label: str) -> None:
+    """Let a transaction that has just begun see what the snapshot holds."""
+    cursor.execute(_REPEATABLE)
+    try:
+        cursor.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
+    except Exception as error:
+        if getattr(error, "sqlstate", None) not in _NO_SNAPSHOT:
+            raise
+        raise SnapshotGone(
+            f"{label}: the snapshot that all splits are to be read from is gone: the connection that holds it was "
+            "closed, or leads to another server. Run again"
+        ) from error
 
 
 def _connect(connection: Connection) -> Any:

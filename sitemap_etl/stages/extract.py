@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -21,7 +22,7 @@ from sitemap_etl.arrow import grouped
 from sitemap_etl.config import CsvSource, DatabaseSource, Section, Site, parameters
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.partition import Routed
-from sitemap_etl.sources import Split
+from sitemap_etl.sources import SharedSnapshot, Split
 from sitemap_etl.stages.run import Environment, Run
 from sitemap_etl.stages.spool import SpoolWriter
 from sitemap_etl.state import layout
@@ -273,12 +274,26 @@ def _batches(run: Run, split: Split, section: Section) -> Iterator[pa.RecordBatc
 def _read_database(run: Run, section: Section, split: Split, since: datetime) -> Iterator[pa.RecordBatch]:
     source = section.source
     assert isinstance(source, DatabaseSource)
+    shared = run.snapshots.get(source.database)
     return sources.read(
         split,
         connection=run.environment.connection(source.database),
         query=source.query,
         params=params_of(source, run.site, run.environment, run.now, since),
+        snapshot=None if shared is None else shared.name(),
     )
+
+
+@contextmanager
+def one_moment(run: Run) -> Iterator[None]:
+    """While this is open, what this process reads of the connections that the plan names is of one moment each."""
+    run.snapshots = {name: SharedSnapshot(run.environment.connection(name), label=name) for name in run.plan.snapshots}
+    try:
+        yield
+    finally:
+        for shared in run.snapshots.values():
+            shared.close()
+        run.snapshots = {}
 
 
 def read_raw(run: Run, n: int, columns: Sequence[str] | None) -> tuple[list[str], Iterator[pa.RecordBatch]]:

@@ -7,7 +7,7 @@ import json
 import posixpath
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime
 from http import HTTPStatus
 
@@ -16,16 +16,16 @@ import pyarrow as pa
 from sitemap_etl import limits, sources
 from sitemap_etl.config import DatabaseSource, Section, Site, parameters
 from sitemap_etl.dates import instant
-from sitemap_etl.errors import ConfigError, DamagedState, InvalidSource, Refused, SitemapEtlError
+from sitemap_etl.errors import ConfigError, DamagedState, InvalidSource, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.settings.site import STATE_FOLDER
 from sitemap_etl.sources import Split, unpack_schema
-from sitemap_etl.stages.extract import EPOCH, plan_splits, read_schema, reads_changes_only
+from sitemap_etl.stages.extract import EPOCH, label_of, params_of, plan_splits, read_schema, reads_changes_only
 from sitemap_etl.stages.run import Environment, Run, check_options, new_run_id, open_work, state_of
 from sitemap_etl.state import layout
 from sitemap_etl.state.lease import release_lease, take_lease
 from sitemap_etl.state.mirror import read_mirror
-from sitemap_etl.state.records import Current, Manifest, Mirror, Options, Plan, Reading, Unit
-from sitemap_etl.state.store import put_document
+from sitemap_etl.state.records import Current, KnownRobots, Manifest, Mirror, Options, Plan, Reading, Unit
+from sitemap_etl.state.store import State, put_document
 from sitemap_etl.storage import ABSENT, PreconditionFailed, Storage
 from sitemap_etl.web import WebError, public_robots
 
@@ -40,6 +40,7 @@ def start_run(
     final: bool = True,
     pid: int | None = None,
     owner: str = "",
+    one_process: bool = False,
     durable: bool = True,
     split_rows: int = limits.SPLIT_ROWS,
 ) -> Run:
@@ -47,9 +48,9 @@ def start_run(
 
     A section whose source can't be planned is kept as published where the site file says so; `final`:
     also where the source only did not answer. `pid`: the process the lease belongs to, this one by default.
-    `owner`: what a scheduler calls its run; another try of it takes the lease over. `durable`: what is staged
-    outlives a power cut. `split_rows`: rows of a split of a Parquet export. Raises ConfigError, InvalidSource,
-    Refused, Unavailable.
+    `owner`: what a scheduler calls its run; another try of it takes the lease over. `one_process`: all splits are read
+    by this one, under `stages.extract.one_moment`. `durable`: what is staged outlives a power cut. `split_rows`: rows
+    of a split of a Parquet export. Raises ConfigError, InvalidSource, Refused, Unavailable.
     """
     check_options(site, options)
     _check_keys(site, environment)
@@ -65,8 +66,10 @@ def start_run(
         current = state.current()  # a run that has just ended may have moved it
         base = state.manifest(current.manifest)
         _check_limit(options, base)
-        read = _Sources(site, options, environment, now, work, current, final=final, split_rows=split_rows)
-        robots = _own_robots(site, environment) if site.urls.respect_robots else None
+        read = _Sources(
+            site, options, environment, now, work, current, final=final, one_process=one_process, split_rows=split_rows
+        )
+        robots = _own_robots(site, state, current, environment, now) if site.urls.respect_robots else _Robots()
         plan = Plan(
             run_id=run_id,
             now=instant(now),
@@ -75,10 +78,13 @@ def start_run(
             options=options,
             units=tuple(read.units),
             held=read.held,
-            robots=None if robots is None else robots.decode("latin-1"),
+            robots=None if robots.text is None else robots.text.decode("latin-1"),
+            known_robots=robots.known,
             readings=read.readings,
             owner=owner,
             site_file=environment.site_file,
+            snapshots=tuple(sorted(read.snapshots)),
+            warnings=(*robots.warnings, *read.warnings),
         )
         if staging is None:
             staging = (work if durable else open_work(site, environment, durable=False)).sub(layout.run_folder(run_id))
@@ -140,6 +146,7 @@ class _Sources:
         current: Current,
         *,
         final: bool,
+        one_process: bool,
         split_rows: int,
     ) -> None:
         self.site = site
@@ -148,7 +155,10 @@ class _Sources:
         self.now = now
         self.work = work
         self.current = current
+        self.one_process = one_process
         self.split_rows = split_rows
+        self.snapshots: set[str] = set()
+        self.warnings: list[str] = []
         self.units: list[Unit] = []
         self.held: dict[str, str] = {}
         self.readings: dict[str, Reading] = {}
@@ -170,7 +180,9 @@ class _Sources:
     def _add(self, section: Section) -> None:
         source = section.source
         if not section.keyed or self.options.limit is not None or not reads_changes_only(section, self.environment):
-            self.units += [Unit(section.name, split) for split in self._splits(section, EPOCH)]
+            splits = self._splits(section, EPOCH)
+            self._secure(section, splits, EPOCH)
+            self.units += [Unit(section.name, split) for split in splits]
             return
         assert isinstance(source, DatabaseSource)
         reading = self._reading(section, source)
@@ -181,8 +193,32 @@ class _Sources:
                 since = EPOCH.isoformat()
                 reading = replace(reading, since=since, mirror=None, because=problem)
                 splits = self._splits(section, EPOCH)
+        self._secure(section, splits, datetime.fromisoformat(reading.since))
         self.readings[section.name] = reading
         self.units += [Unit(section.name, split) for split in splits]
+
+    def _secure(self, section: Section, splits: Sequence[Split], since: datetime) -> None:
+        """Have the splits of a database read from one snapshot where that can be; else tell what they could lose."""
+        source = section.source
+        if not isinstance(source, DatabaseSource) or source.split is None:
+            return
+        name = source.database
+        connection = self.environment.connection(name)
+        asked = self.one_process and len(splits) > 1 and name not in self.snapshots
+        if asked and sources.SharedSnapshot.possible(connection, label=name):
+            self.snapshots.add(name)
+        found = sources.split_losses(
+            connection,
+            source.query,
+            splits,
+            params=params_of(source, self.site, self.environment, self.now, since),
+            key=source.key,
+            one_snapshot=name in self.snapshots,
+            label=label_of(source),
+        )
+        for text in found:
+            self.warnings.append(f"section {section.name}: {text}")
+            self.environment.log(f"warning: section {section.name}: {text}")
 
     def _splits(self, section: Section, since: datetime) -> list[Split]:
         return plan_splits(section, self.site, self.environment, now=self.now, since=since, split_rows=self.split_rows)
@@ -260,15 +296,55 @@ def _in_section(name: str, error: SitemapEtlError) -> SitemapEtlError:
     return told
 
 
-def _own_robots(site: Site, environment: Environment) -> bytes | None:
-    """The site's robots.txt: as it lies under `publish.root`, else as the site answers."""
+@dataclass(frozen=True)
+class _Robots:
+    """The rules that hold for a run. `text`: None where there are none."""
+
+    text: bytes | None = None
+    known: KnownRobots | None = None
+    warnings: tuple[str, ...] = ()
+
+
+def _own_robots(site: Site, state: State, current: Current, environment: Environment, now: datetime) -> _Robots:
+    """The site's robots.txt: as it lies under `publish.root`, else as the site answers, else as it was last read.
+
+    404 and 410 say that there is none (RFC 9309, 2.3.1.3); from any other answer nothing can be told, and a page
+    that is forbidden must not be listed for it. Raises `Unavailable` where none was read before either.
+    """
     publish = site.publish
     if publish.root is not None:
         stored = environment.open_storage(publish.root, checksums=publish.checksums).get("robots.txt")
         if stored is not None:
-            return stored.data
+            return _robots_read(stored.data, now)
+    cause: WebError | None = None
     try:
         answer = public_robots(site.site)
-    except WebError:
-        return None
-    return answer.body if answer.status == HTTPStatus.OK else None
+        if answer.status == HTTPStatus.OK:
+            return _robots_read(answer.body, now)
+        if answer.status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
+            return _Robots(known=KnownRobots(instant(now)))
+        problem = f"{site.site}/robots.txt answers {answer.status}"
+    except WebError as error:
+        cause, problem = error, str(error)
+    known = current.robots
+    if known is None:
+        raise Unavailable(
+            f"{problem}: which pages it disallows can't be told, and none was read before. Nothing public was touched. "
+            "See that it answers 200 with the rules, or 404 where there are none, and run again; or list pages "
+            "whatever it says, with urls: {respect_robots: false}"
+        ) from cause
+    held = "its rules of then hold" if known.key is not None else "there was none then, so that no page is left out"
+    warning = f"{problem}. It was last read {_ago(now, known.at)} ({known.at}), and {held}: see that it answers"
+    environment.log(f"warning: {warning}")
+    return _Robots(None if known.key is None else state.robots(known.key), known, (warning,))
+
+
+def _robots_read(text: bytes, now: datetime) -> _Robots:
+    return _Robots(text, KnownRobots(instant(now), layout.robots(hashlib.sha256(text).hexdigest())))
+
+
+def _ago(now: datetime, moment: str) -> str:
+    """How long ago a moment was, in words."""
+    hours = int((now - datetime.fromisoformat(moment)).total_seconds() // 3600)
+    count, unit = (hours // 24, "day") if hours >= 48 else (hours, "hour")
+    return "within the last hour" if count < 1 else f"{count} {unit}{'s' if count > 1 else ''} ago"

@@ -66,6 +66,9 @@ class _Group:
         self.shards: list[StagedShard] = []
         self.counts = GroupCounts()
         self.reasons = Tally()
+        self.notes = Tally()
+        self.twice: list[str] = []
+        self.listed_twice = 0
         self.new_dates: Counter[str] = Counter()
         self.redated: Counter[str] = Counter()
         self.dated = 0
@@ -95,6 +98,8 @@ class _Group:
             changes=staged.get("changes"),
             duplicates=staged.get("duplicates"),
             top=self._put_top(),
+            notes=self.notes,
+            twice=(self.listed_twice, tuple(self.twice)),
         )
 
     def _window(self, low: str, high: str | None) -> None:
@@ -110,7 +115,7 @@ class _Group:
             bounds=self.section.shards,
         )
         if stripped:
-            self.reasons.add("extensions over the byte limit of a file", stripped)
+            self.notes.add("extensions over the byte limit of a file", len(stripped), stripped)
         by_number = {entry.number: entry for entry, _ in around}
         place = np.empty(compared.rows.num_rows, np.int64)
         for shard in made:
@@ -170,6 +175,8 @@ class _Group:
             at = pc.search_sorted(pa.array(lows), column_of(removed, "loc"), side="right").to_numpy()
             old = np.array(numbers, np.int64)[np.maximum(at.astype(np.int64) - 1, 0)]
             self._write_changes("removed", removed, old, pa.nulls(removed.num_rows, pa.bool_()))
+        self.listed_twice += len(window.unique.twice)
+        self.twice += window.unique.twice.slice(0, EXAMPLES - len(self.twice)).to_pylist()
         duplicates = window.unique.duplicates
         if duplicates.num_rows:
             self._write("duplicates", duplicates, ASIDE)

@@ -24,6 +24,7 @@ from sitemap_etl.config import Site, from_json
 from sitemap_etl.connections import Connection, Connections, environment_connections, look_up
 from sitemap_etl.errors import ConfigError, Refused
 from sitemap_etl.settings import Gates
+from sitemap_etl.sources import SharedSnapshot
 from sitemap_etl.state import layout
 from sitemap_etl.state.records import (
     Aligned,
@@ -83,6 +84,7 @@ class Run:
         self.options = plan.options
         self.now = datetime.fromisoformat(plan.now)
         self.state = state_of(self.site, environment, work, moved=moved or plan.options.moved, site_file=plan.site_file)
+        self.snapshots: dict[str, SharedSnapshot] = {}  # by connection, where this process reads all splits of it
         self._receipts: dict[str, Document] = {}
         self._reading = threading.Lock()
 

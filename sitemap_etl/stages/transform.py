@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from sitemap_etl import lastmod
 from sitemap_etl.arrow import column_of, single
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError
-from sitemap_etl.frames import ASIDE, ROW_BITS, Tally
+from sitemap_etl.frames import ASIDE, EXAMPLES, ROW_BITS, Tally
 from sitemap_etl.partition import Sample, route, routing_borders, samples
 from sitemap_etl.stages.extract import named, read_raw
 from sitemap_etl.stages.published import published_ranges
@@ -268,11 +268,20 @@ def read_digest(staging: Storage, receipt: Transformed) -> tuple[list[Sample], n
 
 
 def count_reasons(table: pa.Table, tally: Tally) -> None:
-    """Count the reasons of rows set aside, with the first few locs of each."""
+    """Count the reasons of rows set aside, with the first few locs of each; of a row without one, which it is."""
     reasons = table.column("reason")
     for entry in pc.value_counts(single(reasons)).to_pylist():  # one a reason
-        locs = table.filter(pc.equal(reasons, entry["values"])).column("loc").drop_null().slice(0, 3)
-        tally.add(entry["values"], entry["counts"], locs.to_pylist())
+        some = table.filter(pc.equal(reasons, entry["values"])).slice(0, EXAMPLES)
+        tally.add(entry["values"], entry["counts"], [_called(row) for row in some.to_pylist()])
+
+
+def _called(row: dict[str, Any]) -> str:
+    """What a set-aside row is called for a person: its loc, else its key or its number."""
+    if row["loc"] is not None and row["loc"].strip():
+        return str(row["loc"])
+    if row["key"] is not None:
+        return f"the row with key {row['key']}"
+    return f"row {(row['row'] & ((1 << ROW_BITS) - 1)) + 1:,} of split {(row['row'] >> ROW_BITS) + 1:,}"
 
 
 def _weights(inventory: pa.Table) -> np.ndarray:

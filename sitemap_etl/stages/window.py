@@ -196,12 +196,14 @@ def _first_of_each(table: pa.Table) -> pa.Table:
 class Unique:
     """The rows of a stretch that a section lists, ordered by loc, each once.
 
-    `gathered`: rows that came from this run's inventory. `duplicates`: frames.ASIDE.
+    `gathered`: rows that came from this run's inventory. `duplicates`: frames.ASIDE. `twice`: locs with a slash at
+    their end that are listed without it too, here or in a section before this one.
     """
 
     rows: pa.Table
     duplicates: pa.Table
     gathered: int
+    twice: pa.Array
 
 
 @dataclass(frozen=True)
@@ -271,14 +273,35 @@ def unique_rows(reader: Reader, section: str, low: str, high: str | None, known:
         won = winners(pa.concat_tables(pending, promote_options="default"), known)
         losers.append(_aside(won.losers, section, "listed already by a row of this section"))
         rows = won.rows
+    twice = [pa.array([], pa.string())]
     if not reader.run.site.sections[section].view:
         for other, locs in reader.others(section, low, high):
             mine = column_of(rows, "loc")
+            twice += [_with_and_without(mine, locs), _with_and_without(locs, mine)]
             taken = places(mine, locs) >= 0
             if taken.any():
                 losers.append(_aside(rows.filter(pa.array(taken)), section, f"listed already by section {other}"))
                 rows = rows.filter(pa.array(~taken)).combine_chunks()
-    return Unique(rows, pa.concat_tables(losers), gathered)
+        mine = column_of(rows, "loc")
+        twice.append(_with_and_without(mine, mine))
+    return Unique(rows, pa.concat_tables(losers), gathered, pa.concat_arrays(twice))
+
+
+def _with_and_without(some: pa.Array, others: pa.Array) -> pa.Array:
+    """The locs of `some` with a slash at their end that `others` has without it; both ordered.
+
+    Others lie between the two spellings, such as `/a-b`, so the fewer of both are looked up. A pair that a border of
+    stretches parts is missed.
+    """
+    with_one, others_with_one = pc.ends_with(some, "/"), pc.ends_with(others, "/")
+    if not pc.any(with_one).as_py() or pc.all(others_with_one).as_py():
+        return some.slice(0, 0)
+    slashed, bare = some.filter(with_one), others.filter(pc.invert(others_with_one))
+    if len(slashed) <= len(bare):
+        without = pc.binary_slice(slashed.cast(pa.binary()), 0, -1).cast(pa.string())
+        return slashed.filter(pa.array(places(without, bare) >= 0))
+    with_slash = pc.binary_join_element_wise(bare, "/", "")
+    return with_slash.filter(pa.array(places(with_slash, slashed) >= 0))
 
 
 def _aside(rows: pa.Table, section: str, reason: str) -> pa.Table:

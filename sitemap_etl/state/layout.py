@@ -4,6 +4,7 @@
     state/manifest-<run>.json          a published set
     state/intent-<run>.json            what a publish is about to write and delete
     state/snapshots/<hash>.arrow       rows as published
+    state/robots/<hash>.txt            the site's robots.txt as it was last read
     state/mirrors/<section>/           the rows of a source that is read incrementally, as they were extracted
     state/changes/<run>/               what the engines are to hear
     state/ledger/<engine>.json         what an engine has heard
@@ -26,6 +27,7 @@ LEASE: Final = "state/lease.json"
 SNAPSHOTS: Final = "state/snapshots/"
 CHANGES: Final = "state/changes/"
 MIRRORS: Final = "state/mirrors/"
+ROBOTS: Final = "state/robots/"
 LEDGERS: Final = "state/ledger/"
 INTERRUPTED: Final = ("state/interrupted/", "state/broken-off/")
 """Where interrupted publishes are remembered; the second by releases of format 1."""
@@ -54,6 +56,11 @@ def intent(run_id: str, number: int) -> str:
 def snapshot(digest: str) -> str:
     """Rows as published, by the SHA-256 of their bytes (40 digits of it)."""
     return f"{SNAPSHOTS}{digest[:40]}.arrow"
+
+
+def robots(digest: str) -> str:
+    """A robots.txt, by the SHA-256 of its bytes (40 digits of it)."""
+    return f"{ROBOTS}{digest[:40]}.txt"
 
 
 def mirror(section: str, run_id: str) -> str:

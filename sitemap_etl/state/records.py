@@ -113,6 +113,14 @@ class Drift(Summed):
         return self.missing + self.stale + self.gone
 
 
+@dataclass(frozen=True)
+class KnownRobots(Record):
+    """A site's robots.txt as it was last read. `key`: of its bytes in the state; None: the site has none."""
+
+    at: str  # YYYY-MM-DDThh:mm:ssZ
+    key: str | None = None
+
+
 # --- a run: its plan, and what its stages leave ------------------------------------------------------
 
 
@@ -174,9 +182,12 @@ class Plan(RunDocument):
     units: tuple[Unit, ...] = ()
     held: Mapping[str, str] = field(default_factory=dict)  # sections that stay as published, and why
     robots: str | None = None  # the site's robots.txt as it was, Latin-1
+    known_robots: KnownRobots | None = None  # what the state is to remember of it; None: it is not asked for
     readings: Mapping[str, Reading] = field(default_factory=dict)  # of sections that keep a mirror
     owner: str = ""  # what a scheduler calls this run
     site_file: str = ""  # for messages
+    snapshots: tuple[str, ...] = ()  # connections of which one process reads all splits from one snapshot
+    warnings: tuple[str, ...] = ()  # what was found when it was made
 
     title: ClassVar[str] = "plan of a run"
 
@@ -383,6 +394,8 @@ class Rendered(RunDocument):
     changes: str | None = None  # key of the staged changes
     duplicates: str | None = None  # key of the duplicate rows
     top: str | None = None  # key of the rows that a feed could show
+    notes: Tally = field(default_factory=Tally)  # what listed rows lost
+    twice: tuple[int, tuple[str, ...]] = (0, ())  # pages listed with and without a slash at the end, a few of them
 
     title: ClassVar[str] = "receipt of render"
 
@@ -635,6 +648,7 @@ class Current(Document):
     last_run: LastRun | None = None
     mirrors: Mapping[str, str] = field(default_factory=dict)  # section → key of its mirror's generation
     owner: Owner | None = None  # None: a release that did not record it
+    robots: KnownRobots | None = None  # the rules that hold where robots.txt does not answer
 
     title: ClassVar[str] = "state"
 

@@ -203,10 +203,31 @@ class State:
             writer.write_table(rows.select(used).combine_chunks())
         data = sink.getvalue().to_pybytes()
         key = layout.snapshot(hashlib.sha256(data).hexdigest())
+        self._keep(key, data)
+        return key
+
+    def _keep(self, key: str, data: bytes) -> None:
+        """Put what is named by its hash, or see that it is there and stays for now."""
         there = self.storage.get(key) if self.storage.conditional else None
         if there is None or there.data != data or self.storage.now() - there.stat.modified > _RENEW:
             self.storage.put(key, data)
-        return key
+
+    def put_robots(self, data: bytes) -> None:
+        """Keep a robots.txt under the hash of its bytes."""
+        self._keep(layout.robots(hashlib.sha256(data).hexdigest()), data)
+
+    def robots(self, key: str) -> bytes:
+        """A robots.txt that was kept. Raises DamagedState where it is gone, or has other bytes than its name says."""
+        stored = self.storage.get(key)
+        where = self.storage.url_of(key)
+        if stored is None:
+            raise DamagedState(
+                f"{where} is gone, though {layout.CURRENT} names it. Restore it from a backup of the state, or see "
+                f"that {self.site}/robots.txt answers: it is then read anew"
+            )
+        if layout.robots(hashlib.sha256(stored.data).hexdigest()) != key:
+            raise damaged(where, "its bytes are not those that its name is the hash of")
+        return stored.data
 
     def snapshot(self, key: str, columns: Sequence[str] | None = None) -> pa.Table:
         """The rows of a snapshot, with all columns of `frames.SNAPSHOT`, or those named.

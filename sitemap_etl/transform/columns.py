@@ -59,22 +59,21 @@ def inventory_of(
 
 def _extensions(source: pa.Table, loc: pa.Array, rules: Rules, notes: Tally, columns: dict[str, pa.Array]) -> None:
     """The extensions that the source has columns for."""
-    site = rules.urls.site
     for name in ("images", "videos", "alternates", "mobile"):
         if name not in source.column_names:
             continue
         column = column_of(source, name)
         match name:
             case "images":
-                columns[name] = extensions.images(column, loc, notes, site=site)
+                columns[name] = extensions.images(column, loc, notes, rules=rules.urls)
             case "videos":
                 columns[name] = extensions.videos(
-                    column, loc, notes, site=site, timezone=rules.settings.lastmod.timezone
+                    column, loc, notes, rules=rules.urls, timezone=rules.settings.lastmod.timezone
                 )
             case "alternates" if not rules.settings.alternates:
-                columns[name] = extensions.alternates(column, notes, loc=loc, site=site)
+                columns[name] = extensions.alternates(column, notes, loc=loc, rules=rules.urls)
             case "mobile":
-                columns[name] = extensions.mobile(column, notes)
+                columns[name] = extensions.mobile(column, notes, loc=loc)
 
 
 def source_dates(source: pa.Table, rules: Rules, read_at: datetime, notes: Tally) -> pa.Array | None:

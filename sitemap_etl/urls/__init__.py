@@ -4,7 +4,7 @@
 users, are in docs/urls.md.
 """
 
-from sitemap_etl.urls.columns import Canonical, canonical_urls, canonicalize, merge_foreign
+from sitemap_etl.urls.columns import Canonical, as_listed, canonical_urls, canonicalize, merge_foreign
 from sitemap_etl.urls.parameters import SESSION_FAMILIES, SESSIONS, TRACKING, TRACKING_FAMILIES
 from sitemap_etl.urls.patterns import check_pattern, excluded
 from sitemap_etl.urls.rules import REASONS, STRIP, UrlRules
@@ -19,6 +19,7 @@ __all__ = [
     "TRACKING_FAMILIES",
     "Canonical",
     "UrlRules",
+    "as_listed",
     "canonical_url",
     "canonical_urls",
     "canonicalize",

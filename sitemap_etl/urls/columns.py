@@ -71,6 +71,23 @@ def canonical_urls(urls: pa.Array | pa.ChunkedArray) -> Canonical:
     return _column(urls, _Pass(Mender(), None, (), frozenset()))
 
 
+def as_listed(urls: pa.Array, rules: UrlRules) -> pa.Array:
+    """Canonical URLs of any host, those of the site's own pages as they are listed: on its origin, stripped.
+
+    Null where that would be too long.
+    """
+    if not (rules.same_as or rules.strip):
+        return urls
+    ours = np.zeros(len(urls), np.bool_)
+    for origin_ in (rules.site, *rules.same_as):
+        ours |= np.asarray(pc.starts_with(urls, pattern=f"{origin_}/").fill_null(False))
+    if not ours.any():
+        return urls
+    mask = pa.array(ours)
+    listed = canonicalize(urls.filter(mask), rules).loc
+    return pc.replace_with_mask(urls, mask, listed)
+
+
 @dataclass(frozen=True)
 class _Pass:
     """What is known while a column goes through."""

@@ -292,7 +292,6 @@ FAULTS = pytest.mark.parametrize("reply", [Reply(503), Reply(500), Reply(403), R
 
 
 @FAULTS
-@pytest.mark.xfail(strict=True, reason="a robots.txt that does not answer counts as none")
 def test_a_robots_txt_that_does_not_answer_is_taken_as_it_was_last(robots: Robots, reply: Reply) -> None:
     assert told(robots.site.night(1))["sections"]["p"]["listed"] == 29
     robots.reply = reply
@@ -302,14 +301,12 @@ def test_a_robots_txt_that_does_not_answer_is_taken_as_it_was_last(robots: Robot
 
 
 @FAULTS
-@pytest.mark.xfail(strict=True, reason="a robots.txt that does not answer counts as none")
 def test_a_robots_txt_that_never_answered_ends_the_run(robots: Robots, reply: Reply) -> None:
     robots.reply = reply
     with pytest.raises(Unavailable, match=r"robots\.txt"):
         robots.site.night(1)
 
 
-@pytest.mark.xfail(strict=True, reason="a quote that is never closed swallows the rows behind it")
 def test_a_quote_that_is_never_closed_is_refused_with_its_line(tmp_path: Path) -> None:
     site = TestSite(tmp_path, site=NOBODY).section("p")
     more = "".join(f"/p/{number},Page {number}\n" for number in range(10_000))
@@ -321,7 +318,6 @@ def test_a_quote_that_is_never_closed_is_refused_with_its_line(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("mark", "name"), [("_delta_log/00000000000000000000.json", "Delta"), ("metadata/v1.metadata.json", "Iceberg")]
 )
-@pytest.mark.xfail(strict=True, reason="all files of a table's folder are read, also those it no longer consists of")
 def test_a_folder_that_is_a_table_of_another_format_is_refused_by_name(tmp_path: Path, mark: str, name: str) -> None:
     site = TestSite(tmp_path, site=NOBODY).section("p")
     (tmp_path / "table" / mark).parent.mkdir(parents=True)
@@ -380,7 +376,6 @@ def test_columns_are_renamed_all_at_once(site: Catalogue) -> None:
     assert set(site.listed()) == {"/a/page"}
 
 
-@pytest.mark.xfail(strict=True, reason="no mark and the mark that says no are two things")
 def test_a_page_that_says_that_it_is_not_for_feature_phones_did_not_change(site: Catalogue) -> None:
     site.table("a", rows(5, mobile=None))
     site.keys["sections"]["a"]["from"] = {"database": "catalog", "query": "SELECT loc, mobile FROM a"}
@@ -392,7 +387,6 @@ def test_a_page_that_says_that_it_is_not_for_feature_phones_did_not_change(site:
     assert summary["sections"]["a"]["changed"] == 0
 
 
-@pytest.mark.xfail(strict=True, reason="two spellings of a page are two pages, and nobody is told")
 def test_two_spellings_of_a_page_that_differ_in_the_slash_are_warned_of(site: Catalogue) -> None:
     site.section("p", [*rows(30), {"id": 99, "loc": "/p/001/"}])
     summary = told(site.night(1))

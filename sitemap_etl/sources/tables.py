@@ -1,0 +1,73 @@
+"""Folders that are tables: Delta Lake, Apache Iceberg, Apache Hudi.
+
+The Parquet files in such a folder are those of all versions of the table, deleted and replaced rows included; only
+its log says which of them count. Read as plain files they bring back every row that was ever deleted.
+
+- Delta: `_delta_log/` (https://github.com/delta-io/delta/blob/master/PROTOCOL.md)
+- Iceberg: `metadata/*.metadata.json`, also compressed (https://iceberg.apache.org/spec/)
+- Hudi: `.hoodie/` (https://hudi.apache.org/tech-specs/)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+from sitemap_etl.errors import InvalidSource
+
+_MARKERS: Final = re.compile(
+    r"(?P<folder>(?:.*/)?)(?:(?P<delta>_delta_log/)|(?P<hudi>\.hoodie/)"
+    r"|(?P<iceberg>metadata/[^/]*\.metadata\.json(?:\.gz)?$))"
+)
+FOLDERS: Final = ("_delta_log/", ".hoodie/", "metadata/")
+"""What to look for beside a folder's files; of the last, only some names count."""
+_KINDS: Final = {"delta": "a Delta table", "hudi": "a Hudi table", "iceberg": "an Iceberg table"}
+_EXPORTS: Final = {
+    "delta": "COPY (FROM delta_scan('{}')) TO 'export.parquet'",
+    "iceberg": "COPY (FROM iceberg_scan('{}')) TO 'export.parquet'",
+    "hudi": "spark.read.format('hudi').load('{}').write.parquet('export')",
+}
+
+
+def table_of(name: str) -> tuple[str, str] | None:
+    """The folder (with a slash at its end, or "") and the kind of the table that an object of this name is part of."""
+    found = _MARKERS.match(name)
+    return None if found is None else (found["folder"], str(found.lastgroup))
+
+
+def folders_of(names: Iterable[str]) -> Iterator[str]:
+    """Every folder above these names once, each with a slash at its end; "" is the top."""
+    seen: set[str] = set()
+    for name in names:
+        folder = name.rpartition("/")[0]
+        while folder not in seen:
+            seen.add(folder)
+            yield f"{folder}/" if folder else ""
+            folder = folder.rpartition("/")[0]
+
+
+def table_on_disk(paths: Iterable[str]) -> tuple[str, str] | None:
+    """The first table that one of these files lies in."""
+    for folder in folders_of(str(Path(path).absolute()) for path in paths):
+        for marker in FOLDERS:
+            place = Path(folder or "/") / marker
+            names = place.glob("*.metadata.json*") if marker == FOLDERS[-1] else [place / "-"] if place.is_dir() else []
+            for name in names:
+                found = table_of(name.as_posix())
+                if found is not None:
+                    return found
+    return None
+
+
+def refused(asked: str, table: tuple[str, str]) -> InvalidSource:
+    """The error for a folder or a pattern that reads a table's files."""
+    folder, kind = table
+    place = folder.rstrip("/") or "/"
+    tool = "Spark" if kind == "hudi" else "DuckDB"
+    return InvalidSource(
+        f"{asked} reads the files of {_KINDS[kind]} ({place}): rows that were deleted or replaced are in them too, and "
+        "would be listed again. Export a snapshot of the table and name that instead, or name the files of one version "
+        f"each by itself. With {tool}: {_EXPORTS[kind].format(place)}"
+    )

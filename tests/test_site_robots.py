@@ -1,0 +1,235 @@
+"""What the site's robots.txt says about pages and about the sitemap, also on nights when it does not answer."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import trustme
+
+from sitemap_etl.errors import DamagedState, Unavailable
+from sitemap_etl.runs.local import publish_locally
+from sitemap_etl.runs.rollback import roll_back
+from tests.support.sites import TestSite, pages
+
+RULES = b"User-agent: *\nDisallow: /p/000001\n"
+
+
+@dataclass
+class Answer:
+    """What the web server says of robots.txt; `endless`: it never stops."""
+
+    status: int = 200
+    body: bytes = RULES
+    endless: bool = False
+    asked: int = field(default=0)
+
+
+@pytest.fixture
+def answer() -> Answer:
+    return Answer()
+
+
+@pytest.fixture
+def web(answer: Answer) -> Iterator[ThreadingHTTPServer]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            answer.asked += 1
+            self.send_response(answer.status if self.path == "/robots.txt" else 404)
+            self.end_headers()
+            try:
+                self.wfile.write(answer.body)
+                while answer.endless:
+                    self.wfile.write(b"# and so on\n" * 10_000)
+            except OSError:
+                pass  # the reader had enough
+
+        def log_message(self, *_arguments: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture
+def site(tmp_path: Path, web: ThreadingHTTPServer) -> TestSite:
+    """A site of three pages, whose sitemaps lie in a folder and whose robots.txt is the web server's."""
+    origin = f"http://127.0.0.1:{web.server_address[1]}"
+    keys = {"site": origin, "urls": {"respect_robots": True}}
+    site = TestSite(tmp_path, **keys)
+    site.keys["publish"] = {"to": "./public", "at": f"{origin}/maps/"}
+    site.section("p", pages(3))
+    return site
+
+
+def listed(site: TestSite) -> set[str]:
+    return {loc[-1] for loc in site.public().locs()}
+
+
+BAD = {
+    "503": {"status": 503},
+    "403": {"status": 403},
+    "429": {"status": 429},
+    "206": {"status": 206},
+    "endless": {"endless": True},
+}
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_a_robots_txt_that_does_not_answer_holds_as_it_was_last_read(site: TestSite, answer: Answer, bad: str) -> None:
+    site.night(1)
+    vars(answer).update(BAD[bad])
+    site.section("p", pages(5))
+    done = site.night(4)
+    assert listed(site) == {"0", "2", "3", "4"}
+    (warning,) = [text for text in done.summary.warnings if "last read" in text]
+    assert "3 days ago (2026-11-01T02:00:00Z), and its rules of then hold" in warning
+    assert "/robots.txt" in warning
+
+
+@pytest.mark.parametrize("bad", BAD)
+def test_without_rules_that_were_read_before_nothing_is_published(site: TestSite, answer: Answer, bad: str) -> None:
+    vars(answer).update(BAD[bad])
+    with pytest.raises(Unavailable, match=r"(?s)robots\.txt.*none was read before.*200.*404.*respect_robots: false"):
+        site.night(1)
+    assert not (site.folder / "public").exists()
+
+
+@pytest.mark.parametrize("gone", [404, 410])
+def test_a_site_without_robots_txt_has_no_rules_and_that_is_remembered(
+    site: TestSite, answer: Answer, gone: int
+) -> None:
+    site.night(1)
+    answer.status = gone
+    site.night(2)
+    assert listed(site) == {"0", "1", "2"}
+    answer.status = 500
+    done = site.night(3)
+    assert listed(site) == {"0", "1", "2"}
+    assert any("there was none then, so that no page is left out" in text for text in done.summary.warnings)
+
+
+def test_rules_that_come_back_are_read_anew(site: TestSite, answer: Answer) -> None:
+    site.night(1)
+    answer.status = 503
+    site.night(2)
+    answer.status, answer.body = 200, b"User-agent: *\nDisallow: /p/000002\n"
+    done = site.night(3)
+    assert listed(site) == {"0", "1"}
+    answer.status = 503
+    warnings = site.night(4).summary.warnings
+    assert listed(site) == {"0", "1"}
+    assert done.run.plan.now in next(text for text in warnings if "last read" in text)
+
+
+def test_the_rules_outlive_clean_ups_rollbacks_and_dry_runs(site: TestSite, answer: Answer) -> None:
+    site.keys["keep"] = 1
+    first = site.night(1).run.run_id
+    site.keys["keep"] = 14
+    site.section("p", pages(5))
+    site.night(2)
+    for stored in (site.folder / "work" / "shop" / "state").rglob("*"):
+        if stored.is_file():
+            os.utime(stored, (1, 1))
+    answer.body = b""
+    site.night(3, dry_run=True)  # what it read is not what a set was made with
+    roll_back(site.load(), first, site.environment, reason="back")
+    answer.status = 503
+    site.night(30)
+    assert listed(site) == {"0", "2", "3", "4"}
+
+
+def test_a_dry_run_that_is_published_later_leaves_the_rules_it_read(site: TestSite, answer: Answer) -> None:
+    dry = site.night(1, dry_run=True)
+    answer.status = 503
+    with pytest.raises(Unavailable, match="none was read before"):
+        site.night(2)
+    publish_locally(site.load(), dry.run.run_id, site.environment, force=(), reason=None, adopt=False)
+    site.night(3)
+    assert listed(site) == {"0", "2"}
+
+
+def test_kept_rules_that_are_damaged_are_not_believed(site: TestSite, answer: Answer) -> None:
+    site.night(1)
+    (kept,) = (site.folder / "work" / "shop" / "state" / "robots").iterdir()
+    kept.write_bytes(b"User-agent: *\n")
+    answer.status = 503
+    with pytest.raises(DamagedState, match="is damaged"):
+        site.night(2)
+    kept.unlink()
+    with pytest.raises(DamagedState, match="is gone"):
+        site.night(2)
+    answer.status = 200
+    site.night(2)
+    assert listed(site) == {"0", "2"}
+
+
+def test_a_certificate_that_is_not_trusted_is_no_answer(tmp_path: Path, web: ThreadingHTTPServer) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+    web.socket = context.wrap_socket(web.socket, server_side=True)
+    site = TestSite(tmp_path, site=f"https://127.0.0.1:{web.server_address[1]}", urls={"respect_robots": True})
+    with pytest.raises(Unavailable, match="certificate that this machine does not trust"):
+        site.section("p", pages(3)).night(1)
+
+
+def test_the_file_under_root_is_asked_before_the_site(site: TestSite, answer: Answer) -> None:
+    (site.folder / "public").mkdir()
+    (site.folder / "public" / "robots.txt").write_bytes(RULES)
+    answer.status = 503
+    site.keys["publish"] = "./public"
+    site.night(1)
+    assert listed(site) == {"0", "2"}
+
+
+def test_a_site_that_does_not_respect_robots_asks_for_no_rules(site: TestSite, answer: Answer) -> None:
+    answer.status = 503
+    site.keys["urls"] = {}
+    site.night(1)
+    assert listed(site) == {"0", "1", "2"}
+
+
+# --- what it says about the sitemap ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "said"), [(200, "does not name this sitemap"), (404, "answers 404"), (503, "answers 503")]
+)
+def test_a_sitemap_in_a_folder_that_robots_txt_does_not_name_is_a_warning(
+    site: TestSite, answer: Answer, status: int, said: str
+) -> None:
+    site.keys["urls"] = {}
+    answer.status = status
+    (warning,) = site.night(1).summary.warnings
+    assert said in warning
+    assert f"Sitemap: {site.keys['site']}/maps/sitemap.xml" in warning
+
+
+def test_one_that_is_named_is_none(site: TestSite, answer: Answer) -> None:
+    answer.body = RULES + f"Sitemap: {site.keys['site']}/maps/sitemap.xml\n".encode()
+    assert site.night(1).summary.warnings == ()
+
+
+@pytest.mark.parametrize("to", ["root", "folder"])
+def test_robots_txt_that_disallows_the_sitemap_itself_is_a_warning(site: TestSite, answer: Answer, to: str) -> None:
+    if to == "root":
+        site.keys["publish"] = "./public"
+        (site.folder / "public").mkdir()
+        (site.folder / "public" / "robots.txt").write_bytes(b"User-agent: *\nDisallow: /*.gz$\n")
+        hidden = "/sitemap-p-00001.xml.gz"
+    else:
+        answer.body = b"User-agent: *\nDisallow: /maps/\nSitemap: %s/maps/sitemap.xml\n"
+        answer.body %= site.keys["site"].encode()
+        hidden = "/maps/sitemap-p-00001.xml.gz"
+    warnings = site.night(1, dry_run=True).summary.warnings
+    (warning,) = [text for text in warnings if "engines will not read them" in text]
+    assert f"Allow: {hidden}" in warning
+    assert ("1 of the 2" if to == "root" else "2 of the 2") in warning

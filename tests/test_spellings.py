@@ -1,0 +1,128 @@
+"""One page is listed in one spelling, wherever the source names it; where it is in two, the run says so."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.sites import TestSite, pages
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> TestSite:
+    return TestSite(
+        tmp_path, urls={"same_as": ["http://old.example", "https://www.shop.example"], "strip": ["tracking"]}
+    )
+
+
+# --- a slash at the end ------------------------------------------------------------------------------
+
+
+def spellings(site: TestSite, night: int = 1) -> list[str]:
+    return [text for text in site.night(night).summary.warnings if "two spellings" in text]
+
+
+@pytest.mark.parametrize("many", ["with", "without"])
+def test_pages_listed_with_and_without_a_slash_are_counted_with_an_example(site: TestSite, many: str) -> None:
+    """Between the two spellings of a page others have their place."""
+    slash = "/" if many == "with" else ""
+    other = "" if many == "with" else "/"
+    rows = [{"loc": f"/p/{n}{slash}"} for n in range(300)] + [{"loc": f"/p/{n}-b"} for n in range(300)]
+    rows += [{"loc": f"/p/{n}.html"} for n in range(300)] + [{"loc": f"/p/{n}{other}"} for n in (7, 8, 299)]
+    (warning,) = spellings(site.section("p", [*rows, {"loc": "/"}, {"loc": "/?a=/"}]))
+    assert "p: 3 pages are listed in two spellings" in warning
+    assert "such as https://shop.example/p/299/ and https://shop.example/p/299: " in warning
+    assert len(site.public().locs()) == 905
+
+
+def test_spellings_in_two_sections_are_counted_once(site: TestSite) -> None:
+    site.section("a", [{"loc": f"/p/{n}/"} for n in range(50)]).section(
+        "b", [{"loc": f"/p/{n}"} for n in range(40, 60)]
+    )
+    (warning,) = spellings(site)
+    assert warning.startswith("b: 10 pages are listed in two spellings")
+    assert spellings(site, 2) == [warning]
+
+
+@pytest.mark.parametrize("rows", [["/", "/p/1", "/p/10/", "/p/2"], ["/p/1/", "/p/2/", "/"], ["/p/1", "/p/2"]])
+def test_other_pages_are_none(site: TestSite, rows: list[str]) -> None:
+    assert spellings(site.section("p", [{"loc": loc} for loc in rows])) == []
+
+
+# --- pages that other columns name -------------------------------------------------------------------
+
+
+def test_alternates_of_the_site_are_spelled_as_its_pages_are(site: TestSite) -> None:
+    links = {
+        "de": "http://old.example/de?utm_source=x&a=1",
+        "en": "https://www.shop.example:443/en",
+        "fr": "/fr?gclid=1",
+        "it": "https://other.example/it?utm_source=x",
+    }
+    site.section("p", [{"loc": "http://old.example/de?a=1&utm_source=x", "alternates": json.dumps(links)}])
+    site.night(1)
+    (entry,) = site.public().entries()
+    assert entry.loc == "https://shop.example/de?a=1"
+    assert entry.alternates == {
+        "de": "https://shop.example/de?a=1",
+        "en": "https://shop.example/en",
+        "fr": "https://shop.example/fr",
+        "it": "https://other.example/it?utm_source=x",
+    }
+
+
+def test_images_and_videos_are_no_pages_and_stay_where_the_source_says(site: TestSite) -> None:
+    video = {
+        "thumbnail_loc": "http://old.example/t.jpg?utm_source=x",
+        "title": "T",
+        "description": "D",
+        "content_loc": "http://old.example/v.mp4?gclid=1",
+        "player_loc": "http://old.example/p/1?utm_source=x",
+        "uploader": "U",
+        "uploader_info": "http://old.example/u?utm_source=x",
+    }
+    row = {"loc": "/p/1", "images": "http://old.example/i.jpg?utm_source=x", "videos": json.dumps(video)}
+    done = site.section("p", [row]).night(1)
+    xml = site.public().read(site.load().publish.at + "sitemap-p-00001.xml.gz")
+    text = gzip.decompress(xml).decode()
+    for kept in (
+        "http://old.example/i.jpg?utm_source=x",
+        "http://old.example/t.jpg?utm_source=x",
+        "http://old.example/v.mp4?gclid=1",
+    ):
+        assert kept in text
+    assert '<video:uploader info="https://shop.example/u">U' in text
+    assert "player_loc" not in text
+    assert done.summary.reasons["p"]["notes"].counts == {"video player_loc: is the page itself": 1}
+
+
+@pytest.mark.parametrize(("before", "after"), [("", "0"), ("0", ""), ("", "false"), ("", None)])
+def test_mobile_that_turns_from_nothing_to_no_is_no_change(site: TestSite, before: str, after: str | None) -> None:
+    site.section("p", pages(3, mobile=before))
+    site.night(1)
+    site.section("p", pages(3, **({} if after is None else {"mobile": after})))
+    assert site.night(2).summary.status == "unchanged"
+    site.section("p", pages(3, mobile=lambda n: "1" if n else ""))
+    assert site.night(3).summary.sections["p"].changed == 2
+
+
+# --- reasons ------------------------------------------------------------------------------------------
+
+
+def test_a_row_without_a_loc_is_told_by_its_place(site: TestSite) -> None:
+    done = site.section(
+        "p", [{"loc": "/a", "t": "x"}, {"loc": "", "t": "x"}, {"loc": "  ", "t": "x"}], gates={"max_rejected": 1}
+    ).night(1)
+    tally = done.summary.reasons["p"]["rejected"]
+    assert tally.examples == {"missing loc": ["row 2 of split 1", "row 3 of split 1"]}
+
+
+def test_extensions_that_no_file_could_hold_are_told_among_what_listed_rows_lost(site: TestSite) -> None:
+    images = json.dumps([f"/i/{n:0100}.jpg" for n in range(100)])
+    done = site.section("p", [{"loc": "/a", "images": images}, {"loc": "/b"}], shards={"bytes": 10_000}).night(1)
+    reasons = done.summary.reasons["p"]
+    assert reasons["duplicates"].counts == {}
+    assert reasons["notes"].examples == {"extensions over the byte limit of a file": ["https://shop.example/a"]}

@@ -1,0 +1,229 @@
+# ruff: noqa: F811 - fixtures are imported and asked for by name
+"""The splits of a SELECT hold every row once, also of a table in motion; where that can't be, the run says so."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sitemap_etl import sources
+from sitemap_etl.connections import parse
+from sitemap_etl.errors import Unavailable
+from sitemap_etl.runs import tasks
+from sitemap_etl.runs.local import Finished
+from sitemap_etl.state.records import Options
+from tests.support.mariadb import MariaDB, mariadb  # noqa: F401 - a fixture
+from tests.support.postgres import Postgres
+from tests.support.sites import TestSite
+
+TABLE = "CREATE TABLE products (id INT PRIMARY KEY, loc TEXT, rank INT)"
+ROWS = "INSERT INTO products SELECT i, '/p/' || i, i FROM generate_series(1, 1000) i"
+NAMED = "SELECT loc, rank FROM products WHERE rank >= :split_from AND rank < :split_to"
+
+
+class Catalog(TestSite):
+    """A site of one section over a database. `while_reading` is done once, when the first rows have come."""
+
+    def __init__(self, folder: Path, uri: str) -> None:
+        super().__init__(folder)
+        self.while_reading: Callable[[], object] | None = None
+        self.environment = replace(self.environment, environ={"AIRFLOW_CONN_CATALOG": uri}, advance=self._advance)
+
+    def _advance(self, stage: str, _done: int, total: int) -> None:
+        if stage == "extract" and not total and self.while_reading is not None:
+            act, self.while_reading = self.while_reading, None
+            act()
+
+    def read(self, query: str, column: str = "rank", **source: Any) -> Catalog:
+        split = {"column": column, "parts": 4}
+        self.keys["sections"]["products"] = {"from": {"database": "catalog", "query": query, "split": split, **source}}
+        return self
+
+    def locs(self) -> list[str]:
+        return sorted(loc.rpartition("/")[2] for loc in self.public().locs())
+
+
+ALL = sorted(map(str, range(1, 1001)))
+
+
+@pytest.fixture
+def shop(postgres: Postgres, tmp_path: Path) -> Catalog:
+    postgres.execute(TABLE, ROWS)
+    return Catalog(tmp_path, postgres.uri).read("SELECT loc, rank FROM products")
+
+
+def of_splits(done: Finished) -> list[str]:
+    return [text for text in done.summary.warnings if "split" in text]
+
+
+# --- rows that move between splits ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("query", ["SELECT loc, rank FROM products", NAMED])
+def test_rows_that_move_between_splits_while_these_are_read_are_listed_once(
+    shop: Catalog, postgres: Postgres, query: str
+) -> None:
+    """The last rows come first while the first split is read: the last split would hold none."""
+    shop.read(query).while_reading = lambda: postgres.execute("UPDATE products SET rank = 1001 - rank")
+    done = shop.night(1)
+    assert shop.locs() == ALL
+    assert done.summary.sections["products"].extracted == 1000
+    assert of_splits(done) == []
+
+
+def test_sections_of_one_database_are_of_one_moment(shop: Catalog, postgres: Postgres) -> None:
+    section = shop.keys["sections"]["products"]
+    shop.keys["sections"]["others"] = {
+        **section,
+        "from": {**section["from"], "query": "SELECT '/o' || loc AS loc, rank FROM products"},
+    }
+    shop.while_reading = lambda: postgres.execute("DELETE FROM products")
+    shop.night(1)
+    assert len(shop.locs()) == 2000
+
+
+def test_no_session_is_left_when_the_splits_are_read(shop: Catalog, postgres: Postgres) -> None:
+    shop.night(1)
+    count = (
+        "SELECT count(*) AS n FROM pg_stat_activity WHERE application_name = 'sitemap_etl' AND xact_start IS NOT NULL "
+        "AND pid <> pg_backend_pid() AND datname = current_database()"
+    )
+    (split,) = sources.plan_database(parse(postgres.uri), count)
+    (row,) = [
+        row for batch in sources.read(split, connection=parse(postgres.uri), query=count) for row in batch.to_pylist()
+    ]
+    assert row["n"] == 0
+
+
+def test_a_snapshot_that_is_gone_is_worth_a_new_run(postgres: Postgres) -> None:
+    postgres.execute(TABLE, ROWS)
+    connection = parse(postgres.uri)
+    shared = sources.SharedSnapshot(connection, label="catalog")
+    name = shared.name()
+    assert shared.name() == name
+    shared.close()
+    (split,) = sources.plan_database(connection, "SELECT id FROM products")
+    with pytest.raises(Unavailable, match="the snapshot that all splits are to be read from is gone"):
+        list(sources.read(split, connection=connection, query="SELECT id FROM products", snapshot=name))
+
+
+def test_only_what_can_be_shared_is(postgres: Postgres, tmp_path: Path) -> None:
+    assert sources.SharedSnapshot.possible(parse(postgres.uri), label="catalog")
+    assert not sources.SharedSnapshot.possible(parse(f"sqlite:///{tmp_path}/a.db"), label="catalog")
+
+
+def test_tasks_of_a_scheduler_tell_that_rows_may_move(shop: Catalog) -> None:
+    lines: list[str] = []
+    tasks.start(shop.load(), Options(), replace(shop.environment, log=lines.append), owner="a")
+    (line,) = [line for line in lines if "split" in line]
+    assert "section products: catalog: the splits are read at different moments, and split.column 'rank'" in line
+    assert "can be left out, or be read twice. Split by the primary key; or" in line
+    assert "key: rank" in line
+
+
+@pytest.mark.parametrize(("column", "key"), [("id", None), ("rank", "rank")])
+def test_a_column_that_stays_is_no_warning(shop: Catalog, column: str, key: str | None) -> None:
+    lines: list[str] = []
+    shop.read(f"SELECT p.loc, p.{column} FROM public.products p", column, **({"key": key} if key else {}))
+    tasks.start(shop.load(), Options(), replace(shop.environment, log=lines.append), owner="a")
+    assert not any("split" in line for line in lines)
+
+
+# --- rows without a value ----------------------------------------------------------------------------
+
+COALESCED = NAMED.replace("rank >=", "coalesce(rank, 0) >=").replace("rank <", "coalesce(rank, 0) <")
+
+
+@pytest.mark.parametrize("query", ["SELECT loc, rank FROM products", COALESCED])
+def test_rows_without_a_value_and_rows_beyond_the_plan_are_in_a_split(
+    shop: Catalog, postgres: Postgres, query: str
+) -> None:
+    postgres.execute("UPDATE products SET rank = NULL WHERE id > 990", "UPDATE products SET rank = -5 WHERE id = 1")
+    shop.read(query)
+    shop.while_reading = None
+    done = shop.night(1)
+    assert shop.locs() == ALL
+    assert done.summary.sections["products"].extracted == 1000
+    assert of_splits(done) == []
+    plan = sources.plan_database(parse(postgres.uri), query, split=("rank", 4))
+    postgres.execute("INSERT INTO products VALUES (2000, '/p/2000', 99999), (2001, '/p/2001', -99999)")
+    found = [
+        loc
+        for split in plan
+        for batch in sources.read(split, connection=parse(postgres.uri), query=query)
+        for loc in batch.column("loc").to_pylist()
+    ]
+    assert {"/p/2000", "/p/2001"} <= set(found)
+
+
+def test_a_select_that_leaves_out_what_has_no_value_is_told_with_the_line_to_write(
+    shop: Catalog, postgres: Postgres
+) -> None:
+    postgres.execute("UPDATE products SET rank = NULL WHERE id > 990")
+    (warning,) = of_splits(shop.read(NAMED).night(1))
+    assert '10 rows of "public"."products" have no rank' in warning
+    assert "coalesce(rank, 0) >= :split_from AND coalesce(rank, 0) < :split_to" in warning
+    assert len(shop.locs()) == 990
+
+
+def test_a_select_that_reads_it_in_every_split_is_told_too(shop: Catalog, postgres: Postgres) -> None:
+    postgres.execute("UPDATE products SET rank = NULL WHERE id > 990")
+    query = NAMED.replace("WHERE ", "WHERE rank IS NULL OR ")
+    (warning,) = of_splits(shop.read(query).night(1))
+    assert "10 rows have no rank" in warning
+    assert "into each of the 4 splits" in warning
+    assert shop.locs() == ALL
+
+
+def test_a_select_that_says_that_they_are_not_wanted_is_believed(shop: Catalog, postgres: Postgres) -> None:
+    postgres.execute("UPDATE products SET rank = NULL WHERE id > 990")
+    assert of_splits(shop.read(NAMED + " AND rank IS NOT NULL").night(1)) == []
+
+
+# --- other databases ---------------------------------------------------------------------------------
+
+
+def on_sqlite(folder: Path) -> Catalog:
+    folder.mkdir(exist_ok=True)
+    with closing(sqlite3.connect(folder / "a.db")) as database, database:
+        database.execute("CREATE TABLE products (id INTEGER PRIMARY KEY, loc TEXT, rank INT)")
+        database.execute("CREATE TABLE pairs (id INT, rank INT, PRIMARY KEY (id, rank))")
+        database.executemany("INSERT INTO products VALUES (?, ?, ?)", [(i, f"/p/{i}", i) for i in range(1, 1001)])
+        database.execute("UPDATE products SET rank = NULL WHERE id > 990")
+    return Catalog(folder, f"sqlite:///{folder}/a.db")
+
+
+def on_mariadb(mariadb: MariaDB, folder: Path) -> Catalog:
+    mariadb.execute(
+        "DROP TABLE IF EXISTS products",
+        TABLE.replace("rank", "`rank`"),
+        "INSERT INTO products SELECT seq, CONCAT('/p/', seq), IF(seq > 990, NULL, seq) FROM seq_1_to_1000",
+    )
+    return Catalog(folder, mariadb.uri)
+
+
+@pytest.fixture(params=["sqlite", "mariadb"])
+def other(request: pytest.FixtureRequest, tmp_path: Path) -> Catalog:
+    return (
+        on_sqlite(tmp_path) if request.param == "sqlite" else on_mariadb(request.getfixturevalue("mariadb"), tmp_path)
+    )
+
+
+def test_databases_without_shared_snapshots_tell_that_rows_may_move(other: Catalog) -> None:
+    (warning,) = of_splits(other.read("SELECT loc, `rank` FROM products, (SELECT 1 AS pairs) x").night(1))
+    assert "split.column 'rank' is not known to stay the same" in warning
+    assert other.locs() == ALL
+    assert of_splits(other.read("SELECT loc, id FROM products", "id").night(2)) == []
+
+
+def test_they_tell_what_a_select_leaves_out(other: Catalog) -> None:
+    query = "SELECT loc, `rank` FROM products WHERE `rank` >= :split_from AND `rank` < :split_to"
+    warnings = of_splits(other.read(query, key="rank").night(1))
+    assert any("10 rows of" in text and "coalesce(rank, 0)" in text for text in warnings)
+    assert len(other.locs()) == 990
