@@ -157,18 +157,20 @@ def _read_section(
 
 def _draft(run: Run, name: str, shard: StagedShard, number: int, old: Entry | None, *, low: str) -> Draft:
     """The entry of a shard; its file's ETag and index are known when it is written."""
-    if shard.reused:
-        assert old is not None
-        return Draft(replace(old, low=low, snapshot=shard.snapshot, since=shard.since))
     names = run.site.publish.names
     staged, staged_text = shard.xml, shard.text
+    published = old.text if old is not None else None
+    text = None
+    if staged_text is not None and (published is None or published.sha256 != staged_text.sha256):
+        text = file_of(names.text_name(name, number), staged_text, run.plan.now)
+    elif "text" in run.site.sections[name].formats:
+        text, staged_text = published, None
+    if shard.reused:
+        assert old is not None
+        kept = replace(old, low=low, snapshot=shard.snapshot, since=shard.since, text=text)
+        return Draft(kept, staged_text=staged_text)
     assert staged is not None
     same = old is not None and old.file.sha256 == staged.sha256 and old.file.key == names.file_name(name, number)
-    text = None
-    if staged_text is not None:
-        text_same = old is not None and old.text is not None and old.text.sha256 == staged_text.sha256
-        text = old.text if text_same and old else file_of(names.text_name(name, number), staged_text, run.plan.now)
-        staged_text = None if text_same else staged_text
     entry = Entry(
         section=name,
         number=number,

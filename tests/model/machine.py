@@ -22,8 +22,6 @@ NOT_YET = {
     "rollback without dates",
     "numbers outlive sections",
     "moves in the week",
-    "text files go",
-    "fingerprints go",
     "forgotten pages",
     "retired by the clock",
     "views keep priorities",

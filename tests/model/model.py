@@ -659,13 +659,10 @@ class Model:
                 night.before[name] = {**moved, **night.before[name]}
             before = night.before[name]
             dated = gives_dates(night.keys(name), sources[name].columns)
-            undone = name in base and base[name].definition is not None and "fingerprints go" in self.not_yet
             least = most = 0
             for loc in listed.keys() & before.keys():
                 links = night.links_of(name, loc)
                 found = {changed(before[loc], v.lastmod, v.images, links, dated=dated) for v in listed[loc]}
-                if undone and not dated:
-                    found |= {True, False}
                 least += found == {True}
                 most += True in found or (links is None and not dated)
             gone = before.keys() - listed.keys() if view else self._of(base, name) - everywhere

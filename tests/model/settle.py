@@ -206,9 +206,7 @@ class Settling:
         )
         for number, locs in numbers.items():
             key = text_beside(sitemap(name, number))
-            if not self.sections[name].text and "text files go" in self.model.not_yet:
-                self.loose.add(key)
-            elif self.sections[name].text and self.seen.texts.get(key) != locs:
+            if self.sections[name].text and self.seen.texts.get(key) != locs:
                 self.say(f"{key} lists {self.seen.texts.get(key)}, expected {locs}")
         for format_, (_, items) in self.sections[name].feeds.items():
             self._feed(f"{name}.{format_}.xml", pages, items)
@@ -241,10 +239,6 @@ class Settling:
         since = frozenset({self.now if self.base is not None else None})
         if before is not None and not changed(before, lastmod, pictures, links, dated=dated):
             since = before.since
-            dropped = base is not None and base.definition is not None and not dated
-            not_yet = self.model.not_yet
-            if dropped and "fingerprints go" in not_yet:
-                since |= {self.now}
         if base is None:
             since |= {None}
         return Page(
