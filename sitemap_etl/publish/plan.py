@@ -180,6 +180,9 @@ def made_manifest(run: Run, target: Target, desired: Desired, retired: Sequence[
     restarts = target.rolled_back_to is not None or any(gate.endswith("max_drop") for gate in target.forced)
     history = [size for size in (base.history if base and not restarts else ()) if size.at >= since]
     sections = {name: state.listed for name, state in target.sections.items()}
+    numbers: dict[str, int] = {}
+    if base is not None:
+        numbers = {**base.numbers, **{name: state.next_number for name, state in base.sections.items()}}
     manifest = Manifest(
         name=run.site.name,
         site=run.site.site,
@@ -188,6 +191,7 @@ def made_manifest(run: Run, target: Target, desired: Desired, retired: Sequence[
         to=run.site.publish.to,
         base=run.plan.base,
         sections=target.sections,
+        numbers={name: number for name, number in numbers.items() if name not in target.sections},
         entries=tuple(desired.entries),
         indexes=tuple(desired.indexes),
         extras=tuple(desired.extras),

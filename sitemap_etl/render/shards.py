@@ -86,7 +86,12 @@ def shards(
             pieces.append(_Piece(start, stop, published.low, published.number, published.bytes, written=False))
         else:
             parent = published.number if published.low >= low else None
-            pieces += window.cut(start, stop, max(published.low, low), parent, published.last)
+            parts = window.cut(start, stop, max(published.low, low), parent, published.last)
+            alone = len(parts) > 1 and parts[0].stop - start == published.rows
+            if whole and alone and window.untouched(published, start, parts[0].stop):
+                # Only what sorts behind its last loc is new.
+                parts[0] = _Piece(start, parts[0].stop, published.low, published.number, published.bytes, written=False)
+            pieces += parts
     made = [window.shard(piece) for piece in _merged(pieces, bounds) if piece.stop > piece.start]
     return made, window.stripped
 

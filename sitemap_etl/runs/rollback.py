@@ -127,7 +127,11 @@ def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
     sections = {
         name: replace(
             state,
-            next_number=max(state.next_number, base.sections.get(name, SectionState()).next_number),
+            next_number=max(
+                state.next_number,
+                base.sections.get(name, SectionState()).next_number,
+                base.numbers.get(name, 1),
+            ),
         )
         for name, state in old.sections.items()
     }

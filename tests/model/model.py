@@ -693,8 +693,6 @@ class Model:
         for name, section in found.sections.items():
             if not section.view:
                 self.numbers[name] = max(self.numbers[name], *section.files, 0)
-        if "numbers outlive sections" in self.not_yet:
-            self.numbers = defaultdict(int, {name: self.numbers[name] for name in found.sections})
 
     # --- gates ---
 

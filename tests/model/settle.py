@@ -164,8 +164,7 @@ class Settling:
                 and base.files.get(number) == locs
                 and all(base.pages[entry.loc].core == core(entry) for entry in entries)
             )
-            grows = base is not None and not files.keys() <= base.files.keys()
-            loose = (view and "views keep priorities" in not_yet) or (grows and "heads keep priorities" in not_yet)
+            loose = view and "views keep priorities" in not_yet
             if (turned or loose) and self.base is not None:
                 key = sitemap(name, number)
                 same = self.base.content.get(key) == self.seen.content[key]
