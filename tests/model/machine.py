@@ -18,7 +18,6 @@ from tests.model.settle import ROBOTS as ROBOTS_TXT
 from tests.model.world import BROKEN, CONTRACT, HOWS, KEY, OLD, PAGES, Done, Spec, World, spell, stamp
 
 NOT_YET = {
-    "undated",
     "rollback without dates",
     "moves in the week",
     "retired by the clock",
@@ -30,7 +29,7 @@ TALLY: Counter[str] = Counter()
 """What the nights of this process were, and what they went through."""
 
 NAMES = ("a", "b", "c", "d")
-OPEN = {"max_drop": 1, "max_growth": 1_000, "max_rejected": 1} | ({} if "undated" in NOT_YET else {"max_undated": 1})
+OPEN = {"max_drop": 1, "max_growth": 1_000, "max_rejected": 1, "max_undated": 1}
 GAPS = [timedelta(minutes=3), timedelta(minutes=25), timedelta(hours=7), timedelta(days=1), timedelta(days=1)]
 GAPS += [timedelta(days=2, hours=1), timedelta(days=8), timedelta(days=20)]
 LASTMODS: list[Any] = [
@@ -492,8 +491,6 @@ class Nights(RuleBasedStateMachine):
             force=force,
             disallow=self.world.robots,
         )
-        if "undated" in NOT_YET:
-            night.gates = {name: answer for name, answer in night.gates.items() if not name.endswith("max_undated")}
         known = {gate for gate in force if gate.rpartition(".")[0] in {"", *site["sections"]}}
         if force:
             options = {**options, "force": tuple(sorted(known)), "reason": "meant"}
