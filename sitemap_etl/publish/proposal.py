@@ -100,7 +100,7 @@ def propose(run: Run, force: frozenset[str] | None = None) -> Proposal:
     ]
     proposal.warnings = held + proposal.warnings
     forced = frozenset(run.options.force) if force is None else force
-    proposal.gates = gates_of(run, proposal.outcomes, moves.dropped, forced)
+    proposal.gates = gates_of(run, proposal.outcomes, moves, forced)
     meant = [gate for gate in proposal.gates if gate.status == "warned" and gate.value > gate.limit]
     proposal.warnings += [f"{gate.message}: as the rule of the section says" for gate in meant]
     return proposal

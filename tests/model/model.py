@@ -724,7 +724,8 @@ class Model:
                     if answer is not False or turned:
                         passed[gate].add(name)
         names = [name for name in night.counts if not is_view(night.keys(name))]
-        total = {each: sum(night.counts[name][each] for name in names) for each in ("extracted", "rejected", "added")}
+        kinds = ("extracted", "carried", "rejected", "added")
+        total = {each: sum(night.counts[name][each] for name in names) for each in kinds}
         everything = set(plain)
         answers = {
             "max_drop": self._drops(night, None, everything, taken, site_limits),
@@ -755,7 +756,7 @@ class Model:
                 gone = len(pages - now) / len(pages) > limits["max_drop"]
                 mine = now if name is None else set(night.listed[name])
                 fewer = (len(pages) - len(mine)) / len(pages) > limits["max_drop"]
-                moved = name is not None and bool((now - mine) & pages) and "moves in the week" not in self.not_yet
+                moved = name is not None and bool((now - mine) & pages)
                 answers.add(gone if gone == fewer or moved else None)
         return True if True in answers else None if None in answers else False
 
@@ -778,7 +779,7 @@ class Model:
 
 
 def rejects(counts: Mapping[str, int], limits: Mapping[str, Any]) -> bool:
-    rows = counts["extracted"] + counts.get("carried", 0)
+    rows = counts["extracted"] + counts["carried"]
     return rows >= FEW and counts["rejected"] / rows > limits["max_rejected"]
 
 

@@ -511,7 +511,6 @@ def test_what_an_engine_did_not_hear_goes_with_the_next_run_also_if_that_is_quie
     assert done.posted == urls(world, 1)
 
 
-@pytest.mark.xfail(strict=True, reason="the largest set of seven days is compared by its count, moves included")
 def test_a_section_that_moves_pages_to_another_one_drops_nothing(world: World) -> None:
     del world.site.keys["gates"]
     world.specs["a"] = Spec("a", rows=[world.row(number) for number in range(40)])
