@@ -224,7 +224,7 @@ def state_differs(run: Run, manifest: Manifest) -> bool:
         return True
 
     def essence(of: Manifest) -> object:
-        sections = {name: replace(state, mirror=None) for name, state in of.sections.items()}
+        sections = {name: replace(state, mirror=None, dated=True) for name, state in of.sections.items()}
         entries = [(entry.section, entry.number, entry.low, entry.snapshot) for entry in of.entries]
         return of.to, sections, entries, {file.key: file.etag for file in of.files()}
 

@@ -18,6 +18,7 @@ from sitemap_etl.frames import SNAPSHOT, Tally, conform, without_fingerprints
 from sitemap_etl.publish.gates import Dates, Outcome, gates_of, one_date
 from sitemap_etl.publish.moves import Moves, net_moves, read_changes
 from sitemap_etl.stages.published import remembered, same_definition
+from sitemap_etl.stages.rules import is_dated
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import (
     ChangeKind,
@@ -147,6 +148,7 @@ def _read_section(
         kinds=plan.kinds,
         listed=counts.listed,
         view=section.view,
+        dated=is_dated(section, set(plan.columns)),
         removed_lately=published.removed_lately if published else None,
     )
 

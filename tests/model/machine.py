@@ -18,7 +18,6 @@ from tests.model.settle import ROBOTS as ROBOTS_TXT
 from tests.model.world import BROKEN, CONTRACT, HOWS, KEY, OLD, PAGES, Done, Spec, World, spell, stamp
 
 NOT_YET = {
-    "rollback without dates",
     "retired by the clock",
     "views keep priorities",
 }
@@ -661,8 +660,6 @@ class Nights(RuleBasedStateMachine):
                         if loc in was
                     ),
                 }
-                if "rollback without dates" in NOT_YET and not section.dated:
-                    del wanted["changed"]
                 if turned:
                     wanted = {"listed": wanted["listed"]}
                 problems += [
@@ -672,10 +669,7 @@ class Nights(RuleBasedStateMachine):
                 ]
         self._fail(problems)
         self.model.accept(found)
-        without = set(turned)
-        if "rollback without dates" in NOT_YET:
-            without |= {name for name, section in found.sections.items() if not section.dated}
-        self.hearing.published(before, found, quiet=False, without=without)
+        self.hearing.published(before, found, quiet=False, without=turned)
         self._heard(done, ping=True)
         self.seen, self.edited, self.broken, self.refused = seen, True, False, ()
 

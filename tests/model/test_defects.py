@@ -435,7 +435,6 @@ def test_engines_hear_of_the_pages_of_a_section_that_leaves_the_site_file(world:
     assert sorted(night(world).posted) == sorted(urls(world, *range(11, 20)))
 
 
-@pytest.mark.xfail(strict=True, reason="a rollback compares dates alone, also where a section has none")
 def test_a_rollback_counts_and_tells_of_pages_without_dates_that_it_changes(world: World) -> None:
     ping(world)
     first, _ = two_sections(world, lastmod="none")
