@@ -104,10 +104,11 @@ class _Group:
         made, stripped = shards(
             compared,
             window.known,
-            [] if self.section.view else as_published(around),
+            as_published(around),
             low=low,
             high=high,
             bounds=self.section.shards,
+            view=self.section.view,
         )
         if stripped:
             self.reasons.add("extensions over the byte limit of a file", stripped)

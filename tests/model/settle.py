@@ -155,7 +155,6 @@ class Settling:
             loc: self._fitting(name, actual[loc], expected[loc], night) for loc in expected.keys() & actual.keys()
         }
         dated = gives_dates(keys, columns)
-        not_yet = self.model.not_yet
         pages: dict[str, Page] = {}
         for number, entries in files.items():
             locs = [entry.loc for entry in entries]
@@ -164,8 +163,7 @@ class Settling:
                 and base.files.get(number) == locs
                 and all(base.pages[entry.loc].core == core(entry) for entry in entries)
             )
-            loose = view and "views keep priorities" in not_yet
-            if (turned or loose) and self.base is not None:
+            if turned and self.base is not None:
                 key = sitemap(name, number)
                 same = self.base.content.get(key) == self.seen.content[key]
             if same and self.base is not None:

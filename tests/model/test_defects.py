@@ -596,7 +596,6 @@ def test_a_file_stays_two_days_after_it_left_the_index_also_where_its_run_is_old
     assert gone not in world.look().objects
 
 
-@pytest.mark.xfail(strict=True, reason="in a view, priority alone rewrites a file")
 def test_priority_alone_rewrites_no_file_of_a_view(world: World) -> None:
     first, second = two_sections(world)
     second.rows = [dict(row) for row in first.rows]
