@@ -193,7 +193,7 @@ class Settling:
             pages=pages,
             files=numbers,
             lows={
-                n: min(base.lows[n], locs[0]) if base is not None and n in base.lows else locs[0]
+                n: min(base.lows[n], locs[0]) if base is not None and n in base.lows and not view else locs[0]
                 for n, locs in numbers.items()
             },
             definition=tuple(sorted(definition["fingerprint"])) if by_content else None,
