@@ -106,7 +106,7 @@ def compare(
     for name in EXTENSIONS:
         extension_differs |= _unlike(fresh, old_or_moved, name)
     differs = (lastmod_differs | extension_differs) & found
-    changed = lastmod_differs if dating.dated else extension_differs | _unlike(fresh, old_or_moved, "fingerprint")
+    changed = lastmod_differs if dating.dated else extension_differs
     changed &= found | came
     beside = np.zeros(len(at), bool)
     for name in BESIDE:

@@ -10,9 +10,10 @@ from typing import Final
 
 from sitemap_etl import limits
 from sitemap_etl.dates import instant
+from sitemap_etl.publish.moves import Moves
 from sitemap_etl.settings import Gates
 from sitemap_etl.stages.run import Run
-from sitemap_etl.state.records import Counts, Gate, GateStatus, Manifest, SetSize
+from sitemap_etl.state.records import Counts, Gate, GateStatus, SetSize
 
 WEEK: Final = timedelta(days=7)
 
@@ -66,24 +67,21 @@ class Scope:
     undated_by_rule: bool = False  # the section is to have no lastmod: losing it is meant
 
 
-def gates_of(
-    run: Run, outcomes: Mapping[str, Outcome], dropped: Mapping[str, int], forced: frozenset[str]
-) -> list[Gate]:
+def gates_of(run: Run, outcomes: Mapping[str, Outcome], moves: Moves, forced: frozenset[str]) -> list[Gate]:
     """Every gate of every section and of the site, with what `forced` overrules.
 
-    `outcomes`: of each section. `dropped`: rows of sections that the site file no longer has. What a person let
-    through in a section does not stop the site as well.
+    `outcomes`: of each section. What a person let through in a section does not stop the site as well.
     """
     base = run.base
-    recent = [] if base is None else _last_week(run, base)
+    recent = last_week(run, moves)
     gates: list[Gate] = []
-    total = Outcome(Counts(removed=sum(dropped.values())))
+    total = Outcome(Counts(removed=sum(moves.dropped.values())))
     bled = 0
     for name, own in outcomes.items():
         section = run.site.sections[name]
         published = base.sections.get(name) if base is not None else None
         before = published.listed if published is not None else 0
-        largest = max([before, *(size.sections.get(name, 0) for size in recent)])
+        largest = max([before + moves.net(name), *(size.sections.get(name, 0) for size in recent)])
         scope = _scope(own, before, largest)
         if section.view:
             scope = replace(scope, dates=Dates())
@@ -136,10 +134,16 @@ def _scope(own: Outcome, published: int, largest: int) -> Scope:
     )
 
 
-def _last_week(run: Run, base: Manifest) -> list[SetSize]:
-    """What was listed by the sets of the last seven days."""
+def last_week(run: Run, moves: Moves) -> list[SetSize]:
+    """What the sets of the last seven days listed, as if what moves this time had always stood where it is now."""
+    if run.base is None:
+        return []
     since = instant(run.now - WEEK)
-    return [size for size in base.history if size.at >= since]
+    return [
+        replace(size, sections={name: max(0, count + moves.net(name)) for name, count in size.sections.items()})
+        for size in run.base.history
+        if size.at >= since
+    ]
 
 
 def evaluate(scope: str | None, counts: Scope, limits_: Gates, forced: frozenset[str]) -> list[Gate]:

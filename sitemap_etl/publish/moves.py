@@ -35,6 +35,10 @@ class Moves:
     dropped: Counter[str] = field(default_factory=Counter)
     placed: dict[tuple[str, int, int], str] = field(default_factory=dict)
 
+    def net(self, section: str) -> int:
+        """How many more rows the section has by what moved."""
+        return self.into[section] - self.out_of[section]
+
     def moves_to(self, old_keys: dict[tuple[str, int], str]) -> dict[str, frozenset[str]]:
         """Published key → keys that list URLs it listed. `old_keys`: (section, number) → published key."""
         edges: dict[str, set[str]] = defaultdict(set)

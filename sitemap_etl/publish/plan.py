@@ -11,10 +11,8 @@ from typing import Final, Literal, TypeAlias
 import pyarrow as pa
 
 from sitemap_etl import limits
-from sitemap_etl.dates import instant
 from sitemap_etl.errors import Refused
 from sitemap_etl.publish.actual import Actual, Object
-from sitemap_etl.publish.gates import WEEK
 from sitemap_etl.publish.proposal import Draft, file_of
 from sitemap_etl.render import compress, text, urlset
 from sitemap_etl.render import index as index_document
@@ -165,6 +163,7 @@ class Target:
     changes: pa.Table  # frames.CHANGES
     generations: Mapping[str, Mirror] = field(default_factory=dict)  # mirrors that this run made, to be kept
     mirrors: Mapping[str, str | None] = field(default_factory=dict)  # section → key of its mirror now; None: none
+    week: Sequence[SetSize] = ()  # what the sets of the last seven days listed
     quiet_because: str | None = None
     extras: Sequence[Object] = ()
     forced: tuple[str, ...] = ()
@@ -175,11 +174,13 @@ class Target:
 def made_manifest(run: Run, target: Target, desired: Desired, retired: Sequence[Retired]) -> Manifest:
     """The manifest of this publish; the ETags of what is yet to be written are not in it."""
     base = run.base
-    since = instant(run.now - WEEK)
     # A drop that a person let through, or went back to, is no slow loss: the seven days are counted from there.
     restarts = target.rolled_back_to is not None or any(gate.endswith("max_drop") for gate in target.forced)
-    history = [size for size in (base.history if base and not restarts else ()) if size.at >= since]
+    history = () if restarts else target.week
     sections = {name: state.listed for name, state in target.sections.items()}
+    numbers: dict[str, int] = {}
+    if base is not None:
+        numbers = {**base.numbers, **{name: state.next_number for name, state in base.sections.items()}}
     manifest = Manifest(
         name=run.site.name,
         site=run.site.site,
@@ -188,6 +189,7 @@ def made_manifest(run: Run, target: Target, desired: Desired, retired: Sequence[
         to=run.site.publish.to,
         base=run.plan.base,
         sections=target.sections,
+        numbers={name: number for name, number in numbers.items() if name not in target.sections},
         entries=tuple(desired.entries),
         indexes=tuple(desired.indexes),
         extras=tuple(desired.extras),
@@ -222,7 +224,7 @@ def state_differs(run: Run, manifest: Manifest) -> bool:
         return True
 
     def essence(of: Manifest) -> object:
-        sections = {name: replace(state, mirror=None) for name, state in of.sections.items()}
+        sections = {name: replace(state, mirror=None, dated=True) for name, state in of.sections.items()}
         entries = [(entry.section, entry.number, entry.low, entry.snapshot) for entry in of.entries]
         return of.to, sections, entries, {file.key: file.etag for file in of.files()}
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
-from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +17,8 @@ from sitemap_etl.errors import Refused
 from sitemap_etl.frames import SNAPSHOT, Tally, conform, without_fingerprints
 from sitemap_etl.publish.gates import Dates, Outcome, gates_of, one_date
 from sitemap_etl.publish.moves import Moves, net_moves, read_changes
-from sitemap_etl.stages.published import same_definition
+from sitemap_etl.stages.published import remembered, same_definition
+from sitemap_etl.stages.rules import is_dated
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import (
     ChangeKind,
@@ -34,9 +33,6 @@ from sitemap_etl.state.records import (
     StagedFile,
     StagedShard,
 )
-
-REMEMBERED: Final = timedelta(days=30)
-"""How long the dates of rows that left are kept for their return."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +101,7 @@ def propose(run: Run, force: frozenset[str] | None = None) -> Proposal:
     ]
     proposal.warnings = held + proposal.warnings
     forced = frozenset(run.options.force) if force is None else force
-    proposal.gates = gates_of(run, proposal.outcomes, moves.dropped, forced)
+    proposal.gates = gates_of(run, proposal.outcomes, moves, forced)
     meant = [gate for gate in proposal.gates if gate.status == "warned" and gate.value > gate.limit]
     proposal.warnings += [f"{gate.message}: as the rule of the section says" for gate in meant]
     return proposal
@@ -126,7 +122,8 @@ def _read_section(
     section = run.site.sections[name]
     counts = _account(run, name, receipts, proposal)
     old = {entry.number: entry for entry in run.base.of(name)} if run.base is not None else {}
-    number = 1 if section.view else published.next_number if published is not None else 1
+    gone_before = run.base.numbers.get(name, 1) if run.base is not None else 1
+    number = 1 if section.view else published.next_number if published is not None else gone_before
     first = True
     for receipt in receipts:
         for place, shard in enumerate(receipt.shards):
@@ -151,24 +148,27 @@ def _read_section(
         kinds=plan.kinds,
         listed=counts.listed,
         view=section.view,
+        dated=is_dated(section, set(plan.columns)),
         removed_lately=published.removed_lately if published else None,
     )
 
 
 def _draft(run: Run, name: str, shard: StagedShard, number: int, old: Entry | None, *, low: str) -> Draft:
     """The entry of a shard; its file's ETag and index are known when it is written."""
-    if shard.reused:
-        assert old is not None
-        return Draft(replace(old, low=low, snapshot=shard.snapshot, since=shard.since))
     names = run.site.publish.names
     staged, staged_text = shard.xml, shard.text
+    published = old.text if old is not None else None
+    text = None
+    if staged_text is not None and (published is None or published.sha256 != staged_text.sha256):
+        text = file_of(names.text_name(name, number), staged_text, run.plan.now)
+    elif "text" in run.site.sections[name].formats:
+        text, staged_text = published, None
+    if shard.reused:
+        assert old is not None
+        kept = replace(old, low=low, snapshot=shard.snapshot, since=shard.since, text=text)
+        return Draft(kept, staged_text=staged_text)
     assert staged is not None
     same = old is not None and old.file.sha256 == staged.sha256 and old.file.key == names.file_name(name, number)
-    text = None
-    if staged_text is not None:
-        text_same = old is not None and old.text is not None and old.text.sha256 == staged_text.sha256
-        text = old.text if text_same and old else file_of(names.text_name(name, number), staged_text, run.plan.now)
-        staged_text = None if text_same else staged_text
     entry = Entry(
         section=name,
         number=number,
@@ -306,7 +306,7 @@ def with_removed(run: Run, proposal: Proposal) -> dict[str, SectionState]:
     """The sections' states with the rows that were removed lately, of those sections that date by fingerprint.
 
     Should such a row come back unchanged, so does its date. Its `since` is when it left. Rows that left longer ago,
-    or came back, are forgotten.
+    or came back, are forgotten on a night that has changes: a quiet one leaves the state as it is.
     """
     sections = dict(proposal.sections)
     for name in run.partition().sections:
@@ -323,19 +323,18 @@ def _remember_removed(run: Run, name: str, state: SectionState) -> SectionState:
             removed.append(changes.filter(pc.equal(changes.column("kind"), "removed")))
             added.append(changes.filter(pc.equal(changes.column("kind"), "added")).select(["loc"]))
     gone = pa.concat_tables(removed) if removed else None
-    if state.removed_lately is None and (gone is None or not gone.num_rows):
-        return state
     published = run.base.sections.get(name) if run.base is not None else None
     comparable = published is not None and same_definition(published, state)
+    if gone is None and (comparable or state.removed_lately is None):
+        return state
     parts = []
     if gone is not None and gone.num_rows:
         since = pa.repeat(pa.scalar(run.epoch, pa.int64()), gone.num_rows)
         parts.append(conform(gone.select(["loc", "lastmod", "fingerprint"]).append_column("since", since), SNAPSHOT))
     if state.removed_lately is not None:
         old = run.state.snapshot(state.removed_lately)
-        fresh = pc.greater_equal(old.column("since"), run.epoch - int(REMEMBERED.total_seconds()))
-        parts.append(old.filter(fresh))
-    table = pa.concat_tables(parts)
+        parts.append(remembered(old, run))
+    table = pa.concat_tables(parts) if parts else SNAPSHOT.empty_table()
     if not comparable:
         table = without_fingerprints(table)
     if added:

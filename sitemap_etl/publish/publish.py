@@ -12,7 +12,7 @@ from sitemap_etl.limits import SITEMAP_BYTES
 from sitemap_etl.publish.actual import Actual, survey
 from sitemap_etl.publish.commit import Outcome, known_etags, publish_target
 from sitemap_etl.publish.distinct import check_distinct
-from sitemap_etl.publish.gates import gates_of
+from sitemap_etl.publish.gates import gates_of, last_week
 from sitemap_etl.publish.moves import net_changes
 from sitemap_etl.publish.plan import Target, desired_set, retired_files
 from sitemap_etl.publish.proposal import Proposal, dropped_entries, most_of, propose, with_removed
@@ -91,6 +91,7 @@ def _target(run: Run, proposal: Proposal, reason: str | None) -> Target:
         sections=sections,
         counts=proposal.counts,
         gates=proposal.gates,
+        week=last_week(run, proposal.moves),
         moves_to=proposal.moves.moves_to(old_keys),
         extras=feed_objects(run, sections),
         generations=made,
@@ -123,7 +124,7 @@ def refusal(run: Run, proposal: Proposal) -> Refused:
     forced = frozenset(gate.name for gate in proposal.gates if gate.status == "forced")
     if told:
         names = forced | {gate.name for gate in told}
-        asked = gates_of(run, proposal.outcomes, proposal.moves.dropped, names)
+        asked = gates_of(run, proposal.outcomes, proposal.moves, names)
         told += [gate for gate in asked if gate.status == "refused"]
     else:
         told = proposal.refused

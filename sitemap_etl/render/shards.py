@@ -65,29 +65,37 @@ def shards(
     low: str,
     high: str | None,
     bounds: Shards,
+    view: bool,
 ) -> tuple[list[Shard], list[str]]:
     """The shards of the window from `low` to `high`, in order, and the locs of rows that lost their extensions.
 
     A row loses them that alone is larger than a file may be.
 
     `compared`: the window's rows against `known`, the published rows of the same stretch. `ranges`:
-    the published shards that overlap it, in order; none on a first publish and for a view, which is
-    cut anew each time. `bounds.bytes` counts whole files.
+    the published shards that overlap it, in order; none on a first publish. A `view` is cut anew each time, and
+    a file whose pages are as they were keeps their priorities. `bounds.bytes` counts whole files.
     """
     bounds = bounds.inside(urlset.WRAPPER_BYTES)
     window = _Window(compared, known, bounds)
     pieces: list[_Piece] = []
-    if not ranges:
+    if view or not ranges:
         pieces = window.cut(0, compared.rows.num_rows, low, None, None)
-    for at, published in enumerate(ranges):
+    for at, published in enumerate(() if view else ranges):
         start, stop = window.stretch(published, first=at == 0, final=at == len(ranges) - 1)
         whole = published.low >= low and (high is None or (published.high is not None and published.high <= high))
         if whole and window.untouched(published, start, stop):
             pieces.append(_Piece(start, stop, published.low, published.number, published.bytes, written=False))
         else:
             parent = published.number if published.low >= low else None
-            pieces += window.cut(start, stop, max(published.low, low), parent, published.last)
-    made = [window.shard(piece) for piece in _merged(pieces, bounds) if piece.stop > piece.start]
+            parts = window.cut(start, stop, max(published.low, low), parent, published.last)
+            alone = len(parts) > 1 and parts[0].stop - start == published.rows
+            if whole and alone and window.untouched(published, start, parts[0].stop):
+                # Only what sorts behind its last loc is new.
+                parts[0] = _Piece(start, parts[0].stop, published.low, published.number, published.bytes, written=False)
+            pieces += parts
+    pieces = [piece for piece in _merged(pieces, bounds) if piece.stop > piece.start]
+    again = [view and at < len(ranges) and window.same(piece, ranges[at]) for at, piece in enumerate(pieces)]
+    made = [window.shard(piece, again=same) for piece, same in zip(pieces, again, strict=True)]
     return made, window.stripped
 
 
@@ -156,18 +164,31 @@ class _Window:
             sizes = urlset.sizes(entries).to_numpy()
         return sizes, entries
 
-    def shard(self, piece: _Piece) -> Shard:
+    def same(self, piece: _Piece, published: Published) -> bool:
+        """Whether a piece has the pages of a published file, as they were."""
+        if piece.stop - piece.start != published.rows or self.stale[piece.start : piece.stop].any():
+            return False
+        at = self.compared.at[piece.start : piece.stop]
+        return bool(at[-1] - at[0] == len(at) - 1) and self.locs[piece.stop - 1].as_py() == published.last
+
+    def shard(self, piece: _Piece, *, again: bool) -> Shard:
+        """The shard of a piece. `again`: it is written as it is published."""
         rows = self.compared.rows.slice(piece.start, piece.stop - piece.start)
+        if again:
+            rows = with_columns(rows, self._published(piece), STICKY)
+            return Shard(piece.low, piece.parent, piece.start, rows, kept=False, entries=urlset.entries(rows))
         if piece.written:
             entries = piece.entries
             if entries is None:  # a merged one
                 _, entries = self.rendered(piece.start, piece.stop)
             return Shard(piece.low, piece.parent, piece.start, rows, kept=False, entries=entries)
-        at = self.compared.at[piece.start : piece.stop]
-        published = self.known.slice(int(at[0]), len(at)) if len(at) else self.known.slice(0, 0)
         renewed = bool(self.compared.beside[piece.start : piece.stop].any())
-        rows = with_columns(rows, published, STICKY)
+        rows = with_columns(rows, self._published(piece), STICKY)
         return Shard(piece.low, piece.parent, piece.start, rows, kept=True, renewed=renewed)
+
+    def _published(self, piece: _Piece) -> pa.Table:
+        """The rows of a piece as they are published, of one that has no others."""
+        return self.known.slice(int(self.compared.at[piece.start]), piece.stop - piece.start)
 
 
 def _place(locs: pa.Array, loc: str, side: str = "left") -> int:

@@ -16,8 +16,10 @@ import pyarrow.compute as pc
 from sitemap_etl.arrow import column_of
 from sitemap_etl.config import Site
 from sitemap_etl.dates import instant
+from sitemap_etl.diff import EXTENSIONS
 from sitemap_etl.errors import ConfigError, Unavailable
 from sitemap_etl.frames import CHANGES, SNAPSHOT, conform, without_fingerprints
+from sitemap_etl.hashes import combine, hash_column
 from sitemap_etl.publish.commit import publish_target
 from sitemap_etl.publish.distinct import check_distinct
 from sitemap_etl.publish.moves import Moves
@@ -136,7 +138,11 @@ def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
     sections = {
         name: replace(
             state,
-            next_number=max(state.next_number, base.sections.get(name, SectionState()).next_number),
+            next_number=max(
+                state.next_number,
+                base.sections.get(name, SectionState()).next_number,
+                base.numbers.get(name, 1),
+            ),
         )
         for name, state in old.sections.items()
     }
@@ -203,8 +209,9 @@ def _difference(before: pa.Table, after: pa.Table) -> tuple[pa.Table, dict[str, 
     moves_to: dict[str, set[str]] = {}
     for pair in moved.group_by(["key", "key_new"]).aggregate([]).to_pylist():  # one a pair of files
         moves_to.setdefault(pair["key"], set()).add(pair["key_new"])
-    other = pc.not_equal(pc.fill_null(both.column("lastmod"), ""), pc.fill_null(both.column("lastmod_new"), ""))
-    changed = both.filter(other)
+    dates = pc.not_equal(pc.fill_null(both.column("lastmod"), ""), pc.fill_null(both.column("lastmod_new"), ""))
+    shown = pc.not_equal(both.column("shown"), both.column("shown_new"))
+    changed = both.filter(pc.if_else(both.column("dated_new"), dates, shown))
     parts = [
         _kind(before.join(after.select(["loc"]), "loc", join_type="left anti"), "removed", "lastmod", "section"),
         _kind(after.join(before.select(["loc"]), "loc", join_type="left anti"), "added", "lastmod", "section"),
@@ -214,21 +221,29 @@ def _difference(before: pa.Table, after: pa.Table) -> tuple[pa.Table, dict[str, 
 
 
 def _rows(run: Run, entries: list[Entry], manifest: Manifest) -> pa.Table:
-    """The rows of these shards, with the section and the file they stand in."""
+    """The rows of these shards, with the section and the file they stand in.
+
+    `shown`: a hash of their images, videos and so on. `dated`: whether their section has lastmods.
+    """
     schema = pa.schema(
         [
             *(SNAPSHOT.field(name) for name in ("loc", "lastmod", "fingerprint")),
             ("section", pa.string()),
             ("key", pa.string()),
+            ("dated", pa.bool_()),
+            ("shown", pa.uint64()),
         ]
     )
     tables = [schema.empty_table()]
     for entry in entries:
-        if entry.section in manifest.sections and manifest.sections[entry.section].view:
+        state = manifest.sections.get(entry.section, SectionState())
+        if state.view:
             continue
-        rows = run.state.snapshot(entry.snapshot, ["loc", "lastmod", "fingerprint"])
-        owner = [pa.repeat(pa.scalar(text), rows.num_rows) for text in (entry.section, entry.file.key)]
-        tables.append(pa.table([*rows.columns, *owner], schema=schema))
+        rows = run.state.snapshot(entry.snapshot)
+        owner = [pa.repeat(pa.scalar(of), rows.num_rows) for of in (entry.section, entry.file.key, state.dated)]
+        shown = pa.array(combine([hash_column(rows.column(name)) for name in EXTENSIONS]))
+        plain = rows.select(["loc", "lastmod", "fingerprint"]).columns
+        tables.append(pa.table([*plain, *owner, shown], schema=schema))
     return pa.concat_tables(tables)
 
 

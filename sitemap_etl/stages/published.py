@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
+from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sitemap_etl import lastmod
 from sitemap_etl.frames import SNAPSHOT
@@ -13,6 +16,9 @@ from sitemap_etl.partition.winners import stretch
 from sitemap_etl.render.shards import Published
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import Entry, SectionPlan, SectionState
+
+REMEMBERED: Final = timedelta(days=30)
+"""How long the dates of rows that left are kept for their return."""
 
 
 def published_ranges(run: Run, section: str) -> list[Range]:
@@ -27,6 +33,11 @@ def same_definition(one: SectionState | SectionPlan, other: SectionState | Secti
     if one.kinds is None or other.kinds is None:
         return one.rule == other.rule
     return lastmod.comparable(one.kinds, other.kinds)
+
+
+def remembered(removed: pa.Table, run: Run) -> pa.Table:
+    """Of rows that left (their `since` is when they did) those whose dates are kept for their return."""
+    return removed.filter(pc.greater_equal(removed.column("since"), run.epoch - int(REMEMBERED.total_seconds())))
 
 
 def overlapping(entries: Sequence[Entry], low: str, high: str | None) -> list[tuple[Entry, str | None]]:

@@ -24,7 +24,7 @@ from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.transform import count_reasons
 from sitemap_etl.stages.window import Reader, Window, read_window
 from sitemap_etl.state import layout
-from sitemap_etl.state.records import GroupCounts, Rendered, StagedFile, StagedShard
+from sitemap_etl.state.records import Entry, GroupCounts, Rendered, StagedFile, StagedShard
 
 TOP: Final = 100
 """So many different new dates are counted in a window."""
@@ -109,10 +109,11 @@ class _Group:
         made, stripped = shards(
             compared,
             window.known,
-            [] if self.section.view else as_published(around),
+            as_published(around),
             low=low,
             high=high,
             bounds=self.section.shards,
+            view=self.section.view,
         )
         if stripped:
             self.notes.add("extensions over the byte limit of a file", len(stripped), stripped)
@@ -120,14 +121,16 @@ class _Group:
         place = np.empty(compared.rows.num_rows, np.int64)
         for shard in made:
             place[shard.place : shard.place + shard.rows.num_rows] = len(self.shards)
-            kept = by_number[shard.parent].snapshot if shard.kept and not shard.renewed and shard.parent else None
-            self.shards.append(self._stage(shard, kept))
+            old = by_number[shard.parent] if shard.kept and shard.parent else None
+            self.shards.append(self._stage(shard, old))
         self._count(window, place, [entry.number for entry, _ in around], [entry.low for entry, _ in around])
         if self.section.feed:
             self._keep_newest(compared.rows)
 
-    def _stage(self, shard: Shard, snapshot: str | None) -> StagedShard:
+    def _stage(self, shard: Shard, old: Entry | None) -> StagedShard:
+        """`old`: as it is published, of a shard that is kept."""
         rows = shard.rows
+        snapshot = None if old is None or shard.renewed else old.snapshot
         locs = rows.column("loc")
         staged = StagedShard(
             low=shard.low,
@@ -139,16 +142,16 @@ class _Group:
             since=pc.max(rows.column("since")).as_py(),
             snapshot=snapshot or self.run.state.put_snapshot(rows),
         )
-        if shard.entries is None:
-            return staged
         gzipped = self.run.site.publish.names.file.endswith(".gz")
         key = f"{self.key}/{len(self.shards)}"
+        if "text" in self.section.formats and (old is None or old.text is None):
+            lines = put_staged(self.run, f"{key}.txt", text.document(rows, 0, rows.num_rows), gzipped=gzipped)
+            staged = replace(staged, text=lines)
+        if shard.entries is None:
+            return staged
         xml = urlset.document(shard.entries, 0, rows.num_rows, urlset.namespaces(rows))
         made = put_staged(self.run, f"{key}.xml", xml, gzipped=gzipped)
-        lines = None
-        if "text" in self.section.formats:
-            lines = put_staged(self.run, f"{key}.txt", text.document(rows, 0, rows.num_rows), gzipped=gzipped)
-        return replace(staged, body=len(xml[1]), xml=made, text=lines)
+        return replace(staged, body=len(xml[1]), xml=made)
 
     def _count(self, window: Window, place: np.ndarray, numbers: list[int], lows: list[str]) -> None:
         compared = window.compared

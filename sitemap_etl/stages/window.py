@@ -18,7 +18,7 @@ from sitemap_etl.diff import Compared, Dating, compare, places
 from sitemap_etl.frames import ASIDE, INVENTORY, SNAPSHOT, conform, without_fingerprints
 from sitemap_etl.partition import winners
 from sitemap_etl.stages.partition import signals_of
-from sitemap_etl.stages.published import overlapping, published_rows, same_definition
+from sitemap_etl.stages.published import overlapping, published_rows, remembered, same_definition
 from sitemap_etl.stages.rules import is_dated
 from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.spool import Row, index_rows, read_index, read_messages, read_windows
@@ -173,7 +173,7 @@ class Reader:
         state = self.run.base.sections.get(section) if self.run.base is not None else None
         if state is not None and state.removed_lately is not None:
             if section not in self._removed_lately:
-                self._removed_lately[section] = self.run.state.snapshot(state.removed_lately)
+                self._removed_lately[section] = remembered(self.run.state.snapshot(state.removed_lately), self.run)
             found = self._removed_lately[section].select(columns)
             same = same_definition(state, self.planned.sections[section])
             tables.append(found if same else without_fingerprints(found))

@@ -495,6 +495,7 @@ class SectionState(Record):
     kinds: tuple[tuple[str, str], ...] | None = None  # of the fingerprint's columns; None: format 1, or no rule
     listed: int = 0
     view: bool = False
+    dated: bool = True  # whether its rule gives lastmods; where it does not, a page changes with what else it shows
     removed_lately: str | None = None  # snapshot of rows that left in the last 30 days
     top: str | None = None  # snapshot of the rows its feeds show
     mirror: str | None = None  # key of the generation of its mirror that it was made from
@@ -545,6 +546,7 @@ class Manifest(Document):
     to: str = ""  # where the files are
     base: str | None = None
     sections: Mapping[str, SectionState] = field(default_factory=dict)
+    numbers: Mapping[str, int] = field(default_factory=dict)  # of sections that left: the number of their next file
     entries: tuple[Entry, ...] = ()
     indexes: tuple[Index, ...] = ()
     extras: tuple[File, ...] = ()  # feeds: published, but in no index

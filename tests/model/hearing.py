@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -75,7 +75,3 @@ class Hearing:
             self.may.discard(loc)
             self.sent[loc] = now
         return problems
-
-    @staticmethod
-    def states(of: Set) -> Mapping[str, Any]:
-        return {loc: page.core for loc, (_, page) in of.plain().items()}

@@ -18,16 +18,7 @@ from tests.model.settle import ROBOTS as ROBOTS_TXT
 from tests.model.world import BROKEN, CONTRACT, HOWS, KEY, OLD, PAGES, Done, Spec, World, spell, stamp
 
 NOT_YET = {
-    "undated",
-    "rollback without dates",
-    "numbers outlive sections",
-    "moves in the week",
-    "text files go",
-    "fingerprints go",
-    "forgotten pages",
     "retired by the clock",
-    "views keep priorities",
-    "heads keep priorities",
 }
 """What the product does not do yet as documented; taking an entry out turns its nights on."""
 
@@ -35,7 +26,7 @@ TALLY: Counter[str] = Counter()
 """What the nights of this process were, and what they went through."""
 
 NAMES = ("a", "b", "c", "d")
-OPEN = {"max_drop": 1, "max_growth": 1_000, "max_rejected": 1} | ({} if "undated" in NOT_YET else {"max_undated": 1})
+OPEN = {"max_drop": 1, "max_growth": 1_000, "max_rejected": 1, "max_undated": 1}
 GAPS = [timedelta(minutes=3), timedelta(minutes=25), timedelta(hours=7), timedelta(days=1), timedelta(days=1)]
 GAPS += [timedelta(days=2, hours=1), timedelta(days=8), timedelta(days=20)]
 LASTMODS: list[Any] = [
@@ -497,8 +488,6 @@ class Nights(RuleBasedStateMachine):
             force=force,
             disallow=self.world.robots,
         )
-        if "undated" in NOT_YET:
-            night.gates = {name: answer for name, answer in night.gates.items() if not name.endswith("max_undated")}
         known = {gate for gate in force if gate.rpartition(".")[0] in {"", *site["sections"]}}
         if force:
             options = {**options, "force": tuple(sorted(known)), "reason": "meant"}
@@ -596,8 +585,6 @@ class Nights(RuleBasedStateMachine):
         problems += settling.problems
         same = seen.content == self.seen.content
         exact = same and not self.edited and not self.broken and not self.vanished
-        if "forgotten pages" in NOT_YET and any(self.model.away.values()):
-            exact = False
         wanted = {"unchanged"} if exact else {"published", "unchanged"} if same else {"published"}
         if night.held:
             wanted = {"partial"}
@@ -672,8 +659,6 @@ class Nights(RuleBasedStateMachine):
                         if loc in was
                     ),
                 }
-                if "rollback without dates" in NOT_YET and not section.dated:
-                    del wanted["changed"]
                 if turned:
                     wanted = {"listed": wanted["listed"]}
                 problems += [
@@ -683,10 +668,7 @@ class Nights(RuleBasedStateMachine):
                 ]
         self._fail(problems)
         self.model.accept(found)
-        without = set(turned)
-        if "rollback without dates" in NOT_YET:
-            without |= {name for name, section in found.sections.items() if not section.dated}
-        self.hearing.published(before, found, quiet=False, without=without)
+        self.hearing.published(before, found, quiet=False, without=turned)
         self._heard(done, ping=True)
         self.seen, self.edited, self.broken, self.refused = seen, True, False, ()
 

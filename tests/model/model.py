@@ -659,13 +659,10 @@ class Model:
                 night.before[name] = {**moved, **night.before[name]}
             before = night.before[name]
             dated = gives_dates(night.keys(name), sources[name].columns)
-            undone = name in base and base[name].definition is not None and "fingerprints go" in self.not_yet
             least = most = 0
             for loc in listed.keys() & before.keys():
                 links = night.links_of(name, loc)
                 found = {changed(before[loc], v.lastmod, v.images, links, dated=dated) for v in listed[loc]}
-                if undone and not dated:
-                    found |= {True, False}
                 least += found == {True}
                 most += True in found or (links is None and not dated)
             gone = before.keys() - listed.keys() if view else self._of(base, name) - everywhere
@@ -696,8 +693,6 @@ class Model:
         for name, section in found.sections.items():
             if not section.view:
                 self.numbers[name] = max(self.numbers[name], *section.files, 0)
-        if "numbers outlive sections" in self.not_yet:
-            self.numbers = defaultdict(int, {name: self.numbers[name] for name in found.sections})
 
     # --- gates ---
 
@@ -729,7 +724,8 @@ class Model:
                     if answer is not False or turned:
                         passed[gate].add(name)
         names = [name for name in night.counts if not is_view(night.keys(name))]
-        total = {each: sum(night.counts[name][each] for name in names) for each in ("extracted", "rejected", "added")}
+        kinds = ("extracted", "carried", "rejected", "added")
+        total = {each: sum(night.counts[name][each] for name in names) for each in kinds}
         everything = set(plain)
         answers = {
             "max_drop": self._drops(night, None, everything, taken, site_limits),
@@ -760,7 +756,7 @@ class Model:
                 gone = len(pages - now) / len(pages) > limits["max_drop"]
                 mine = now if name is None else set(night.listed[name])
                 fewer = (len(pages) - len(mine)) / len(pages) > limits["max_drop"]
-                moved = name is not None and bool((now - mine) & pages) and "moves in the week" not in self.not_yet
+                moved = name is not None and bool((now - mine) & pages)
                 answers.add(gone if gone == fewer or moved else None)
         return True if True in answers else None if None in answers else False
 
@@ -783,7 +779,7 @@ class Model:
 
 
 def rejects(counts: Mapping[str, int], limits: Mapping[str, Any]) -> bool:
-    rows = counts["extracted"] + counts.get("carried", 0)
+    rows = counts["extracted"] + counts["carried"]
     return rows >= FEW and counts["rejected"] / rows > limits["max_rejected"]
 
 

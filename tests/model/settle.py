@@ -155,7 +155,6 @@ class Settling:
             loc: self._fitting(name, actual[loc], expected[loc], night) for loc in expected.keys() & actual.keys()
         }
         dated = gives_dates(keys, columns)
-        not_yet = self.model.not_yet
         pages: dict[str, Page] = {}
         for number, entries in files.items():
             locs = [entry.loc for entry in entries]
@@ -164,9 +163,7 @@ class Settling:
                 and base.files.get(number) == locs
                 and all(base.pages[entry.loc].core == core(entry) for entry in entries)
             )
-            grows = base is not None and not files.keys() <= base.files.keys()
-            loose = (view and "views keep priorities" in not_yet) or (grows and "heads keep priorities" in not_yet)
-            if (turned or loose) and self.base is not None:
+            if turned and self.base is not None:
                 key = sitemap(name, number)
                 same = self.base.content.get(key) == self.seen.content[key]
             if same and self.base is not None:
@@ -196,7 +193,7 @@ class Settling:
             pages=pages,
             files=numbers,
             lows={
-                n: min(base.lows[n], locs[0]) if base is not None and n in base.lows else locs[0]
+                n: min(base.lows[n], locs[0]) if base is not None and n in base.lows and not view else locs[0]
                 for n, locs in numbers.items()
             },
             definition=tuple(sorted(definition["fingerprint"])) if by_content else None,
@@ -206,9 +203,7 @@ class Settling:
         )
         for number, locs in numbers.items():
             key = text_beside(sitemap(name, number))
-            if not self.sections[name].text and "text files go" in self.model.not_yet:
-                self.loose.add(key)
-            elif self.sections[name].text and self.seen.texts.get(key) != locs:
+            if self.sections[name].text and self.seen.texts.get(key) != locs:
                 self.say(f"{key} lists {self.seen.texts.get(key)}, expected {locs}")
         for format_, (_, items) in self.sections[name].feeds.items():
             self._feed(f"{name}.{format_}.xml", pages, items)
@@ -241,10 +236,6 @@ class Settling:
         since = frozenset({self.now if self.base is not None else None})
         if before is not None and not changed(before, lastmod, pictures, links, dated=dated):
             since = before.since
-            dropped = base is not None and base.definition is not None and not dated
-            not_yet = self.model.not_yet
-            if dropped and "fingerprints go" in not_yet:
-                since |= {self.now}
         if base is None:
             since |= {None}
         return Page(
