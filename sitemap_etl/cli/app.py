@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from sitemap_etl import __version__
-from sitemap_etl.cli import runs, sitemaps, sites, state
+from sitemap_etl.cli import runs, sitemaps, sites, state, upkeep
 from sitemap_etl.cli.pages import Page
 
 app = typer.Typer(
@@ -49,3 +49,7 @@ app.command("rollback", cls=Page, short_help="Publish an older set again, as a n
 app.command("explain", cls=Page, short_help="Say why URLs are listed, or not.")(state.explain)
 app.command("check", cls=Page, short_help="Find every fault of any sitemap, ours or not.")(sitemaps.check)
 app.command("schema", cls=Page, short_help="Print the JSON Schema of site files.")(sites.schema)
+
+_upkeep = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
+_upkeep.command("verify", cls=Page, short_help="Read the whole state, and repair it.")(upkeep.verify)
+app.add_typer(_upkeep, name="state", help="Look after the state of a site.", short_help="Look after the state.")

@@ -29,15 +29,15 @@ def images(
     """`frames.IMAGES`: canonical URLs in the source's order, each once, at most 1,000 a page.
 
     `column`: list of text, or of structs with `loc`; one URL as text; or JSON text of either. A relative
-    URL is joined to the site of the `rules`; without them it is counted as not absolute. An image is no page: it keeps
-    its origin and its parameters. `loc`: canonical
-    addresses of the pages, for the tally's examples. A page without images is null.
+    URL is joined to the site of the `rules`; without them it is counted as not absolute. One on the site, or on an
+    origin that is the same, is spelled by the rules of its pages. `loc`: canonical addresses of the pages, for the
+    tally's examples. A page without images is null.
     """
     pages = Pages.of(loc, tally, rules)
     found = _elements(plain(column), pages)
     if not len(found.owner):
         return pa.nulls(found.rows, IMAGES)
-    canonical = pages.canonical("image", found.values, found.owner)
+    canonical = pages.listed("image", found.values, found.owner)
     found = Elements(found.owner, canonical, found.rows)
     found = found.where(mask_of(pc.is_valid(canonical)))
     found = _distinct(found, pages)

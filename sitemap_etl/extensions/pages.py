@@ -56,7 +56,7 @@ class Pages:
         return result
 
     def listed(self, what: str, values: pa.Array, owner: np.ndarray) -> pa.Array:
-        """As `canonical`, of URLs that name pages: those of the site as their own rows list them."""
+        """As `canonical`; URLs on the site, or on an origin that is the same, as its pages are listed."""
         given = self.canonical(what, values, owner)
         if self.rules is None:
             return given

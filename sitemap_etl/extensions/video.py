@@ -20,7 +20,7 @@ from sitemap_etl.extensions.dates import dates
 from sitemap_etl.extensions.nested import Elements
 from sitemap_etl.extensions.pages import Pages
 from sitemap_etl.frames import VIDEO, VIDEOS, Tally
-from sitemap_etl.urls import UrlRules, as_listed
+from sitemap_etl.urls import UrlRules
 
 _UNREADABLE: Final = "videos: neither a list of structs nor JSON of one"
 _NULL: Final = pa.scalar(None, pa.string())
@@ -111,7 +111,7 @@ def _required(found: Elements, result: dict[str, pa.Array], pages: Pages) -> Ele
         result[name] = values
         keep(pc.and_(pc.is_valid(values), pc.invert(over)))
     values = _present(found, "thumbnail_loc", pages)
-    result["thumbnail_loc"] = pages.canonical("video: thumbnail_loc", values, found.owner)
+    result["thumbnail_loc"] = pages.listed("video: thumbnail_loc", values, found.owner)
     keep(pc.is_valid(result["thumbnail_loc"]))
     for name in ("content_loc", "player_loc"):
         result[name] = _media(found, name, pages)
@@ -131,10 +131,8 @@ def _present(found: Elements, name: str, pages: Pages) -> pa.Array:
 
 
 def _media(found: Elements, name: str, pages: Pages) -> pa.Array:
-    urls = pages.canonical(f"video {name}", _field(found, name), found.owner)
-    # A file keeps its origin and parameters, but whether it is the page is asked of the page as it is listed.
-    listed = urls if pages.rules is None else as_listed(urls, pages.rules)
-    own = pc.fill_null(pc.equal(listed, _pages_of(found, pages)), fill_value=False)
+    urls = pages.listed(f"video {name}", _field(found, name), found.owner)
+    own = pc.fill_null(pc.equal(urls, _pages_of(found, pages)), fill_value=False)
     pages.count(f"video {name}: is the page itself", mask_of(own), urls, found.owner)
     return pc.if_else(own, _NULL, urls)
 

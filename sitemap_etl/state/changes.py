@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +12,7 @@ import pyarrow.parquet as pq
 
 from sitemap_etl.frames import CHANGES
 from sitemap_etl.state import layout
-from sitemap_etl.state.codec import decode, encode, seal, unseal
+from sitemap_etl.state.codec import damaged, decode, encode, seal, unseal
 from sitemap_etl.state.records import Answered, Notification
 from sitemap_etl.state.store import State, put_document, read_document
 
@@ -21,14 +23,23 @@ def put_changes(state: State, run_id: str, changes: pa.Table, notification: Noti
     """Keep what the engines are to hear. Written before the run is committed, so that it can't be lost after."""
     sink = pa.BufferOutputStream()
     pq.write_table(changes, sink, compression="zstd", row_group_size=_BATCH)
-    state.storage.put(layout.changes(run_id), memoryview(sink.getvalue()))
-    put_document(state.storage, layout.notification(run_id), notification)
+    data = sink.getvalue()
+    state.storage.put(layout.changes(run_id), memoryview(data))
+    digest = hashlib.sha256(data).hexdigest()
+    put_document(state.storage, layout.notification(run_id), replace(notification, changes_sha256=digest))
 
 
 def changes_of_run(state: State, run_id: str) -> pa.Table | None:
-    """The changes of a run; None where they are gone."""
-    stored = state.storage.get(layout.changes(run_id))
-    return None if stored is None else pq.read_table(pa.BufferReader(stored.data), schema=CHANGES)
+    """The changes of a run; None where they are gone. Raises DamagedState where they are not those that were put."""
+    key = layout.changes(run_id)
+    stored = state.storage.get(key)
+    if stored is None:
+        return None
+    notification = notification_of(state, run_id)
+    expected = notification.changes_sha256 if notification is not None else None
+    if expected is not None and hashlib.sha256(stored.data).hexdigest() != expected:
+        raise damaged(state.storage.url_of(key), "its bytes are not those that were put")
+    return pq.read_table(pa.BufferReader(stored.data), schema=CHANGES)
 
 
 def notification_of(state: State, run_id: str) -> Notification | None:

@@ -748,6 +748,7 @@ class Notification(Document):
     quiet_because: str | None
     by_hand: bool = False  # a person asked for it: no share of the site is too much
     covers: tuple[str, ...] = ()  # runs whose changes are among these
+    changes_sha256: str | None = None  # of the bytes of its changes; None: format 1
 
     title: ClassVar[str] = "notification"
 

@@ -1,0 +1,63 @@
+"""The commands that look after the state itself: state verify."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sitemap_etl.cli.options import Json, SiteFile, put_json, read_site
+from sitemap_etl.errors import DamagedState
+
+if TYPE_CHECKING:
+    from sitemap_etl.runs.verify import Verified
+
+
+def verify(
+    site_file: SiteFile,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Make again what can be made from the published files.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Read the whole state: what is intact, what is damaged or missing, and what the loss costs.
+
+    Changes nothing without --repair. Exit code 65: something is damaged and was not repaired.
+    """
+    from sitemap_etl.runs.verify import verify_state
+    from sitemap_etl.stages.run import Environment
+    from sitemap_etl.state.codec import encode
+
+    found = verify_state(read_site(site_file), Environment(), repair=repair)
+    code = 0 if found.sound else DamagedState.exit_code
+    if as_json:
+        left = [one.key for one in found.broken if one.repaired is None]
+        error = f"damaged or missing: {', '.join(left)}" if left else None
+        status = "failed" if left else "done"
+        put_json({"status": status, "error": error, "exit": code, **encode(found)})
+    else:
+        print("\n".join(_lines(found)))
+    if code:
+        raise typer.Exit(code)
+
+
+def _lines(found: Verified) -> Iterator[str]:
+    """What was read, then each object that is broken: what is wrong, what that costs, what was done."""
+    intact = ", ".join(f"{count:,} {kind}" for kind, count in found.whole.items()) or "nothing"
+    yield f"{found.place}"
+    yield f"intact: {intact}"
+    for one in found.broken:
+        yield ""
+        yield f"{'repaired' if one.repaired else 'BROKEN'}: {one.key}"
+        yield f"  problem: {one.problem}"
+        yield f"  cost:    {one.cost}"
+        if one.repaired:
+            yield f"  done:    {one.repaired}"
+    left = sum(one.repaired is None for one in found.broken)
+    if left:
+        yield ""
+        yield (
+            f"{left:,} of these are not repaired: restore them from a backup of the state, or run with --repair, which "
+            "makes snapshots again from published files and drops what the next run makes anew"
+        )

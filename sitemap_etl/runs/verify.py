@@ -1,0 +1,391 @@
+"""Read the whole state of a site: what is whole, what the loss of the rest costs, and what can be made again.
+
+Every record is verified by its checksum, every snapshot and file of a mirror by its hash. A repair makes snapshots
+again from the published files, where those are as they were, and removes what a run makes anew by itself.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, TypeVar
+
+import pyarrow as pa
+
+from sitemap_etl.config import Site
+from sitemap_etl.errors import DamagedState, Refused, SitemapEtlError
+from sitemap_etl.publish.retention import snapshots_of
+from sitemap_etl.render import urlset
+from sitemap_etl.render.parse import rows_of
+from sitemap_etl.stages.run import Environment, new_run_id, open_work, state_of
+from sitemap_etl.state import layout
+from sitemap_etl.state.changes import changes_of_run
+from sitemap_etl.state.codec import unseal
+from sitemap_etl.state.lease import release_lease, take_lease
+from sitemap_etl.state.records import (
+    Current,
+    Document,
+    Entry,
+    Intent,
+    Interrupted,
+    Lease,
+    Manifest,
+    Mirror,
+    Notification,
+    Record,
+)
+from sitemap_etl.state.store import put_document, read_document
+from sitemap_etl.storage import Storage
+
+_D = TypeVar("_D", bound=Document)
+_SUMMARY: Final = "/summary.json"
+
+
+@dataclass(frozen=True)
+class Broken(Record):
+    """An object of the state that is missing or damaged. `cost`: what is lost with it. `repaired`: what was done."""
+
+    key: str
+    problem: str
+    cost: str
+    repaired: str | None = None
+
+
+@dataclass(frozen=True)
+class Verified(Record):
+    """A reading of the whole state. `whole`: kind of object → how many are as they should be."""
+
+    place: str
+    whole: dict[str, int] = field(default_factory=dict)
+    broken: tuple[Broken, ...] = ()
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is broken, or everything that was is repaired."""
+        return all(found.repaired is not None for found in self.broken)
+
+
+def verify_state(site: Site, environment: Environment, *, repair: bool = False) -> Verified:
+    """Read everything that the state of a site holds. Raises Refused where a repair meets a run under way."""
+    work = open_work(site, environment)
+    reading = _Reading(site, environment, work, repair=repair)
+    if not repair:
+        return reading.read()
+    run_id = new_run_id(work.now())
+    take_lease(work, run_id)
+    try:
+        return reading.read()
+    finally:
+        release_lease(work, run_id)
+
+
+class _Reading:
+    """One reading of a state."""
+
+    def __init__(self, site: Site, environment: Environment, work: Storage, *, repair: bool) -> None:
+        self.site = site
+        self.environment = environment
+        self.work = work
+        self.state = state_of(site, environment, work)
+        self.repair = repair
+        self.whole: Counter[str] = Counter()
+        self.broken: list[Broken] = []
+        self.keys = {stat.key for stat in work.list()}
+
+    def read(self) -> Verified:
+        manifests = {key: found for key in self._keys("state/manifest-") if (found := self._manifest(key))}
+        current = self._current(manifests)
+        published = manifests.get(current.manifest or "")
+        if current.manifest is not None and current.manifest not in self.keys:
+            self._tell(current.manifest, "it is gone", "no run can compare with what is published: none can start")
+        self._snapshots(manifests, published)
+        self._mirrors(current, manifests)
+        self._changes()
+        self._others(current)
+        return Verified(self.work.url, dict(sorted(self.whole.items())), tuple(self.broken))
+
+    def _keys(self, prefix: str) -> Iterator[str]:
+        return (key for key in sorted(self.keys) if key.startswith(prefix))
+
+    def _tell(self, key: str, problem: str, cost: str, repair: Callable[[], str | None] | None = None) -> None:
+        repaired = repair() if repair is not None and self.repair else None
+        self.broken.append(Broken(self.work.url_of(key), problem, cost, repaired))
+
+    def _document(
+        self, key: str, kind: type[_D], name: str, cost: str, repair: Callable[[], str | None] | None = None
+    ) -> _D | None:
+        """A record that is verified, or None where it is told to be broken."""
+        try:
+            found = read_document(self.work, key, kind)
+        except (DamagedState, Refused) as error:
+            self._tell(key, _problem(error, self.work.url_of(key)), cost, repair)
+            return None
+        if found is None:
+            self._tell(key, "it is gone", cost, repair)
+            return None
+        self.whole[name] += 1
+        return found[0]
+
+    def _remove(self, key: str, done: str) -> Callable[[], str]:
+        def removing() -> str:
+            self.work.delete(key)
+            return done
+
+        return removing
+
+    # --- what is published ---
+
+    def _manifest(self, key: str) -> Manifest | None:
+        return self._document(key, Manifest, "manifests", f"the set of run {layout.run_of_manifest(key)} is lost")
+
+    def _current(self, manifests: dict[str, Manifest]) -> Current:
+        empty = Current(self.site.name, self.site.site)
+        if layout.CURRENT not in self.keys and not manifests:
+            return empty
+
+        def remade() -> str | None:
+            key = self._published_one(manifests)
+            if key is None:
+                return None
+            found = manifests[key]
+            mirrors = {name: state.mirror for name, state in found.sections.items() if state.mirror is not None}
+            put_document(self.work, layout.CURRENT, replace(empty, manifest=key, mirrors=mirrors))
+            return f"made again: it names the set of run {found.run_id}, which is the one that is public"
+
+        cost = "it is not known what is published: no run can start"
+        found = self._document(layout.CURRENT, Current, "current.json", cost, remade)
+        if found is None and self.repair:
+            stored = read_document(self.work, layout.CURRENT, Current) if self.broken[-1].repaired else None
+            return stored[0] if stored is not None else empty
+        return found or empty
+
+    def _published_one(self, manifests: dict[str, Manifest]) -> str | None:
+        """The newest set whose files are all public as it says."""
+        for key, manifest in sorted(manifests.items(), reverse=True):
+            if all(self._inflated(file.key, file.sha256) is not None for file in manifest.files()):
+                return key
+        return None
+
+    def _inflated(self, key: str, sha256: str) -> bytes | None:
+        """A public file, uncompressed, where it has these bytes."""
+        stored = self.environment.open_storage(self.site.publish.to, checksums=self.site.publish.checksums).get(key)
+        if stored is None:
+            return None
+        try:
+            data = gzip.decompress(stored.data) if key.endswith(".gz") else stored.data
+        except (OSError, EOFError):
+            return None
+        return data if hashlib.sha256(data).hexdigest() == sha256 else None
+
+    # --- rows ---
+
+    def _snapshots(self, manifests: dict[str, Manifest], published: Manifest | None) -> None:
+        used: dict[str, list[Manifest]] = {}
+        for manifest in manifests.values():
+            for key in snapshots_of(manifest):
+                used.setdefault(key, []).append(manifest)
+        for key, users in sorted(used.items()):
+            problem = self._snapshot_problem(key)
+            if problem is None:
+                self.whole["snapshots"] += 1
+            elif published is not None and published in users:
+                self._tell(key, problem, *self._lost_rows(key, published, users))
+            else:
+                runs = ", ".join(sorted(manifest.run_id for manifest in users))
+                self._tell(key, problem, f"older sets can't be gone back to: {runs}")
+
+    def _snapshot_problem(self, key: str) -> str | None:
+        try:
+            self.state.snapshot(key, ["loc"])
+        except DamagedState as error:
+            return _problem(error, self.work.url_of(key))
+        return None
+
+    def _lost_rows(
+        self, key: str, published: Manifest, users: Sequence[Manifest]
+    ) -> tuple[str, Callable[[], str | None]]:
+        """What the loss of a snapshot of the published set costs, and its repair."""
+        entry = next((entry for entry in published.entries if entry.snapshot == key), None)
+        keys = [layout.manifest(manifest.run_id) for manifest in users]
+        if entry is None:
+            section, state = next(
+                (name, state) for name, state in published.sections.items() if key in (state.removed_lately, state.top)
+            )
+            left = state.removed_lately == key
+            cost = (
+                f"pages of {section} that left lately and come back have no date by fingerprint"
+                if left
+                else f"the feeds of {section} start anew"
+            )
+
+            def forgotten() -> str:
+                for manifest in keys:
+                    self._replace(manifest, lambda found: _without(found, section, key))
+                return "forgotten: the next run starts without it"
+
+            return cost, forgotten
+        kept: Entry = entry
+
+        def remade() -> str | None:
+            data = self._inflated(kept.file.key, kept.file.sha256)
+            rows = None if data is None else _rows_of(data)
+            if rows is None:
+                return None
+            since = pa.repeat(pa.scalar(kept.since, pa.int64()), rows.num_rows)
+            at = rows.schema.get_field_index("since")
+            again = self.state.put_snapshot(rows.set_column(at, rows.schema.field(at), since))
+            for manifest in keys:
+                self._replace(manifest, lambda found: _with_snapshot(found, key, again))
+            return f"made again from {kept.file.key}; fingerprints of its {rows.num_rows:,} pages are reset"
+
+        return f"runs that read section {kept.section} stop: {kept.file.key} can't be compared", remade
+
+    def _replace(self, key: str, change: Callable[[Manifest], Manifest]) -> None:
+        found = read_document(self.work, key, Manifest)
+        assert found is not None
+        put_document(self.work, key, change(found[0]), expect=found[1])
+
+    # --- mirrors ---
+
+    def _mirrors(self, current: Current, manifests: dict[str, Manifest]) -> None:
+        generations = set(current.mirrors.values())
+        for manifest in manifests.values():
+            generations |= {state.mirror for state in manifest.sections.values() if state.mirror is not None}
+        files: dict[str, tuple[str, set[str]]] = {}  # key → SHA-256, generations that it is part of
+        for key in sorted(generations):
+            mirror = self._document(key, Mirror, "mirrors", *self._lost_mirror({key}, current, manifests))
+            for file in (file for bucket in (mirror.buckets if mirror else ()) for file in bucket.files()):
+                files.setdefault(file.key, (file.sha256, set()))[1].add(key)
+        for key, (sha256, users) in sorted(files.items()):
+            stored = self.work.get(key)
+            if stored is not None and hashlib.sha256(stored.data).hexdigest() == sha256:
+                self.whole["files of mirrors"] += 1
+            else:
+                problem = "it is gone" if stored is None else "its bytes are not those that were put"
+                self._tell(key, problem, *self._lost_mirror(users, current, manifests))
+
+    def _lost_mirror(
+        self, generations: set[str], current: Current, manifests: dict[str, Manifest]
+    ) -> tuple[str, Callable[[], str]]:
+        """What the loss of these generations of a section's mirror costs, and its repair."""
+        section = next(iter(generations)).removeprefix(layout.MIRRORS).split("/")[0]
+
+        def dropped() -> str:
+            held = self.state.held()
+            mirrors = {name: key for name, key in held.current.mirrors.items() if key not in generations}
+            if mirrors != held.current.mirrors:
+                self.state.swap(held, replace(held.current, mirrors=mirrors))
+            for key, manifest in manifests.items():
+                state = manifest.sections.get(section)
+                if state is not None and state.mirror in generations:
+                    self._replace(key, lambda found: _without_mirror(found, section))
+            return f"dropped: section {section} is read from the start"
+
+        if current.mirrors.get(section) in generations:
+            return f"section {section} can't be read incrementally: runs stop until one reads it with --full", dropped
+        return f"section {section} is read from the start after a rollback to an older set", dropped
+
+    # --- the rest ---
+
+    def _changes(self) -> None:
+        cost = "engines do not hear of its changes; sitemap-etl ping --all sends them everything"
+        for key in self._keys(layout.CHANGES):
+            run_id = layout.run_of_notification(key)
+            if run_id is not None:
+                found = self._document(key, Notification, "notifications", cost, self._remove(key, "removed"))
+                if found is not None:
+                    self._changes_of(run_id, cost)
+            elif "/answers/" in key:
+                self._sealed(key, "answers of engines", "an engine may be notified of the run again")
+
+    def _changes_of(self, run_id: str, cost: str) -> None:
+        key = layout.changes(run_id)
+        try:
+            there = changes_of_run(self.state, run_id) is not None
+        except DamagedState as error:
+            self._tell(key, _problem(error, self.work.url_of(key)), cost, self._remove(key, "removed"))
+            return
+        if there:
+            self.whole["changes"] += 1
+        else:
+            self._tell(key, "it is gone", cost, self._remove(layout.notification(run_id), "removed"))
+
+    def _others(self, current: Current) -> None:
+        for key in self._keys(layout.LEDGERS):
+            self._json(key, "ledgers", "the engine may be notified again of what it has heard")
+        for key in self._keys("state/intent-"):
+            cost = "a publish that did not end can't be told from other programs' writes"
+            self._document(
+                key, Intent, "intents", cost, None if key == current.pending else self._remove(key, "removed")
+            )
+        for prefix in layout.INTERRUPTED:
+            for key in self._keys(prefix):
+                cost = "files of a publish that did not end are taken for another program's"
+                self._document(key, Interrupted, "interrupted publishes", cost)
+        if layout.LEASE in self.keys:
+            cost = "none: it counts as ended"
+            self._document(layout.LEASE, Lease, "leases", cost, self._remove(layout.LEASE, "removed"))
+        for key in self._keys(layout.REPORTS):
+            if key.endswith(_SUMMARY):
+                self._sealed(key, "summaries", "explain can't speak of that run")
+        for key in self._keys(layout.RUNS):
+            if key.endswith(".json"):
+                self._sealed(key, "receipts of runs", "that run can't be published")
+
+    def _sealed(self, key: str, name: str, cost: str) -> None:
+        """A record whose checksum is enough to know."""
+        stored = self.work.get(key)
+        try:
+            if stored is not None:
+                unseal(stored.data, self.work.url_of(key))
+                self.whole[name] += 1
+        except SitemapEtlError as error:
+            self._tell(key, _problem(error, self.work.url_of(key)), cost, self._remove(key, "removed"))
+
+    def _json(self, key: str, name: str, cost: str) -> None:
+        stored = self.work.get(key)
+        try:
+            if stored is not None:
+                json.loads(stored.data)
+                self.whole[name] += 1
+        except ValueError:
+            self._tell(key, "it is no JSON", cost, self._remove(key, "removed: the engine starts anew"))
+
+
+def _problem(error: SitemapEtlError, where: str) -> str:
+    """What is wrong, without the address and without what to do: both stand beside it."""
+    text = str(error).removeprefix(f"{where} is damaged: ").removeprefix(f"{where} ")
+    return text.partition(". ")[0]
+
+
+def _rows_of(data: bytes) -> pa.Table | None:
+    """The rows of a sitemap, where they render to the very same bytes."""
+    try:
+        rows = rows_of(data)
+    except ValueError:
+        return None
+    if not rows.num_rows:
+        return None
+    again = b"".join(urlset.document(urlset.entries(rows), 0, rows.num_rows, urlset.namespaces(rows)))
+    return rows if again == data else None
+
+
+def _with_snapshot(manifest: Manifest, old: str, new: str) -> Manifest:
+    entries = tuple(replace(entry, snapshot=new) if entry.snapshot == old else entry for entry in manifest.entries)
+    return replace(manifest, entries=entries)
+
+
+def _without_mirror(manifest: Manifest, section: str) -> Manifest:
+    state = replace(manifest.sections[section], mirror=None)
+    return replace(manifest, sections={**manifest.sections, section: state})
+
+
+def _without(manifest: Manifest, section: str, key: str) -> Manifest:
+    state = manifest.sections[section]
+    removed_lately = None if state.removed_lately == key else state.removed_lately
+    state = replace(state, removed_lately=removed_lately, top=None if state.top == key else state.top)
+    return replace(manifest, sections={**manifest.sections, section: state})

@@ -1,0 +1,145 @@
+"""`state verify` reads the whole state, says what is broken and what that costs, and repairs what can be made again."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sitemap_etl.errors import DamagedState, Refused
+from sitemap_etl.runs.verify import Verified, verify_state
+from sitemap_etl.state import layout
+from sitemap_etl.state.lease import take_lease
+from tests.support.sites import TestSite, pages
+from tests.test_incremental import Catalog
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Catalog:
+    """A site with every kind of object in its state, after three nights."""
+    site = Catalog(tmp_path, gates={"max_drop": 1, "max_growth": 9})
+    site.keys["ping"] = {"indexnow": {"key": "0123456789abcdef0123456789abcdef"}}
+    site.table("pages", 60)
+    site.read("pages", shards={"rows": 20})
+    site.section("news", pages(30, lastmod="2026-10-01"), feed={"title": "News", "items": 5})
+    site.section("prints", pages(30, 900, body="x"), lastmod={"fingerprint": ["body"]})
+    site.night(1)
+    site.sql("UPDATE pages SET lastmod = '2026-10-05', touched = '2026-11-01T12:00' WHERE id < 5")
+    site.export("prints", pages(28, 900, body="x"))
+    site.night(2)
+    site.export("news", pages(31, lastmod="2026-10-02"))
+    site.night(3)
+    return site
+
+
+def verify(site: TestSite, *, repair: bool = False) -> Verified:
+    return verify_state(site.load(), site.environment, repair=repair)
+
+
+def damage(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 4
+    path.write_bytes(data)
+
+
+def work_of(site: TestSite) -> Path:
+    return Path(site.state().storage.url)
+
+
+def test_a_whole_state_is_whole(site: Catalog) -> None:
+    found = verify(site)
+    assert found.sound
+    assert found.broken == ()
+    assert {"manifests", "snapshots", "mirrors", "files of mirrors", "notifications", "summaries"} <= found.whole.keys()
+
+
+def test_one_flipped_bit_anywhere_is_found_and_told_with_its_cost(site: Catalog) -> None:
+    """Every object that a run reads: nothing is believed unread."""
+    work = work_of(site)
+    unverified = ("reports/", layout.ADOPTED)  # what people read, and copies of other programs' files
+    files = [path for path in sorted(work.rglob("*")) if path.is_file() and path.name != ".gitignore"]
+    for path in files:
+        key = str(path.relative_to(work))
+        if key.startswith(unverified):
+            continue
+        whole = path.read_bytes()
+        damage(path)
+        broken = verify(site).broken
+        assert [one.key.endswith(key) for one in broken].count(True) == 1, key
+        assert all(one.cost and one.problem for one in broken)
+        path.write_bytes(whole)
+    assert verify(site).sound
+
+
+@pytest.mark.parametrize("how", ["damaged", "gone"])
+def test_rows_are_made_again_from_the_published_files(site: Catalog, how: str) -> None:
+    before = site.public().objects()
+    for entry in site.manifest().entries:
+        path = work_of(site) / entry.snapshot
+        if how == "gone":
+            path.unlink(missing_ok=True)
+        elif path.exists():
+            path.write_bytes(b"no rows")
+    assert not verify(site).sound
+    with pytest.raises(DamagedState):
+        site.night(4)
+    repaired = verify(site, repair=True)
+    assert repaired.sound
+    assert all("made again from" in str(one.repaired) for one in repaired.broken)
+    assert verify(site).broken == ()
+    done = site.night(5)
+    assert done.summary.status in ("published", "unchanged")
+    assert [(c.added, c.changed, c.removed) for c in done.summary.sections.values()] == [(0, 0, 0)] * 3
+    assert {key: data for key, data in site.public().objects().items() if key in before} == before
+
+
+def test_rows_of_a_file_that_is_not_as_it_was_are_not_made_up(site: Catalog) -> None:
+    entry = site.manifest().entries[0]
+    (work_of(site) / entry.snapshot).unlink()
+    (site.folder / "public" / entry.file.key).write_bytes(b"")
+    found = verify(site, repair=True)
+    assert not found.sound
+    assert [one.repaired for one in found.broken] == [None]
+
+
+def test_a_lost_mirror_is_dropped_and_the_section_read_from_the_start(site: Catalog) -> None:
+    damage(next(path for path in (work_of(site) / "state/mirrors").rglob("*.parquet")))
+    assert verify(site, repair=True).sound
+    assert site.night(4).summary.sections["pages"].carried == 0
+    assert verify(site).sound
+
+
+def test_the_name_of_the_published_set_is_found_again(site: Catalog) -> None:
+    manifest = site.state().current().manifest
+    (work_of(site) / layout.CURRENT).write_bytes(b"{}")
+    repaired = verify(site, repair=True)
+    assert repaired.sound
+    assert site.state().current().manifest == manifest
+    assert site.night(4).summary.status == "unchanged"
+
+
+def test_a_repair_waits_for_no_run(site: Catalog) -> None:
+    take_lease(site.state().storage, "20261120T020000Z-abcd", pid=0)
+    assert verify(site).sound
+    with pytest.raises(Refused, match="Another run is under way"):
+        verify(site, repair=True)
+
+
+def test_a_site_that_was_never_published_has_a_whole_state(tmp_path: Path) -> None:
+    site = TestSite(tmp_path).section("p", pages(3))
+    site.environment = replace(site.environment)
+    assert verify(site).sound
+
+
+def test_random_damage_never_raises(site: Catalog) -> None:
+    random_ = random.Random(7)
+    files = [path for path in sorted(work_of(site).rglob("*")) if path.is_file()]
+    for _ in range(30):
+        path = random_.choice(files)
+        whole = path.read_bytes()
+        cut = random_.randrange(len(whole) + 1)
+        path.write_bytes(random_.choice([whole[:cut], whole[cut:], b"", b"null", b"\xff" * 10, whole + b"x"]))
+        verify(site)
+        path.write_bytes(whole)
