@@ -28,10 +28,10 @@ def images(
 ) -> pa.Array:
     """`frames.IMAGES`: canonical URLs in the source's order, each once, at most 1,000 a page.
 
-    `column`: list of text, or of structs with `loc`; one URL as text; or JSON text of either. A relative
-    URL is joined to the site of the `rules`; without them it is counted as not absolute. An image is no page: it keeps
-    its origin and its parameters. `loc`: canonical
-    addresses of the pages, for the tally's examples. A page without images is null.
+    `column`: list of text, or of structs with `loc`; one URL as text; or JSON text of either. A URL of the site moves
+    to its origin by the `rules`, and a relative one is joined to it; without them it is counted as not absolute. An
+    image is no page: it keeps its parameters. `loc`: canonical addresses of the pages, for the tally's examples. A page
+    without images is null.
     """
     pages = Pages.of(loc, tally, rules)
     found = _elements(plain(column), pages)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -37,10 +37,11 @@ class Pages:
         both = [": ".join(part for part in pair if part is not None) for pair in zip(pages, shown, strict=True)]
         self.tally.add(reason, len(found), [text for text in both if text])
 
-    def canonical(self, what: str, values: pa.Array, owner: np.ndarray) -> pa.Array:
+    def canonical(self, what: str, values: pa.Array, owner: np.ndarray, *, page: bool = False) -> pa.Array:
         """Canonical absolute http(s) URLs of any host; null where one can't be had, counted as `what: reason`.
 
-        A relative one is joined to the site, as a loc is.
+        Those of the site move to its origin, to which relative ones are joined. `page`: they name pages, and lose the
+        parameters that a loc loses; those of a file are its own.
         """
         given = texts.cleaned(values)
         if given.null_count == len(given):
@@ -53,16 +54,12 @@ class Pages:
             for reason in pc.unique(reasons.filter(pa.array(bad))).to_pylist():
                 of_it = mask_of(pc.equal(reasons, reason))
                 self.count(f"{what}: {reason}", bad & of_it, given, owner)
-        return result
-
-    def listed(self, what: str, values: pa.Array, owner: np.ndarray) -> pa.Array:
-        """As `canonical`, of URLs that name pages: those of the site as their own rows list them."""
-        given = self.canonical(what, values, owner)
         if self.rules is None:
-            return given
-        result = urls.as_listed(given, self.rules)
-        self.count(f"{what}: too long", texts.lost(given, result), given, owner)
-        return result
+            return result
+        rules = self.rules if page else replace(self.rules, strip=frozenset())
+        spelled = urls.as_listed(result, rules)
+        self.count(f"{what}: too long", texts.lost(result, spelled), given, owner)
+        return spelled
 
 
 def absolute(values: pa.Array, site: str | None) -> pa.Array:

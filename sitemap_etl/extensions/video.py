@@ -132,7 +132,7 @@ def _present(found: Elements, name: str, pages: Pages) -> pa.Array:
 
 def _media(found: Elements, name: str, pages: Pages) -> pa.Array:
     urls = pages.canonical(f"video {name}", _field(found, name), found.owner)
-    # A file keeps its origin and parameters, but whether it is the page is asked of the page as it is listed.
+    # A file keeps its parameters, but whether it is the page is asked of the page as it is listed.
     listed = urls if pages.rules is None else as_listed(urls, pages.rules)
     own = pc.fill_null(pc.equal(listed, _pages_of(found, pages)), fill_value=False)
     pages.count(f"video {name}: is the page itself", mask_of(own), urls, found.owner)
@@ -178,7 +178,8 @@ def _uploader(found: Elements, pages: Pages) -> tuple[pa.Array, pa.Array]:
     reason = f"video uploader: more than {limits.VIDEO_UPLOADER} characters"
     pages.count(reason, mask_of(over), names, found.owner)
     names = pc.if_else(over, _NULL, names)
-    urls = pages.listed("video uploader info", pc.if_else(pc.is_valid(names), info, _NULL), found.owner)
+    given = pc.if_else(pc.is_valid(names), info, _NULL)
+    urls = pages.canonical("video uploader info", given, found.owner, page=True)
     if urls.null_count == len(urls):
         return names, urls
     both = pc.binary_join_element_wise(_hosts(urls), _hosts(_pages_of(found, pages)), " ").dictionary_encode()
