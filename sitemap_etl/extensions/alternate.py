@@ -45,7 +45,9 @@ def alternates(
     tags = hreflang_tags(pc.if_else(pa.array(filled), keys, pa.scalar(None, pa.string())), tally)
     untagged = filled & mask_of(pc.is_null(texts.cleaned(keys)))
     pages.count("alternate: hreflang is missing", untagged, values, found.owner)
-    urls = pages.listed("alternate", pc.if_else(pc.is_valid(tags), values, pa.scalar(None, pa.string())), found.owner)
+    urls = pages.canonical(
+        "alternate", pc.if_else(pc.is_valid(tags), values, pa.scalar(None, pa.string())), found.owner
+    )
     links = pa.StructArray.from_arrays([tags, urls], fields=list(ALTERNATES.value_type))
     found = Elements(found.owner, links, found.rows).where(mask_of(pc.is_valid(urls)))
     return _sorted(found, pages).to_lists(ALTERNATES)

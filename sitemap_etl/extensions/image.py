@@ -37,7 +37,7 @@ def images(
     found = _elements(plain(column), pages)
     if not len(found.owner):
         return pa.nulls(found.rows, IMAGES)
-    canonical = pages.listed("image", found.values, found.owner)
+    canonical = pages.canonical("image", found.values, found.owner)
     found = Elements(found.owner, canonical, found.rows)
     found = found.where(mask_of(pc.is_valid(canonical)))
     found = _distinct(found, pages)

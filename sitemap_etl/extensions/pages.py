@@ -40,7 +40,8 @@ class Pages:
     def canonical(self, what: str, values: pa.Array, owner: np.ndarray) -> pa.Array:
         """Canonical absolute http(s) URLs of any host; null where one can't be had, counted as `what: reason`.
 
-        A relative one is joined to the site, as a loc is.
+        A relative one is joined to the site, as a loc is. One on the site, or on an origin that is the same, is spelled
+        as its pages are listed.
         """
         given = texts.cleaned(values)
         if given.null_count == len(given):
@@ -53,16 +54,11 @@ class Pages:
             for reason in pc.unique(reasons.filter(pa.array(bad))).to_pylist():
                 of_it = mask_of(pc.equal(reasons, reason))
                 self.count(f"{what}: {reason}", bad & of_it, given, owner)
-        return result
-
-    def listed(self, what: str, values: pa.Array, owner: np.ndarray) -> pa.Array:
-        """As `canonical`; URLs on the site, or on an origin that is the same, as its pages are listed."""
-        given = self.canonical(what, values, owner)
         if self.rules is None:
-            return given
-        result = urls.as_listed(given, self.rules)
-        self.count(f"{what}: too long", texts.lost(given, result), given, owner)
-        return result
+            return result
+        spelled = urls.as_listed(result, self.rules)
+        self.count(f"{what}: too long", texts.lost(result, spelled), given, owner)
+        return spelled
 
 
 def absolute(values: pa.Array, site: str | None) -> pa.Array:

@@ -111,7 +111,7 @@ def _required(found: Elements, result: dict[str, pa.Array], pages: Pages) -> Ele
         result[name] = values
         keep(pc.and_(pc.is_valid(values), pc.invert(over)))
     values = _present(found, "thumbnail_loc", pages)
-    result["thumbnail_loc"] = pages.listed("video: thumbnail_loc", values, found.owner)
+    result["thumbnail_loc"] = pages.canonical("video: thumbnail_loc", values, found.owner)
     keep(pc.is_valid(result["thumbnail_loc"]))
     for name in ("content_loc", "player_loc"):
         result[name] = _media(found, name, pages)
@@ -131,7 +131,7 @@ def _present(found: Elements, name: str, pages: Pages) -> pa.Array:
 
 
 def _media(found: Elements, name: str, pages: Pages) -> pa.Array:
-    urls = pages.listed(f"video {name}", _field(found, name), found.owner)
+    urls = pages.canonical(f"video {name}", _field(found, name), found.owner)
     own = pc.fill_null(pc.equal(urls, _pages_of(found, pages)), fill_value=False)
     pages.count(f"video {name}: is the page itself", mask_of(own), urls, found.owner)
     return pc.if_else(own, _NULL, urls)
@@ -176,7 +176,7 @@ def _uploader(found: Elements, pages: Pages) -> tuple[pa.Array, pa.Array]:
     reason = f"video uploader: more than {limits.VIDEO_UPLOADER} characters"
     pages.count(reason, mask_of(over), names, found.owner)
     names = pc.if_else(over, _NULL, names)
-    urls = pages.listed("video uploader info", pc.if_else(pc.is_valid(names), info, _NULL), found.owner)
+    urls = pages.canonical("video uploader info", pc.if_else(pc.is_valid(names), info, _NULL), found.owner)
     if urls.null_count == len(urls):
         return names, urls
     both = pc.binary_join_element_wise(_hosts(urls), _hosts(_pages_of(found, pages)), " ").dictionary_encode()
