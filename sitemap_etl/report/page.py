@@ -8,11 +8,10 @@ from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from sitemap_etl import __version__
+from sitemap_etl import __version__, lastmod, priority, urls
 from sitemap_etl.frames import Reason
 from sitemap_etl.state.layout import run_of_manifest
 from sitemap_etl.state.records import COUNTED, Answered, Counts, Gate, Summary
-from sitemap_etl.urls import REASONS
 
 HEADLINES: Final = {
     "published": "Published",
@@ -33,6 +32,7 @@ _KINDS: Final = (
     ("duplicates", "Duplicates", "listed already"),
     ("notes", "Noted", "listed, but a value was dropped or fixed"),
 )
+_MEANINGS: Final = {**urls.REASONS, **lastmod.REASONS, **priority.REASONS}
 _SHOWN_REASONS: Final = 200
 """Reasons of one kind that are shown: an `exclude` column may hold as many texts as rows."""
 _UNITS: Final = ("bytes", "KB", "MB", "GB", "TB")
@@ -200,7 +200,7 @@ def _reason(section: str, reason: Reason) -> dict[str, Any]:
     return {
         "section": section,
         "reason": reason.text,
-        "meaning": REASONS.get(reason.text, ""),
+        "meaning": _MEANINGS.get(reason.text, ""),
         "count": reason.count,
         "examples": reason.examples,
     }
