@@ -23,7 +23,7 @@ NO_DAY: Final = "lastmod without a day"
 REASONS: Final = {
     FUTURE: "The time is later than when the row was read, or the date is later than tomorrow. Check the time zone.",
     EARLY: "Dates before 1990 are placeholders such as 1970-01-01. Use NULL if the date is unknown.",
-    NO_DATE: "Write YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ. Convert other formats in the SELECT: in `sql:` over an "
+    NO_DATE: "Write YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ. Convert other formats in the SELECT: in sql: over an "
     "export, for example, with strptime(updated, '%d.%m.%Y %H:%M').",
     NO_DAY: "A year or a month is not enough: a lastmod needs a full date.",
 }
