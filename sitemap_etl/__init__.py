@@ -1,3 +1,3 @@
-"""Catalogue in, sitemaps out: extract, transform, partition, render, publish, ping."""
+"""Build sitemaps from a catalogue, publish them and notify search engines."""
 
 __version__ = "0.1.0"

@@ -163,6 +163,10 @@ EXAMPLES: Final = 3
 """Examples kept for each reason."""
 
 
+_NAMED_FIRST: Final = frozenset({"lastmod", "priority", "changefreq", "signal"})
+"""Columns whose reasons begin with their names."""
+
+
 @dataclass(frozen=True)
 class Reason:
     """Why something happened to rows, to how many, with a few examples."""
@@ -170,6 +174,12 @@ class Reason:
     text: str
     count: int
     examples: tuple[str, ...]
+
+    def as_dropped(self) -> str:
+        """The reason for which values were dropped, as: 2,000 lastmod values dropped: not a date."""
+        column, _, why = self.text.partition(" ")
+        what, why = (f"{column} ", why) if column in _NAMED_FIRST else ("", self.text)
+        return f"{self.count:,} {what}value{'' if self.count == 1 else 's'} dropped: {why}"
 
 
 @dataclass

@@ -25,10 +25,10 @@ OUT_OF_RANGE: Final = "priority not between 0 and 1"
 NO_WORD: Final = "changefreq not a word of the protocol"
 NO_SIGNAL: Final = "signal not a number"
 REASONS: Final = {
-    NO_NUMBER: "The text is not a decimal number: a comma, a unit or a word is in it.",
-    OUT_OF_RANGE: "The protocol's priorities run from 0.0 to 1.0; a rank or a percentage has to be divided first.",
-    NO_WORD: f"The protocol knows {', '.join(CHANGEFREQS)}.",
-    NO_SIGNAL: "The text is not a decimal number, so the row has no place among the others and no priority.",
+    NO_NUMBER: "The text is not a decimal number; it contains a comma, a unit or a word.",
+    OUT_OF_RANGE: "Priorities range from 0.0 to 1.0. Divide ranks and percentages first.",
+    NO_WORD: f"Allowed are {', '.join(CHANGEFREQS)}.",
+    NO_SIGNAL: "The text is not a decimal number, so the row can't be ranked and gets no priority.",
 }
 """Why a row loses its priority or changefreq, each with a sentence. The row itself stays listed."""
 

@@ -140,7 +140,13 @@ SOURCES = {
     "SQL syntax": (database("SELEC loc FROM products"), 2, "section products: ", "syntax error"),
     "SQL of an export": (source(csv="./products.csv", query="SELECT lok FROM source"), 2, "lok"),
     "unknown connection": (database("SELECT 1", "other"), 2, "'other' is not known: set AIRFLOW_CONN_OTHER"),
-    "unreachable database": (database("SELECT loc FROM products", "away"), 3, "No answer: ", "away", "did not answer"),
+    "unreachable database": (
+        database("SELECT loc FROM products", "away"),
+        3,
+        "Unavailable: ",
+        "away",
+        "did not answer",
+    ),
     "raw password": (database("SELECT loc FROM products", "raw"), 2, "connection 'raw': ", "percent-encode"),
     "JDBC": (database("SELECT loc FROM products", "java"), 2, "connection 'java': is a JDBC connection"),
     "unset parameter": (

@@ -144,7 +144,7 @@ def test_many_files_with_the_same_faults_are_counted_instead_of_shown() -> None:
 
 def test_a_set_without_faults_says_so_in_one_line() -> None:
     text = printed(report())
-    assert text.startswith("✓ no faults")
+    assert text.startswith("✓ no problems found")
     assert len(text.splitlines()) == 1
 
 

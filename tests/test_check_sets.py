@@ -179,13 +179,15 @@ def test_a_listing_follows_an_index_in_an_index_and_names_what_it_could_not_read
     assert {name: one.problem for name, one in listed.items()} == {
         "b.xml": "",  # what stands before the break is whole
         "c.xml": "",
-        "gone.xml": "it is not there",
+        "gone.xml": "the file does not exist",
     }
     assert listed["c.xml"].rows.num_rows == 3
     (cut,) = listings(str(tmp_path / "c.xml"), Options(max_bytes=len(files["c.xml"]) - 20))
-    assert (cut.problem, cut.rows.num_rows) == ("only its beginning was read", 2)
+    assert (cut.problem, cut.rows.num_rows) == ("only the first part was read", 2)
     limited = list(listings(str(tmp_path / "sitemap.xml"), Options(max_files=2)))
-    assert "there are more files than were allowed to be read (the limit is 2)" in [one.problem for one in limited]
+    assert "there are more files than the limit allows; the rest was not read (the limit is 2)" in [
+        one.problem for one in limited
+    ]
 
 
 def test_progress_tells_each_file(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_without_arguments_the_help_is_shown_as_a_mistake() -> None:
         (["run", "x.yaml", "--sectoin", "a"], "--section"),
         (["run", "x.yaml", "y"], "unexpected extra argument"),
         (["run", "x.yaml", "--limit", "0"], "Invalid value for '--limit'"),
-        (["run", "x.yaml", "--against", "https://shop.example/sitemap.xml"], "--against goes with --dry-run"),
+        (["run", "x.yaml", "--against", "https://shop.example/sitemap.xml"], "--against needs --dry-run"),
         (["check"], "PATH_OR_URL"),
         (["check", "x.xml", "--fail-on", "info"], "--fail-on"),
     ],
@@ -88,7 +88,7 @@ def test_a_wrong_call_is_told_in_one_line_and_ends_with_2(arguments: list[str], 
 def test_a_time_that_is_none_is_told(site: TestSite) -> None:
     done = call("run", site.path, "--now", "tomorrow")
     assert done.code == 2
-    assert "--now tomorrow: not a time. Expected ISO 8601, such as 2026-11-20T02:00:00Z" in done.err
+    assert "--now tomorrow: expected a time in ISO 8601, such as 2026-11-20T02:00:00Z" in done.err
 
 
 # --- a run --------------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ def test_a_night_without_changes_ends_with_0_and_says_so(site: TestSite) -> None
     run(site, 1)
     done = run(site, 2)
     assert done.code == 0
-    assert done.out.startswith("Nothing changed; nothing was written")
+    assert done.out.startswith("Nothing changed, nothing was written")
 
 
 def test_a_runs_json_has_every_key_in_every_case(site: TestSite) -> None:
@@ -242,7 +242,7 @@ def test_a_dry_run_shows_changes_with_examples_and_gates_with_their_margins(site
     assert "products: 2 removed\n  https://shop.example/p/000098\n" in done.out
     (gate,) = [line.split() for line in done.out.splitlines() if line.startswith("products.max_drop")]
     assert gate == ["products.max_drop", "2.00", "%", "10.00", "%", "8.00", "%", "ok"]
-    assert shown(done, "publish exactly this")[0] == "publish"
+    assert shown(done, "to publish exactly this")[0] == "publish"
 
 
 def test_a_dry_run_says_what_is_in_the_way(site: TestSite) -> None:
@@ -257,9 +257,9 @@ def test_a_dry_run_says_what_is_in_the_way(site: TestSite) -> None:
 
 
 def test_history_lists_the_sets_with_their_reasons(site: TestSite) -> None:
-    assert call("history", site.path).out == "Nothing was published yet.\n"
+    assert call("history", site.path).out == "Nothing has been published yet.\n"
     run(site, 1)
-    site.export("products", pages(50))
+    site.export("products", pages(50, lastmod="2026-10-01"))
     run(site, 2, "--force", "products.max_drop", "--force", "max_drop", "--reason", "range discontinued")
     done = call("history", site.path)
     newest, oldest = done.out.splitlines()[1:]
@@ -313,8 +313,8 @@ def test_validate_tells_all_mistakes_of_all_files_at_once(site: TestSite, tmp_pa
     bad.write_text("site: shop.example\npublish: ./public\nsectoins: {}\n")
     done = call("validate", site.path, bad)
     assert done.code == 2
-    assert done.out == f"{site.path}: no mistakes (shop, 1 section)\n"
-    assert done.err.splitlines()[0].endswith("mistakes:")
+    assert done.out == f"{site.path}: valid (shop, 1 section)\n"
+    assert done.err.splitlines()[0].endswith("problems:")
     assert "did you mean sections?" in done.err
     assert [entry["name"] for entry in call("validate", site.path, bad, "--json").json["sites"]] == ["shop", None]
 
@@ -383,7 +383,7 @@ def test_a_store_that_does_not_answer_ends_every_command_with_3(
 def test_a_machines_own_trouble_is_told_without_a_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     assert _Call(["run", "x.yaml"]).tell(OSError(28, "No space left on device", "/tmp/x")) == 3
     told = capsys.readouterr().err
-    assert told == "No space left on device (/tmp/x). What is public is valid; fix that and run again\n"
+    assert told == "No space left on device (/tmp/x). The published files are valid; fix that and run again\n"
 
 
 def test_a_defect_is_told_as_one_and_json_stays_one_object(capsys: pytest.CaptureFixture[str]) -> None:
@@ -402,7 +402,7 @@ def test_of_many_gates_those_nearest_to_their_limits_are_shown(site: TestSite) -
     gates = [line.split()[0] for line in done.out.splitlines() if line.endswith(("  ok", " warned", " refused"))]
     assert "s3.max_drop" in gates
     assert len(gates) == 16
-    assert "and 16 gates further from their limits" in done.out
+    assert "and 32 more gates, further from their limits" in done.out
 
 
 def test_a_table_too_wide_goes_on_below_and_cuts_nothing() -> None:

@@ -23,7 +23,7 @@ def test_from_a_csv_it_writes_a_file_that_runs_as_it_is(tmp_path: Path) -> None:
     )
     done = call("init", "--from", "pages.csv")
     assert done.code == 0
-    assert "next: sitemap-etl validate site.yaml --connect" in done.out
+    assert "Next: sitemap-etl validate site.yaml --connect" in done.out
     keys = yaml.safe_load(Path("site.yaml").read_text())
     assert keys["site"] == "https://shop.example"
     section = keys["sections"]["pages"]

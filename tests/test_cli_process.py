@@ -65,7 +65,7 @@ def test_an_interrupted_run_ends_with_130_and_leaves_everything_as_it_was(site: 
     out, err = running.communicate(timeout=60)
     assert running.returncode == 130
     assert json.loads(out)["status"] == "failed"
-    assert "Interrupted. What is public is valid; the next run goes on from it." in err
+    assert "Interrupted. The published files are valid, and the next run continues from there." in err
     assert "Traceback" not in err
     assert site.public().objects() == before
 

@@ -86,9 +86,9 @@ def test_the_key_file_is_verified_before_a_post_that_names_host_key_and_urls(wor
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
-        (Reply(404), "answers 404.*publish.root"),
-        (Reply(200, "another key"), "does not hold the key alone"),
-        (Reply(301, "", {"Location": "https://elsewhere.example/"}), "answers 301, a redirect"),
+        (Reply(404), "is 404.*publish.root"),
+        (Reply(200, "another key"), "does not contain exactly the key"),
+        (Reply(301, "", {"Location": "https://elsewhere.example/"}), "is 301, a redirect"),
     ],
 )
 def test_without_a_key_file_nothing_is_sent(world: World, reply: Reply, words: str) -> None:
@@ -119,11 +119,12 @@ def test_a_request_holds_ten_thousand_urls_at_most(world: World) -> None:
 
 def test_202_is_accepted_and_says_that_the_key_is_being_checked(world: World) -> None:
     world.side.answer = lambda request: answer(request) if request.method == "GET" else Reply(202)
-    assert "check of the key is pending" in world.submit("r1", [("/a", "added", None)]).message
+    assert "still checking the key" in world.submit("r1", [("/a", "added", None)]).message
 
 
 @pytest.mark.parametrize(
-    ("status", "words"), [(400, "could not read"), (403, "key is not valid"), (422, "not of this host"), (418, "418")]
+    ("status", "words"),
+    [(400, "could not be read"), (403, "key is not valid"), (422, "not on this host"), (418, "418")],
 )
 def test_a_refusal_is_explained_and_its_urls_are_sent_once_it_is_mended(world: World, status: int, words: str) -> None:
     world.side.faulty = lambda request: request.method == "POST"
@@ -217,7 +218,7 @@ def test_the_daily_limit_lets_removed_then_added_then_newest_changed_go_first(wo
     ]
     result = world.submit("r1", rows)
     assert world.posts() == [["/gone", "/add", "/new", "/day"]]
-    assert "2 URLs go with a later run: daily_limit is 4" in result.message
+    assert "2 URLs are left for a later run: daily_limit is 4" in result.message
     assert not result.failed
     world.time.pass_minutes(60)
     assert world.submit("r1", rows).status == "skipped"
@@ -287,15 +288,15 @@ def test_all_sends_again_what_was_sent_once_the_ten_minutes_are_over(world: Worl
 
 def test_runs_that_no_engine_was_asked_to_hear_are_heard_with_the_next_one(world: World) -> None:
     world.kept["r1"] = changes([(f"{world.side.url}/{letter}", "added", None) for letter in "ab"])
-    assert world.submit("r2", [("/b", "removed", None), ("/c", "added", None)], unheard=("r0", "r1")).sent == 3
+    assert world.submit("r2", [("/b", "removed", None), ("/c", "added", None)], pending_runs=("r0", "r1")).sent == 3
     assert world.posts() == [["/b", "/a", "/c"]]
-    assert world.submit("r3", [], unheard=("r1", "r2")).status == "nothing"
+    assert world.submit("r3", [], pending_runs=("r1", "r2")).status == "nothing"
 
 
 def test_runs_that_were_not_heard_count_towards_the_share(world: World) -> None:
     world.settings = {"max_share": 0.2}
     world.kept["r1"] = changes([(f"{world.side.url}/{letter}", "added", None) for letter in "ab"])
-    result = world.submit("r2", [("/c", "added", None)], unheard=("r1",), listed=10)
+    result = world.submit("r2", [("/c", "added", None)], pending_runs=("r1",), listed=10)
     assert "3 of 10 URLs changed" in result.message
     assert world.side.requests == []
 
@@ -308,7 +309,7 @@ def test_a_run_whose_broken_off_submission_is_followed_by_another_run_is_not_sen
         world.submit("r1", table)
     world.side.requests.pop()
     world.time.pass_minutes(24 * 60)
-    assert world.submit("r2", [("/new", "added", None)], unheard=("r1",)).sent == 5_001
+    assert world.submit("r2", [("/new", "added", None)], pending_runs=("r1",)).sent == 5_001
     assert len(world.sent()) == len(set(world.sent())) == 15_001
 
 

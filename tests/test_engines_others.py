@@ -41,7 +41,7 @@ def world() -> Iterator[World]:
 
 def test_bing_is_told_of_the_changed_indexes_with_the_key_in_the_query(world: World) -> None:
     settings = {"key": "a+b/c", "endpoint": f"{world.side.url}/webmaster/api.svc/json"}
-    assert world.submit("bing", settings).message == "told of 1 index: https://shop.example/sitemap.xml"
+    assert world.submit("bing", settings).message == "notified of 1 index: https://shop.example/sitemap.xml"
     (post,) = world.side.requests
     assert (post.path, post.query) == ("/webmaster/api.svc/json/SubmitFeed", {"apikey": ["a+b/c"]})
     assert post.json == {"siteUrl": SITE, "feedUrl": f"{SITE}/sitemap.xml"}
@@ -60,8 +60,8 @@ def bing_error(code: int, status: int = 400) -> Reply:
     ("reply", "words"),
     [
         (bing_error(3), "API key is not valid.*400"),
-        (bing_error(14, 200), "no right to this site"),
-        (bing_error(99), "no reason that is documented"),
+        (bing_error(14, 200), "no access to this site"),
+        (bing_error(99), "reason is not documented"),
         (Reply(404, "<html>", {"Content-Type": "text/html"}), "404"),
     ],
 )
@@ -177,7 +177,7 @@ def test_every_engine_takes_an_airflow_connection(world: World, write: Callable[
     [
         ('{"password": ', "connection 'c': is not a connection"),
         ("http://[secret-8812", "connection 'c': the URI of the connection can't be read"),
-        ('{"login": "secret-8812"}', "connection 'c' does not hold `key`"),
+        ('{"login": "secret-8812"}', "connection 'c' has no `key`"),
     ],
 )
 def test_a_connection_that_does_not_serve_is_named_and_not_shown(text: str, words: str) -> None:

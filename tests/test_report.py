@@ -147,7 +147,7 @@ def test_every_part_of_a_summary_is_shown(status: str) -> None:
         "foreign origin", "https://elsewhere.example/x", "sold out", "/hidden", "lastmod in the future", "2929-01-01",
         "listed already by a row of this section", "listed already by section articles",
         "771 pages", "cluster: a single page", f"{ORIGIN}/de", f"{ORIGIN}/p/040", f"{ORIGIN}/p/041",
-        "104.9 MB", f"{ORIGIN}/sitemap.xml", "15.5 %", "of 10 %", "would drop 6", "350 %",
+        "104.9 MB", f"{ORIGIN}/sitemap.xml", "15.5 %", "limit 10 %", "would drop 6", "350 %",
         "range “Winter” discontinued",
         "indexnow", "partial", "39", "one host said no", "left: 7", "97 % of 40 new lastmods are alike",
         "publish SITE.yaml 20261102T020000Z-51f6", "12.2 s", "1 h 8 min", "sitemap-etl explain SITE.yaml",
@@ -159,7 +159,7 @@ def test_every_part_of_a_summary_is_shown(status: str) -> None:
 def test_the_accounting_of_the_site_leaves_views_apart() -> None:
     text = Page(rendered(summary_of())).text
     assert "extracted + carried = listed + duplicates + excluded + rejected" in text
-    assert "the site, views apart 1,234 815 2,016 11 12 10 40 0 0" in text
+    assert "the site, without views 1,234 815 2,016 11 12 10 40 0 0" in text
     assert "2,016 URLs listed: 40 added, 0 changed, 0 removed." in text
 
 
@@ -170,9 +170,9 @@ def test_the_accounting_of_the_site_leaves_views_apart() -> None:
         ("unchanged", {}, "Nothing changed"),
         ("refused", {}, "Refused"),
         ("dry_run", {"error": None}, "Dry run"),
-        ("dry_run", {}, "Dry run that a gate would refuse"),
-        ("partial", {"published": True}, "Published in part"),
-        ("partial", {"published": False}, "Nothing written, and not every section was read"),
+        ("dry_run", {}, "Dry run: a gate would refuse this run"),
+        ("partial", {"published": True}, "Partly published"),
+        ("partial", {"published": False}, "Nothing changed, but not every section could be read"),
         ("partial", {"kept": {}, "published": True}, "Published. 1 of 1 engine failed: indexnow"),
         ("failed", {}, "Failed"),
     ],
@@ -261,7 +261,7 @@ def test_every_run_leaves_its_page_beside_its_summary(site: TestSite) -> None:
     refused = page_of(site, site.night(3).run.run_id)
     assert "<h1>Refused</h1>" in refused
     assert "products would drop 50 of 100 URLs" in refused
-    assert "<h1>Dry run that a gate would refuse</h1>" in page_of(site, site.night(4, dry_run=True).run.run_id)
+    assert "<h1>Dry run: a gate would refuse this run</h1>" in page_of(site, site.night(4, dry_run=True).run.run_id)
 
 
 def test_the_page_shows_what_the_engines_answered_later(site: TestSite) -> None:
@@ -298,7 +298,7 @@ def test_clusters_that_are_not_whole_are_in_summary_and_page(site: TestSite) -> 
         "cluster: two pages for one language, the first by loc is linked": [f"{ORIGIN}/en/twice"],
     }
     text = Page(page_of(site, done.run.run_id)).text
-    assert "10 pages have links" in text
+    assert "10 pages link to" in text
     assert f"needs no links 1 {ORIGIN}/de/alone" in text
 
 

@@ -1,7 +1,7 @@
-"""Reading sitemaps back: anyone's, from a folder, a bucket or the net, and every fault they have.
+"""Checking sitemaps that anyone wrote, in a folder, in a bucket or on the web.
 
-`check` reads and compares, `Report` is what it found, `CODES` all that it can find, `render_table` shows a
-report on a terminal. It knows nothing of site files or state: this is the tool for people without our pipeline.
+`check` reads and compares the files, `Report` holds what it found, `CODES` lists all it can find, and `render_table`
+prints a report on a terminal. The package knows nothing of site files or state, so it works without the pipeline.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Renews the tables of codes in a document: `python -m sitemap_etl.check docs/checks.md`."""
+"""Updates the tables of codes in a document: `python -m sitemap_etl.check docs/checks.md`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Every fault that `check` can find: a stable code, how bad it is, what it is, how to fix it.
+"""Every problem that `check` can report: a stable code, its severity, what it is and how to fix it.
 
-They stand in `codes.toml`, of which the tables in `docs/checks.md` are made.
+They are defined in `codes.toml`, from which the tables in `docs/checks.md` are generated.
 """
 
 from __future__ import annotations
@@ -54,5 +54,5 @@ def written_into(document: str) -> str:
     before, begin, rest = document.partition("<!-- codes begin -->\n")
     _, end, after = rest.partition("<!-- codes end -->")
     if not end:
-        raise ValueError("the document lacks the marks <!-- codes begin --> and <!-- codes end -->")
+        raise ValueError("the document needs the markers <!-- codes begin --> and <!-- codes end -->")
     return f"{before}{begin}\n{as_markdown()}{end}{after}"

@@ -1,4 +1,4 @@
-"""The one way through a set: files are found, read in parallel, and what they list is followed, each file once."""
+"""The crawler: it finds files, reads them in parallel and follows what they list, each file once."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from sitemap_etl.web import GZIP, inflated
 Progress = Callable[[int, int, str], None]
 """(files read, files known, the file read last)."""
 _SNIFF: Final = 65_536
-"""Bytes of a file that tell what it is."""
+"""Bytes of a file that are enough to recognise its format."""
 _FIRST: Final = {"robots": 0, "index": 1}
-"""Kinds that are read before others: what they list has its place by then."""
+"""Kinds of files that are read first, so that the files they list are known before the rest is read."""
 
 
 @dataclass
@@ -48,7 +48,7 @@ class Child:
 
 @dataclass
 class Visit:
-    """A file that was read. `number` is its place among those that are there; None: its parent lists it in vain."""
+    """A file that was read. `number` is its place among those that are there; None if the file is missing."""
 
     work: Work
     reading: Reading
@@ -57,12 +57,12 @@ class Visit:
 
 @dataclass
 class Crawl:
-    """A way through the files behind targets.
+    """Visits the files behind the targets.
 
     `read` reads one of them, in any thread. `deep`: an index that another index lists is followed as well.
-    What is known afterwards: the `files` that are there, in their order; how they hang together (`children`); which of
-    them were come across in a folder (`walked`); for each file the listed ones that are `absent`; the hosts that were
-    `asked`; and what went wrong on the way (`findings`).
+    Afterwards it knows the `files` that exist, in order; which file lists which (`children`); which of them were found
+    by walking a folder (`walked`); the listed files that are missing (`absent`, by the file that lists them); the
+    hosts that were `asked`; and the problems on the way (`findings`).
     """
 
     options: Options
@@ -86,7 +86,7 @@ class Crawl:
         self._shelves: list[Shelf] = []
 
     def visits(self, found: list[Given]) -> Generator[Visit, None, None]:
-        """Every file, in an order that does not depend on which is read sooner. To be closed where it is left early."""
+        """Every file, in an order that does not depend on timing. Close the generator if you stop early."""
         works = [work for target in found for work in self._works(target, alone=len(found) == 1)]
         kinds = {work.source.name: _sniffed(work.source) for work in works}
         for work in sorted(works, key=lambda work: _FIRST.get(kinds[work.source.name] or "", len(_FIRST))):
@@ -124,7 +124,7 @@ class Crawl:
             return [Work(source, shelf, target.key)]
         works = [Work(source, shelf, key, walked=True) for key, source in shelf.walk() if _is_meant(source, key)]
         if alone and not works:
-            self.findings.append(Finding("sitemap-empty", target.name, detail="no sitemap in this folder"))
+            self.findings.append(Finding("sitemap-empty", target.name, detail="there are no sitemaps in this folder"))
         return works
 
     def _add(self, work: Work) -> None:
@@ -183,7 +183,7 @@ class Crawl:
             self.absent.setdefault(number, []).extend(absent)
 
     def _child(self, work: Work, listed: Listed) -> Work | None:
-        """The file behind an address that another file names, None where it is not beside it."""
+        """The file behind an address that another file lists; None if it can't be found there."""
         if work.shelf is None:
             if urlsplit(listed.url).scheme not in {"http", "https"}:
                 return None
@@ -203,7 +203,7 @@ class Crawl:
 
 
 def _sniffed(source: Source) -> Kind | None:
-    """What a file that costs nothing to look at seems to be; None for one on the net, or broken."""
+    """The apparent kind of a local or bucket file; None for a file on the web or a damaged one."""
     if isinstance(source, WebFile):
         return None
     taken = source.take(_SNIFF, Faults(source.name))
@@ -211,7 +211,7 @@ def _sniffed(source: Source) -> Kind | None:
         return None
     data = taken.data
     if data.startswith(GZIP):
-        unpacked = inflated(data, _SNIFF)  # of a large file the beginning is here, so it does end too early
+        unpacked = inflated(data, _SNIFF)  # only the beginning of a large file was read, so it may be truncated
         if unpacked.fault == "damaged":
             return None
         data = unpacked.data
@@ -219,7 +219,7 @@ def _sniffed(source: Source) -> Kind | None:
 
 
 def _is_meant(source: Source, key: str) -> bool:
-    """Whether a file that was come across in a folder is a sitemap, or wants to be."""
+    """Whether a file found in a folder is a sitemap, or is meant to be one."""
     base = key.rpartition("/")[2].lower()
     if "sitemap" in base or base == "robots.txt":
         return True

@@ -1,11 +1,11 @@
-"""What can only be seen over all files: URLs that several of them list, alternates that don't link back.
+"""Checks that need all files: URLs that several files list, and alternates that don't link back.
 
 URLs are compared by `hashes.hash64`. Two different URLs of a set share a hash with a probability of about
-n² / 2⁶⁵: one in four thousand sets of 100 million. Where an example can be read again it is the proof. Rows are
-sorted into buckets by their hash, on disk once there are many, so that memory does not grow with the set.
+n² / 2⁶⁵: one in four thousand sets of 100 million. Where possible, an example is read again and compared. Rows
+are sorted into buckets by their hash, and go to disk when there are many, so that memory does not grow with the set.
 
-A *view* is a file whose URLs are all listed by other files as well that are no views (recent, news): meant so,
-and left out of the search for duplicates.
+A *view* (recent changes, news) is a file whose URLs are all listed in other files that are not views. That is
+intended, so views are left out of the search for duplicates.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _TOP: Final = np.uint64(56)
 _URL: Final = np.dtype([("hash", "<u8"), ("file", "<u4"), ("at", "<u4")])
 _LINK: Final = np.dtype([("source", "<u8"), ("target", "<u8"), ("file", "<u4"), ("at", "<u4")])
 _VIEW_NAME: Final = re.compile(r"recent|latest|news|update", re.IGNORECASE)
-"""Names that say so where two files hold the very same URLs, and one of them must be the view."""
+"""If two files hold exactly the same URLs, the one with such a name is the view."""
 
 _HREF: Final = re.compile(r"\shref\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _READ_AGAIN: Final = 50
@@ -76,13 +76,13 @@ class CrossFile:
         return number
 
     def findings(self, text: Text) -> list[Finding]:
-        """Duplicates across files and alternates without return, one finding a file; sets `views`."""
+        """Duplicates across files and alternates without a return link, one finding per file; sets `views`."""
         if len(self.files) > 1:
             self._find_views()
         return [*(self._duplicates(text) if len(self.files) > 1 else ()), *self._returns(text)]
 
     def _find_views(self) -> None:
-        """A file is a view where each of its URLs stands in a file that is none."""
+        """A file is a view if each of its URLs is listed in a file that is not a view."""
         shared = self._shared(np.array([n in self.views for n in range(len(self.files))], bool))
         inside = {n for n in range(len(self.files)) if shared[n] == self._distinct[n] > 0 and n not in self.views}
         if not inside:
@@ -94,7 +94,7 @@ class CrossFile:
         self.views |= sure | (named if len(named) < len(inside - sure) else set())
 
     def _shared(self, apart: np.ndarray) -> np.ndarray:
-        """For each file how many of its URLs stand in another file that is not set `apart`."""
+        """How many URLs of each file are also in another file that is not `apart`."""
         counts = np.zeros(len(self.files), np.int64)
         for rows in self._urls.buckets():
             by_hash = rows[np.argsort(rows["hash"], kind="stable")]
@@ -141,7 +141,7 @@ class CrossFile:
         return found
 
     def _returns(self, text: Text) -> list[Finding]:
-        """One finding for each file that has links which aren't returned, or lead to unlisted pages."""
+        """One finding for each file with links that have no return link or lead to unlisted pages."""
         lacking = Spill(_LINK, self.folder, "lacking", held=self.held)
         for rows in self._links.buckets():
             if not len(rows):

@@ -44,7 +44,7 @@ _BOMS: Final = (
 
 @dataclass
 class Document:
-    """A file that can be looked into. `data` is UTF-8; `flat` is there for sitemaps and indexes in XML."""
+    """A file that could be parsed. `data` is UTF-8; `flat` is there for sitemaps and indexes in XML."""
 
     kind: Kind
     data: bytes
@@ -89,7 +89,7 @@ def _xml_kind(text: bytes) -> Kind:
 
 
 def parsed(data: bytes, name: str, faults: Faults, *, whole: bool) -> Document | None:
-    """The document, or None where it can't be looked into; `faults` says why.
+    """The document, or None if it can't be parsed; `faults` says why.
 
     `whole`: False where the data is known to be cut off, which is then no fault of the XML.
     """
@@ -148,7 +148,7 @@ def _xml(kind: Kind, data: bytes, faults: Faults, *, whole: bool) -> Document | 
 
 
 class _Nothing:
-    """A parser's target that wants to hear of nothing: the document is only checked, no tree is built."""
+    """A parser target that ignores everything: the document is only checked, no tree is built."""
 
     def close(self) -> None:
         """Called at the end."""
@@ -172,7 +172,7 @@ def _mistake(data: bytes) -> tuple[str, int, int] | None:
     else:
         if not len(parser.error_log):
             return None
-    # What is wrong with a namespace is no matter of well-formedness, and libxml2 overlooks faults after it.
+    # A bad namespace does not make XML malformed, but libxml2 misses faults that come after it.
     try:
         expat.ParserCreate().Parse(data, True)
     except expat.ExpatError as error:
@@ -181,7 +181,7 @@ def _mistake(data: bytes) -> tuple[str, int, int] | None:
 
 
 def _salvaged(data: bytes, kind: Kind, prefix: bytes, root: bytes) -> bytes:
-    """What is complete of a document that breaks off."""
+    """The complete entries of a truncated document."""
     entry = {"urlset": b"url", "index": b"sitemap", "rss": b"item", "atom": b"entry"}.get(kind, b"")
     close = b"</" + prefix + entry + b">"
     last = data.rfind(close)
@@ -199,7 +199,7 @@ def _utf8(data: bytes, faults: Faults, *, xml: bool) -> bytes:
                 faults.add("bom", line=1)
                 data = (b"   " if xml else b"") + data[3:]
             else:
-                faults.add("not-utf8", line=1, detail=f"it is {codec.upper()}")
+                faults.add("not-utf8", line=1, detail=f"it is encoded as {codec.upper()}")
                 data = data.decode(codec, "replace").encode()
             break
     else:
@@ -217,7 +217,7 @@ def _utf8(data: bytes, faults: Faults, *, xml: bool) -> bytes:
     except UnicodeDecodeError as error:
         line, column = Lines(data).place(error.start)
         bad = data[error.start : error.start + 4].hex(" ")
-        faults.add("not-utf8", line=line, example=_around(data, error.start), detail=f"bytes {bad} in column {column}")
+        faults.add("not-utf8", line=line, example=_around(data, error.start), detail=f"bytes {bad} at column {column}")
         data = data.decode(errors="replace").encode()
     return data
 

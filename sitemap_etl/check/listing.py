@@ -19,12 +19,12 @@ from sitemap_etl.check.sources import Fetcher, Source, given
 from sitemap_etl.errors import Refused, Unavailable
 
 ROWS: Final = pa.schema([("loc", pa.string()), ("lastmod", pa.string())])
-"""The texts as they stand, blanks around them removed; a lastmod that is missing is null."""
+"""The texts as written, without surrounding whitespace; a missing lastmod is null."""
 
 
 @dataclass
 class Listing:
-    """One file. `problem` says why it could not be read (whole), "" where it could."""
+    """One file. `problem` says why it could not be read completely; "" if it was."""
 
     name: str
     rows: pa.Table = field(default_factory=ROWS.empty_table)
@@ -51,7 +51,7 @@ def listings(target: str, options: Options, *, fetcher: Fetcher | None = None) -
                 if not reading.listed:
                     yield listing
         for listed in crawl.absent.values():
-            yield from (Listing(one.url, problem="it is not there") for one in listed)
+            yield from (Listing(one.url, problem="the file does not exist") for one in listed)
         for finding in crawl.findings:
             yield Listing(finding.file, problem=_said(finding))
     finally:
@@ -82,10 +82,10 @@ def _skimmed(source: Source, max_bytes: int) -> Reading:
 
 
 def _problem(reading: Reading) -> str:
-    """Why a file could not be read, or not whole."""
+    """Why a file could not be read, or only in part."""
     if not reading.status:
         return ""
-    return _said(reading.findings[-1]) if reading.findings else "only its beginning was read"
+    return _said(reading.findings[-1]) if reading.findings else "only the first part was read"
 
 
 def _said(finding: Finding) -> str:

@@ -27,7 +27,7 @@ _PATH_SESSION: Final = r"(?i);jsessionid=|/\((?:[afx]\([a-z0-9_-]*\))*s\([a-z0-5
 
 @dataclass
 class Away:
-    """URLs of a file outside of where it may speak for: judged once it is known what robots.txt names.
+    """URLs that a file may not list by its location alone; judged once all robots.txt files are known.
 
     `origin` is theirs; `at`, `line` and `example` are of the first.
     """
@@ -42,7 +42,7 @@ class Away:
 
 @dataclass
 class Place:
-    """Where a file lies, and what was found of URLs away from there. `address` is None where it is not known."""
+    """The location of a file and its URLs elsewhere. `address` is None if it is unknown."""
 
     address: str | None = None
     away: list[Away] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Place:
 
 
 def check_locs(locs: Any, offsets: np.ndarray, faults: Faults, place: Place, *, scope: bool = True) -> None:
-    """Report what is wrong with the URLs; `locs` as they stand (a string array, none blank), `offsets` their places.
+    """Report what is wrong with the URLs: `locs` as written (a string array, none blank), `offsets` their positions.
 
     `place` is filled in. `scope`: whether they must be below the file's folder (feeds need not).
     """
@@ -103,7 +103,7 @@ def _origins(locs: Any, offsets: np.ndarray, faults: Faults, place: Place) -> np
             place.away.append(Away(fault, where, len(rows), int(offsets[rows[0]]), first))
         else:
             well[rows] = fault in {"foreign-scheme", "mixed-hosts"}
-            detail = f"{where}, where the most are on {home}" if fault in {"foreign-scheme", "mixed-hosts"} else ""
+            detail = f"{where}, but most URLs are on {home}" if fault in {"foreign-scheme", "mixed-hosts"} else ""
             faults.add(fault, at=int(offsets[rows[0]]), example=first, count=len(rows), detail=detail)
     return well
 
@@ -152,7 +152,7 @@ def _origin(text: str) -> str:
 
 
 def _scope(locs: Any, offsets: np.ndarray, place: Place) -> None:
-    """Set aside the URLs of the file's origin that are not below its folder."""
+    """Collect the URLs of the file's origin that are not below its folder."""
     assert place.address is not None
     home = origin(place.address)
     path = "/" + place.address.partition("://")[2].partition("/")[2]
@@ -167,7 +167,7 @@ def _scope(locs: Any, offsets: np.ndarray, place: Place) -> None:
 
 
 def _characters(locs: Any, well: np.ndarray, offsets: np.ndarray, faults: Faults) -> np.ndarray:
-    """Report characters that don't belong; the rows that are left to be compared with their canonical form."""
+    """Report invalid characters; returns the rows still to be compared with their canonical form."""
     data = bytes_of(locs)
     bad = mask_of(pc.match_substring_regex(locs, _ALLOWED))
     if occurs(data, ord("%")):
@@ -220,4 +220,10 @@ def _canonical(locs: Any, well: np.ndarray, offsets: np.ndarray, faults: Faults)
     differs = mask_of(pc.and_(pc.not_equal(canonical, chosen), pc.is_null(reasons)))
     if differs.any():
         first = int(np.flatnonzero(differs)[0])
-        faults.rows("loc-not-canonical", differs, chosen, offsets[rows], detail=f"rather {canonical[first].as_py()}")
+        faults.rows(
+            "loc-not-canonical",
+            differs,
+            chosen,
+            offsets[rows],
+            detail=f"the canonical form is {canonical[first].as_py()}",
+        )

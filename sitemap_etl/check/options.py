@@ -1,4 +1,4 @@
-"""What a check may do, and how far it goes."""
+"""The options and limits of a check."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sitemap_etl.errors import ConfigError
 from sitemap_etl.limits import SITEMAP_BYTES
 
 _LARGEST = 2**31 - 2**20
-"""Bytes of a file that can be looked at: offsets of Arrow's strings have 31 bits."""
+"""The largest file that can be checked, in bytes: Arrow's string offsets have 31 bits."""
 
 
 class ObjectStat(Protocol):
@@ -67,13 +67,11 @@ class Options:
     def __post_init__(self) -> None:
         problems = []
         if self.at is not None and not self.at.startswith(("http://", "https://")):
-            problems.append(
-                f"at: {self.at!r} is no public address, expected one such as https://shop.example/sitemaps/"
-            )
+            problems.append(f"at: expected a public address such as https://shop.example/sitemaps/, got {self.at!r}")
         if self.jobs < 1:
-            problems.append(f"jobs: {self.jobs} is too few, expected 1 or more")
+            problems.append(f"jobs: expected 1 or more, got {self.jobs}")
         if not 0 < self.max_bytes <= _LARGEST:
-            problems.append(f"max_bytes: {self.max_bytes:,} is out of reach, expected 1 to {_LARGEST:,}")
+            problems.append(f"max_bytes: expected 1 to {_LARGEST:,}, got {self.max_bytes:,}")
         if self.now is not None and self.now.tzinfo is None:
             problems.append("now: the time needs a zone, such as 2026-11-21T02:00:00Z")
         if problems:

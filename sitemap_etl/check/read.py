@@ -63,7 +63,7 @@ class Reading:
     place: Place
     findings: list[Finding] = field(default_factory=list)
     status: str = ""
-    """The code of the fault for which it could not be had; "" where it was read."""
+    """The code of the fault that kept it from being read; "" if it was read."""
     answered: int = 0
     """The status of its answer over HTTP."""
     hashes: np.ndarray = field(default_factory=lambda: np.empty(0, np.uint64))
@@ -74,7 +74,7 @@ class Reading:
     listed: list[Listed] = field(default_factory=list)
     robots: bytes | None = None
     rows: pa.Table | None = None
-    """What it lists, where that is asked for: see `listing`."""
+    """The URLs it lists, if they were requested: see `listing`."""
 
 
 # --- from its bytes to its contents ---
@@ -82,7 +82,7 @@ class Reading:
 
 @dataclass
 class Opened:
-    """A file that was taken; `document` None: it can't be looked into, `whole` False: only its beginning was taken."""
+    """A file that was read. `document` is None if it can't be parsed; `whole` is False if only a part was read."""
 
     taken: Taken | None = None
     data: bytes = b""
@@ -95,7 +95,7 @@ class Opened:
 
 
 def opened(source: Source, max_bytes: int, faults: Faults) -> Opened:
-    """The file with its packing undone, at most `max_bytes` of it; `faults` says what is wrong with that."""
+    """The decompressed file, at most `max_bytes` of it; problems go to `faults`."""
     found = Opened(source.take(max_bytes + 1, faults))
     if found.taken is not None and found.is_there:
         found.data, found.whole = _unpacked(found.taken, source.name, faults, max_bytes)
@@ -236,7 +236,7 @@ def _content_type(taken: Taken, kind: str, faults: Faults) -> None:
 
 
 def _judge(document: Document, reading: Reading, faults: Faults, now: datetime, rules_of: RulesOf) -> None:
-    """Report what is wrong with a document, and fill in what is told of it."""
+    """Report what is wrong with a document, and complete its reading."""
     found = contents(document, faults)
     reading.stats.kind = found.kind
     reading.stats.rows = len(found.locs if found.entries is None else found.entries.elements)
@@ -316,7 +316,7 @@ def _urls(found: Contents, reading: Reading, faults: Faults, rules_of: RulesOf) 
 
 
 def _repeated(code: str, locs: Any, hashes: np.ndarray, at: np.ndarray, faults: Faults) -> None:
-    """Report rows whose URL stood before. Equal hashes are candidates, equal text is the proof."""
+    """Report rows whose URL was listed before. Equal hashes are candidates; the text decides."""
     order = np.argsort(hashes, kind="stable")
     same = np.flatnonzero(hashes[order][1:] == hashes[order][:-1])
     if not len(same):

@@ -14,14 +14,14 @@ from sitemap_etl.arrow import mask_of
 from sitemap_etl.check.codes import CODES, SEVERITIES, Severity
 
 EXAMPLE_LENGTH: Final = 300
-"""Characters of an example that are kept."""
+"""Maximum length of an example, in characters."""
 
 
 @dataclass(frozen=True)
 class Finding:
     """One fault in one file, however often it occurs there.
 
-    `line` and `column` (from 1, column in bytes) are of the first occurrence, None where a place means nothing.
+    `line` and `column` (from 1, column in bytes) are of the first occurrence, None where there is no position.
     `detail` says more than the code's title, `example` shows the text that is at fault.
     """
 
@@ -62,7 +62,7 @@ class Finding:
 
 @dataclass
 class FileStats:
-    """What was read of one file. `bytes` are uncompressed, `stored` as they lie or were sent."""
+    """What was read of one file. `bytes` is the uncompressed size, `stored` the size as stored or sent."""
 
     file: str
     kind: str
@@ -72,7 +72,7 @@ class FileStats:
     lastmod_min: str | None = None
     lastmod_max: str | None = None
     view: bool = False
-    """Shows again what other files list (news, recent): takes no part in the search for duplicates."""
+    """Lists only URLs that other files list too (news, recent); left out of the search for duplicates."""
 
 
 @dataclass
@@ -204,7 +204,7 @@ class Faults:
 
 
 def shown(text: str) -> str:
-    """An example fit to print: shortened, control characters made visible."""
+    """An example as it is printed: shortened, with control characters escaped."""
     if len(text) > EXAMPLE_LENGTH:
         text = text[:EXAMPLE_LENGTH] + "…"
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)

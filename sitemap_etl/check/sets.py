@@ -1,4 +1,4 @@
-"""Checking a set: every file judged by itself, then all of them against each other."""
+"""Checking a set: each file by itself, then all files together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sitemap_etl.check.site_rules import HostRules, Site, site_findings
 from sitemap_etl.check.sources import Fetcher, Given, Source, WebFile, given
 
 _TEXT: Final = np.uint64(0x7465787474657874)
-"""Keeps URLs of text sitemaps apart: they repeat those of the XML beside them by design."""
+"""Separates the URLs of text sitemaps, which repeat those of the XML files by design."""
 _ROBOTS_ORIGINS: Final = 20
 """Hosts whose robots.txt is asked for because a sitemap elsewhere lists their pages."""
 
@@ -94,7 +94,7 @@ class _Check:
             self.compared.append(visit.work.source)
         reading.hashes, reading.at, reading.links = np.empty(0, np.uint64), np.empty(0, np.int64), None
         if reading.robots is not None:
-            self.rules.keep(visit.work.source, reading)
+            self.rules.add(visit.work.source, reading)
 
     def _report(self) -> Report:
         again = Again(self.options.max_bytes)
@@ -113,7 +113,7 @@ class _Check:
         return report
 
     def _absent(self) -> list[Finding]:
-        """One finding for each file that lists others in vain."""
+        """One finding for each file that lists missing files."""
         found = []
         for number, listed in sorted(self.crawl.absent.items()):
             stats = self.crawl.files[number]

@@ -105,7 +105,10 @@ _URL: Final = _pattern(r"^(?i)(?:https?|ftp)://[^/?#\s\p{Z}][^\s\p{Z}]*$")
 _YES_NO: Final = _pattern(r"^(?i)(?:yes|no)$")
 _WHOLE: Final = r"^\+?\d{1,18}$"
 _DECIMAL: Final = r"^\+?(?:\d+(?:\.\d*)?|\.\d+)$"
-_RELATION: Final = (r"\srelationship\s*=\s*[\"'](?:allow|deny)[\"']", "relationship=allow or deny")
+_RELATION: Final = (
+    r"\srelationship\s*=\s*[\"'](?:allow|deny)[\"']",
+    "expected allow or deny in the attribute relationship",
+)
 
 _IMAGE: Final = Shape(
     NS_IMAGE,
@@ -145,7 +148,7 @@ _VIDEO: Final = Shape(
         Part(
             "restriction",
             fits=_pattern(r"^[A-Z]{2}(?: +[A-Z]{2})*$"),
-            wanted="country codes with a space between",
+            wanted="country codes separated by spaces",
             tag=_RELATION,
         ),
         Part("gallery_loc", obsolete=True),
@@ -156,7 +159,7 @@ _VIDEO: Final = Shape(
         Part(
             "platform",
             fits=_pattern(r"^(?:web|mobile|tv)(?: +(?:web|mobile|tv))*$"),
-            wanted="of web, mobile, tv",
+            wanted="one or more of web, mobile, tv",
             tag=_RELATION,
         ),
         Part("live", fits=_YES_NO, wanted="yes or no"),
@@ -226,7 +229,7 @@ def check_videos(scan: Scan, found: Entries, faults: Faults) -> None:
     old = pc.match_substring_regex(tags, r"\s(?:allow_embed|autoplay)\s*=")
     faults.rows("video-obsolete", old, tags, scan.start[players], detail="player_loc's attributes")
     many = np.bincount(of["tag"][1], minlength=len(videos)) > VIDEO_TAGS
-    faults.rows("video-value", many, None, scan.start[videos], detail=f"tag: at most {VIDEO_TAGS}")
+    faults.rows("video-value", many, None, scan.start[videos], detail=f"tag: at most {VIDEO_TAGS} are allowed")
 
 
 def check_news(scan: Scan, found: Entries, faults: Faults, now: datetime) -> int:
@@ -310,10 +313,10 @@ def _check_part(
     if part.required:
         lacking = np.ones(len(above), bool)
         lacking[owner[~blank]] = False
-        detail = f"no {part.name}{shape.whose}" if named else ""
+        detail = f"{part.name}{shape.whose} is missing" if named else ""
         faults.rows(shape.incomplete, lacking, None, scan.start[above], detail=detail)
     if part.fits is not None:
-        detail = f"{part.name}: {part.wanted}" if part.wanted else ""
+        detail = f"{part.name}: expected {part.wanted}" if part.wanted else ""
         faults.rows(part.code or shape.value, ~part.fits(texts) & ~blank, texts, at, detail=detail)
     if part.tag[0]:
         tags = scan.tag(elements)

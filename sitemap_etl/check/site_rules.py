@@ -1,4 +1,4 @@
-"""What is judged when all files are read: index ↔ files ↔ robots.txt, and URLs away from their file's place."""
+"""Checks that need the whole set: index ↔ files ↔ robots.txt, and URLs outside the scope of their file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sitemap_etl.robots import RobotsRules
 from sitemap_etl.urls import origin
 
 _UNKNOWN = ""
-"""Stands for the host of a robots.txt that was given without an address."""
+"""The key of a robots.txt whose host is unknown."""
 
 
 @dataclass
@@ -39,8 +39,8 @@ class Robots:
 class HostRules:
     """What robots.txt files say. Safe for use by several threads.
 
-    `fetch` reads the robots.txt of an origin; None where hosts are not to be asked. `asked` are the origins
-    that the check deals with, as they become known. `fetched` and `findings` are what asking brought.
+    `fetch` reads the robots.txt of an origin; it is None if hosts must not be contacted. `asked` are the origins
+    that the check deals with, as they become known. `fetched` and `findings` are the results of the requests.
     """
 
     def __init__(self, fetch: Callable[[str], tuple[Source, Reading]] | None, asked: Set[str]) -> None:
@@ -52,7 +52,7 @@ class HostRules:
         self._known: dict[str, RobotsRules | None] = {}
         self._lock = Lock()
 
-    def keep(self, source: Source, reading: Reading) -> None:
+    def add(self, source: Source, reading: Reading) -> None:
         """Take the rules of a robots.txt that was read."""
         site = origin(source.address) if source.address is not None else None
         assert reading.robots is not None
@@ -73,7 +73,7 @@ class HostRules:
             return self._known.get(where)
 
     def ask(self, where: str) -> None:
-        """Fetch the robots.txt of an origin that others list pages of, once. How it answers is not told."""
+        """Fetch the robots.txt of an origin that others list pages of, once. Failures are not reported."""
         with self._lock:
             if where not in self._known:
                 self._ask(where, ours=False)
@@ -90,12 +90,12 @@ class HostRules:
             return
         self.fetched.append(reading)
         if reading.robots is not None:
-            self.keep(source, reading)
+            self.add(source, reading)
 
 
 @dataclass(frozen=True)
 class Site:
-    """All readings, in order, and how they hang together. `walked` were come across in a folder."""
+    """All readings, in order, and how they hang together. `walked` were found by walking a folder."""
 
     readings: list[Reading]
     children: list[Child]
@@ -115,7 +115,7 @@ def site_findings(site: Site, views: set[str]) -> list[Finding]:
 
 
 def _lastmods(site: Site, views: set[str]) -> Iterable[Finding]:
-    """A view may well hold what changed in one night; any other file may not."""
+    """Equal dates are normal in a view of recent changes, and suspicious in any other file."""
     for reading in site.readings:
         found = reading.lastmods
         if found is None or reading.stats.file in views or reading.news or reading.stats.kind != "urlset":
@@ -143,7 +143,7 @@ def _indexes(site: Site) -> Iterable[Finding]:
             if _older(child.listed, target):
                 assert target.lastmods is not None
                 newest = target.lastmods.newest_text
-                detail = f"{_text(child.listed)}, a page in it {newest}"
+                detail = f"the index says {_text(child.listed)}, a page in the file says {newest}"
                 yield Finding("index-lastmod-old", file, child.listed.line, None, shown(child.listed.url), 1, detail)
 
 
@@ -198,15 +198,16 @@ def _away(site: Site) -> Iterable[Finding]:
             names = {reading.place.address, parents.get(number)}
             if any(_vouches(robots, reading, away) and robots.named & names for robots in site.robots):
                 continue
-            detail = f"{away.origin}, the file is on {origin(reading.place.address)}" if reading.place.address else ""
-            said = detail if away.code == "foreign-host" else ""
-            yield Finding(away.code, reading.stats.file, away.line, None, shown(away.example), away.count, said)
+            detail = ""
+            if away.code == "foreign-host" and reading.place.address:
+                detail = f"the URL is on {away.origin}, the file on {origin(reading.place.address)}"
+            yield Finding(away.code, reading.stats.file, away.line, None, shown(away.example), away.count, detail)
 
 
 def _vouches(robots: Robots, reading: Reading, away: Away) -> bool:
     """Whether a robots.txt can say where the sitemaps of the URLs' host are.
 
-    Of one whose host is not known it is believed for the file's own host, and for another if all of its URLs are there.
+    A robots.txt of unknown host counts for the file's own host, and for another one if all URLs of the file are there.
     """
     if robots.site is not None or away.code == "out-of-scope":
         return robots.speaks_for(away.origin)

@@ -1,6 +1,6 @@
 """Where files come from: a folder, a bucket, an address. All are read through the same two small protocols.
 
-Over HTTP a file is asked for three times if need be; why it can't be had is a finding.
+An HTTP request is tried up to three times; if it fails, that is a finding.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from sitemap_etl.web import (
 _ENDINGS: Final = (".xml", ".xml.gz", ".txt", ".txt.gz", ".rss", ".rss.gz", ".atom", ".atom.gz")
 _TRIES: Final = 3
 _AGAIN: Final = frozenset({429, 502, 503, 504})
-"""Statuses that may be others a moment later."""
+"""Statuses that are worth another try."""
 
 
 @dataclass(frozen=True)
 class Taken:
-    """The bytes of a file as they lie or were sent, at most the limit of them.
+    """The bytes of a file as stored or sent, up to the limit.
 
-    `address` is where they were found in the end. `status` is 0 for what is no HTTP; `data` is of 200 alone.
+    `address` is the final one, after redirects. `status` is 0 if it is not HTTP; `data` is empty unless it is 200.
     """
 
     data: bytes
@@ -56,11 +56,11 @@ class Source(Protocol):
     @property
     def address(self) -> str | None: ...
     def take(self, limit: int, faults: Faults) -> Taken | None:
-        """At most `limit` bytes of it; None where it can't be had, `faults` says why."""
+        """At most `limit` bytes of it; None if it can't be read, and `faults` says why."""
 
 
 class Shelf(Protocol):
-    """A folder or bucket whose files lie beside each other; `whole` where all of it was asked for."""
+    """A folder or bucket; `whole` if all of it is to be checked."""
 
     whole: bool
 
@@ -89,7 +89,7 @@ class Fetcher:
         self._client.close()
 
     def stop(self) -> None:
-        """End what is under way in other threads."""
+        """End the requests of other threads."""
         self._client.stop()
 
     def is_public(self, url: str) -> bool:
@@ -109,7 +109,7 @@ class Fetcher:
         except Stopped:
             raise
         except WebError as error:
-            _tell(error, url, faults)
+            _report(error, url, faults)
             return None
         here = shown_address(found.url)
         if found.status != 200:
@@ -147,15 +147,15 @@ class Fetcher:
         raise AssertionError("the last try returns or raises")
 
 
-def _tell(error: WebError, url: str, faults: Faults) -> None:
-    """The finding that a request without an answer is."""
+def _report(error: WebError, url: str, faults: Faults) -> None:
+    """Report a request that got no response."""
     asked = shown_address(url)
     if isinstance(error, PrivateAddress):
         faults.add("private-address", example=error.url, detail=error.words)
     elif isinstance(error, TooManyRedirects):
-        faults.add("redirect-limit", example=asked, detail=f"more than {REDIRECTS}, last to {error.url}")
+        faults.add("redirect-limit", example=asked, detail=f"more than {REDIRECTS}, the last one to {error.url}")
     elif isinstance(error, InvalidAddress) and error.hops and urlsplit(error.url).scheme not in {"http", "https"}:
-        faults.add("redirect", example=asked, detail=f"to {error.url[:200]}, which is not http")
+        faults.add("redirect", example=asked, detail=f"to {error.url[:200]}, which is neither http nor https")
     elif isinstance(error, InvalidAddress):
         faults.add("loc-invalid", example=error.url, detail=str(error.__cause__ or error)[:200])
     else:
@@ -198,7 +198,7 @@ class BucketFile:
     def take(self, limit: int, faults: Faults) -> Taken | None:
         stat = self.objects.stat(self.key)
         if stat is None:
-            faults.add("unreachable", detail="the object is gone")
+            faults.add("unreachable", detail="the object no longer exists")
             return None
         return Taken(self.objects.read(self.key, 0, min(stat.size, limit)))
 
@@ -276,11 +276,11 @@ class Given:
 
 
 def given(targets: Sequence[str], options: Options) -> list[Given]:
-    """What the targets are. Raises `ConfigError` with all that are nothing."""
+    """What the targets are. Raises `ConfigError` with all that can't be read."""
     found: list[Given] = []
     problems: list[str] = []
     if not targets:
-        problems.append("nothing to check: give a file, a folder, an s3:// or an http(s):// address")
+        problems.append("nothing to check: pass a file, a folder, or an s3://, http:// or https:// address")
     for target in targets:
         try:
             found.append(_given(str(target), options))
@@ -295,21 +295,21 @@ def _given(target: str, options: Options) -> Given:
     scheme, mark, rest = target.partition("://")
     if mark and scheme.lower() in {"http", "https"}:
         if not urlsplit(target).hostname:
-            raise ConfigError(f"{target}: there is no host in this address")
+            raise ConfigError(f"{target}: the address has no host")
         return Given(target, url=target)
     if mark and scheme.lower() == "s3":
         return _bucket(target, options)
     if mark and scheme.lower() == "file":
         target = rest
     elif mark:
-        raise ConfigError(f"{target}: {scheme}:// can't be read, expected a path, s3://, http:// or https://")
+        raise ConfigError(f"{target}: {scheme}:// is not supported; expected a path, s3://, http:// or https://")
     if target.lower().endswith((".yaml", ".yml")):
         raise ConfigError(f"{target} is a site file, not a sitemap. Did you mean: sitemap-etl validate {target}?")
     path = Path(target)
     if path.is_dir():
         return Given(target, shelf=LocalShelf(path, whole=True, at=_folder(options.at)))
     if not path.exists():
-        raise ConfigError(f"{target}: there is no such file or folder")
+        raise ConfigError(f"{target}: no such file or folder")
     at = options.at
     if at is not None and not at.endswith("/"):
         at = at.rpartition("/")[0] + "/"
@@ -318,7 +318,7 @@ def _given(target: str, options: Options) -> Given:
 
 def _bucket(target: str, options: Options) -> Given:
     if options.open_s3 is None:
-        raise ConfigError(f"{target}: this call was given no way to open s3:// addresses")
+        raise ConfigError(f"{target}: s3:// addresses are not available here")
     prefix, _, name = target.rstrip("/").rpartition("/")
     if not target.endswith("/") and prefix.count("/") >= 2:
         objects = options.open_s3(prefix)
@@ -344,7 +344,7 @@ def _could_be(name: str) -> bool:
 def keys_of(url: str, beside: str) -> list[str]:
     """The relative paths under which the file of an address may lie, the likeliest first.
 
-    `beside`: the path of the file that names it. Segments that would lead out of the folder are none.
+    `beside`: the path of the file that names it. Paths that would leave the folder are left out.
     """
     segments = [unquote(part) for part in urlsplit(url).path.split("/")]
     segments = [part for part in segments if part]

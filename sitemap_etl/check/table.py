@@ -1,4 +1,4 @@
-"""The report on a terminal: one block a file, the worst first."""
+"""The report on a terminal: one block per file, the worst first."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _summary(report: Report, console: Console) -> None:
     bytes_ = sum(stats.bytes for stats in report.files)
     read = f"{_many(len(report.files), 'file')}, {_many(urls, 'URL')}, {size(bytes_)} in {report.seconds:.1f} s"
     if not report.findings:
-        console.print(f"[bold green]✓ no faults[/bold green]  [dim]{read}[/dim]", highlight=False)
+        console.print(f"[bold green]✓ no problems found[/bold green]  [dim]{read}[/dim]", highlight=False)
         return
     parts = [
         f"[{_STYLES[severity]}]{_many(n, severity) if severity != 'info' else f'{n:,} info'}[/{_STYLES[severity]}]"

@@ -43,7 +43,10 @@ def check_text(data: bytes, faults: Faults) -> tuple[Any, np.ndarray]:
     other = ~blank & ~url
     if other.any() and not url.any():
         faults.add(
-            "not-a-sitemap", line=1, example=trimmed[int(np.flatnonzero(other)[0])].as_py(), detail="no line is a URL"
+            "not-a-sitemap",
+            line=1,
+            example=trimmed[int(np.flatnonzero(other)[0])].as_py(),
+            detail="none of the lines is a URL",
         )
     else:
         faults.rows("text-not-url", other, texts, at)

@@ -184,7 +184,7 @@ def column(
 
 
 def check_hints(found: Entries, faults: Faults) -> None:
-    """Report changefreqs and priorities that are none. No blanks around a changefreq: XSD keeps them."""
+    """Report invalid changefreqs and priorities. Whitespace around a changefreq is invalid: the XSD preserves it."""
     words, at = found.columns["changefreq"]
     if words.null_count < len(words):
         odd = pc.invert(pc.is_in(words, pa.array(CHANGEFREQS)))

@@ -1,13 +1,13 @@
 """The command: options, exit codes, and nothing else. `main` is the entry point.
 
-0 done · 1 refused, or `check` found faults · 2 the site file or the call is wrong · 3 something did not
-answer, and trying again may help · 65 the state is damaged · 70 a defect of ours · 130 interrupted.
+0 success · 1 refused, or `check` found problems · 2 invalid site file or usage · 3 something did not
+answer, and trying again may help · 65 damaged state · 70 a defect of sitemap-etl · 130 interrupted.
 
 app                          the commands by name
 runs, sites, state, sitemaps  the commands
-options, pages               what they share; their help
-show, plan, explain, columns what a person sees
-progress                     how far it is
+options, pages               shared options; help pages
+show, plan, explain, columns printed results
+progress                     progress on stderr
 endings, streams             errors and Ctrl-C as messages and exit codes; output that nobody reads
 """
 

@@ -1,4 +1,4 @@
-"""The commands by name, in the order in which a person meets them."""
+"""The commands by name, in the order in which a new user needs them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from sitemap_etl.cli.pages import Page
 
 app = typer.Typer(
     name="sitemap-etl",
-    help="Catalogue in, sitemaps out: published to S3 or a folder, told to the search engines.",
-    epilog="Exit codes: 0 done. 1 refused, or faults found. 2 wrong site file or call. 3 no answer, try again. "
+    help="Build sitemaps from your catalogue, publish them, and notify search engines.",
+    epilog="Exit codes: 0 success. 1 refused, or problems found. 2 invalid site file or usage. 3 temporary failure. "
     "65 damaged state. 70 a defect of sitemap-etl. 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
@@ -31,23 +31,23 @@ def _version(value: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Catalogue in, sitemaps out: published to S3 or a folder, told to the search engines."""
+    """Build sitemaps from your catalogue, publish them, and notify search engines."""
     del version  # its callback has answered
 
 
-# The short help stands in one line of 80 columns.
-app.command("init", cls=Page, short_help="Write a first site file, from an export or from nothing.")(sites.init)
-app.command("validate", cls=Page, short_help="Find every mistake in site files.")(sites.validate)
-app.command("run", cls=Page, short_help="Run the whole job for one site.")(runs.run)
-app.command("publish", cls=Page, short_help="Publish a dry or refused run as it was shown.")(runs.publish)
-app.command("ping", cls=Page, short_help="Tell the engines by hand.")(state.ping)
-app.command("history", cls=Page, short_help="List the published sets, newest first.")(state.history)
-app.command("rollback", cls=Page, short_help="Publish an older set again, as a new run.")(runs.rollback)
-app.command("explain", cls=Page, short_help="Say why URLs are listed, or not.")(state.explain)
-app.command("check", cls=Page, short_help="Find every fault of any sitemap, ours or not.")(sitemaps.check)
+# Each short help fits into one line of 80 columns.
+app.command("init", cls=Page, short_help="Create a site file, optionally from an export.")(sites.init)
+app.command("validate", cls=Page, short_help="Check site files for mistakes.")(sites.validate)
+app.command("run", cls=Page, short_help="Build and publish the sitemaps of a site.")(runs.run)
+app.command("publish", cls=Page, short_help="Publish a dry or refused run.")(runs.publish)
+app.command("ping", cls=Page, short_help="Notify search engines now.")(state.ping)
+app.command("history", cls=Page, short_help="List published sets, newest first.")(state.history)
+app.command("rollback", cls=Page, short_help="Publish an older set again.")(runs.rollback)
+app.command("explain", cls=Page, short_help="Show why URLs are listed or not.")(state.explain)
+app.command("check", cls=Page, short_help="Check any sitemap for problems.")(sitemaps.check)
 app.command("schema", cls=Page, short_help="Print the JSON Schema of site files.")(sites.schema)
 
 _upkeep = typer.Typer(no_args_is_help=True, rich_markup_mode=None)

@@ -1,4 +1,4 @@
-"""Tables of plain text that are never cut: what does not fit beside each other is put below."""
+"""Plain-text tables that are never truncated: columns that don't fit continue in a further table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _GAP = 2
 
 
 def in_columns(head: Sequence[str], rows: Sequence[Sequence[str]], width: int, *, right: bool = True) -> Iterator[str]:
-    """Lines of a table whose first column names the row. Columns past `width` go into a further table.
+    """Lines of a table whose first column names the row. Columns beyond `width` go into a further table.
 
     `right`: all but the first column are aligned to the right.
     """

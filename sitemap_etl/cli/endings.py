@@ -21,8 +21,8 @@ from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError, Unavailabl
 INTERRUPTED: Final = 130
 _NO_ROOM: Final = Unavailable.exit_code
 _RUNS: Final = ("run", "publish", "rollback")
-_VALID: Final = "What is public is valid"
-_STOPPED: Final = f"Interrupted. {_VALID}; the next run goes on from it."
+_VALID: Final = "The published files are valid"
+_STOPPED: Final = f"Interrupted. {_VALID}, and the next run continues from there."
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -116,7 +116,7 @@ class _Call:
             return ConfigError.exit_code
         told: Any = getattr(error, "format_message", error.__str__)
         text = str(told()).rstrip(".")
-        path = context.command_path if context is not None else "sitemap-etl"
+        path = context.command_path if context is not None else f"sitemap-etl {self.command or ''}".rstrip()
         text += f"{' ' if text.endswith('?') else '. '}See {path} --help"
         return self.end(text, ConfigError.kind, ConfigError.exit_code)
 
@@ -147,5 +147,5 @@ class _Interruption:
             os._exit(code)
         self.asked = True
         if sys.stderr.isatty():
-            print("\nStopping after what is under way. Once more: at once.", file=sys.stderr, flush=True)
+            print("\nStopping after the current step. Press Ctrl-C again to stop at once.", file=sys.stderr, flush=True)
         raise KeyboardInterrupt

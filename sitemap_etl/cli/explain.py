@@ -1,4 +1,4 @@
-"""What a person sees of an explanation: the sentence, then the facts it rests on."""
+"""An explanation on the terminal: the sentence, then the facts behind it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from sitemap_etl.explain.reports import Rows
 from sitemap_etl.urls import REASONS
 
 _ROWS: Final = 5
-"""Rows of one URL that were not listed and are shown; JSON has more."""
+"""How many unlisted rows of a URL are shown; JSON has more."""
 
 
 def show_answers(console: Console, answers: Sequence[Explained]) -> None:
-    """One block a URL, a blank line between them."""
+    """One block per URL, separated by blank lines."""
     for at, answer in enumerate(answers):
         if at:
             console.print()
@@ -29,7 +29,7 @@ def _facts(answer: Explained) -> Iterator[tuple[str, str]]:
     if answer.asked.canonical not in (None, answer.asked.text):
         yield "loc", str(answer.asked.canonical)
     if answer.reason is not None:
-        yield "no loc", f"{answer.reason}: {REASONS.get(answer.reason, '')}"
+        yield "not a loc", f"{answer.reason}: {REASONS.get(answer.reason, '')}"
     if answer.listed is not None:
         yield from _listed(answer.listed)
     for view in answer.views:
@@ -38,7 +38,7 @@ def _facts(answer: Explained) -> Iterator[tuple[str, str]]:
     if answer.last_listed is not None:
         yield "last listed", answer.last_listed.in_words()
     for near in answer.nearest:
-        differs = f" (differs by {', '.join(near.differs)})" if near.differs else ""
+        differs = f" (differs in {', '.join(near.differs)})" if near.differs else ""
         yield "nearest", f"{near.loc}{differs}"
     if answer.published is not None:
         back = answer.published.rolled_back_to
@@ -78,7 +78,7 @@ def _since(since: Since | None) -> str:
         return f", unchanged since the section's first publish: {since.run.in_words()}"
     if since.run_id is None:
         at = since.at or ""
-        return f", {since.how} by the run of {at[:10]} {at[11:16]} UTC, which is no longer kept"
+        return f", {since.how} by the run of {at[:10]} {at[11:16]} UTC, which is no longer in the state"
     return f", since {since.run.in_words()}, which {since.how} the page"
 
 
@@ -101,4 +101,4 @@ def _later(later: Later) -> Iterator[tuple[str, str]]:
     yield "newest run", f"{later.run.in_words().removesuffix(',')}: {would}"
     yield from _not_listed(later.rows)
     for near in later.nearest:
-        yield "nearest", f"{near.loc} (differs by {', '.join(near.differs)})"
+        yield "nearest", f"{near.loc} (differs in {', '.join(near.differs)})"

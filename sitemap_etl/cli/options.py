@@ -1,4 +1,4 @@
-"""What the commands share: options, reading the site file, printing."""
+"""Shared by the commands: options, reading the site file, printing."""
 
 from __future__ import annotations
 
@@ -16,21 +16,23 @@ from sitemap_etl.config import Site, load
 from sitemap_etl.errors import ConfigError
 
 SiteFile = Annotated[Path, typer.Argument(metavar="SITE.yaml", help="The site file.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, whatever happens.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, also for errors.")]
 Reason = Annotated[
-    str | None, typer.Option("--reason", metavar="TEXT", help="Why a gate is overruled; the manifest keeps it.")
+    str | None, typer.Option("--reason", metavar="TEXT", help="Why you override a gate; recorded in the manifest.")
 ]
 Force = Annotated[
     list[str] | None,
-    typer.Option("--force", metavar="GATE", help="Overrule a gate, such as products.max_drop. May be repeated."),
+    typer.Option("--force", metavar="GATE", help="Override a gate, such as products.max_drop. Can be repeated."),
 ]
-Adopt = Annotated[bool, typer.Option("--adopt", help="Replace objects that are not ours; the state keeps a copy.")]
+Adopt = Annotated[
+    bool, typer.Option("--adopt", help="Replace existing files that sitemap-etl did not write, after saving a copy.")
+]
 Moved = Annotated[
-    bool, typer.Option("--moved", help="The state is another site's or place's, and is meant to be this one's now.")
+    bool, typer.Option("--moved", help="Take over state that belongs to another site or publishes to another place.")
 ]
-NoPing = Annotated[bool, typer.Option("--no-ping", help="Tell no engine.")]
+NoPing = Annotated[bool, typer.Option("--no-ping", help="Do not notify search engines.")]
 Now = Annotated[
-    str | None, typer.Option("--now", metavar="TIME", help="The time of the run, ISO 8601. Default: the clock.")
+    str | None, typer.Option("--now", metavar="TIME", help="The time of the run, in ISO 8601 (default: now).")
 ]
 
 
@@ -57,11 +59,11 @@ def moment(text: str | None) -> datetime | None:
     try:
         found = datetime.fromisoformat(text)
     except ValueError as error:
-        raise ConfigError(f"--now {text}: not a time. Expected ISO 8601, such as 2026-11-20T02:00:00Z") from error
+        raise ConfigError(f"--now {text}: expected a time in ISO 8601, such as 2026-11-20T02:00:00Z") from error
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 
 def console() -> Console:
-    """Where results go. A terminal is as wide as it is; a file or pipe takes whole lines."""
+    """The console for results: as wide as the terminal; in a file or pipe, lines are not wrapped."""
     paper = Console()
     return paper if paper.is_terminal else Console(width=200)

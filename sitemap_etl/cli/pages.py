@@ -1,4 +1,4 @@
-"""The help page of a command: the call as one types it, then its arguments and options."""
+"""The help page of a command: its usage, arguments and options."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, Final
 from typer.core import TyperCommand
 
 _NOTES: Final = re.compile(r"\s*\[(?:required|x>=[\d.]+)\]$")
-"""What the library adds to a help text and the call above says already."""
+"""Notes that the library adds to a help text although the usage line already says so."""
 
 
 class Page(TyperCommand):
-    """A command whose help shows arguments as they are called: `sitemap-etl run SITE.yaml [OPTIONS]`."""
+    """A command whose help shows the arguments in the usage line: `sitemap-etl run SITE.yaml [OPTIONS]`."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the method it overrides has it
         return [*(_usage(param) for param in _arguments(self)), "[OPTIONS]"]

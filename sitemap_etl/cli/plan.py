@@ -1,4 +1,4 @@
-"""What a dry or refused run would do, and how a live sitemap differs from it, in words."""
+"""What a dry or refused run would do, and how a live sitemap differs from it, as text."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from sitemap_etl.cli.columns import in_columns
 from sitemap_etl.state.records import Comparison, Example, Gate, Preview, Summary
 
 _NAMES: Final = 6
-"""Files that are named; of the rest only the number is told."""
+"""How many files are named; the others are only counted."""
 _GATES: Final = 16
-"""Gates that are shown, the nearest to their limits; a site of many sections has hundreds."""
+"""How many gates are shown, those nearest to their limits first; a site with many sections has hundreds."""
 
 
 def plan_lines(summary: Summary, plan: Preview, width: int) -> Iterator[str]:
@@ -24,12 +24,12 @@ def plan_lines(summary: Summary, plan: Preview, width: int) -> Iterator[str]:
     yield _files("to write", plan.write)
     yield _files("to delete", plan.delete)
     if plan.retire:
-        yield _files("no longer listed, to be deleted two days later", plan.retire)
+        yield _files("no longer listed, to be deleted after two days", plan.retire)
     yield f"files: {plan.unchanged:,} unchanged"
     if plan.unmanaged:
         yield _files("that sitemap-etl did not write; use --adopt to replace them", plan.unmanaged)
     if plan.interrupted:
-        yield "files: an earlier publish did not end; what it left is written again where it must be"
+        yield "files: an earlier publish was interrupted; its files are written again where necessary"
     yield ""
     gates = list(summary.gates)
     if len(gates) > _GATES:
@@ -37,7 +37,7 @@ def plan_lines(summary: Summary, plan: Preview, width: int) -> Iterator[str]:
         gates = [gate for at, gate in enumerate(gates) if at in nearest or gate.status != "ok"]
     yield from in_columns(["gate", "now", "limit", "margin", "status"], [_gate(gate) for gate in gates], width)
     if len(gates) < len(summary.gates):
-        yield f"and {len(summary.gates) - len(gates):,} gates further from their limits"
+        yield f"and {len(summary.gates) - len(gates):,} more gates, further from their limits"
     yield ""
 
 
@@ -48,7 +48,7 @@ def _files(what: str, names: Sequence[str]) -> str:
 
 
 def _fullness(gate: Gate) -> float:
-    """How near a gate is to its limit: 1 is there."""
+    """How close a gate is to its limit; 1 is at the limit."""
     part, whole = gate.value, gate.limit
     if gate.name.endswith("min_urls"):
         part, whole = whole, part
@@ -61,8 +61,8 @@ def _gate(gate: Gate) -> list[str]:
     value, limit = gate.value, gate.limit
     if gate.name.endswith("min_urls"):
         return [gate.name, f"{value:,.0f}", f"{limit:,.0f}", f"{value - limit:+,.0f}", gate.status]
-    # Of a few URLs a share says nothing: the gate is open however large it is.
-    margin = "too few" if gate.status == "ok" and value > limit else _percent(limit - value)
+    # With few URLs, a percentage means nothing, so the gate passes whatever the share is.
+    margin = "too few URLs" if gate.status == "ok" and value > limit else _percent(limit - value)
     return [gate.name, _percent(value), _percent(limit), margin, gate.status]
 
 
@@ -74,19 +74,19 @@ def comparison_lines(against: Comparison) -> Iterator[str]:
     """How a live sitemap differs from what the run would publish."""
     yield ""
     files = f"{against.files:,} file{'' if against.files == 1 else 's'}"
-    yield f"against {against.url}: {against.urls:,} URLs in {files} there"
-    yield f"  {against.both:,} on both sides"
+    yield f"compared with {against.url}: {against.urls:,} URLs in {files}"
+    yield f"  {against.both:,} in both"
     for found, words in (
-        (against.only_here, "only here"),
-        (against.only_there, "only there"),
-        (against.other_lastmod, "with another lastmod"),
-        (against.respelled, "written in another way there"),
+        (against.only_here, "only in this run"),
+        (against.only_there, "only in the live sitemap"),
+        (against.other_lastmod, "with a different lastmod"),
+        (against.respelled, "spelled differently in the live sitemap"),
     ):
         yield f"  {found.count:,} {words}"
         for example in found.examples:
             yield f"    {_example(example)}"
     if against.repeated:
-        yield f"  {against.repeated:,} listed there more than once"
+        yield f"  {against.repeated:,} listed more than once in the live sitemap"
     for problem in against.problems:
         yield f"  could not be read: {problem}"
     yield ""
@@ -95,4 +95,4 @@ def comparison_lines(against: Comparison) -> Iterator[str]:
 def _example(example: str | Example) -> str:
     if isinstance(example, str):
         return example
-    return f"{example.loc}  here {example.here or 'none'}, there {example.there or 'none'}"
+    return f"{example.loc}  this run {example.here or 'none'}, live {example.there or 'none'}"

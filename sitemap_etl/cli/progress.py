@@ -13,18 +13,18 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 _PAUSE: Final = 15.0
-"""Seconds between two plain lines that only count rows."""
+"""Seconds between plain lines that only count rows."""
 
 
 class Bars(AbstractContextManager["Bars"]):
-    """Shows how far each stage is, and goes away. `advance` may be called from several threads."""
+    """Progress of each stage, removed at the end. `advance` may be called from several threads."""
 
     def __init__(self) -> None:
         self._terminal = sys.stderr.isatty()
         self._progress = Progress(
             TextColumn("{task.description:<10}"),
             BarColumn(bar_width=24),
-            TextColumn("{task.fields[told]}"),
+            TextColumn("{task.fields[status]}"),
             TimeElapsedColumn(),
             console=Console(stderr=True),
             transient=True,
@@ -48,7 +48,7 @@ class Bars(AbstractContextManager["Bars"]):
             self._progress.stop()
 
     def say(self, line: str) -> None:
-        """A line beside the bars."""
+        """Print a line above the bars."""
         with self._lock:
             if self._terminal:
                 self._progress.console.print(line, highlight=False, markup=False, soft_wrap=True)
@@ -62,7 +62,7 @@ class Bars(AbstractContextManager["Bars"]):
                 self._count(stage, done)
             elif self._terminal:
                 self._progress.update(
-                    self._task(stage), completed=done, total=total, told=self._told(stage, done, total)
+                    self._task(stage), completed=done, total=total, status=self._status(stage, done, total)
                 )
             elif done == total or done * 10 // total > self._said.get(stage, -1):
                 self._said[stage] = done * 10 // total
@@ -76,21 +76,21 @@ class Bars(AbstractContextManager["Bars"]):
         self._rows[here] = rows
         if self._terminal:
             task = self._task(stage)
-            told = self._progress.tasks[task].fields["told"].partition("  ")[0]
-            self._progress.update(task, told=f"{told}  {self._sum(stage):,} rows")
+            status = self._progress.tasks[task].fields["status"].partition("  ")[0]
+            self._progress.update(task, status=f"{status}  {self._sum(stage):,} rows")
         elif time.monotonic() - self._last > _PAUSE:
             self._print(f"{stage}: {self._sum(stage):,} rows so far")
 
     def _sum(self, stage: str) -> int:
         return self._read.get(stage, 0) + sum(n for (of, _), n in self._rows.items() if of == stage)
 
-    def _told(self, stage: str, done: int, total: int) -> str:
+    def _status(self, stage: str, done: int, total: int) -> str:
         rows = self._sum(stage)
         return f"{done:,} of {total:,}" + (f"  {rows:,} rows" if rows else "")
 
     def _task(self, stage: str) -> TaskID:
         if stage not in self._tasks:
-            self._tasks[stage] = self._progress.add_task(stage, total=None, told="")
+            self._tasks[stage] = self._progress.add_task(stage, total=None, status="")
         return self._tasks[stage]
 
     def _print(self, line: str) -> None:

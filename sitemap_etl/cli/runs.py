@@ -36,13 +36,15 @@ def run(
     site_file: SiteFile,
     section: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Only this section; the others stay as published. May be repeated."),
+        typer.Option(metavar="NAME", help="Run only this section and leave the others as published. Can be repeated."),
     ] = None,
-    full: Annotated[bool, typer.Option("--full", help="Read everything, and look at every published object.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Read all rows and verify every published file.")] = False,
     limit: Annotated[
-        int | None, typer.Option(min=1, metavar="ROWS", help="Read at most so many rows of each split.")
+        int | None, typer.Option(min=1, metavar="ROWS", help="Read at most this many rows of each split.")
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be published.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be published, without publishing it.")
+    ] = False,
     against: Annotated[
         str | None, typer.Option(metavar="URL", help="With --dry-run: compare with a live sitemap.")
     ] = None,
@@ -52,23 +54,23 @@ def run(
     adopt: Adopt = False,
     moved: Moved = False,
     jobs: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Units at a time. Default: the processors.")
+        int | None, typer.Option(min=1, metavar="N", help="Parallel workers (default: number of CPUs).")
     ] = None,
     now: Now = None,
     as_json: Json = False,
 ) -> None:
-    """Run the whole job for one site.
+    """Build and publish the sitemaps of a site.
 
-    Reads the sources, lists every page once, and replaces only the published files that changed.
-    Exit code 1: a gate or the other side said no, nothing public was touched. 3: something did not
-    answer, or a section was kept as published, or an engine failed.
+    Reads the sources, lists every page once, replaces only the files that changed, and notifies the
+    search engines. Exit code 1: a gate, the store or the database refused, and nothing was published.
+    3: something did not respond, a section was left as published, or a search engine failed.
     """
     from sitemap_etl.runs.local import ping_locally, run_locally
     from sitemap_etl.stages.run import Environment
     from sitemap_etl.state.records import Options
 
     if against is not None and not dry_run:
-        raise ConfigError("--against goes with --dry-run")
+        raise ConfigError("--against needs --dry-run")
     site = read_site(site_file)
     fixed = moment(now)
     options = Options(
@@ -92,12 +94,12 @@ def run(
             from sitemap_etl.runs.compare import compare_with
 
             summary = replace(summary, against=compare_with(finished.run, finished.published.proposal, against))
-    _tell(summary, site_file, as_json=as_json)
+    _finish(summary, site_file, as_json=as_json)
 
 
 def publish(
     site_file: SiteFile,
-    run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="A dry or refused run.")],
+    run_id: Annotated[str, typer.Argument(metavar="RUN_ID", help="The run ID of a dry or refused run.")],
     force: Force = None,
     reason: Reason = None,
     adopt: Adopt = False,
@@ -105,9 +107,9 @@ def publish(
     no_ping: NoPing = False,
     as_json: Json = False,
 ) -> None:
-    """Publish a dry or refused run exactly as it was shown.
+    """Publish a dry or refused run exactly as its report showed it.
 
-    Nothing is read or rendered again. If another run was published since, this one is refused.
+    Nothing is read or rendered again. Refused if another run has been published since.
     """
     from sitemap_etl.runs.local import ping_locally, publish_locally
     from sitemap_etl.stages.run import Environment
@@ -124,15 +126,17 @@ def publish(
             moved=moved,
         )
         summary = finished.summary if no_ping else ping_locally(finished, environment)
-    _tell(summary, site_file, as_json=as_json)
+    _finish(summary, site_file, as_json=as_json)
 
 
 def rollback(
     site_file: SiteFile,
     run_id: Annotated[
-        str | None, typer.Argument(metavar="RUN_ID", help="The set to publish again. Default: the one before.")
+        str | None, typer.Argument(metavar="RUN_ID", help="The set to publish again (default: the previous one).")
     ] = None,
-    reason: Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; the manifest keeps it.")] = None,
+    reason: Annotated[
+        str | None, typer.Option("--reason", metavar="TEXT", help="Why you roll back; recorded in the manifest.")
+    ] = None,
     moved: Moved = False,
     no_ping: NoPing = False,
     now: Now = None,
@@ -140,8 +144,8 @@ def rollback(
 ) -> None:
     """Publish an older set again, from its snapshots, as a new run.
 
-    No source is read and no gate asked. The next run goes on from there: a cause that is not
-    mended is published again.
+    No source is read and no gate applies. The next run starts from the restored set: if the cause is
+    not fixed by then, it is published again.
     """
     from sitemap_etl.runs.local import ping_locally
     from sitemap_etl.runs.rollback import roll_back
@@ -151,11 +155,11 @@ def rollback(
         environment = Environment(advance=bars.advance, log=bars.say, site_file=str(site_file.absolute()))
         finished = roll_back(read_site(site_file), run_id, environment, reason=reason, moved=moved, now=moment(now))
         summary = finished.summary if no_ping else ping_locally(finished, environment)
-    _tell(summary, site_file, as_json=as_json)
+    _finish(summary, site_file, as_json=as_json)
 
 
-def _tell(summary: Summary, site_file: Path, *, as_json: bool) -> None:
-    """Print what became of a run, and end with its exit code."""
+def _finish(summary: Summary, site_file: Path, *, as_json: bool) -> None:
+    """Print the outcome of a run and exit with its code."""
     error = named(summary.error, str(site_file), summary.run_id) if summary.error else None
     code = _exit_code(summary)
     if as_json:

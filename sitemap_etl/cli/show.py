@@ -1,4 +1,4 @@
-"""What a person sees of a run: its outcome as a few lines."""
+"""The outcome of a run as a few lines on the terminal."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Final
 
 from rich.console import Console
 
+from sitemap_etl import lastmod, priority
 from sitemap_etl.cli.columns import in_columns
 from sitemap_etl.cli.plan import comparison_lines, plan_lines
 from sitemap_etl.frames import Reason
@@ -14,17 +15,18 @@ from sitemap_etl.state.records import COUNTED, Counts, KeptSet, Summary
 
 _HEADLINES: Final = {
     "published": "Published",
-    "unchanged": "Nothing changed; nothing was written",
-    "dry_run": "Dry run; nothing public was touched",
-    "refused": "Refused; nothing public was touched",
-    "partial": "Published in part",
+    "unchanged": "Nothing changed, nothing was written",
+    "dry_run": "Dry run. Nothing was published",
+    "refused": "Refused. Nothing was published",
+    "partial": "Partly published",
     "failed": "Failed",
 }
-_REASONS: Final = {"rejected": "rejected", "excluded": "excluded", "duplicates": "duplicates", "notes": "noted"}
+_MEANINGS: Final = {**lastmod.REASONS, **priority.REASONS}
+_KINDS: Final = ("rejected", "excluded", "duplicates", "notes")
 
 
 def show_summary(console: Console, summary: Summary, site_file: str) -> None:
-    """A run's outcome: headline, counts, what was left out and why, warnings, where to look further."""
+    """A run's outcome: headline, counts, rejected and excluded rows with reasons, warnings, and the report."""
     console.print(f"[bold]{_headline(summary)}[/bold]  run {summary.run_id}", highlight=False, soft_wrap=True)
     for line in _lines(summary, site_file, console.width):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
@@ -62,21 +64,28 @@ def _lines(summary: Summary, site_file: str, width: int) -> Iterator[str]:
     if summary.against is not None:
         yield from comparison_lines(summary.against)
     if summary.status == "dry_run" and not summary.error and not summary.options.limit:
-        yield f"publish exactly this: sitemap-etl publish {site_file} {summary.run_id}"
+        yield f"to publish exactly this: sitemap-etl publish {site_file} {summary.run_id}"
 
 
 def _reasons(summary: Summary) -> Iterator[str]:
     """Rejected, excluded and altered rows, and what was decided of hreflang clusters: reason by reason."""
     for name, kinds in summary.reasons.items():
-        for kind, words in _REASONS.items():
+        for kind in _KINDS:
             for reason in kinds[kind].ordered() if kind in kinds else ():
-                yield f"{name}: {reason.count:,} {words}: {reason.text}{_example(reason)}"
+                said = reason.as_dropped() if kind == "notes" else f"{reason.count:,} {kind}: {reason.text}"
+                yield f"{name}: {said}{_example(reason, kind)}"
+                if reason.text in _MEANINGS:
+                    yield f"  {_MEANINGS[reason.text]}"
     for reason in summary.clusters.notes.ordered():
-        yield f"{reason.count:,} noted: {reason.text}{_example(reason)}"
+        yield f"hreflang {reason.text} ({reason.count:,}){_example(reason, 'notes')}"
 
 
-def _example(reason: Reason) -> str:
-    return f"    e.g. {reason.examples[0]}" if reason.examples else ""
+def _example(reason: Reason, kind: str) -> str:
+    """An example that can be seen. A missing loc has none, so its rows have to be looked up."""
+    example = next((text for text in reason.examples if text.strip()), "")
+    if example:
+        return f"    e.g. {example}"
+    return "" if kind == "notes" else f"    the rows are in {kind}.parquet beside the report"
 
 
 def _counts(sections: Mapping[str, Counts], width: int) -> Iterator[str]:
@@ -101,7 +110,7 @@ def show_history(console: Console, sets: Sequence[KeptSet]) -> None:
             notes.append(f"“{entry.reason}”")
         rows.append([entry.run_id, f"{entry.listed:,}", f"{entry.files:,}", "; ".join(notes)])
     if not rows:
-        console.print("Nothing was published yet.")
+        console.print("Nothing has been published yet.")
         return
     head = ["run", "URLs", "files", "note"]
     widths = [max(len(row[at]) for row in [head, *rows]) for at in range(3)]

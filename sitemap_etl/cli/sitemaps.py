@@ -1,4 +1,4 @@
-"""The command that reads sitemaps back: check."""
+"""The command that checks sitemaps: check."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sitemap_etl.errors import Unavailable
 
 
 class Severity(StrEnum):
-    """From which severity on findings make the exit code 1."""
+    """The lowest severity that makes the exit code 1."""
 
     error = "error"
     warning = "warning"
@@ -23,38 +23,36 @@ class Severity(StrEnum):
 def check(
     targets: Annotated[
         list[str],
-        typer.Argument(metavar="PATH_OR_URL...", help="Files, folders, s3:// and http(s):// addresses."),
+        typer.Argument(metavar="PATH_OR_URL...", help="Files, folders, and s3://, http:// or https:// addresses."),
     ],
     fail_on: Annotated[
-        Severity, typer.Option(metavar="error|warning", help="From which severity on the exit code is 1.")
+        Severity, typer.Option(metavar="error|warning", help="The lowest severity that makes the exit code 1.")
     ] = Severity.error,
     at: Annotated[
-        str | None, typer.Option(metavar="URL", help="The public address of the folder, bucket or file given.")
+        str | None, typer.Option(metavar="URL", help="The public address of the given folder, bucket or file.")
     ] = None,
     no_follow: Annotated[
-        bool, typer.Option("--no-follow", help="Don't read the files that an index or a robots.txt lists.")
+        bool, typer.Option("--no-follow", help="Do not check the files that an index or robots.txt lists.")
     ] = False,
-    no_robots: Annotated[
-        bool, typer.Option("--no-robots", help="Don't fetch the robots.txt of the hosts that are asked.")
-    ] = False,
+    no_robots: Annotated[bool, typer.Option("--no-robots", help="Do not fetch robots.txt from the hosts.")] = False,
     allow_private: Annotated[
-        bool, typer.Option("--allow-private", help="Follow public sitemaps to private addresses too.")
+        bool, typer.Option("--allow-private", help="Let public sitemaps lead to private addresses.")
     ] = False,
-    max_files: Annotated[int | None, typer.Option(min=1, metavar="N", help="Files read in all.")] = None,
+    max_files: Annotated[int | None, typer.Option(min=1, metavar="N", help="Maximum number of files to read.")] = None,
     max_bytes: Annotated[
-        int | None, typer.Option(min=1, metavar="BYTES", help="Uncompressed bytes read of a file.")
+        int | None, typer.Option(min=1, metavar="BYTES", help="Maximum uncompressed bytes to read of a file.")
     ] = None,
     timeout: Annotated[
-        float | None, typer.Option(min=0.1, metavar="SECONDS", help="For each step of a request.")
+        float | None, typer.Option(min=0.1, metavar="SECONDS", help="Time limit for each step of a request.")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Files read at a time.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of files to read in parallel.")] = None,
     now: Now = None,
     as_json: Json = False,
 ) -> None:
-    """Find every fault of any sitemap, index, feed or robots.txt, ours or not.
+    """Check any sitemap, index, feed or robots.txt for problems.
 
-    An index is followed, a folder read whole; all targets together are one set. Exit code 1: faults
-    were found. 3: the only fault is that something did not answer.
+    Also checks the files that an index lists, and all sitemaps of a folder. All targets are checked as
+    one set. Exit code 1: problems were found. 3: the only problem is that something did not respond.
     """
     from sitemap_etl.check import Options, render_table
     from sitemap_etl.check import check as check_all

@@ -15,7 +15,7 @@ from sitemap_etl.errors import ConfigError, SitemapEtlError
 
 def init(
     site_file: Annotated[
-        Path, typer.Argument(metavar="SITE.yaml", help="The file to write. Default: site.yaml.", show_default=False)
+        Path, typer.Argument(metavar="SITE.yaml", help="The file to write (default: site.yaml).", show_default=False)
     ] = Path("site.yaml"),
     export: Annotated[
         str | None, typer.Option("--from", metavar="FILE", help="A CSV or Parquet export of the site's pages.")
@@ -25,9 +25,9 @@ def init(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Write a first site file, commented, from an export or from nothing.
+    """Create a site file with comments, optionally from an export.
 
-    Looks at the columns of the export and at its first rows. Replaces no file.
+    With --from, uses the columns and the first rows of the export. Never replaces an existing file.
     """
     from sitemap_etl.runs.init import start_site
 
@@ -35,24 +35,24 @@ def init(
     if as_json:
         put_json({"status": "done", "error": None, "exit": 0, **started.to_json()})
         return
-    print(f"{site_file} is written.")
+    print(f"Created {site_file}.")
     for note in started.notes:
         print(f"  {note}")
-    print(f"next: sitemap-etl validate {site_file} --connect")
+    print(f"Next: sitemap-etl validate {site_file} --connect")
     print(f"      sitemap-etl run {site_file} --dry-run")
 
 
 def validate(
     site_files: Annotated[list[Path], typer.Argument(metavar="SITE.yaml...", help="Site files.")],
     connect: Annotated[
-        bool, typer.Option("--connect", help="Also ask every source, storage and secret whether it is there.")
+        bool, typer.Option("--connect", help="Also connect to every source and storage, and read every secret.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Find every mistake in site files.
+    """Check site files for mistakes.
 
-    With --connect also what sources, storages and engines lack. Exit code 3: nothing is wrong but
-    that something did not answer.
+    With --connect, also checks sources, storages and engines. Exit code 3: the only problem is that
+    something did not respond.
     """
     from sitemap_etl.runs.validate import problems_of
 
@@ -80,7 +80,7 @@ def validate(
         for entry in found:
             if not entry["problems"]:
                 count = len(entry["sections"])
-                print(f"{entry['file']}: no mistakes ({entry['name']}, {count} section{'s' if count > 1 else ''})")
+                print(f"{entry['file']}: valid ({entry['name']}, {count} section{'s' if count > 1 else ''})")
         sys.stdout.flush()
     if lines:
         print(message(ConfigError(lines)), file=sys.stderr)
@@ -88,7 +88,7 @@ def validate(
 
 
 def _worst(errors: list[SitemapEtlError]) -> int:
-    """The file's own mistakes come first, then refusals; only where nothing else is wrong may trying again help."""
+    """Mistakes in the file take precedence, then refusals; a retry can only help if nothing else is wrong."""
     codes = {error.exit_code for error in errors}
     return 2 if 2 in codes else min(codes)
 

@@ -1,4 +1,4 @@
-"""The commands that look at what was published, and tell of it: history, explain, ping."""
+"""The commands on published sets: history, explain, ping."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sitemap_etl.errors import Unavailable
 
 
 def history(site_file: SiteFile, as_json: Json = False) -> None:
-    """List the published sets that are kept, newest first."""
+    """List the published sets in the state, newest first."""
     from sitemap_etl.cli.show import show_history
     from sitemap_etl.runs.rollback import published_sets
     from sitemap_etl.stages.run import Environment
@@ -30,7 +30,7 @@ def explain(
     urls: Annotated[list[str], typer.Argument(metavar="URL...", help="URLs, or paths on the site.")],
     as_json: Json = False,
 ) -> None:
-    """Say why URLs are listed, or not: from state and reports, without asking the source."""
+    """Show why URLs are listed or not, from the state and reports, without reading the source."""
     from sitemap_etl.cli.explain import show_answers
     from sitemap_etl.explain.answers import json_of
     from sitemap_etl.explain.explain import explain as explain_urls
@@ -45,14 +45,18 @@ def explain(
 
 def ping(
     site_file: SiteFile,
-    engine: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Only this engine. May be repeated.")] = None,
-    since: Annotated[str | None, typer.Option(metavar="RUN_ID", help="All that changed after this run.")] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every URL of the site.")] = False,
+    engine: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Notify only this engine. Can be repeated.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="RUN_ID", help="Send everything that changed after this run.")
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Send every URL of the site.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Tell the engines by hand of what is published.
+    """Notify search engines of what is published.
 
-    Without options: what they have not heard yet. Exit code 3: an engine failed.
+    Without options, sends the changes that are still pending. Exit code 3: an engine failed.
     """
     from sitemap_etl.runs.rollback import ping_by_hand
     from sitemap_etl.stages.run import Environment
@@ -66,7 +70,7 @@ def ping(
     failed = [name for name, answer in answers.items() if answer.failed]
     code = Unavailable.exit_code if failed else 0
     if as_json:
-        error = f"not every engine took it: {', '.join(failed)}" if failed else None
+        error = f"{len(failed)} of {len(answers)} engines failed: {', '.join(failed)}" if failed else None
         put_json({"status": "partial" if failed else "done", "error": error, "exit": code, "engines": encode(answers)})
     else:
         for name, answer in answers.items():

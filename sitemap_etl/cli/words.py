@@ -8,17 +8,17 @@ from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError, Unavailabl
 def message(error: SitemapEtlError) -> str:
     """An error as it is printed."""
     if isinstance(error, ConfigError) and len(error.problems) > 1:
-        return "\n".join([f"{len(error.problems)} mistakes:", *(f"  {problem}" for problem in error.problems)])
+        return "\n".join([f"{len(error.problems)} problems:", *(f"  {problem}" for problem in error.problems)])
     text = str(error)
     if isinstance(error, Unavailable):
-        return f"No answer: {text}"
+        return f"Unavailable: {text}"
     if isinstance(error, Refused) and not text.startswith(("Refused", "Overtaken", "Another run")):
         return f"Refused: {text}"
     return text
 
 
 def named(text: str, site_file: str | None, run_id: str | None) -> str:
-    """A message with the commands it shows made complete."""
+    """A message whose example commands name the site file and the run."""
     if site_file is not None:
         text = text.replace("SITE.yaml", site_file)
     return text if run_id is None else text.replace("RUN_ID", run_id)

@@ -1,12 +1,12 @@
-"""Notifying search engines: each is a module that is called as its key below `ping:`, with one class in it.
+"""Notifying search engines: each is a module named after its key under `ping:`, with one class.
 
-What listens in 2026, and how to set it up, is in docs/engines.md. The ping stage makes an engine of its settings, gives
-it the submission and a ledger, and gets an `Answer` or an error:
+docs/engines.md describes the engines and their setup. The ping stage creates an engine from its settings, passes it
+the submission and a ledger, and gets an `Answer` or an error:
 
     engine = engines.engine("indexnow", settings, connection)
     answer = engine.submit(submission, ledger, client)
 
-Secrets go in with the settings and out in requests only: no repr, message, answer, ledger or log line holds one.
+Secrets appear in the settings and in requests only, never in a repr, message, answer, ledger or log line.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 
 def named(name: str) -> type[HttpEngine[Any]]:
-    """The class of the engine with this name: that of the module which is called so."""
+    """The class of the engine with this name."""
     kinds = vars(import_module(f"{__name__}.{name}")).values()
     found: type[HttpEngine[Any]] = next(
         kind for kind in kinds if isinstance(kind, type) and issubclass(kind, HttpEngine) and kind.name == name

@@ -1,8 +1,8 @@
-"""Which URLs are still to be sent, in which order: pure, over the changes of a few runs.
+"""Which URLs are pending, and in which order, over the changes of a few runs.
 
 Every run's changes have one order: removed, added, changed; in each the newest lastmod first, none last; then by loc.
-What was sent of a run is a prefix of that order, so one number remembers it, except for the rows that were held back
-because the same URL was sent minutes before: their positions are kept. State stays bounded however much waits.
+What was sent of a run is a prefix of that order, so one number records it, except for rows that were held back because
+the same URL was sent minutes before: their positions are recorded. So the state stays small however much is pending.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sitemap_etl.hashes import combine, hash64
 
 KINDS: Final = pa.array(["removed", "added", "changed"])
 RUNS_WAITING: Final = 7
-"""Runs whose changes may wait; an older one is given up."""
+"""How many runs may be pending; older ones are given up."""
 
 Numbers = npt.NDArray[np.uint32]
 Hashes = npt.NDArray[np.uint64]

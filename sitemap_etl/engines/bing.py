@@ -1,4 +1,4 @@
-"""Bing Webmaster Tools: every index that changed is submitted as a feed.
+"""Bing Webmaster Tools: submits every changed index as a feed.
 
 https://learn.microsoft.com/dotnet/api/microsoft.bing.webmaster.api.interfaces.iwebmasterapi.submitfeed
 """
@@ -10,23 +10,23 @@ from typing import Any, ClassVar, Final
 from sitemap_etl import settings
 from sitemap_etl.engines.engine import HttpEngine, answer, one_by_one
 from sitemap_etl.engines.exchange import Exchange, Reply
-from sitemap_etl.engines.ledger import Book, Dues
+from sitemap_etl.engines.ledger import Book, Pending
 from sitemap_etl.engines.submission import Answer, Submission
 from sitemap_etl.errors import Refused, Unavailable
 
 ALREADY: Final = 12
 BUSY: Final = (1, 4, 5)
-"""Error codes that mean "later": InternalError, ThrottleUser, ThrottleHost."""
+"""Error codes for which a later try may succeed: InternalError, ThrottleUser, ThrottleHost."""
 WORDS: Final = {
-    3: "the API key is not valid: Bing Webmaster Tools, Settings, API access",
+    3: "the API key is not valid; see Bing Webmaster Tools, Settings, API access",
     6: "the user of the API key is blocked",
-    7: "it takes the address for no valid URL",
-    8: "it takes a parameter for not valid",
-    10: "it does not know the user of the API key",
-    11: "the site is not in Bing Webmaster Tools: add and verify it there, or name it as it is there with site:",
+    7: "the address is not a valid URL",
+    8: "a parameter is not valid",
+    10: "the user of the API key is unknown",
+    11: "the site is not in Bing Webmaster Tools; add and verify it there, or set site: to its name there",
     13: "the user of the API key may not do this",
-    14: "the user of the API key has no right to this site: verify it in Bing Webmaster Tools",
-    16: "this call is no longer offered",
+    14: "the user of the API key has no access to this site; verify it in Bing Webmaster Tools",
+    16: "this API is no longer available",
 }
 """What an error code means (ApiErrorCode in the same documentation)."""
 
@@ -36,19 +36,21 @@ class Bing(HttpEngine[settings.Bing]):
 
     name: ClassVar[str] = "bing"
 
-    def tell(self, submission: Submission, book: Book, exchange: Exchange) -> Answer:
-        dues = Dues(book)
-        dues.enter(submission.run_id, {"submit": submission.told()}, again=submission.all)
-        dues.keep("submit", [index.address for index in submission.indexes])
+    def notify(self, submission: Submission, book: Book, exchange: Exchange) -> Answer:
+        pending = Pending(book)
+        pending.enter(submission.run_id, {"submit": submission.addresses()}, again=submission.all)
+        pending.retain("submit", [index.address for index in submission.indexes])
 
         def submit(address: str) -> None:
             self._submit(exchange, self.settings.site or submission.site, address)
-            dues.settle("submit", address)
+            pending.settle("submit", address)
 
-        told, refusals, fault = one_by_one(dues.owed("submit"), submit)
+        notified, refusals, fault = one_by_one(pending.of("submit"), submit)
         if fault is not None:
             raise fault
-        return answer(self.name, told, refusals, what="index", nothing="no index changed", details={"indexes": told})
+        return answer(
+            self.name, notified, refusals, what="index", nothing="no index changed", details={"indexes": notified}
+        )
 
     def _submit(self, exchange: Exchange, site: str, address: str) -> None:
         reply = exchange.request(
@@ -63,8 +65,8 @@ class Bing(HttpEngine[settings.Bing]):
         if code == ALREADY or (reply.ok and not code and (not reply.body.strip() or reply.json() is not None)):
             return
         if reply.ok and not code:
-            raise Unavailable(f"bing: answered {reply.status} to submitting {address}, but not with JSON.")
-        words = WORDS.get(code, "it gives no reason that is documented")
+            raise Unavailable(f"bing: the response to submitting {address} was {reply.status}, but not JSON.")
+        words = WORDS.get(code, "the reason is not documented")
         raise Refused(f"bing: submitting {address} was refused: {words} ({reply.said()}).")
 
 

@@ -1,4 +1,4 @@
-"""Secrets of engines, and how they are kept out of every text."""
+"""Redaction of the secrets of engines in every text."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit
 
 MASK: Final = "•••"
 SHORTEST: Final = 6
-"""Characters from which on a value is masked: a shorter one is no secret, and masking it would garble messages."""
+"""Minimum length of a value that is masked: masking shorter ones would garble messages."""
 
 LONG: Final = 12
-"""Characters from which on a part of a path may be a secret rather than a word."""
+"""Minimum length of a path segment that may be a secret rather than a word."""
 
 
 class Redactor:
@@ -27,7 +27,7 @@ class Redactor:
         return f"Redactor({len(self._forms)} forms)"
 
     def learn(self, *secrets: str) -> None:
-        """Know more secrets: as they are, percent-encoded, inside JSON, in base64, and line by line."""
+        """Add secrets: as they are, percent-encoded, in JSON, in base64, and line by line."""
         for secret in secrets:
             for text in {secret, *secret.splitlines()}:
                 forms = (
@@ -47,7 +47,7 @@ class Redactor:
 
 
 def secrets_of_url(url: str) -> set[str]:
-    """What may be secret in an address written out in full: its password and the values of its query."""
+    """The possibly secret parts of an address: its password and the values of its query."""
     try:
         parts = urlsplit(url)
         written = {pair.partition("=")[2] for pair in parts.query.split("&")}

@@ -1,4 +1,4 @@
-"""What an engine is: its settings, and one method that carries a submission there."""
+"""The base of all engines: their settings, and the method that sends a submission."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ S = TypeVar("S", bound=Engine)
 
 
 class HttpEngine(Generic[S]):
-    """An engine asked over HTTP: one module, called as its key below `ping:`, and one class in it.
+    """An engine that is notified over HTTP: one module, named after its key under `ping:`, with one class.
 
     A subclass names itself, the settings it takes, and `secret_paths` (keys of addresses whose path may be a secret),
-    and writes `tell`.
+    and implements `notify`.
     """
 
     name: ClassVar[str] = ""
@@ -44,14 +44,14 @@ class HttpEngine(Generic[S]):
         lacks = [key for key in settings.needs if getattr(self.settings, key) is None]
         if lacks:
             raise ConfigError(
-                f"ping.{self.name}: connection {settings.connection!r} does not hold `{'` and `'.join(lacks)}`"
+                f"ping.{self.name}: connection {settings.connection!r} has no `{'` and no `'.join(lacks)}`"
             )
         self._redact = Redactor(text for text in given.values() if text)
         for key in type(self.settings).model_fields:
             self._learn(key, getattr(self.settings, key))
 
     def _learn(self, key: str, value: Any) -> None:
-        """Know what no text may show of a setting."""
+        """Register the parts of a setting that no text may show."""
         for item in value if isinstance(value, tuple) else (value,):
             text = item.text if isinstance(item, Secret) else item
             if isinstance(text, str):
@@ -67,7 +67,7 @@ class HttpEngine(Generic[S]):
         return {"key": connection.password}
 
     def key_file(self) -> tuple[str, bytes] | None:
-        """Name and content of the file that proves our right to speak for the site, to be published at its root."""
+        """Name and content of the file at the root of the site that proves its ownership."""
         return None
 
     def submit(
@@ -79,12 +79,12 @@ class HttpEngine(Generic[S]):
         clock: Clock = utc_now,
         sleep: Sleep = time.sleep,
     ) -> Answer:
-        """Tell the engine. Raises `Unavailable` where trying again may help, `Refused` where it can't.
+        """Notify the engine. Raises `Unavailable` if a retry may help, `Refused` if it can't.
 
-        What was taken is in the ledger by then: trying again repeats nothing of it.
+        Whatever was accepted is in the ledger by then, so a retry does not repeat it.
         """
         book = Book(self.name, ledger)
-        # What a connection or the site file held is known; what the other side hands out is learnt on the way.
+        # Secrets of the site file or connection are known by now; those the engine issues are added on the way.
         redact = self._redact
         exchange = Exchange(
             self.name, client, redact, clock=clock, sleep=sleep, patience=self.settings.patience, pace=self.pace
@@ -92,7 +92,7 @@ class HttpEngine(Generic[S]):
         if not_before := book.data.pop("not_before", None):
             exchange.until(datetime.fromisoformat(not_before))
         try:
-            return self.tell(submission, book, exchange)
+            return self.notify(submission, book, exchange)
         except Later as later:
             if later.until is not None:
                 book.data["not_before"] = later.until.isoformat()
@@ -104,20 +104,20 @@ class HttpEngine(Generic[S]):
         """The runs whose changes this engine still needs."""
         return ()
 
-    def tell(self, submission: Submission, book: Book, exchange: Exchange) -> Answer:
-        """Carry the submission there, saving the book after every step that was taken."""
+    def notify(self, submission: Submission, book: Book, exchange: Exchange) -> Answer:
+        """Send the submission, saving the ledger after every accepted step."""
         raise NotImplementedError
 
 
 def one_by_one(
-    items: Iterable[str], tell: Callable[[str], None]
+    items: Iterable[str], notify: Callable[[str], None]
 ) -> tuple[list[str], list[Refused], Unavailable | None]:
-    """Tell each item: the taken ones, the refusals, and the fault that ended it before the last one."""
+    """Send each item. Returns the accepted ones, the refusals, and the error that ended it early, if any."""
     taken: list[str] = []
     refusals: list[Refused] = []
     for item in items:
         try:
-            tell(item)
+            notify(item)
         except Refused as refused:
             refusals.append(refused)
         except Unavailable as unavailable:
@@ -130,7 +130,7 @@ def one_by_one(
 def answer(
     engine: str, taken: Sequence[str], refusals: Sequence[Refused], *, what: str, nothing: str, details: dict[str, Any]
 ) -> Answer:
-    """The answer over several addresses. Raises `Refused` where all of them were refused."""
+    """The answer for several addresses. Raises `Refused` if all of them were refused."""
     if not taken and len(refusals) == 1:
         raise refusals[0]
     said = "; ".join(str(refused) for refused in refusals)
@@ -138,7 +138,7 @@ def answer(
         raise Refused(said) from refusals[0]
     if not taken:
         return Answer(engine, "nothing", 0, nothing, details)
-    message = f"told of {len(taken)} {what}{'' if len(taken) == 1 else 's'}: {', '.join(taken[:3])}"
+    message = f"notified of {len(taken)} {what}{'' if len(taken) == 1 else 's'}: {', '.join(taken[:3])}"
     message += f" and {len(taken) - 3} more" if len(taken) > 3 else ""
     if refusals:
         return Answer(engine, "partial", len(taken), f"{message}; refused: {said}", details)

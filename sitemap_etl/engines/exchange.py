@@ -1,4 +1,4 @@
-"""One request to an engine: what is waited out, what is worth a retry, and what no text may show."""
+"""Requests to an engine: retries, waiting, and redaction of secrets."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from sitemap_etl.engines.credentials import Redactor
 from sitemap_etl.errors import Refused, Unavailable
 
 BACKOFF: Final = (1.0, 4.0, 10.0)
-"""Seconds before the second, third and fourth try, where the other side names none."""
+"""Seconds before the second, third and fourth try, unless the engine says how long to wait."""
 ANSWER_BYTES: Final = 1 << 20
 ANSWER_SECONDS: Final = 120.0
-"""How long one request may last, from connecting to the last byte of the answer."""
+"""Seconds that one request may take, from connecting to the last byte of the response."""
 
 Clock = Callable[[], datetime]
 Sleep = Callable[[float], None]
@@ -35,32 +35,32 @@ def utc_now() -> datetime:
 
 
 def at(moment: datetime) -> str:
-    """A moment in the words of a message."""
+    """A time as it appears in a message."""
     return moment.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def origin_of(url: str) -> str:
-    """Scheme and host of an address: all of it that a message may show."""
+    """Scheme and host of an address, the only parts that a message may show."""
     try:
         parts = urlsplit(url)
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
     except ValueError:
-        return "an address that is none"
+        return "an invalid address"
 
 
 class Later(Unavailable):
-    """The other side names a time before which it wants no more: the ledger keeps it for the next attempt."""
+    """The engine allows no request before a certain time, which the ledger keeps for the next attempt."""
 
     until: datetime | None = None
 
 
 class Unanswered(Unavailable):
-    """The request went out whole or in part, and no answer came: it may have been taken."""
+    """The request was sent, at least in part, and no response came; it may have been accepted."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer that is one: any status that is not waited out. `words` is its text, short and without secrets."""
+    """A response with a final status. `words` is its text, shortened and without secrets."""
 
     status: int
     words: str
@@ -79,10 +79,10 @@ class Reply:
             return None
 
     def said(self) -> str:
-        """The answer in the words of a message."""
+        """The response as it appears in a message."""
         if 300 <= self.status < 400:
             return (
-                f"{self.status}, a redirect to {self.moved or 'nowhere'} that is not followed: name the final address"
+                f"{self.status}, a redirect to {self.moved or 'no address'} that is not followed; use the final address"
             )
         return f"{self.status}: {self.words}" if self.words else f"{self.status}"
 
@@ -96,7 +96,7 @@ def _excerpt(fetched: web.Fetched, redact: Redactor) -> str:
 class Exchange:
     """All requests of one submission to one engine.
 
-    `patience`: seconds that all waiting of the submission may last together. `pace`: seconds from request to request.
+    `patience`: total seconds that the submission may wait. `pace`: seconds from request to request.
     """
 
     def __init__(
@@ -131,7 +131,7 @@ class Exchange:
     ) -> Reply:
         """The answer to a request; `what` names it in messages: "submitting https://…/sitemap.xml".
 
-        429, 408, 5xx and what `busy` recognises are waited out, by Retry-After where it is sent. `once`: a request that
+        429, 408, 5xx and what `busy` recognises are retried, after Retry-After if it is sent. `once`: a request that
         may have arrived is not repeated here. Raises `Unavailable` (`Later`, `Unanswered`) and `Refused`.
         """
         place = f"{self.engine}: {self.redact(origin_of(url))}"
@@ -150,7 +150,9 @@ class Exchange:
             if reply.status in (408, 425, 429) or reply.status >= 500 or (busy is not None and busy(reply)):
                 if wait is not None and not self._may_wait(wait):
                     until = self.clock() + timedelta(seconds=wait)
-                    later = Later(f"{place} answered {reply.said()} to {what} and wants no more before {at(until)}.")
+                    later = Later(
+                        f"{place} answered {reply.said()} to {what} and allows no further request before {at(until)}."
+                    )
                     later.until = until
                     raise later
                 wait = wait or BACKOFF[min(attempt, len(BACKOFF) - 1)]
@@ -162,11 +164,13 @@ class Exchange:
         raise AssertionError("the last attempt returns or raises")
 
     def until(self, moment: datetime) -> None:
-        """Wait for a moment that an earlier attempt was told. Raises `Later` where that is too long."""
+        """Wait until a time that an earlier attempt was given. Raises `Later` if that is too long."""
         wait = (moment - self.clock()).total_seconds()
         if wait > 0:
             if not self._may_wait(wait):
-                later = Later(f"{self.engine} wants no more before {at(moment)}, as it said to an earlier attempt.")
+                later = Later(
+                    f"{self.engine} allows no further request before {at(moment)}, as it answered an earlier attempt."
+                )
                 later.until = moment
                 raise later
             self._wait(wait)
@@ -179,7 +183,7 @@ class Exchange:
         self._sleep(seconds)
 
     def _once(self, method: str, url: str, options: dict[str, Any]) -> tuple[Reply, float | None]:
-        """One try: its answer and the seconds that Retry-After asks for. Raises `WebError`."""
+        """One try: its response and the seconds of Retry-After. Raises `WebError`."""
         if self._pace and self._last is not None:
             early = self._pace - (self.clock() - self._last).total_seconds()
             if early > 0:

@@ -1,4 +1,4 @@
-"""A plain HTTP ping for whoever still takes one: GET of an address with the index percent-encoded in it."""
+"""A plain HTTP ping: GET of an address that contains the percent-encoded address of the index."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from sitemap_etl import settings
 from sitemap_etl.connections import Connection
 from sitemap_etl.engines.engine import HttpEngine, answer, one_by_one
 from sitemap_etl.engines.exchange import Exchange, origin_of
-from sitemap_etl.engines.ledger import Book, Dues
+from sitemap_etl.engines.ledger import Book, Pending
 from sitemap_etl.engines.submission import Answer, Submission
 from sitemap_etl.errors import Refused
 
 SITEMAP: Final = "{sitemap}"
 LOGIN: Final = "{login}"
-PASSWORD: Final = "{password}"  # noqa: S105 the name of a place, not what goes there
+PASSWORD: Final = "{password}"  # noqa: S105 the name of a placeholder, not a secret
 
 
 class HttpPing(HttpEngine[settings.HttpPing]):
@@ -33,29 +33,31 @@ class HttpPing(HttpEngine[settings.HttpPing]):
     def credentials(cls, connection: Connection) -> Mapping[str, str]:
         return {"login": connection.login, "password": connection.password}
 
-    def tell(self, submission: Submission, book: Book, exchange: Exchange) -> Answer:
-        dues = Dues(book)
+    def notify(self, submission: Submission, book: Book, exchange: Exchange) -> Answer:
+        pending = Pending(book)
         # A whole address may be a secret: the ledger knows it by its host and its place in the list.
         places = {f"{number} {exchange.redact(origin_of(t))}": t for number, t in enumerate(self._templates(), 1)}
-        dues.enter(submission.run_id, dict.fromkeys(places, submission.told()), again=submission.all)
-        told: list[str] = []
+        pending.enter(submission.run_id, dict.fromkeys(places, submission.addresses()), again=submission.all)
+        notified: list[str] = []
         refusals: list[Refused] = []
         faults = []
         for place, template in places.items():
-            dues.keep(place, [index.address for index in submission.indexes])
+            pending.retain(place, [index.address for index in submission.indexes])
 
             def ping(address: str, place: str = place, template: str = template) -> None:
                 self._ping(exchange, template, address)
-                dues.settle(place, address)
+                pending.settle(place, address)
 
-            taken, refused, fault = one_by_one(dues.owed(place), ping)
-            told += taken
+            taken, refused, fault = one_by_one(pending.of(place), ping)
+            notified += taken
             refusals += refused
             faults += [fault] if fault else []
         if faults:
             raise faults[0]
-        told = list(dict.fromkeys(told))
-        return answer(self.name, told, refusals, what="index", nothing="no index changed", details={"indexes": told})
+        notified = list(dict.fromkeys(notified))
+        return answer(
+            self.name, notified, refusals, what="index", nothing="no index changed", details={"indexes": notified}
+        )
 
     def _templates(self) -> list[str]:
         return [template.text for template in self.settings.url]
@@ -73,5 +75,5 @@ class HttpPing(HttpEngine[settings.HttpPing]):
         if not reply.ok:
             raise Refused(
                 f"http_ping: {exchange.redact(origin_of(template))} refused the ping for {address} ({reply.said()}). "
-                "If it takes pings no more, remove it from ping.http_ping."
+                "If it no longer accepts pings, remove it from ping.http_ping."
             )

@@ -27,9 +27,9 @@ from sitemap_etl.hashes import hash64
 from sitemap_etl.limits import INDEXNOW_COOLDOWN, INDEXNOW_URLS
 
 WORDS: Final = {
-    400: "it could not read the request",
-    403: "the key is not valid: the key file was not found, or holds another key",
-    422: "it says that URLs are not of this host, or that the key does not fit",
+    400: "the request could not be read",
+    403: "the key is not valid; the key file was not found, or it contains another key",
+    422: "some URLs are not on this host, or the key does not match",
 }
 """What a status means (indexnow.org, "Response format")."""
 
@@ -52,10 +52,10 @@ class IndexNow(HttpEngine[settings.IndexNow]):
         """The key itself, for requests only."""
         return self.settings.key.text if self.settings.key else ""
 
-    def tell(self, submission: Submission, book: Book, exchange: Exchange) -> Answer:
+    def notify(self, submission: Submission, book: Book, exchange: Exchange) -> Answer:
         waiting = [Waiting.from_json(entry) for entry in book.data.get("waiting", [])]
         known = [entry.run for entry in waiting]
-        new = [run for run in submission.unheard if run not in known and not book.knows(run)]
+        new = [run for run in submission.pending_runs if run not in known and not book.knows(run)]
         if submission.run_id not in known and (submission.all or not book.knows(submission.run_id)):
             new.append(submission.run_id)
         tables = {run: table for run in new if (table := submission.changes_of(run)) is not None}
@@ -64,28 +64,28 @@ class IndexNow(HttpEngine[settings.IndexNow]):
             return Answer(self.name, "skipped", 0, f"sent nothing: {reason}", {"requests": 0, "left": left})
         waiting += [Waiting(run) for run, table in tables.items() if table.num_rows]
         if not waiting:
-            return Answer(self.name, "nothing", 0, "no URL waits to be sent", {"requests": 0, "left": 0})
+            return Answer(self.name, "nothing", 0, "no URLs are pending", {"requests": 0, "left": 0})
         return _Work(self, book, exchange, submission, *_load(waiting, tables, submission)).carry_out()
 
     def _quiet(self, submission: Submission, changes: int) -> str | None:
-        """Why these changes are not sent at all."""
+        """Why none of these changes are sent."""
         if submission.all:
             return None
         by_hand, listed = submission.by_hand(self.name, "--all"), submission.listed
         if submission.quiet_because:
-            return f"{submission.quiet_because}. To send the {changes:,} URLs all the same: {by_hand}"
+            return f"{submission.quiet_because}. To send the {changes:,} URLs anyway: {by_hand}"
         if changes > self.settings.max_share * listed:
             share = f"{changes / listed:.1%}" if listed else "all"
             return (
                 f"{changes:,} of {listed:,} URLs changed ({share}, max_share is {self.settings.max_share:.1%}), "
-                f"and engines take a whole site for spam. To send them all the same: {by_hand}"
+                f"and search engines treat so many as spam. To send them anyway: {by_hand}"
             )
         return None
 
 
 @dataclass
 class _Work:
-    """One submission under way: what waits, what was sent."""
+    """A submission in progress: what is pending and what was sent."""
 
     engine: IndexNow
     book: Book
@@ -98,7 +98,7 @@ class _Work:
     key_pending: bool = False
 
     def carry_out(self) -> Answer:
-        """Send what may be sent now, and say what waits."""
+        """Send what may be sent now, and report what stays pending."""
         now = self.exchange.clock().timestamp()
         recent = Recent(self.book.data.get("recent", []), now=now, cooldown=INDEXNOW_COOLDOWN)
         self._save(recent)
@@ -119,13 +119,13 @@ class _Work:
         if unknown:
             again = at(self.exchange.clock() + timedelta(seconds=recent.unanswered_at() + INDEXNOW_COOLDOWN - now))
             raise Unavailable(
-                f"indexnow: {unknown:,} URLs were sent a moment ago without an answer; they may be sent again "
-                f"from {again} on. The next attempt or run does so."
+                f"indexnow: {unknown:,} URLs were sent a moment ago without a response; they may be sent again "
+                f"after {again}. The next attempt or run sends them."
             )
         return self._answer(sending, ready.num_rows - sending.num_rows, held.num_rows)
 
     def _send(self, batch: pa.Table, held: pa.Table, recent: Recent) -> None:
-        """One POST. The ledger knows of it before it goes out: whatever dies, no URL goes out twice in ten minutes."""
+        """One POST. The ledger records it first, so that no URL is sent twice in ten minutes, even after a crash."""
         count, today = batch.num_rows, self._sent_today()
         recent.sending(batch["loc"], self.exchange.clock().timestamp())
         self._count(today + count)
@@ -134,7 +134,7 @@ class _Work:
             reply = self._post(batch)
         except Unanswered as error:
             again = at(self.exchange.clock() + timedelta(seconds=INDEXNOW_COOLDOWN))
-            message = f"{error} It may have taken the {count:,} URLs, so they are sent again from {again} on."
+            message = f"{error} It may have accepted the {count:,} URLs, so they are not sent again before {again}."
             raise Unanswered(message) from error.__cause__
         except (Refused, Unavailable):
             recent.refused()
@@ -164,23 +164,23 @@ class _Work:
         if reply.status in (200, 202):
             return reply
         raise Refused(
-            f"indexnow refused {batch.num_rows:,} URLs: {WORDS.get(reply.status, 'it answered')} ({reply.said()}). "
+            f"indexnow refused {batch.num_rows:,} URLs: {WORDS.get(reply.status, 'no known reason')} ({reply.said()}). "
             f"After fixing it: {self.submission.by_hand('indexnow')}"
         )
 
     def _verify_key(self) -> None:
-        """Raises `Refused` unless the public key file holds the key: else every URL would be refused."""
+        """Raises `Refused` unless the public key file contains the key; otherwise every URL would be refused."""
         key = self.engine.key
         location = self._key_location()
-        reply = self.exchange.request("GET", location, "asking for the key file")
+        reply = self.exchange.request("GET", location, "reading the key file")
         shown = self.exchange.redact(location)
         if reply.status != 200:
             raise Refused(
-                f"indexnow: the key file {shown} answers {reply.said()}. It must answer 200 with the key: "
-                "check that publish.root is what serves the root of the site."
+                f"indexnow: the response for the key file {shown} is {reply.said()}. It must be 200 with the key: "
+                "check that publish.root is the folder or bucket that serves the root of the site."
             )
         if reply.body.strip() != key.encode():
-            raise Refused(f"indexnow: {shown} does not hold the key alone. Nothing was sent.")
+            raise Refused(f"indexnow: {shown} does not contain exactly the key. Nothing was sent.")
 
     def _key_location(self) -> str:
         return self.engine.settings.key_location or f"{self.submission.site.rstrip('/')}/{self.engine.key}.txt"
@@ -212,23 +212,23 @@ class _Work:
         }
         waits = []
         if over:
-            waits.append(f"{over:,} URLs go with a later run: daily_limit is {self.engine.settings.daily_limit:,}")
+            waits.append(f"{over:,} URLs are left for a later run: daily_limit is {self.engine.settings.daily_limit:,}")
         if held:
             waits.append(
-                f"{held:,} go with a later run: they were sent less than {INDEXNOW_COOLDOWN // 60} minutes ago"
+                f"{held:,} are left for a later run: they were sent less than {INDEXNOW_COOLDOWN // 60} minutes ago"
             )
         if self.given_up:
-            waits.append(f"{self.given_up:,} of earlier runs were given up: their changes are gone")
+            waits.append(f"{self.given_up:,} of earlier runs were given up: their changes no longer exist")
         if out:
             waits.append(f"{out:,} are not under {self.exchange.redact(self._scope())} and are never sent")
         if not sent.num_rows:
             status = "skipped" if over or held else "nothing"
-            return Answer("indexnow", status, 0, "; ".join(waits) or "no URL waits to be sent", details)  # type: ignore[arg-type] # one of the two above
+            return Answer("indexnow", status, 0, "; ".join(waits) or "no URLs are pending", details)  # type: ignore[arg-type] # one of the two above
         counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.items() if count)
         message = (
             f"sent {sent.num_rows:,} URLs ({counts}) in {self.requests} request{'' if self.requests == 1 else 's'}"
         )
-        message += "; the check of the key is pending, as is normal for a new one" if self.key_pending else ""
+        message += "; the engine is still checking the key, which is normal for a new one" if self.key_pending else ""
         return Answer("indexnow", "accepted", sent.num_rows, "; ".join([message, *waits]), details)
 
 

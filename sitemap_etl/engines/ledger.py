@@ -1,4 +1,4 @@
-"""What an engine remembers between runs: one JSON object in the state, written after every step that counts."""
+"""What is remembered of an engine between runs: one JSON object in the state, saved after every accepted step."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from sitemap_etl.errors import Refused
 
 FORMAT: Final = 1
 RUNS_KEPT: Final = 30
-"""Runs that are remembered as told, so that a retry tells nothing twice."""
-OWED_KEPT: Final = 1_000
-"""Addresses that may be owed at a time, of one kind."""
+"""How many runs are remembered, so that a retry sends nothing twice."""
+MOST_PENDING: Final = 1_000
+"""How many addresses of one kind may be pending at a time."""
 
 
 class Ledger(Protocol):
-    """Where an engine's memory lives; the pipeline gives one over its storage. Absent is `{}`."""
+    """Loads and saves the data of one engine. `load` returns `{}` if there is none yet."""
 
     def load(self) -> dict[str, Any]: ...
 
@@ -23,22 +23,22 @@ class Ledger(Protocol):
 
 
 class Book:
-    """A ledger while a submission is under way. `data` is what was last saved, plus what is to be saved next."""
+    """The ledger during a submission. `data` is what was last saved, plus what is saved next."""
 
     def __init__(self, engine: str, ledger: Ledger) -> None:
         self._ledger = ledger
         self.data: dict[str, Any] = {"format": FORMAT} | ledger.load()
         if self.data["format"] != FORMAT:
             raise Refused(
-                f"{engine}: its ledger has format {self.data['format']!r}, this version reads {FORMAT}. "
-                "Run the version that wrote it, or remove it from the state: then URLs may be sent a second time."
+                f"{engine}: the ledger has format {self.data['format']!r}, but this release reads format {FORMAT}. "
+                "Use the release that wrote it, or delete it from the state; then some URLs may be sent twice."
             )
 
     def save(self) -> None:
         self._ledger.save(self.data)
 
     def knows(self, run_id: str) -> bool:
-        """Whether this run was entered before, by another attempt or by hand."""
+        """Whether this run was entered before, by an earlier attempt or by `sitemap-etl ping`."""
         return run_id in self.data.get("runs", [])
 
     def enter(self, run_id: str) -> None:
@@ -46,37 +46,39 @@ class Book:
         self.data["runs"] = [*(run for run in self.data.get("runs", []) if run != run_id), run_id][-RUNS_KEPT:]
 
 
-class Dues:
-    """The addresses an engine still has to be told, over all runs, by kind.
+class Pending:
+    """The addresses of which an engine has not been notified yet, over all runs, by kind.
 
-    A run's addresses are entered once. Each leaves when it was taken; what was not is owed on the next run.
+    The addresses of a run are entered once. Each is removed when the engine accepts it; the others stay pending.
     """
 
     def __init__(self, book: Book) -> None:
         self._book = book
-        self._owed: dict[str, list[str]] = book.data.setdefault("owed", {})
+        self._pending: dict[str, list[str]] = book.data.setdefault(
+            "owed", {}
+        )  # its name in the ledgers of the first release
 
     def enter(self, run_id: str, new: dict[str, Sequence[str]], *, again: bool) -> None:
-        """Owe `new`, unless this run was entered before (and not `again`); kinds that `new` lacks are forgotten."""
+        """Add `new`, unless the run was entered before and not `again`; drop kinds that are not in `new`."""
         fresh = again or not self._book.knows(run_id)
-        for kind in [kind for kind in self._owed if kind not in new]:
-            del self._owed[kind]
+        for kind in [kind for kind in self._pending if kind not in new]:
+            del self._pending[kind]
         for kind, addresses in new.items():
-            owed = self._owed.setdefault(kind, [])
+            pending = self._pending.setdefault(kind, [])
             if fresh:
-                owed[:] = list(dict.fromkeys([*owed, *addresses]))[-OWED_KEPT:]
+                pending[:] = list(dict.fromkeys([*pending, *addresses]))[-MOST_PENDING:]
         self._book.enter(run_id)
         self._book.save()
 
-    def keep(self, kind: str, known: Iterable[str]) -> None:
-        """Forget what is owed of addresses that exist no more."""
+    def retain(self, kind: str, known: Iterable[str]) -> None:
+        """Drop pending addresses that are not in `known`."""
         known = set(known)
-        self._owed[kind] = [address for address in self._owed.get(kind, []) if address in known]
+        self._pending[kind] = [address for address in self._pending.get(kind, []) if address in known]
 
-    def owed(self, kind: str) -> tuple[str, ...]:
-        return tuple(self._owed.get(kind, ()))
+    def of(self, kind: str) -> tuple[str, ...]:
+        return tuple(self._pending.get(kind, ()))
 
     def settle(self, kind: str, *addresses: str) -> None:
-        """These were taken; remembered at once."""
-        self._owed[kind] = [address for address in self._owed[kind] if address not in addresses]
+        """Remove accepted addresses, and save."""
+        self._pending[kind] = [address for address in self._pending[kind] if address not in addresses]
         self._book.save()

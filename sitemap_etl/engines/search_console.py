@@ -1,4 +1,4 @@
-"""Google Search Console: indexes that changed are submitted, retired ones deleted, and what Google found read back.
+"""Google Search Console: submits changed indexes, removes old ones, and reads what Google found.
 
 https://developers.google.com/webmaster-tools/v1/sitemaps
 """
@@ -16,7 +16,7 @@ from sitemap_etl.connections import Connection
 from sitemap_etl.engines.credentials import Redactor
 from sitemap_etl.engines.engine import HttpEngine, answer, one_by_one
 from sitemap_etl.engines.exchange import Exchange, Reply
-from sitemap_etl.engines.ledger import Book, Dues
+from sitemap_etl.engines.ledger import Book, Pending
 from sitemap_etl.engines.submission import Answer, Submission
 from sitemap_etl.errors import ConfigError, Refused, Unavailable
 from sitemap_etl.limits import SEARCH_CONSOLE_PACE
@@ -50,38 +50,45 @@ class SearchConsole(HttpEngine[settings.SearchConsole]):
                 return {"key": value if isinstance(value, str) else json.dumps(value)}
         return {}
 
-    def tell(self, submission: Submission, book: Book, exchange: Exchange) -> Answer:
-        dues = Dues(book)
-        dues.enter(
-            submission.run_id, {"submit": submission.told(), "delete": list(submission.retired)}, again=submission.all
+    def notify(self, submission: Submission, book: Book, exchange: Exchange) -> Answer:
+        pending = Pending(book)
+        pending.enter(
+            submission.run_id,
+            {"submit": submission.addresses(), "delete": list(submission.retired)},
+            again=submission.all,
         )
         published = [index.address for index in submission.indexes]
-        dues.keep("submit", published)
-        dues.keep("delete", set(dues.owed("delete")) - set(published))
-        if not published and not dues.owed("delete"):
-            return Answer(self.name, "nothing", 0, "there is no index to tell of")
+        pending.retain("submit", published)
+        pending.retain("delete", set(pending.of("delete")) - set(published))
+        if not published and not pending.of("delete"):
+            return Answer(self.name, "nothing", 0, "there is no index to submit")
         authorization = {"Authorization": f"Bearer {self._token(exchange)}"}
 
         def submit(address: str) -> None:
             self._check(address)
             self._call(exchange, "PUT", address, authorization)
-            dues.settle("submit", address)
+            pending.settle("submit", address)
 
         def delete(address: str) -> None:
             self._call(exchange, "DELETE", address, authorization)
-            dues.settle("delete", address)
+            pending.settle("delete", address)
 
-        told, refusals, fault = one_by_one(dues.owed("submit"), submit)
+        notified, refusals, fault = one_by_one(pending.of("submit"), submit)
         deleted: list[str] = []
         if fault is None:
-            deleted, refused, fault = one_by_one(dues.owed("delete"), delete)
+            deleted, refused, fault = one_by_one(pending.of("delete"), delete)
             refusals += refused
         if fault is not None:
             raise fault
         indexes = {address: self._read_back(exchange, address, authorization) for address in published}
-        nothing = "no index changed" + (f"; {len(deleted)} retired ones deleted" if deleted else "")
+        nothing = "no index changed" + (f"; {len(deleted)} old indexes removed" if deleted else "")
         result = answer(
-            self.name, told, refusals, what="index", nothing=nothing, details={"indexes": indexes, "deleted": deleted}
+            self.name,
+            notified,
+            refusals,
+            what="index",
+            nothing=nothing,
+            details={"indexes": indexes, "deleted": deleted},
         )
         return Answer(
             result.engine, result.status, result.sent, "; ".join([result.message, *_found(indexes)]), result.details
@@ -90,7 +97,7 @@ class SearchConsole(HttpEngine[settings.SearchConsole]):
     def _token(self, exchange: Exchange) -> str:
         """An access token for the service account: one signed claim, one request.
 
-        google-auth signs; the request is ours, so that it waits, fails and keeps silent like every other one.
+        google-auth signs; the request goes through `Exchange`, so retries and redaction are as for all others.
         """
         from google.auth import crypt, jwt  # slow to import, and only this engine needs it
 
@@ -113,20 +120,23 @@ class SearchConsole(HttpEngine[settings.SearchConsole]):
         if not reply.ok:
             said = _said(reply, exchange.redact)
             raise Refused(
-                f"search_console: Google gives {account['client_email']} no access token ({said}). "
-                "Check that the key was not revoked and that this machine's clock is right."
+                f"search_console: Google issued no access token for {account['client_email']} ({said}). "
+                "Check that the key has not been revoked and that the clock of this machine is correct."
             )
         parsed = reply.json()
         token = parsed.get("access_token") if isinstance(parsed, dict) else None
         if not isinstance(token, str) or not token:
-            raise Unavailable("search_console: the token endpoint answered 200, but not with the JSON of a token.")
+            raise Unavailable("search_console: the token endpoint answered 200, but the body is not a token in JSON.")
         exchange.redact.learn(token)
         return token
 
     def _account(self) -> dict[str, Any]:
-        """The parsed key file. Raises `ConfigError`, which shows nothing of it."""
+        """The parsed key file. Raises `ConfigError`, which shows none of its content."""
         text = self.settings.key.text if self.settings.key else ""
-        problem, account = "is no key file of a service account (JSON with client_email, private_key, token_uri)", None
+        problem, account = (
+            "is not the key file of a service account (JSON with client_email, private_key and token_uri)",
+            None,
+        )
         try:
             account = json.loads(text if text.lstrip().startswith("{") else Path(text).read_text("utf-8"))
             for field in ("client_email", "private_key", "token_uri"):
@@ -153,15 +163,15 @@ class SearchConsole(HttpEngine[settings.SearchConsole]):
             covered = address.startswith(self.settings.property)
         if not covered:
             raise Refused(
-                f"search_console: {address} does not lie under the property {self.settings.property}. "
-                "Name a property that covers it, verified in Search Console, or change publish.at."
+                f"search_console: {address} is not under the property {self.settings.property}. "
+                "Use a property that covers it and is verified in Search Console, or change publish.at."
             )
 
     def _call(self, exchange: Exchange, method: str, address: str, headers: dict[str, str]) -> Reply:
-        """One call about one index; both parts of the path are percent-encoded whole."""
+        """One request about one index; both path segments are fully percent-encoded."""
         site, index = quote(self.settings.property, safe=""), quote(address, safe="")
         url = f"{self.settings.endpoint.rstrip('/')}/sites/{site}/sitemaps/{index}"
-        what = {"PUT": "submitting", "DELETE": "deleting", "GET": "reading back"}[method]
+        what = {"PUT": "submitting", "DELETE": "deleting", "GET": "reading the status of"}[method]
         reply = exchange.request(method, url, f"{what} {address}", headers=headers, busy=_busy)
         gone = reply.status == 404 and method != "PUT"
         if not (reply.ok or gone):
@@ -178,10 +188,10 @@ class SearchConsole(HttpEngine[settings.SearchConsole]):
                 f"Add {self._account()['client_email']} as an owner or full user of {self.settings.property}: "
                 "Search Console, Settings, Users and permissions."
             )
-        return "Look at the property and the address of the index."
+        return "Check the property and the address of the index."
 
     def _read_back(self, exchange: Exchange, address: str, headers: dict[str, str]) -> dict[str, Any]:
-        """What Google says of an index now; where it says nothing usable, that stands under `problem`."""
+        """What Google reports of an index; if that is not usable, the reason is under `problem`."""
         try:
             reply = self._call(exchange, "GET", address, headers)
         except (Refused, Unavailable) as error:
@@ -190,7 +200,7 @@ class SearchConsole(HttpEngine[settings.SearchConsole]):
             return {"problem": "Google does not know it yet"}
         data = reply.json()
         if not isinstance(data, dict):
-            return {"problem": "the answer is not the JSON of a sitemap"}
+            return {"problem": "the response is not a sitemap resource in JSON"}
         return {field: _number(data[field]) if field in COUNTS else data[field] for field in READ_BACK if field in data}
 
 
@@ -224,7 +234,7 @@ def _said(reply: Reply, redact: Redactor) -> str:
 
 
 def _found(indexes: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """What a reader of the report should know of what was read back."""
+    """Errors and warnings that Google reports, for the report."""
     return [
         f"Google found {found.get('errors') or 0:,} errors and {found.get('warnings') or 0:,} warnings in {address}"
         for address, found in indexes.items()

@@ -1,4 +1,4 @@
-"""What a run tells the engines, and what an engine says to it."""
+"""What a run sends to the engines, and an engine's answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 
 def _forgotten(_run_id: str) -> pa.Table | None:
-    """The changes of an earlier run, where nobody kept them."""
+    """The default of `earlier`: no changes of earlier runs exist."""
     return None
 
 
@@ -24,14 +24,14 @@ class Index:
 
 @dataclass(frozen=True)
 class Submission:
-    """What a run tells the engines.
+    """What a run sends to the engines.
 
     `changes`: `frames.CHANGES` of this run alone, in any order. `listed`: URLs of the site now.
-    `unheard`: earlier runs, oldest first, that no engine was asked to hear; `earlier` gives their changes.
-    `quiet_because`: why engines that send URLs send nothing (first publish, re-base, lost state); `all` overrules it.
-    `earlier`: gives the changes of an earlier run, None where they are gone. Those of a run in `Engine.pending` are
-    asked for again, this run's too in later runs, and must then be what they were: a submission made up by hand
-    (`ping --since`) takes a `run_id` of its own under which its changes are kept.
+    `pending_runs`: earlier runs, oldest first, of which no engine was notified; `earlier` returns their changes.
+    `quiet_because`: why engines that send URLs send nothing (first publish, fingerprints reset, lost state); `all`
+    overrides it. `earlier`: returns the changes of an earlier run, None if they no longer exist. Those of a run in
+    `Engine.pending` are requested again in later runs and must not change meanwhile: `ping --since` therefore stores
+    its changes under a `run_id` of its own.
     """
 
     name: str
@@ -42,21 +42,21 @@ class Submission:
     listed: int
     retired: tuple[str, ...] = ()
     feeds: tuple[str, ...] = ()
-    unheard: tuple[str, ...] = ()
+    pending_runs: tuple[str, ...] = ()
     quiet_because: str | None = None
     all: bool = False
     earlier: Callable[[str], pa.Table | None] = field(default=_forgotten, repr=False)
 
     def changes_of(self, run_id: str) -> pa.Table | None:
-        """The changes of this run or an earlier one, None where they are gone."""
+        """The changes of this run or an earlier one, None if they no longer exist."""
         return self.changes if run_id == self.run_id else self.earlier(run_id)
 
-    def told(self) -> list[str]:
-        """The addresses of the indexes to speak of: the changed ones, or every one with `all`."""
+    def addresses(self) -> list[str]:
+        """The addresses of the indexes to send: the changed ones, or all with `all`."""
         return [index.address for index in self.indexes if index.changed or self.all]
 
     def by_hand(self, engine: str, *options: str) -> str:
-        """The command that sends this by hand."""
+        """The command that sends everything now."""
         return " ".join(["sitemap-etl ping", f"{self.name}.yaml", "--engine", engine, *options])
 
 
@@ -65,18 +65,18 @@ Status = Literal["accepted", "nothing", "skipped", "partial", "refused", "unavai
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of a submission. It goes into manifest, report and JSON, and never holds a secret.
+    """The outcome of a submission. It goes into manifest, report and JSON, and never contains a secret.
 
     | status | means |
     |---|---|
-    | accepted | all that was to be sent now was taken; `details.left` may wait for a later run |
+    | accepted | everything sent now was accepted; `details.left` may be pending for a later run |
     | nothing | there was nothing to send |
     | skipped | nothing was sent on purpose; the message says why |
-    | partial | some was taken, some refused |
-    | refused | nothing was taken: trying again can't help |
-    | unavailable | no usable answer: trying again may help |
+    | partial | some was accepted, some refused |
+    | refused | nothing was accepted, and a retry can't help |
+    | unavailable | there was no usable response; a retry may help |
 
-    `sent`: URLs or addresses taken by this submission.
+    `sent`: number of URLs or addresses accepted in this submission.
     """
 
     engine: str
@@ -87,7 +87,7 @@ class Answer:
 
     @property
     def failed(self) -> bool:
-        """Whether something was refused or unanswered: the run still counts as published, with exit code 3."""
+        """Whether something was refused or got no response; the run still counts as published, with exit code 3."""
         return self.status in ("partial", "refused", "unavailable")
 
     def to_json(self) -> dict[str, Any]:

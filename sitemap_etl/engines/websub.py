@@ -1,4 +1,4 @@
-"""WebSub: the hubs of the feeds are told which feeds changed.
+"""WebSub: notifies the hubs of the feeds that changed.
 
 https://www.w3.org/TR/websub/ leaves publishing to the hub; all public hubs take `hub.mode=publish` with `hub.url`s.
 """
@@ -12,7 +12,7 @@ from sitemap_etl import settings
 from sitemap_etl.connections import Connection
 from sitemap_etl.engines.engine import HttpEngine, answer
 from sitemap_etl.engines.exchange import Exchange, origin_of
-from sitemap_etl.engines.ledger import Book, Dues
+from sitemap_etl.engines.ledger import Book, Pending
 from sitemap_etl.engines.submission import Answer, Submission
 from sitemap_etl.errors import Refused, Unavailable
 
@@ -20,7 +20,7 @@ from sitemap_etl.errors import Refused, Unavailable
 class WebSub(HttpEngine[settings.WebSub]):
     """`ping.websub`.
 
-    A hub that wants to know who publishes gets `login` and `password`, which a `connection` may give.
+    A hub that requires a login gets `login` and `password`, which a `connection` may hold.
     """
 
     name: ClassVar[str] = "websub"
@@ -30,30 +30,30 @@ class WebSub(HttpEngine[settings.WebSub]):
     def credentials(cls, connection: Connection) -> Mapping[str, str]:
         return {"login": connection.login, "password": connection.password}
 
-    def tell(self, submission: Submission, book: Book, exchange: Exchange) -> Answer:
-        dues = Dues(book)
+    def notify(self, submission: Submission, book: Book, exchange: Exchange) -> Answer:
+        pending = Pending(book)
         # A whole address may be a secret: the ledger knows it by its host and its place in the list.
         hubs = {f"{number} {exchange.redact(origin_of(hub))}": hub for number, hub in enumerate(self.settings.hub, 1)}
-        dues.enter(submission.run_id, {hub: list(submission.feeds) for hub in hubs}, again=submission.all)
-        told: list[str] = []
+        pending.enter(submission.run_id, {hub: list(submission.feeds) for hub in hubs}, again=submission.all)
+        notified: list[str] = []
         refusals: list[Refused] = []
         fault: Unavailable | None = None
         for shown, hub in hubs.items():
-            feeds = dues.owed(shown)
+            feeds = pending.of(shown)
             try:
                 if feeds:
                     self._publish(exchange, hub, feeds)
-                    dues.settle(shown, *feeds)
-                    told += feeds
+                    pending.settle(shown, *feeds)
+                    notified += feeds
             except Refused as refused:
                 refusals.append(refused)
             except Unavailable as unavailable:
                 fault = unavailable
         if fault is not None:
             raise fault
-        details = {"feeds": told, "hubs": [exchange.redact(origin_of(hub)) for hub in self.settings.hub]}
+        details = {"feeds": notified, "hubs": [exchange.redact(origin_of(hub)) for hub in self.settings.hub]}
         return answer(
-            self.name, list(dict.fromkeys(told)), refusals, what="feed", nothing="no feed changed", details=details
+            self.name, list(dict.fromkeys(notified)), refusals, what="feed", nothing="no feed changed", details=details
         )
 
     def _publish(self, exchange: Exchange, hub: str, feeds: tuple[str, ...]) -> None:
@@ -67,5 +67,5 @@ class WebSub(HttpEngine[settings.WebSub]):
         if not reply.ok:
             raise Refused(
                 f"websub: the hub {exchange.redact(origin_of(hub))} refused {what} ({reply.said()}). "
-                "Check that the feeds name this hub and that it takes publishers."
+                "Check that the feeds name this hub and that it accepts publishers."
             )

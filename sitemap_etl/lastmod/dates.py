@@ -21,10 +21,11 @@ EARLY: Final = "lastmod before 1990"
 NO_DATE: Final = "lastmod not a date"
 NO_DAY: Final = "lastmod without a day"
 REASONS: Final = {
-    FUTURE: "It is later than the moment the row was read, or a date later than tomorrow.",
-    EARLY: "No page is older than the web: an earlier date is a default that leaked.",
-    NO_DATE: "The value is no date that exists, or is in a form that is not read.",
-    NO_DAY: "A year or a month alone is no lastmod: sitemaps know no such form, and a made-up day would be false.",
+    FUTURE: "The time is later than when the row was read, or the date is later than tomorrow. Check the time zone.",
+    EARLY: "Dates before 1990 are placeholders such as 1970-01-01. Use NULL if the date is unknown.",
+    NO_DATE: "Write YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ. Convert other formats in the SELECT: in sql: over an "
+    "export, for example, with strptime(updated, '%d.%m.%Y %H:%M').",
+    NO_DAY: "A year or a month is not enough: a lastmod needs a full date.",
 }
 """Why a row loses its lastmod, each with a sentence. The row itself stays listed."""
 

@@ -1,4 +1,4 @@
-"""The report of a run: its summary as one page, complete in itself."""
+"""The report of a run: its summary as one self-contained page."""
 
 from sitemap_etl.report.page import render
 

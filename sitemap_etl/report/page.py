@@ -1,4 +1,4 @@
-"""A run's summary as one HTML file: no script, no request to anywhere, every text escaped."""
+"""A run's summary as one HTML file, without scripts or external requests, and with all text escaped."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from sitemap_etl import __version__
+from sitemap_etl import __version__, lastmod, priority, urls
 from sitemap_etl.frames import Reason
 from sitemap_etl.state.layout import run_of_manifest
 from sitemap_etl.state.records import COUNTED, Answered, Counts, Gate, Summary
-from sitemap_etl.urls import REASONS
 
 HEADLINES: Final = {
     "published": "Published",
     "unchanged": "Nothing changed",
     "dry_run": "Dry run",
     "refused": "Refused",
-    "partial": "Published in part",
+    "partial": "Partly published",
     "failed": "Failed",
 }
 _LEADS: Final = {
-    "unchanged": "The public files are as they should be; nothing was written.",
-    "dry_run": "Nothing public was touched.",
-    "refused": "Nothing public was touched.",
+    "unchanged": "The published files are up to date; nothing was written.",
+    "dry_run": "Nothing was published.",
+    "refused": "Nothing was published.",
 }
 _KINDS: Final = (
-    ("rejected", "Rejected", "could not be listed"),
-    ("excluded", "Excluded", "a rule asked for it"),
-    ("duplicates", "Duplicates", "listed already"),
-    ("notes", "Noted", "listed, but a value was dropped or fixed"),
+    ("rejected", "Rejected rows", "they could not be listed"),
+    ("excluded", "Excluded rows", "a rule leaves them out"),
+    ("duplicates", "Duplicate rows", "the page is listed already"),
+    ("notes", "Altered rows", "they are listed, but a value was dropped or corrected"),
 )
+_MEANINGS: Final = {**urls.REASONS, **lastmod.REASONS, **priority.REASONS}
 _SHOWN_REASONS: Final = 200
-"""Reasons of one kind that are shown: an `exclude` column may hold as many texts as rows."""
+"""How many reasons of one kind are shown; an `exclude` column may hold as many texts as rows."""
 _UNITS: Final = ("bytes", "KB", "MB", "GB", "TB")
 
 
@@ -72,7 +72,7 @@ def render(summary: Summary) -> str:
         held=summary.kept,
         gates=gates,
         gate_names=list(dict.fromkeys(name for cells in gates.values() for name in cells)),
-        told_gates=[gate for gate in summary.gates if gate.status != "ok"],
+        gate_notes=[gate for gate in summary.gates if gate.status != "ok"],
         forced_because=summary.reason or "",
         reasons=list(_reasons(summary)),
         clusters=summary.clusters,
@@ -84,27 +84,27 @@ def render(summary: Summary) -> str:
         index=summary.index,
         warnings=summary.warnings,
         engines=[(name, answer, details_of(answer)) for name, answer in summary.engines.items()],
-        kinds=[("came in", COUNTED[:2]), ("became", COUNTED[2:6]), ("against the last set", COUNTED[6:])],
+        kinds=[("rows read", COUNTED[:2]), ("result", COUNTED[2:6]), ("compared with the last set", COUNTED[6:])],
         seconds=_seconds(summary.seconds),
         commands=list(_commands(summary)),
     )
 
 
 def headline(summary: Summary) -> str:
-    """One word or three for what became of the run."""
+    """The outcome of the run in a few words."""
     status = summary.status
     if status == "partial" and not summary.kept:
         failed = [name for name, answer in summary.engines.items() if answer.failed]
         return f"Published. {len(failed)} of {_several(len(summary.engines), 'engine')} failed: {', '.join(failed)}"
     if status == "partial" and not summary.published:
-        return "Nothing written, and not every section was read"
+        return "Nothing changed, but not every section could be read"
     if status == "dry_run" and summary.error:
-        return "Dry run that a gate would refuse"
+        return "Dry run: a gate would refuse this run"
     return HEADLINES.get(status, status)
 
 
 def tone(summary: Summary) -> str:
-    """good, attention or bad: what colours the head of the page."""
+    """good, attention or bad: the colour of the page header."""
     if summary.status in ("refused", "failed") or (summary.status == "dry_run" and summary.error):
         return "bad"
     if summary.status == "partial" or summary.warnings or any(gate.status != "ok" for gate in summary.gates):
@@ -113,17 +113,17 @@ def tone(summary: Summary) -> str:
 
 
 def lead(summary: Summary) -> str:
-    """The sentence below the headline: what is listed and what the run changed."""
+    """The sentence below the headline: what is listed and what changed."""
     total = _total(summary.sections, summary.views)
     changes = f"{total.added:,} added, {total.changed:,} changed, {total.removed:,} removed"
-    told = f"{_several(total.listed, 'URL')} listed: {changes}."
+    text = f"{_several(total.listed, 'URL')} listed: {changes}."
     if summary.status in ("refused", "dry_run"):
         would = "would have listed" if summary.status == "refused" else "would list"
-        told = f"It {would} {_several(total.listed, 'URL')}: {changes}."
+        text = f"The run {would} {_several(total.listed, 'URL')}: {changes}."
     elif summary.files.written:
-        told += f" {_several(summary.files.written, 'file')} written."
-    noticed = f" {_several(len(summary.warnings), 'warning')}." if summary.warnings else ""
-    return f"{_LEADS.get(summary.status, '')} {told}{noticed}".strip()
+        text += f" {_several(summary.files.written, 'file')} written."
+    warnings = f" {_several(len(summary.warnings), 'warning')}." if summary.warnings else ""
+    return f"{_LEADS.get(summary.status, '')} {text}{warnings}".strip()
 
 
 def _several(count: int, what: str) -> str:
@@ -133,16 +133,16 @@ def _several(count: int, what: str) -> str:
 def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
     yield "Run", str(summary.run_id)
     yield "Site", f"{summary.name or ''} ({summary.site or ''})"
-    yield "Time of the run", moment(summary.now or "")
+    yield "Time", moment(summary.now or "")
     base = run_of_manifest(summary.base or "")
-    yield "Compared with", f"run {base}" if base else "nothing: the first publish of this state"
-    asked = summary.options
-    if asked.sections:
-        yield "Asked for", f"only {', '.join(asked.sections)}; the others stay as published"
-    if asked.limit is not None:
-        yield "Asked for", f"at most {asked.limit:,} rows of each split"
-    if asked.full:
-        yield "Asked for", "everything read and every published object looked at (--full)"
+    yield "Compared with", f"run {base}" if base else "nothing: this is the first publish"
+    options = summary.options
+    if options.sections:
+        yield "Options", f"only {', '.join(options.sections)} (--section); the other sections stay as published"
+    if options.limit is not None:
+        yield "Options", f"at most {options.limit:,} rows of each split (--limit)"
+    if options.full:
+        yield "Options", "all rows read and all published files verified (--full)"
 
 
 def _files(summary: Summary) -> Iterator[tuple[str, int]]:
@@ -155,7 +155,7 @@ def _files(summary: Summary) -> Iterator[tuple[str, int]]:
 
 
 def _total(sections: Mapping[str, Counts], views: Collection[str]) -> Counts:
-    """The counts of the site: views show again what others list and are left out."""
+    """The counts of the site, without views, which repeat URLs of other sections."""
     return sum((counts for name, counts in sections.items() if name not in views), Counts())
 
 
@@ -169,21 +169,21 @@ def _gates(gates: Sequence[Gate]) -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def _gate(gate: Gate, name: str) -> dict[str, Any]:
-    """A gate as it is shown; `bar` is how much of the limit is used: 50 is all, 100 is twice and more."""
+    """A gate as shown; `bar` is the share of the limit in use: 50 is the limit, 100 is twice the limit or more."""
     value, limit = gate.value, gate.limit
     if name == "min_urls":
-        return {"status": gate.status, "value": f"{value:,.0f}", "limit": f"at least {limit:,.0f}", "bar": None}
+        return {"status": gate.status, "value": f"{value:,.0f}", "limit": f"minimum {limit:,.0f}", "bar": None}
     used = value / limit if limit else (2.0 if value else 0.0)
     return {
         "status": gate.status,
         "value": percent(value),
-        "limit": f"of {percent(limit)}",
+        "limit": f"limit {percent(limit)}",
         "bar": round(min(used, 2.0) * 50, 1),
     }
 
 
-def _reasons(summary: Summary) -> Iterator[tuple[str, str, list[dict[str, Any]], int]]:
-    """(kind, what it means, rows of {section, reason, count, examples}, how many reasons are left out)."""
+def _reasons(summary: Summary) -> Iterator[tuple[str, str, list[dict[str, Any]], int, str]]:
+    """(kind, what it means, rows of {section, reason, count, examples}, how many reasons are left out, file)."""
     for kind, title, meaning in _KINDS:
         rows = [
             _reason(section, reason)
@@ -193,16 +193,17 @@ def _reasons(summary: Summary) -> Iterator[tuple[str, str, list[dict[str, Any]],
         ]
         if rows:
             rows.sort(key=lambda row: -row["count"])
-            yield title, meaning, rows[:_SHOWN_REASONS], max(0, len(rows) - _SHOWN_REASONS)
+            file = "" if kind == "notes" else f"{kind}.parquet"
+            yield title, meaning, rows[:_SHOWN_REASONS], max(0, len(rows) - _SHOWN_REASONS), file
 
 
 def _reason(section: str, reason: Reason) -> dict[str, Any]:
     return {
         "section": section,
         "reason": reason.text,
-        "meaning": REASONS.get(reason.text, ""),
+        "meaning": _MEANINGS.get(reason.text, ""),
         "count": reason.count,
-        "examples": reason.examples,
+        "examples": [example for example in reason.examples if example.strip()],
     }
 
 
@@ -217,25 +218,25 @@ def _seconds(seconds: Mapping[str, float]) -> list[tuple[str, float, float]]:
 
 
 def _commands(summary: Summary) -> Iterator[tuple[str, str]]:
-    """(what for, the command)."""
+    """(purpose, command)."""
     example = next(
         (locs[0] for kinds in summary.examples.values() for locs in kinds.values() if locs), f"{summary.site or ''}/…"
     )
-    yield "Why a URL is listed, or not", f"sitemap-etl explain SITE.yaml {_quoted(example)}"
+    yield "Show why a URL is listed or not", f"sitemap-etl explain SITE.yaml {_quoted(example)}"
     if summary.status in ("refused", "dry_run"):
         refused = [gate.name for gate in summary.gates if gate.status == "refused"]
         force = "".join(f" --force {name}" for name in refused)
         reason = ' --reason "…"' if refused else ""
-        yield "Publish this run as it was shown", f"sitemap-etl publish SITE.yaml {summary.run_id}{force}{reason}"
+        yield "Publish this run as shown here", f"sitemap-etl publish SITE.yaml {summary.run_id}{force}{reason}"
     else:
-        yield "The sets that are kept", "sitemap-etl history SITE.yaml"
-        yield "Publish the set before this one again", 'sitemap-etl rollback SITE.yaml --reason "…"'
+        yield "List the published sets", "sitemap-etl history SITE.yaml"
+        yield "Go back to the previous set", 'sitemap-etl rollback SITE.yaml --reason "…"'
     for address in summary.index[:1]:
-        yield "Read the published files as a crawler does", f"sitemap-etl check {_quoted(address)}"
+        yield "Check the published files as a crawler sees them", f"sitemap-etl check {_quoted(address)}"
 
 
 def _quoted(text: str) -> str:
-    """The text as a shell takes it literally."""
+    """The text quoted for a shell."""
     import shlex
 
     return shlex.quote(text)
@@ -247,7 +248,7 @@ def number(value: Any) -> str:
 
 
 def visible(text: str) -> str:
-    """The text with characters that can't be seen written out as their code points."""
+    """The text with invisible characters written as code points."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
@@ -278,10 +279,10 @@ def duration(seconds: float) -> str:
 
 
 def moment(text: str) -> str:
-    """2026-11-01 02:00 UTC, of a time as the summary has it."""
+    """A time of the summary as 2026-11-01 02:00 UTC."""
     return f"{text[:10]} {text[11:16]} UTC" if len(text) == 20 and text.endswith("Z") else text
 
 
 def details_of(answer: Answered) -> Sequence[tuple[str, str]]:
-    """What an engine's answer says besides its message, one short line each."""
+    """The details of an engine's answer, one short line each."""
     return [(str(name), str(value)) for name, value in answer.details.items() if value not in (None, [], {})]

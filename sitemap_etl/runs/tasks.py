@@ -212,9 +212,10 @@ def _story(summary: Summary) -> Iterator[str]:
     for name, kinds in summary.reasons.items():
         for kind, tally in kinds.items():
             for reason in tally.ordered()[:_REASONS]:
-                yield f"section {name}: {reason.count:,} {kind}: {reason.text}{_such_as(reason)}"
+                said = reason.as_dropped() if kind == "notes" else f"{reason.count:,} {kind}: {reason.text}"
+                yield f"section {name}: {said}{_such_as(reason)}"
     for reason in summary.clusters.notes.ordered():
-        yield f"{reason.count:,} noted: {reason.text}{_such_as(reason)}"
+        yield f"hreflang {reason.text} ({reason.count:,}){_such_as(reason)}"
     for name, why in summary.kept.items():
         yield f"warning: section {name} stays as published: {why}"
     for warning in summary.warnings:

@@ -190,7 +190,7 @@ def _submission(
         listed=notification.listed,
         retired=tuple(sorted(retired - set(notification.indexes))),
         feeds=tuple(sorted({address for one in every for address in one.feeds})),
-        unheard=tuple(run for run, found in earlier.items() if found.quiet_because is None),
+        pending_runs=tuple(run for run, found in earlier.items() if found.quiet_because is None),
         quiet_because=notification.quiet_because,
         all=notification.by_hand,
         earlier=lambda run: changes_of_run(state, run),
