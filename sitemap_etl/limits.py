@@ -62,6 +62,11 @@ KEY_BYTES: Final = 1_024
 LASTMOD_FIRST_YEAR: Final = 1990
 """No page is older than the web; an earlier lastmod is a default that leaked."""
 
+CLOCK_SKEW: Final = 600
+"""Seconds by which a run's clock may be behind that of the run that published last: machines that are kept in time
+differ by less than one, one that has just woken up by minutes. S3 refuses requests that are off by 15 minutes
+(RequestTimeTooSkewed), so that two machines which both publish there are hardly further apart."""
+
 # --- Sizes we work in ------------------------------------------------------------------------
 BATCH_ROWS: Final = 500_000
 BATCH_BYTES: Final = 128 * 1024 * 1024

@@ -44,7 +44,7 @@ def test_another_place_gets_every_file(site: TestSite) -> None:
     site.night(1)
     before = site.public().objects()
     site.keys["publish"] = "./elsewhere"
-    site.night(2)
+    site.night(2, moved=True)
     assert site.public().objects() == before
 
 

@@ -8,7 +8,7 @@ import posixpath
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from http import HTTPStatus
 
 import pyarrow as pa
@@ -47,24 +47,26 @@ def start_run(
     """Fix what a run does and give it. `staging`: where it stages, the state's `runs/<run_id>` by default.
 
     A section whose source can't be planned is kept as published where the site file says so; `final`:
-    also where the source only did not answer. `pid`: the process the lease belongs to, this one by default.
-    `owner`: what a scheduler calls its run; another try of it takes the lease over. `one_process`: all splits are read
-    by this one, under `stages.extract.one_moment`. `durable`: what is staged outlives a power cut. `split_rows`: rows
-    of a split of a Parquet export. Raises ConfigError, InvalidSource, Refused, Unavailable.
+    also where the source only did not answer. `now`: the clock's time by default; the run has that of the set in
+    place where it is a little before. `pid`: the process the lease belongs to, this one by default. `owner`: what a
+    scheduler calls its run; another try of it takes the lease over. `one_process`: all splits are read by this one,
+    under `stages.extract.one_moment`. `durable`: what is staged outlives a power cut. `split_rows`: rows of a split of
+    a Parquet export. Raises ConfigError, InvalidSource, Refused, Unavailable.
     """
     check_options(site, options)
     _check_keys(site, environment)
-    now = now or environment.clock()
     work = open_work(site, environment)
     state = state_of(site, environment, work, moved=options.moved)
-    state.current()  # another's state is told before anything is written there
-    run_id = new_run_id(now)
+    base = state.manifest(state.current().manifest)  # another's state is told before anything is written there
+    now = _not_before(base, now or environment.clock())
+    run_id = new_run_id(now, after="" if base is None else base.run_id)
     if posixpath.basename(site.work) == STATE_FOLDER and not site.work.startswith("s3://"):
         _keep_out_of_git(site, environment)
     take_lease(work, run_id, pid=pid, owner=owner)
     try:
         current = state.current()  # a run that has just ended may have moved it
         base = state.manifest(current.manifest)
+        now = _not_before(base, now)
         _check_limit(options, base)
         read = _Sources(
             site, options, environment, now, work, current, final=final, one_process=one_process, split_rows=split_rows
@@ -96,6 +98,21 @@ def start_run(
         if reading.because is not None:
             environment.log(f"section {name} is read in full: {reading.because}")
     return Run(work, staging, plan, environment)
+
+
+def _not_before(base: Manifest | None, now: datetime) -> datetime:
+    """The time of a run: its clock's, never before that of the set in place. Raises Refused where it is far before."""
+    if base is None:
+        return now
+    placed = datetime.fromisoformat(base.now)
+    if now <= placed - timedelta(seconds=limits.CLOCK_SKEW):
+        raise Refused(
+            f"It is {instant(now)} by the clock of this run, and the set that is in place was published at {base.now}: "
+            "pages would get dates before those they have. Nothing was written. Set the clock, or --now. If that set "
+            "was published by a clock that was fast, give it the right time by publishing it once more: sitemap-etl "
+            f"rollback SITE.yaml {base.run_id}"
+        )
+    return max(now, placed)
 
 
 def _keep_out_of_git(site: Site, environment: Environment) -> None:

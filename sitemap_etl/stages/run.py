@@ -249,9 +249,12 @@ def open_run(key: str, environment: Environment, *, staging: Storage | None = No
     return Run(work, staging or work.sub(layout.run_folder(plan.run_id)), plan, environment, moved=moved)
 
 
-def new_run_id(now: datetime) -> str:
-    """YYYYMMDDThhmmssZ-xxxx."""
-    return f"{now:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+def new_run_id(now: datetime, *, after: str = "") -> str:
+    """YYYYMMDDThhmmssZ-xxxx. `after`: a run that it is to follow in the order of ids, also within a second."""
+    second = f"{now:%Y%m%dT%H%M%SZ}-"
+    first = int(after.removeprefix(second), 16) + 1 if after.startswith(second) else 0
+    first = min(first, 0xFFFF)
+    return f"{second}{first + secrets.randbelow(0x10000 - first):04x}"
 
 
 def check_options(site: Site, options: Options) -> None:

@@ -129,7 +129,7 @@ class State:
 
     def _check_site(self, current: Current) -> None:
         if (current.name, current.site) != (self.name, self.site):
-            raise self._anothers(f"{current.name} ({current.site})", f"{self.name} ({self.site})", current.owner)
+            raise self._anothers(current, None if current.owner is None else current.owner.describe())
 
     def _check_place(self, current: Current) -> None:
         """A state of a release that did not record the place is ours where its set lies in ours."""
@@ -137,21 +137,25 @@ class State:
             return
         if current.owner is not None:
             if not current.owner.is_also(self.owner):
-                raise self._anothers(current.owner.describe(), self.owner.describe(), current.owner)
+                raise self._anothers(current, current.owner.describe())
         elif current.manifest != self._ours:
             manifest = self.manifest(current.manifest)
             if manifest is not None and not self.owner.to.was(manifest.to):
-                raise self._anothers(manifest.to, self.owner.describe(), None)
+                raise self._anothers(current, manifest.to)
             self._ours = current.manifest
 
-    def _anothers(self, theirs: str, ours: str, owner: Owner | None) -> AnothersState:
-        """The refusal of a state that publishes `theirs`, where this site file says `ours`."""
-        by = "" if owner is None or not owner.site_file else f"    by {owner.site_file} on {owner.host}"
-        mine = "" if self.owner is None or not self.owner.site_file else f"    by {self.owner.site_file}"
+    def _anothers(self, current: Current, to: str | None) -> AnothersState:
+        """The refusal of a state whose set is published `to` another place, or is that of another site."""
+        theirs = f"{current.name} ({current.site})" + ("" if to is None else f", published to {to}")
+        if current.owner is not None and current.owner.site_file:
+            theirs += f", by {current.owner.site_file} on {current.owner.host}"
+        ours = f"{self.name} ({self.site})"
+        if self.owner is not None:
+            ours += f", published to {self.owner.describe()}"
+            ours += f", by {self.owner.site_file}" if self.owner.site_file else ""
         return AnothersState(
-            f"{self.storage.url_of(layout.CURRENT)} is the state of another publication. Nothing was written.\n"
-            f"  the state:      {theirs}{by}\n"
-            f"  this site file: {ours}{mine}\n"
+            f"{self.storage.url_of(layout.CURRENT)} is the state of {theirs}\n"
+            f"  and this is {ours}. Nothing was written\n"
             "  If the site was moved, say so once with --moved (in a DAG, the parameter `moved`). If this is another "
             "site, or a copy, give it a `work` or a `name` of its own"
         )
