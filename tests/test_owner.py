@@ -30,7 +30,7 @@ def shared(folder: Path) -> tuple[TestSite, TestSite]:
     one = shop(folder / "one", work="../work")
     one.night(1)
     other = shop(folder / "other", work="../work")
-    other.export("p", pages(48))
+    other.export("p", pages(48, lastmod="2026-10-01"))
     return one, other
 
 
