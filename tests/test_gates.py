@@ -117,6 +117,20 @@ def test_receivers_are_written_before_givers_wherever_there_is_such_an_order(giv
         assert all(order.index(receiver) < order.index(giver) for receiver in receivers)
 
 
+@given(EDGES)
+def test_a_giver_is_written_before_a_receiver_only_where_both_give_in_a_circle(
+    gives: dict[str, frozenset[str]],
+) -> None:
+    order = receivers_first("abcdef", gives)
+    reached = {key: {key} for key in "abcdef"}
+    for _ in "abcdef":
+        for key, found in reached.items():
+            found.update(*(reached[receiver] for receiver in gives.get(key, ())))
+    for giver, receivers in gives.items():
+        for receiver in receivers:
+            assert order.index(receiver) <= order.index(giver) or giver in reached[receiver]
+
+
 def test_a_drop_that_was_let_through_is_no_slow_bleed_the_night_after(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("p", pages(100))
     site.night(1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -306,8 +306,8 @@ def with_actual_rows(
 def receivers_first(changed: Iterable[str], moves_to: Mapping[str, frozenset[str]]) -> list[str]:
     """Changed files in the order to write them: those that give no row away, then receivers before givers.
 
-    `moves_to`: key → keys of the files that now list URLs it listed. Files that exchange rows both ways
-    have no such order; among them the order is by key, and a URL may be missing between two writes.
+    `moves_to`: key → keys of the files that now list URLs it listed. Files that exchange rows both ways, or in a
+    circle, have no such order; among them, and them alone, a URL may be missing between two writes.
     """
     keys = sorted(changed)
     inside = {key: moves_to.get(key, frozenset()) & frozenset(keys) - {key} for key in keys}
@@ -317,9 +317,35 @@ def receivers_first(changed: Iterable[str], moves_to: Mapping[str, frozenset[str
     while waiting:
         ready = [key for key, receivers in waiting.items() if receivers <= written]
         if not ready:
-            ready = [min(waiting, key=lambda key: (len(waiting[key] - written), key))]
+            circle = _circle({key: receivers - written for key, receivers in waiting.items()})
+            ready = [min(circle, key=lambda key: (len(waiting[key] - written), key))]
         for key in ready:
             done.append(key)
             written.add(key)
             del waiting[key]
     return done
+
+
+def _circle(gives: Mapping[str, frozenset[str]]) -> set[str]:
+    """Files that give rows to each other and to no others, where every file gives some."""
+    takes: dict[str, set[str]] = defaultdict(set)
+    for giver, receivers in gives.items():
+        for receiver in receivers:
+            takes[receiver].add(giver)
+    key = min(gives)
+    while True:
+        ahead, behind = _reached(key, gives), _reached(key, takes)
+        if ahead <= behind:
+            return ahead
+        key = min(ahead - behind)
+
+
+def _reached(key: str, edges: Mapping[str, Set[str]]) -> set[str]:
+    """The keys that edges lead to from a key."""
+    found: set[str] = set()
+    waiting = [key]
+    while waiting:
+        new = edges.get(waiting.pop(), frozenset()) - found
+        found |= new
+        waiting += new
+    return found

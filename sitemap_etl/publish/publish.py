@@ -87,7 +87,7 @@ def _target(run: Run, proposal: Proposal, reason: str | None) -> Target:
     return Target(
         changes=net_changes(run, rendered, dropped_entries(run), proposal.moves),
         quiet_because=quiet,
-        drafts=[*recent_drafts(run, proposal.drafts), *proposal.drafts],
+        drafts=[*recent_drafts(run, proposal.drafts, sections), *proposal.drafts],
         sections=sections,
         counts=proposal.counts,
         gates=proposal.gates,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -25,10 +25,11 @@ RECENT: Final = "recent"
 """The name under which the recent files stand in manifest and file names; no section may have it."""
 
 
-def recent_drafts(run: Run, drafts: Sequence[Draft]) -> list[Draft]:
+def recent_drafts(run: Run, drafts: Sequence[Draft], sections: Mapping[str, SectionState]) -> list[Draft]:
     """The files of the URLs that were added or changed within `recent:`, of all sections that are no views.
 
-    Rows of a section's first publish do not count. Memory holds the recent rows.
+    `sections`: of the set, also those that the site file no longer has, which a rollback brings back. Rows of a
+    section's first publish do not count. Memory holds the recent rows.
     """
     if run.site.recent is None:
         return []
@@ -36,8 +37,7 @@ def recent_drafts(run: Run, drafts: Sequence[Draft]) -> list[Draft]:
     tables = []
     for draft in drafts:
         entry = draft.entry
-        section = run.site.sections.get(entry.section)
-        if section is None or section.view or entry.since is None or entry.since < since:
+        if sections[entry.section].view or entry.since is None or entry.since < since:
             continue
         rows = run.state.snapshot(entry.snapshot)
         tables.append(rows.filter(pc.greater_equal(rows.column("since"), since)))

@@ -157,7 +157,7 @@ def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
     gone = Moves(pa.table({"loc": pa.array([], pa.string())}))
     proposal = Proposal(drafts, sections, counts, [], gone, {})
     target = Target(
-        drafts=[*recent_drafts(run, drafts), *drafts],
+        drafts=[*recent_drafts(run, drafts, sections), *drafts],
         sections=sections,
         counts=counts,
         gates=[],
