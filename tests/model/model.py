@@ -637,7 +637,9 @@ class Model:
             elif night.base and name in night.base.sections and not night.base.sections[name].view:
                 members = [(loc, page.cluster) for loc, page in night.base.sections[name].pages.items()]
                 written = rule.get("cluster", name) if rule is not None else None
-                open_.update((each[0], each[1]) for _, each in members if each is not None and each[0] != written)
+                for _, each in members:
+                    if each is not None and each[0] != written:  # whether it goes over to its new cluster unread
+                        open_ |= {(each[0], each[1]), (written or "", each[1])}
             for loc, cluster in members:
                 if cluster is not None:
                     groups[cluster[0], cluster[1]] += [(loc, tag) for tag in cluster[2]]
