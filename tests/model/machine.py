@@ -558,6 +558,9 @@ class Nights(RuleBasedStateMachine):
             still = {loc for listed in night.listed.values() for loc in listed}
             lost = (was & still) - locs - self._exchanged(night)
             self._fail([f"{sorted(lost)} is unlisted on the way"] if lost else [])
+        for key in list(self.model.retired):
+            if key in seen.index or seen.objects.get(key) != before.objects.get(key):
+                del self.model.retired[key]  # it came back; should it leave again, its two days begin then
         current = self.world.current()
         if current != (self.model.current.run_id if self.model.current else None):
             self._tally("killed after the commit")

@@ -637,7 +637,9 @@ class Model:
             elif night.base and name in night.base.sections and not night.base.sections[name].view:
                 members = [(loc, page.cluster) for loc, page in night.base.sections[name].pages.items()]
                 written = rule.get("cluster", name) if rule is not None else None
-                open_.update((each[0], each[1]) for _, each in members if each is not None and each[0] != written)
+                for _, each in members:
+                    if each is not None and each[0] != written:  # whether it goes over to its new cluster unread
+                        open_ |= {(each[0], each[1]), (written or "", each[1])}
             for loc, cluster in members:
                 if cluster is not None:
                     groups[cluster[0], cluster[1]] += [(loc, tag) for tag in cluster[2]]
@@ -708,7 +710,7 @@ class Model:
             views = {"max_drop": 1.0, "min_urls": 0} if is_view(keys) else {}
             limits = {**site_limits, **views, **keys.get("gates", {})}
             before = set(night.before[name]) if is_view(keys) else self._of(base, name)
-            turned = name in base and base[name].view != is_view(keys)
+            turned = bool(night.turned)  # whether the pages of a section that became a view are gone is left open
             answers = {
                 "max_drop": self._drops(night, name, before, set(listed) if is_view(keys) else taken, limits),
                 "max_growth": len(before) >= FEW and counts["added"] / len(before) > limits["max_growth"],
@@ -737,7 +739,8 @@ class Model:
         for gate, answer in answers.items():
             if gate not in force:
                 # What a section lets through, its section's gate answers for, by shares that are not told in full.
-                night.gates[gate] = None if answer is not False and passed[gate] else answer
+                open_ = (night.turned and gate != "min_urls") or (answer is not False and passed[gate])
+                night.gates[gate] = None if open_ else answer
 
     def _drops(
         self, night: Night, name: str | None, before: set[str], now: set[str], limits: Mapping[str, Any]

@@ -355,7 +355,7 @@ class Settling:
             elif self.clock >= retired[key] + GRACE and not staged:
                 self.say(f"{key} left the set at {retired[key]:%Y-%m-%dT%H:%M:%SZ} and still lies there")
         unsure = self.model.unsure
-        unsure.update(self.loose | (left if staged else set()))
+        unsure.update(self.loose | (left | retired.keys() if staged else set()))
         unsure -= there - self.loose
         for key in [key for key in retired if key in there or key not in objects]:
             gone = retired.pop(key)
