@@ -320,7 +320,7 @@ def test_a_place_that_takes_no_files_is_told(shop: Shop, key: str) -> None:
 def test_a_disk_that_takes_no_more_ends_with_3(shop: Shop, most: int) -> None:
     """Files may have so many bytes: the first is too large at the lease, while extracting, while publishing."""
     shop.export("products", pages(20_000, title=lambda n: f"{n * 7919:x}" * 5))
-    shop.keys["gates"] = {"max_growth": 1_000}
+    shop.keys["gates"] = {"max_growth": 1_000, "max_undated": 1}
     done = subprocess.run(
         [*PROGRAM, "run", str(shop.path), "--json"],
         cwd=shop.folder,

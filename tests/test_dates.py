@@ -16,6 +16,7 @@ from sitemap_etl import dates, lastmod
 from sitemap_etl.dates import COARSE, DATABASES, DATE, INSTANT, LOCAL, OTHER, RFC822, RFC3339, W3C, XSD
 from sitemap_etl.extensions import news, videos
 from sitemap_etl.frames import Tally
+from sitemap_etl.urls import UrlRules
 
 DAY = int(np.datetime64("2026-01-02", "D").astype(int))
 MIDNIGHT = DAY * 86_400
@@ -143,7 +144,7 @@ def test_what_is_a_date_for_a_lastmod_is_one_for_videos_and_news(text: str, zone
     as_lastmod = [None] if local else from_source(column, zone)
     page = pa.array(["https://shop.example/a"])
     video = pa.array([[VIDEO | {"publication_date": text}]])
-    found = videos(video, page, Tally(), site="https://shop.example", timezone=zone)
+    found = videos(video, page, Tally(), rules=UrlRules("https://shop.example"), timezone=zone)
     assert [found.to_pylist()[0][0]["publication_date"]] == as_lastmod
     if not local:
         article = news(
@@ -166,7 +167,11 @@ def test_an_hour_that_a_clock_skips_or_tells_twice_is_the_same_moment_for_all() 
         assert from_source(pa.array([text]), "Europe/Berlin") == [moment]
         video = pa.array([[VIDEO | {"publication_date": text}]])
         found = videos(
-            video, pa.array(["https://shop.example/a"]), Tally(), site="https://shop.example", timezone="Europe/Berlin"
+            video,
+            pa.array(["https://shop.example/a"]),
+            Tally(),
+            rules=UrlRules("https://shop.example"),
+            timezone="Europe/Berlin",
         )
         assert found.to_pylist()[0][0]["publication_date"] == moment
 

@@ -234,12 +234,13 @@ def state_differs(run: Run, manifest: Manifest) -> bool:
 def retired_files(
     run: Run, desired: Desired, actual: Actual, unmanaged: Mapping[str, str | None]
 ) -> tuple[list[Retired], list[Retired]]:
-    """Those that wait, and those whose grace is over: indexes first, before what they list.
+    """Those that wait, and those whose grace is over by the clock of `work`: indexes first, before what they list.
 
     What an interrupted publish left is retired now, but not an object that was there before it (`unmanaged`: key →
     ETag). Where `publish.to` is another place than it was, what lies in the old one is not ours to delete.
     """
     base = run.base if not actual.relocated else None
+    now = int(run.work.now().timestamp())
     kept, touched = desired.keys(), actual.touched
     left = {key: file.etag for key, file in actual.files.items() if key not in touched}
     left |= {
@@ -255,11 +256,11 @@ def retired_files(
     known = {item.key for item in waiting}
     indexes = {index.file.key for index in base.indexes} if base is not None else set()
     waiting += [
-        Retired(key, left[key], run.epoch)
+        Retired(key, left[key], now)
         for key in sorted(left, key=lambda key: (key not in indexes, key))
         if key not in kept and key not in known
     ]
-    limit = run.epoch - GRACE.total_seconds()
+    limit = now - GRACE.total_seconds()
     return [item for item in waiting if item.at > limit], [item for item in waiting if item.at <= limit]
 
 

@@ -9,10 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sitemap_etl.arrow import column_of
 from sitemap_etl.errors import DamagedState
 from sitemap_etl.frames import ASIDE, EXAMPLES
+from sitemap_etl.publish.proposal import Proposal, changes_of
 from sitemap_etl.publish.publish import Published
 from sitemap_etl.publish.retention import forget
 from sitemap_etl.stages.merge import readers_of
@@ -21,7 +24,7 @@ from sitemap_etl.stages.run import Run
 from sitemap_etl.state import layout
 from sitemap_etl.state.changes import answer_of
 from sitemap_etl.state.codec import decode, encode, unseal
-from sitemap_etl.state.records import COUNTED, Asked, Clusters, Files, Partition, ReadSplit, Splits, Summary
+from sitemap_etl.state.records import COUNTED, Asked, ChangeKind, Clusters, Files, Partition, ReadSplit, Splits, Summary
 from sitemap_etl.state.store import put_document
 
 
@@ -116,7 +119,7 @@ def _summary(run: Run, published: Published) -> Summary:
         kept=proposal.held,
         reasons=proposal.reasons,
         clusters=Clusters() if aligned is None else Clusters(aligned.aligned, aligned.notes),
-        examples=_examples(run),
+        examples=_examples(run, proposal),
         files=files,
         plan=seen,
         bytes=outcome.bytes if outcome else 0,
@@ -130,15 +133,33 @@ def _summary(run: Run, published: Published) -> Summary:
     )
 
 
-def _examples(run: Run) -> dict[str, dict[str, tuple[str, ...]]]:
-    """A few locs of each kind of change, by section."""
+def _examples(run: Run, proposal: Proposal) -> dict[str, dict[str, tuple[str, ...]]]:
+    """A few locs of each kind of change, by section. A page that only moved to another section is none."""
+    moved = column_of(proposal.moves.moved, "loc")
     found: dict[str, dict[str, tuple[str, ...]]] = {}
     for receipt in run.all_rendered():
         for kind, locs in receipt.examples.items():
-            if locs and kind in COUNTED:
+            stayed = [loc for loc in locs if kind == "changed" or not pc.is_in(pa.scalar(loc), moved).as_py()]
+            if stayed and kind in COUNTED:
                 shown = found.setdefault(receipt.section, {})
-                shown[kind] = (*shown.get(kind, ()), *locs)[:EXAMPLES]
+                shown[kind] = (*shown.get(kind, ()), *stayed)[:EXAMPLES]
+    kinds: tuple[ChangeKind, ...] = ("added", "changed", "removed")
+    for name, counts in proposal.counts.items() if len(moved) else ():
+        for kind in kinds:
+            if counts.of(kind) and kind not in found.get(name, {}):
+                found.setdefault(name, {})[kind] = _more_examples(run, proposal, name, kind)
     return found
+
+
+def _more_examples(run: Run, proposal: Proposal, section: str, kind: ChangeKind) -> tuple[str, ...]:
+    """A few locs of a kind of change whose first ones had only moved, or that changed while they moved."""
+    moved = proposal.moves.moved
+    if kind == "changed":
+        here = pc.and_(pc.equal(moved.column("section"), section), moved.column("changed"))
+        return tuple(moved.filter(here).column("loc").slice(0, EXAMPLES).to_pylist())
+    locs = [table.column("loc") for table in changes_of(run, kind, section)]
+    stayed = [each.filter(pc.invert(pc.is_in(each, column_of(moved, "loc")))).slice(0, EXAMPLES) for each in locs]
+    return tuple(loc for each in stayed for loc in each.to_pylist())[:EXAMPLES]
 
 
 def add_answers(run: Run, summary: Summary) -> Summary:

@@ -483,7 +483,7 @@ class Retired(Record):
 
     key: str
     etag: str | None
-    at: int  # epoch seconds
+    at: int  # epoch seconds, by the clock of `work`
 
 
 @dataclass(frozen=True)

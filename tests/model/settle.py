@@ -343,7 +343,6 @@ class Settling:
         left = self.base.content.keys() - there - self.loose if self.base is not None else set()
         for key in left:
             retired.setdefault(key, self.clock)
-        staged = self.clock != self.now and "retired by the clock" in self.model.not_yet
         objects = {key for key in self.seen.objects if not re.fullmatch(r"[0-9a-f]{32}\.txt", key)}
         for key in sorted(there - objects - self.loose):
             self.say(f"{key} is missing")
@@ -352,10 +351,10 @@ class Settling:
                 retired.setdefault(key, self.clock)
             if key not in retired:
                 self.say(f"{key} lies there and belongs to nothing")
-            elif self.clock >= retired[key] + GRACE and not staged:
+            elif self.clock >= retired[key] + GRACE:
                 self.say(f"{key} left the set at {retired[key]:%Y-%m-%dT%H:%M:%SZ} and still lies there")
         unsure = self.model.unsure
-        unsure.update(self.loose | (left | retired.keys() if staged else set()))
+        unsure.update(self.loose)
         unsure -= there - self.loose
         for key in [key for key in retired if key in there or key not in objects]:
             gone = retired.pop(key)

@@ -442,7 +442,6 @@ def test_a_rollback_counts_and_tells_of_pages_without_dates_that_it_changes(worl
     )
 
 
-@pytest.mark.xfail(strict=True, reason="the examples of a run are taken before moves are netted out")
 def test_a_page_that_moved_is_no_example_of_what_was_added_or_removed(world: World) -> None:
     first, second = two_sections(world)
     night(world)
@@ -568,7 +567,6 @@ def test_a_page_that_changes_every_day_is_told_of_every_day(world: World) -> Non
         assert night(world).posted == urls(world, 1)
 
 
-@pytest.mark.xfail(strict=True, reason="a run that is published later retires files as of the time it was made")
 def test_a_file_stays_two_days_after_it_left_the_index_also_where_its_run_is_older(world: World) -> None:
     first, _ = two_sections(world, shards={"rows": 5})
     night(world)

@@ -41,6 +41,10 @@ SECONDS = 120
 
 
 class _Killing(Wrapped):
+    def now(self) -> datetime:
+        found: datetime = self._outer.now
+        return found
+
     def put(self, key: str, *arguments: Any, **options: Any) -> Any:
         return self._outer.write(self._inner.url_of(key), lambda: self._inner.put(key, *arguments, **options))
 
@@ -56,7 +60,8 @@ class Killing(Wrapping):
 
     storage = _Killing
 
-    def __init__(self, at: int = 0, *, before: bool = False, since: str = "") -> None:
+    def __init__(self, now: datetime, at: int = 0, *, before: bool = False, since: str = "") -> None:
+        self.now = now
         self.at = at
         self.before = before
         self.since = since
@@ -110,6 +115,7 @@ class Laboratory:
         )
         self.site = TestSite(self.live, **places, site=ORIGIN, **keys)
         self._kept: dict[str, tuple[str, bytes]] = {}
+        self._prepared = 1
         env = {**os.environ, **({} if s3 is None else s3.env), "TMPDIR": str(folder), **(env or {})}
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.support.crash"],
@@ -190,11 +196,12 @@ class Laboratory:
 
     def prepare(self, night: int) -> Done:
         """A run of all stages before publish. What it staged is kept too."""
+        self._prepared = night
         return self._do("prepare", night)
 
     def publish(self, **how: Any) -> Done:
-        """Publish what was prepared, in a process of its own."""
-        return self._do("publish", 1, **how)
+        """Publish what was prepared, in a process of its own, in the same night."""
+        return self._do("publish", self._prepared, **how)
 
     def roll_back(self, night: int, **how: Any) -> Done:
         """Publish the set before the current one again."""
@@ -272,8 +279,8 @@ def _work(order: Mapping[str, Any]) -> dict[str, Any]:
     from sitemap_etl.errors import SitemapEtlError
     from sitemap_etl.stages.run import Environment
 
-    killing = Killing(order["kill"], before=order["before"], since=order["since"])
     now = datetime.fromisoformat(order["now"])
+    killing = Killing(now, order["kill"], before=order["before"], since=order["since"])
     connections = {name: value for name, value in os.environ.items() if name.startswith("AIRFLOW_CONN_")}
     environment = replace(killing.around(Environment(environ=connections)), clock=lambda: now)
     site = load(Path(order["site"]), environ={})

@@ -7,7 +7,7 @@ import gzip
 import uuid
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from sitemap_etl.stages.run import Environment, open_work
 from sitemap_etl.state.records import Manifest, Options
 from sitemap_etl.state.store import State
 from sitemap_etl.storage import Storage, open_storage
+from tests.support.storages import Clocked
 
 NS = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
 FIRST_NIGHT = datetime(2026, 11, 1, 2, 0, tzinfo=UTC)
@@ -111,6 +112,7 @@ class TestSite:
             **keys,
         }
         self.environment = Environment(environ={})
+        self.store = Clocked(FIRST_NIGHT)
 
     def section(self, name: str, rows: Iterable[Mapping[str, Any]] | None = None, **keys: Any) -> TestSite:
         """Add or change a section, and write its export where rows are given."""
@@ -138,8 +140,8 @@ class TestSite:
         return load(self.path, environ=self.environment.environ)
 
     def night(self, number: int, *, jobs: int = 1, sections: Sequence[str] = (), **options: Any) -> Finished:
-        now = FIRST_NIGHT + timedelta(days=number - 1)
-        environment = replace(self.environment, clock=lambda: now)
+        now = self.store.time = FIRST_NIGHT + timedelta(days=number - 1)
+        environment = self.store.around(self.environment)
         return run_locally(self.load(), Options(sections=tuple(sections), **options), environment, jobs=jobs, now=now)
 
     def state(self) -> State:
