@@ -198,7 +198,7 @@ def test_another_run_under_way_is_named_and_ends_with_1(site: TestSite) -> None:
     take_lease(site.state().storage, "20261101T030000Z-beef", pid=0, owner="shop/nightly")
     done = run(site, 2, "--json")
     assert (done.code, done.json["status"]) == (1, "refused")
-    assert "Another run is under way: run 20261101T030000Z-beef, since " in done.json["error"]
+    assert "Another run is in progress: run 20261101T030000Z-beef, since " in done.json["error"]
 
 
 # --- a dry run ----------------------------------------------------------------------------------------
@@ -225,12 +225,15 @@ def test_a_dry_run_names_exactly_the_files_that_publishing_writes(site: TestSite
 def test_a_dry_run_names_the_files_it_would_retire_and_delete(site: TestSite) -> None:
     site.keys["gates"] = {"max_drop": 1}
     site.section("products", shards={"rows": 50, "fill": 1})
-    run(site, 1)
+    site.night(1)
     site.export("products", pages(50, lastmod="2026-10-01"))
-    dry = run(site, 2, "--dry-run", "--json")
-    assert dry.json["plan"]["retire"] == ["sitemap-products-00002.xml.gz"]
-    run(site, 2)
-    assert run(site, 9, "--dry-run", "--json").json["plan"]["delete"] == ["sitemap-products-00002.xml.gz"]
+    dry = site.night(2, dry_run=True).summary.plan
+    assert dry is not None
+    assert dry.retire == ("sitemap-products-00002.xml.gz",)
+    site.night(2)
+    later = site.night(9, dry_run=True).summary.plan
+    assert later is not None
+    assert later.delete == ("sitemap-products-00002.xml.gz",)
 
 
 def test_a_dry_run_shows_changes_with_examples_and_gates_with_their_margins(site: TestSite) -> None:
@@ -268,6 +271,15 @@ def test_history_lists_the_sets_with_their_reasons(site: TestSite) -> None:
     assert "“range discontinued”" in newest
     assert oldest.split()[1:] == ["100", "2"]
     assert [entry["listed"] for entry in call("history", site.path, "--json").json["sets"]] == [50, 100]
+
+
+def test_a_run_that_was_published_is_not_published_again(site: TestSite) -> None:
+    done = run(site, 1, "--json")
+    again = call("publish", site.path, done.json["run_id"])
+    assert again.code == 1
+    assert f"Run {done.json['run_id']} was published already. Nothing was written" in again.err
+    shown = run(site, 2, "--dry-run", "--json").json["run_id"]
+    assert call("publish", site.path, shown).code == 0
 
 
 def test_rollback_publishes_the_set_before(site: TestSite) -> None:

@@ -60,7 +60,7 @@ def test_after_a_rollback_the_time_is_that_of_the_rollback(site: TestSite) -> No
     site.night(2)
     later = FIRST_NIGHT + timedelta(days=3)
     roll_back(site.load(), None, site.environment, reason=None, now=later)
-    with pytest.raises(Refused, match="published at 2026-11-04T02:00:00Z"):
+    with pytest.raises(Refused, match="the published set is from 2026-11-04T02:00:00Z"):
         site.night(3)
     assert site.night(5).summary.status == "published"
 

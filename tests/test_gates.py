@@ -198,7 +198,7 @@ def test_an_export_that_changes_its_form_of_dates_does_not_wipe_them(tmp_path: P
     refused = site.night(2)
     assert refused.summary.status == "refused"
     assert (
-        "Refused: p would take the lastmod off 2,000 of 2,000 pages that have one (100 %, max_undated is 5 %). "
+        "Refused: p would remove the lastmod of 2,000 of 2,000 pages that have one (100 %, max_undated is 5 %). "
         "Nothing public was touched." in refused.summary.error
     )
     assert "look:    sitemap-etl explain SITE.yaml https://shop.example/p/000000" in refused.summary.error
@@ -223,7 +223,7 @@ def test_a_section_that_is_to_have_no_dates_any_more_loses_them_with_a_warning(t
     assert done.summary.status == "published"
     gates = by_name(done)
     assert (gates["p.max_undated"].status, gates["max_undated"].status) == ("warned", "ok")
-    assert any("take the lastmod off 100 of 100" in warning for warning in done.summary.warnings)
+    assert any("remove the lastmod of 100 of 100" in warning for warning in done.summary.warnings)
 
 
 def test_a_table_that_was_loaded_anew_does_not_date_every_page_anew(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_a_table_that_was_loaded_anew_does_not_date_every_page_anew(tmp_path: Pa
     site.export("p", dated(2_000, lambda n: "2026-10-30T03:00:00Z" if n % 4 else DAY.format(n % 28 + 1)))
     refused = site.night(2)
     assert (
-        "p would change the lastmod of 1,500 of 2,000 pages to one and the same, 2026-10-30T03:00:00Z "
+        "p would set the lastmod of 1,500 of 2,000 pages to the same value, 2026-10-30T03:00:00Z "
         "(75 %, max_same_date is 50 %)" in refused.summary.error
     )
     assert "--force p.max_same_date --reason" in refused.summary.error
@@ -247,7 +247,7 @@ def test_dates_are_asked_of_the_whole_site_too(tmp_path: Path) -> None:
     for name, start in (("a", 0), ("b", 5_000), ("c", 10_000)):
         site.section(name, [{**row, "lastmod": "2026-10-02"} for row in pages(900, start)])
     refused = site.night(2)
-    assert "the site would change the lastmod of 2,700 of 2,700 pages to one and the same" in refused.summary.error
+    assert "the site would set the lastmod of 2,700 of 2,700 pages to the same value" in refused.summary.error
     assert [gate.name for gate in refused.summary.gates if gate.status == "refused"] == ["max_same_date"]
 
 

@@ -53,5 +53,5 @@ def test_other_bytes_at_the_public_address_are_a_warning_that_shows_both(served:
         warnings = served.night(1).summary.warnings
     finally:
         Quiet.stale = None
-    assert any("serves other bytes than were put" in w and "an old page" in w for w in warnings)
+    assert any("serves different bytes than were published" in w and "an old page" in w for w in warnings)
     assert not any("sitemap-p-00001" in w for w in warnings)

@@ -151,7 +151,7 @@ def test_one_flipped_bit_of_a_snapshot_is_told_before_it_is_decoded(site: TestSi
     data = path.read_bytes()
     for bit in random.Random(7).sample(range(len(data) * 8), 300):
         path.write_bytes(flipped(data, bit))
-        with pytest.raises(DamagedState, match="is damaged: its bytes are not those"):
+        with pytest.raises(DamagedState, match="is damaged: its content does not match"):
             state.snapshot(entry.snapshot)
     path.write_bytes(data)
     assert state.snapshot(entry.snapshot).num_rows == entry.rows
@@ -236,7 +236,7 @@ def test_a_publish_that_an_earlier_release_left_open_is_taken_over(tmp_path: Pat
 def test_a_run_that_another_format_began_is_refused_in_words(tmp_path: Path) -> None:
     old = released(tmp_path, "at_rest")
     before = old.site.public().objects()
-    with pytest.raises(Refused, match=rf"runs have format 1.*goes on with runs of format {FORMAT}. Start a new run"):
+    with pytest.raises(Refused, match=rf"run format 1.*uses format {FORMAT}. Start a new run"):
         publish_locally(old.site.load(), old.dry, old.site.environment, force=(), reason=None, adopt=False)
     assert old.site.public().objects() == before
 

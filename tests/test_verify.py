@@ -123,7 +123,7 @@ def test_the_name_of_the_published_set_is_found_again(site: Catalog) -> None:
 def test_a_repair_waits_for_no_run(site: Catalog) -> None:
     take_lease(site.state().storage, "20261120T020000Z-abcd", pid=0)
     assert verify(site).sound
-    with pytest.raises(Refused, match="Another run is under way"):
+    with pytest.raises(Refused, match="Another run is in progress"):
         verify(site, repair=True)
 
 

@@ -32,7 +32,7 @@ class Claim:
         if held.current.manifest != run.plan.base:
             raise Refused(
                 f"Overtaken: this run started from {run.plan.base or 'an empty state'}, and "
-                f"{_last(held.current)} was published meanwhile. Nothing public was touched; run again"
+                f"{_last(held.current)} was published in the meantime. Nothing public was touched; run again"
             )
         self.run = run
         self.held = held
@@ -64,11 +64,11 @@ class Claim:
         intent = read_intent(self.run, pending)
         if intent is None:
             raise DamagedState(
-                f"{self.run.work.url_of(pending)} is gone, though {layout.CURRENT} names it. Restore it from a backup "
-                f"of the state; without one, set `pending` in {layout.CURRENT} to null, remove its `checksum`, and run "
-                "with --adopt"
+                f"{self.run.work.url_of(pending)} is missing, although {layout.CURRENT} refers to it. Restore it "
+                f"from a backup of the state; without one, set `pending` in {layout.CURRENT} to null, remove its "
+                "`checksum`, and run with --adopt"
             )
-        self.run.environment.log(f"the publish of {intent.describe()}, was interrupted: this run goes on from it")
+        self.run.environment.log(f"the publish of {intent.describe()}, was interrupted: this run continues from it")
         own = self.run.run_id
         if intent.run_id == own:
             self._number = intent.number
@@ -138,8 +138,8 @@ class Claim:
         intent = None if now.pending is None else read_intent(self.run, now.pending)
         who = f"{_last(now)} was published" if intent is None else f"{intent.describe()}, claimed the publish"
         return (
-            f"Overtaken: {who} while run {self.run.run_id} was under way. This run wrote nothing public after that; "
-            "the other one decides what is published"
+            f"Overtaken: {who} while run {self.run.run_id} was in progress. This run wrote nothing public after that; "
+            "the other run decides what is published"
         )
 
 

@@ -114,9 +114,9 @@ class _Publication:
     def _keep_adopted(self, unmanaged: Sequence[Stat]) -> None:
         if unmanaged and self.run.base is None:
             self.outcome.warnings.append(
-                f"there was no state, and {len(unmanaged):,} files that were there were replaced: pages have no dates "
-                "by fingerprint yet, and no engine is told of single URLs. If a state was lost, restore it from a "
-                "backup"
+                f"there was no state, and {len(unmanaged):,} existing files were replaced: pages have no dates by "
+                "fingerprint yet, and engines are not notified of single URLs. If the state was lost, restore it "
+                "from a backup"
             )
         for stat in unmanaged:
             stored = self.public.get(stat.key)
@@ -216,7 +216,7 @@ class _Publication:
         except PreconditionFailed as error:
             self.claim.hold()
             raise Refused(
-                f"{error} The publish stopped there; what is public is valid, and the next run goes on from it"
+                f"{error} Publishing stopped there; the published files are valid, and the next run continues from them"
             ) from error
         item.expect = stat.etag
 
@@ -225,7 +225,8 @@ class _Publication:
             return item.etag is not None and self.public.delete(item.key, expect=item.etag)
         except PreconditionFailed:
             self.outcome.warnings.append(
-                f"{self.public.url_of(item.key)} was retired and is now another object than ours: it was left there"
+                f"{self.public.url_of(item.key)} was due for deletion, but another program has replaced it since: it "
+                "was left in place"
             )
             return False
 

@@ -161,9 +161,9 @@ def evaluate(scope: str | None, counts: Scope, limits_: Gates, forced: frozenset
     if c.extracted >= limits.ROWS_READ_FROM and _share(c.rejected_read, c.extracted) > _share(rejected, rows):
         rejected, rows, read = c.rejected_read, c.extracted, " that were read"
     rejects = f"{who} rejects {rejected:,} of {rows:,} rows{read}"
-    undated = f"{who} would take the lastmod off {c.dates.lost:,} of {c.dates.known:,} pages that have one"
+    undated = f"{who} would remove the lastmod of {c.dates.lost:,} of {c.dates.known:,} pages that have one"
     date, same = c.dates.most
-    alike = f"{who} would change the lastmod of {same:,} of {c.listed:,} pages to one and the same"
+    alike = f"{who} would set the lastmod of {same:,} of {c.listed:,} pages to the same value"
     if date:
         alike += f", {date}"
     few = f"; percentage gates apply from {limits.SHARE_FROM}"

@@ -250,8 +250,8 @@ def _balance(section: str, where: str, what: str, one: int, other_what: str, oth
     if one != other:
         raise Refused(
             f"{section}: rows are unaccounted for ({where}): {what} {one:,}, {other_what} {other:,}. "
-            "Nothing public was touched. This is a defect of sitemap_etl, or its staging was changed: "
-            "run again, and report it if it stays"
+            "Nothing public was touched. This is a bug in sitemap_etl, or staged files were changed: "
+            "run again, and report it if it happens again"
         )
 
 
@@ -273,18 +273,18 @@ def _warn(
         )
     if published is not None and plan.rule is not None and not same_definition(published, plan):
         proposal.warnings.append(
-            f"{name}: the fingerprint has another definition than the published one: new fingerprints are "
-            "taken over, every date stays, changes of this night can't be told"
+            f"{name}: fingerprints reset, because their definition changed: every date stays, and what "
+            "changed this night is not known"
         )
     if published is None and plan.rule is not None and run.base is not None:
-        proposal.warnings.append(f"{name}: first publish of this section: its pages have no dates by fingerprint yet")
+        proposal.warnings.append(f"{name}: first publish of this section: its pages have no fingerprint dates yet")
     drifts = [part.drift for part in run.parts(name) if part.drift is not None]
     if drifts:
         drift = proposal.drift[name] = sum(drifts, Drift())
         if drift.total:
             proposal.warnings.append(
-                f"{name}: incremental reads had missed changes that this full read found: rows missing: "
-                f"{drift.missing:,}, out of date: {drift.stale:,}, gone from the source: {drift.gone:,}. The condition "
+                f"{name}: this full read found changes that incremental reads had missed: {drift.missing:,} rows "
+                f"missing, {drift.stale:,} out of date, {drift.gone:,} gone from the source. The condition "
                 "on :since does not see every change (a joined table, a late transaction, rows that are deleted)"
             )
     elsewhere: Counter[str] = Counter()

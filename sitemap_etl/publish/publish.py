@@ -111,7 +111,7 @@ def quiet_because(run: Run, proposal: Proposal) -> str | None:
         if name in run.base.sections and not same_definition(run.base.sections[name], state)
     ]
     if rebased:
-        return f"the fingerprint of {', '.join(rebased)} has another definition: what changed this time can't be told"
+        return f"the fingerprints of {', '.join(rebased)} were reset: it is not known what changed this time"
     return None
 
 
@@ -202,7 +202,7 @@ SECONDS: Final = 60.0
 
 
 def served_otherwise(run: Run, manifest: Manifest) -> list[str]:
-    """Warnings where `publish.at` serves other bytes than were put: of the first index and one sitemap.
+    """Warnings where `publish.at` serves different bytes than were published: of the first index and one sitemap.
 
     An address that does not answer, or asks for a login, says nothing: a bucket may be private until a
     CDN is pointed at it.
@@ -233,9 +233,9 @@ def _compare(client: Client, address: str, file: File) -> str | None:
     cached = f", {age} s old by its Age header" if age else ""
     length = f"{len(data):,}" if answer.whole else f"more than {len(data):,}"
     return (
-        f"{address} serves other bytes than were put: {length} bytes beginning {_start(data)!r}{cached}; "
-        f"put were {file.stored:,} bytes with sha256 {file.stored_sha256[:16]}…. A cache, or a publish.at that leads "
-        "elsewhere?"
+        f"{address} serves different bytes than were published: {length} bytes beginning {_start(data)!r}{cached}; "
+        f"published were {file.stored:,} bytes with sha256 {file.stored_sha256[:16]}…. Check for a cache in between, "
+        "or for a publish.at that leads elsewhere"
     )
 
 

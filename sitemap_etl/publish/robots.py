@@ -75,15 +75,15 @@ def open_root(run: Run, indexes: Sequence[str], files: Sequence[str]) -> Root:
                 "does not name this sitemap" if served.text is not None else f"{served.problem}, and names no sitemap"
             )
             root.warnings.append(
-                f"{run.site.site}/robots.txt {said}: engines take pages outside of {run.site.publish.at} only where it "
+                f"{run.site.site}/robots.txt {said}: engines accept pages outside of {run.site.publish.at} only if it "
                 f"does. Add to it:\n{lines}"
             )
         return root
     _add_key_file(run, storage, root)
     if found.data is None and served.text is not None:
         root.warnings.append(
-            f"{storage.url_of('robots.txt')} does not exist, but {run.site.site}/robots.txt is answered by something "
-            f"else: it was not created. Add there:\n{lines}"
+            f"{storage.url_of('robots.txt')} does not exist, but another program answers {run.site.site}/robots.txt, "
+            f"so it was not created. Add there:\n{lines}"
         )
         return root
     root.robots = found

@@ -177,6 +177,10 @@ def publish_locally(
             "until it is published or for two weeks"
         )
     run = open_run(staging.url, environment, staging=staging, moved=moved)
+    if run.receipt(layout.PARTITION, Partition) is None:
+        published_before = state.kept_manifest(layout.manifest(run_id)) is not None
+        why = "was published already" if published_before else "ended before there was anything to publish"
+        raise Refused(f"Run {run_id} {why}. Nothing was written")
     ours, theirs = state.owner, run.state.owner
     if ours is not None and theirs is not None and not ours.is_also(theirs):
         raise Refused(

@@ -265,7 +265,7 @@ class _Reading:
             if stored is not None and hashlib.sha256(stored.data).hexdigest() == sha256:
                 self.whole["files of mirrors"] += 1
             else:
-                problem = "it is gone" if stored is None else "its bytes are not those that were put"
+                problem = "it is gone" if stored is None else "its content is not what was written"
                 self._tell(key, problem, *self._lost_mirror(users, current, manifests))
 
     def _lost_mirror(

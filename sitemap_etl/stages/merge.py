@@ -114,7 +114,7 @@ def _unified(section: str, schemas: Sequence[pa.Schema]) -> pa.Schema:
         return pa.unify_schemas(list(schemas), promote_options="permissive")
     except pa.ArrowException as error:
         raise InvalidSource(
-            f"section {section}: two parts of the source have a column in types that don't go together ({error}). "
+            f"section {section}: two parts of the source yield a column in incompatible types ({error}). "
             "Cast it to one type in the SELECT"
         ) from error
 

@@ -139,7 +139,7 @@ def put_by_hand(site: Site, environment: Environment, *, since: str | None, ever
     state = state_of(site, environment)
     manifest = state.manifest(state.current().manifest)
     if manifest is None:
-        raise Refused(f"{site.name}: nothing was published yet, so there is nothing to tell")
+        raise Refused(f"{site.name}: nothing has been published yet, so there is nothing to send")
     if not everything and since is None:
         return manifest.run_id
     runs = runs_with_changes(state)
@@ -168,7 +168,7 @@ def _of_no_changes(site: Site, state: State) -> Notification:
     """What there is to say of the current set by a run that left it as it is."""
     manifest = state.manifest(state.current().manifest)
     if manifest is None:
-        raise Refused(f"{site.name}: nothing was published yet, so there is nothing to tell")
+        raise Refused(f"{site.name}: nothing has been published yet, so there is nothing to send")
     addresses = tuple(site.publish.at + index.file.key for index in manifest.indexes)
     return Notification(addresses, (), (), (), manifest.listed, None)
 

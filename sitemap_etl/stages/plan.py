@@ -107,10 +107,10 @@ def _not_before(base: Manifest | None, now: datetime) -> datetime:
     placed = datetime.fromisoformat(base.now)
     if now <= placed - timedelta(seconds=limits.CLOCK_SKEW):
         raise Refused(
-            f"It is {instant(now)} by the clock of this run, and the set that is in place was published at {base.now}: "
-            "pages would get dates before those they have. Nothing was written. Set the clock, or --now. If that set "
-            "was published by a clock that was fast, give it the right time by publishing it once more: sitemap-etl "
-            f"rollback SITE.yaml {base.run_id}"
+            f"The clock of this run says {instant(now)}, but the published set is from {base.now}: pages would get "
+            "earlier dates than they have. Nothing was written. Correct the clock, or use --now. If that set was "
+            "published by a clock that was fast, publish it again with the right time: sitemap-etl rollback "
+            f"SITE.yaml {base.run_id}"
         )
     return max(now, placed)
 
@@ -124,7 +124,7 @@ def _keep_out_of_git(site: Site, environment: Environment) -> None:
 def _check_limit(options: Options, base: Manifest | None) -> None:
     if options.limit is not None and not options.dry_run and base is not None:
         raise ConfigError(
-            f"--limit {options.limit} would take down what it does not read: {base.listed:,} URLs are published. "
+            f"--limit {options.limit} would unlist pages that it does not read: {base.listed:,} URLs are published. "
             "Add --dry-run"
         )
 
@@ -135,8 +135,8 @@ def key_missing(section: Section, environment: Environment) -> str | None:
     if not isinstance(source, DatabaseSource) or source.key is not None or not reads_changes_only(section, environment):
         return None
     return (
-        f"section {section.name}: the SELECT names :since, so its rows are merged with those of earlier runs. Say "
-        f"which column identifies a row, for example:\n  from: {{database: {source.database}, …, key: id}}"
+        f"section {section.name}: the SELECT names :since, so its rows are merged with those of earlier runs. Name "
+        f"the column that identifies a row, for example:\n  from: {{database: {source.database}, …, key: id}}"
     )
 
 

@@ -32,8 +32,8 @@ def take_lease(work: Storage, run_id: str, *, pid: int | None = None, owner: str
     mine = held is not None and held.is_of(run_id, owner)
     if held is not None and not mine and datetime.fromisoformat(held.until) > now and not _is_gone(held):
         raise Refused(
-            f"Another run is under way: {held.describe()}. Its lease ends {held.until}. Nothing was done; "
-            "start again when it has ended"
+            f"Another run is in progress: {held.describe()}. Its lease ends {held.until}. Nothing was done; "
+            "try again after it has ended"
         )
     since = held.since if held is not None and mine else instant(now)
     pid = os.getpid() if pid is None else pid
@@ -45,7 +45,7 @@ def take_lease(work: Storage, run_id: str, *, pid: int | None = None, owner: str
         if other is not None and other.is_of(run_id, owner):
             return  # another task of this run renewed it at the same moment
         who = "another run" if other is None else other.describe()
-        raise Refused(f"Another run is under way: {who}. Nothing was done; start again when it has ended") from None
+        raise Refused(f"Another run is in progress: {who}. Nothing was done; try again after it has ended") from None
 
 
 def release_lease(work: Storage, run_id: str, *, owner: str = "") -> None:

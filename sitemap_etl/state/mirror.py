@@ -104,7 +104,7 @@ def read_mirror(work: Storage, key: str) -> Mirror:
     except DamagedState as error:
         raise DamagedState(f"{error}. Or run with --full, which reads everything and makes the mirror anew") from error
     if found is None:
-        raise DamagedState(f"{work.url_of(key)} is gone, though {layout.CURRENT} names it. {_REMEDY}")
+        raise DamagedState(f"{work.url_of(key)} is missing, although {layout.CURRENT} refers to it. {_REMEDY}")
     return found[0]
 
 
@@ -174,9 +174,9 @@ def _read(work: Storage, file: MirrorFile, columns: Sequence[str] | None) -> Ite
     stored = work.get(file.key)
     where = work.url_of(file.key)
     if stored is None:
-        raise DamagedState(f"{where} is gone, though the mirror of its section names it. {_REMEDY}")
+        raise DamagedState(f"{where} is missing, although the mirror of its section refers to it. {_REMEDY}")
     if hashlib.sha256(stored.data).hexdigest() != file.sha256:
-        raise DamagedState(f"{where} is damaged: its bytes are not those that were put. {_REMEDY}")
+        raise DamagedState(f"{where} is damaged: its content is not what was written. {_REMEDY}")
     opened = pq.ParquetFile(pa.BufferReader(stored.data))
     names = opened.schema_arrow.names
     wanted = None if columns is None else [name for name in names if name in columns or name in OWN]

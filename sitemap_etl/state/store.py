@@ -61,8 +61,8 @@ def parse_document(data: bytes, kind: type[_D], where: str) -> _D:
         )
     if found < FORMAT and issubclass(kind, RunDocument):
         raise Refused(
-            f"{where}: the run was begun by a release of sitemap_etl whose runs have format {found}; this one "
-            f"({__version__}) goes on with runs of format {FORMAT}. Start a new run; nothing public was touched by this"
+            f"{where}: the run was started by a release of sitemap_etl with run format {found}; this release "
+            f"({__version__}) uses format {FORMAT}. Start a new run; nothing public was touched"
         )
     if found < FORMAT:
         try:
@@ -177,8 +177,8 @@ class State:
         found = read_document(self.storage, key, Manifest)
         if found is None:
             raise DamagedState(
-                f"{self.storage.url_of(key)} is gone, though {layout.CURRENT} names it. Restore it from a backup of "
-                f"the state; to start over without dates and changes, delete {layout.CURRENT}"
+                f"{self.storage.url_of(key)} is missing, although {layout.CURRENT} refers to it. Restore it from a "
+                f"backup of the state; to start over without dates and changes, delete {layout.CURRENT}"
             )
         return found[0]
 
@@ -226,11 +226,11 @@ class State:
         where = self.storage.url_of(key)
         if stored is None:
             raise DamagedState(
-                f"{where} is gone, though {layout.CURRENT} names it. Restore it from a backup of the state, or see "
-                f"that {self.site}/robots.txt answers: it is then read anew"
+                f"{where} is missing, although {layout.CURRENT} refers to it. Restore it from a backup of the state, "
+                f"or see that {self.site}/robots.txt answers: it is then read anew"
             )
         if layout.robots(hashlib.sha256(stored.data).hexdigest()) != key:
-            raise damaged(where, "its bytes are not those that its name is the hash of")
+            raise damaged(where, "its content does not match the hash in its name")
         return stored.data
 
     def snapshot(self, key: str, columns: Sequence[str] | None = None) -> pa.Table:
@@ -242,9 +242,11 @@ class State:
         stored = self.storage.get(key)
         where = self.storage.url_of(key)
         if stored is None:
-            raise DamagedState(f"{where} is gone, though a manifest names it. Restore it from a backup of the state")
+            raise DamagedState(
+                f"{where} is missing, although a manifest refers to it. Restore it from a backup of the state"
+            )
         if layout.snapshot(hashlib.sha256(stored.data).hexdigest()) != key:
-            raise damaged(where, "its bytes are not those that its name is the hash of")
+            raise damaged(where, "its content does not match the hash in its name")
         reader = pa.ipc.open_stream(pa.py_buffer(stored.data))
         schema = SNAPSHOT if columns is None else pa.schema([SNAPSHOT.field(name) for name in columns])
         included = [at for at, name in enumerate(reader.schema.names) if name in schema.names]
