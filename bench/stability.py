@@ -79,7 +79,7 @@ def main() -> None:
     rng = np.random.default_rng(7)
     ids = np.arange(rows) * 1_000  # room for rows between them
     versions = np.zeros(rows, np.int64)
-    print(f"| of {rows:,} rows | share | files that change | packed from the start |")
+    print(f"| of {rows:,} rows | share | files that change | filled from the start |")
     print("|---|---|---|---|")
     with tempfile.TemporaryDirectory() as scratch:
         base = Path(scratch) / "base"

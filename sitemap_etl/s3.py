@@ -58,7 +58,7 @@ class S3Client:
         checksums: Literal["when_supported", "when_required"] = "when_supported",
     ) -> None:
         if checksums not in ("when_supported", "when_required"):
-            raise ConfigError(f"checksums is {checksums!r}: expected when_supported or when_required")
+            raise ConfigError(f"checksums: expected when_supported or when_required, got {checksums!r}")
         self.buckets_seen: set[str] = set()
         """Known to exist: a 404 to HEAD, which has no body to say more, is then about the key."""
         self._endpoint = endpoint
@@ -150,11 +150,11 @@ class S3Client:
             )
         except ValueError as error:
             # boto3's word for an endpoint without a scheme; not repeated, a password may stand in it.
-            raise ConfigError("AWS_ENDPOINT_URL is no URL: expected one such as https://s3.example:9000") from error
+            raise ConfigError("AWS_ENDPOINT_URL is not a URL: expected one such as https://s3.example:9000") from error
         if urlsplit(client.meta.endpoint_url).username is not None:
             raise ConfigError(
-                f"the endpoint {_public(client.meta.endpoint_url)} has a user in it, which S3 has no use for: "
-                "put credentials where boto3 looks for them"
+                f"the endpoint {_public(client.meta.endpoint_url)} contains a user name, which S3 does not use: "
+                "put credentials where boto3 finds them"
             )
         return client
 
@@ -181,7 +181,7 @@ def _timeout() -> float:
     except ValueError:
         seconds = 0.0
     if not seconds > 0:
-        raise ConfigError(f"SITEMAP_ETL_S3_TIMEOUT is {text!r}: expected seconds, such as 60")
+        raise ConfigError(f"SITEMAP_ETL_S3_TIMEOUT: expected seconds, such as 60, got {text!r}")
     return seconds
 
 

@@ -204,12 +204,17 @@ def test_a_wrong_password_is_told_without_it(shop: Shop, postgres: Postgres, mon
 
 RULES = {
     "a hook raises": ({"transform": "hooks:boom"}, 2, "transform hooks:boom raised ValueError: no price"),
-    "a hook adds rows": ({"transform": "hooks:adds"}, 2, "transform hooks:adds gave rows that it was not given"),
+    "a hook adds rows": ({"transform": "hooks:adds"}, 2, "transform hooks:adds returned rows that it did not get"),
     "a hook drops loc": ({"transform": "hooks:forgets"}, 2, "transform hooks:forgets dropped the column 'loc'"),
     "no such module": ({"transform": "hoks:boom"}, 2, "sections.products.transform: 'hoks:boom' can't be imported"),
     "no such function": ({"transform": "hooks:bom"}, 2, "sections.products.transform: 'hooks:bom' can't be imported"),
     "where syntax": ({"where": "loc LIKE"}, 2, "where: 'loc LIKE' can't be evaluated", "syntax error"),
-    "where column": ({"where": "price > 1"}, 2, "where: 'price > 1' can't be evaluated", "Columns: loc, lastmod"),
+    "where column": (
+        {"where": "price > 1"},
+        2,
+        "where: 'price > 1' can't be evaluated",
+        "The columns are: loc, lastmod",
+    ),
     "lastmod column": ({"lastmod": "changed"}, 2, "section products: ", "changed"),
 }
 

@@ -296,14 +296,14 @@ def test_rollback_with_nothing_to_go_back_to_ends_with_2(site: TestSite) -> None
     assert call("rollback", site.path).code == 2
     run(site, 1)
     done = call("rollback", site.path)
-    assert (done.code, done.err) == (2, "shop: no other set is kept than the current one\n")
+    assert (done.code, done.err) == (2, "shop: the current set is the only one\n")
 
 
 def test_ping_without_engines_says_so(site: TestSite) -> None:
     run(site, 1)
     done = call("ping", site.path, "--json")
     assert (done.code, done.json["status"]) == (2, "failed")
-    assert done.json["error"].startswith("shop: the site file names no engine. Add one under ping:")
+    assert done.json["error"].startswith("shop: the site file has no search engines. Add one under ping:")
 
 
 def test_an_engine_that_fails_ends_with_3_and_the_set_is_published(site: TestSite) -> None:
@@ -342,8 +342,8 @@ def test_validate_connect_asks_sources_storages_and_secrets(
     assert call("validate", site.path).code == 0
     done = call("validate", site.path, "--connect")
     assert done.code == 2
-    assert "section products: a rule names the column 'updated_at', which the source does not yield" in done.err
-    assert "section away: the source yields no column 'loc'. It has: url" in done.err
+    assert "section products: a rule uses the column 'updated_at', which the source does not have" in done.err
+    assert "section away: the source has no column 'loc'. It has: url" in done.err
     assert "INDEXNOW_KEY" in done.err
 
 

@@ -170,5 +170,6 @@ def test_against_what_does_not_answer_ends_with_3_and_what_is_no_sitemap_with_1(
     assert call(*arguments, "http://127.0.0.1:1/sitemap.xml").code == 3
     with served(site.folder) as address:
         assert call(*arguments, f"{address}/nope.xml").code == 1
-    assert call(*arguments, "nope.xml").code == 2
+    unread = call(*arguments, "nope.xml")
+    assert (unread.code, unread.err) == (2, "nope.xml: no such file or folder\n"), "before anything is read"
     assert call(*arguments, "nope.xml", "--json").json["run_id"] is None

@@ -70,14 +70,14 @@ def test_a_column_for_loc_that_is_not_found_is_asked_for() -> None:
     Path("pages.csv").write_text("name,price\nLamp,3\n")
     done = call("init", "--from", "pages.csv", "--site", "https://shop.example")
     assert "no column looks like the address of a page" in done.out
-    assert "There are: name, price" in done.out
+    assert "The columns are: name, price" in done.out
     assert call("validate", "site.yaml").code == 0
 
 
 def test_from_nothing_it_writes_a_template_that_validates() -> None:
     done = call("init")
     assert done.code == 0
-    assert "site: https://www.example.com stands for the origin of your pages" in done.out
+    assert "site: https://www.example.com is a placeholder for the origin of your pages" in done.out
     assert call("validate", "site.yaml").code == 0
 
 
@@ -85,7 +85,7 @@ def test_it_replaces_nothing() -> None:
     Path("site.yaml").write_text("mine")
     done = call("init")
     assert done.code == 2
-    assert done.err.startswith("site.yaml is there already, and init replaces nothing")
+    assert done.err.startswith("site.yaml already exists, and init never replaces a file")
     assert Path("site.yaml").read_text() == "mine"
 
 
@@ -94,7 +94,7 @@ def test_it_replaces_nothing() -> None:
     [
         (["--from", "nope.csv"], "there is no file"),
         (["--site", "shop.example"], "--site shop.example: "),
-        (["site.txt"], "a site file ends in .yaml"),
+        (["site.txt"], "the name of a site file must end in .yaml"),
     ],
 )
 def test_a_wrong_call_writes_nothing(arguments: list[str], said: str) -> None:

@@ -149,7 +149,7 @@ def test_a_stored_site_of_another_release_may_say_more_or_less(tmp_path):
 
 
 def test_what_another_version_stored_is_refused_in_words():
-    with pytest.raises(ConfigError, match="another version"):
+    with pytest.raises(ConfigError, match="another release"):
         from_json({"name": "shop"})
 
 
@@ -300,7 +300,7 @@ def test_the_scope_of_sitemaps_is_told(at, scope):
 def test_another_host_is_a_mistake_until_robots_txt_names_the_index(tmp_path):
     cdn = MINIMAL.replace("publish: ./public", "publish: {to: ./public, at: https://cdn.example/%s}")
     [problem] = problems(tmp_path, cdn.replace("%s", ""))
-    assert problem.startswith("shop.yaml:2: publish.at: is on another host than https://shop.example")
+    assert problem.startswith("shop.yaml:2: publish.at: is on a different host than https://shop.example")
     assert "publish.root" in problem
     assert "cross_submit" in problem
     for answer in (", root: ./www", ", cross_submit: true"):
@@ -377,7 +377,7 @@ def test_a_source_of_another_kind_needs_the_old_one_removed(tmp_path):
     written(tmp_path, "sections: {pages: {from: {csv: a.csv, delimiter: ';'}}}\n", "_base.yaml")
     head = "extends: _base.yaml\nsite: https://shop.example\npublish: out\n"
     [problem] = problems(tmp_path, head + "sections: {pages: {from: {parquet: b.parquet, delimiter: null}}}\n")
-    assert problem.endswith("sections.pages.from.parquet: csv and parquet exclude each other; keep one of the two")
+    assert problem.endswith("sections.pages.from.parquet: csv and parquet exclude each other; use one of them")
     text = head + "sections: {pages: {from: {parquet: b.parquet, csv: null, delimiter: null}}}\n"
     assert isinstance(loaded(tmp_path, text).sections["pages"].source, ParquetSource)
 

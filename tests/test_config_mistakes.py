@@ -21,54 +21,63 @@ TRAPS = [
     ("schedule: * 2 * * *", 'schedule: a value that begins with * must be in quotes: "*…"'),
     (
         "file: {section}-{number}.xml",
-        'file: a value that begins with { or [ must be in quotes where it is text: "{…}…"',
+        'file: text that begins with { or [ must be in quotes: "{…}…"',
     ),
     (
         "names: {file: sitemap-{section}.xml}",
-        'names: text that holds { } [ ] or , must be in quotes inside {…} and […]: "sitemap-{section}…"',
+        'names: text that contains { } [ ] or , must be in quotes inside {…} and […]: "sitemap-{section}…"',
     ),
-    ("exclude: [/a{1}]", "exclude: text that holds { } [ ] or , must be in quotes inside {…} and […]"),
+    ("exclude: [/a{1}]", "exclude: text that contains { } [ ] or , must be in quotes inside {…} and […]"),
     (
         "from: {csv: a.csv\nwhere: x",
-        "from: a { that is opened here is never closed; where it is text, it must be in quotes",
+        "from: the { that opens here is never closed; if it is text, it must be in quotes",
     ),
     (
         "csv: [a.csv, b.csv}\nwhere: x",
-        "csv: a [ that is opened here is never closed; where it is text, it must be in quotes",
+        "csv: the [ that opens here is never closed; if it is text, it must be in quotes",
     ),
     ("schedule: @daily", 'schedule: a value that begins with @ must be in quotes: "@…"'),
     ("where: %x", 'where: a value that begins with % must be in quotes: "%…"'),
     ("where: `x`", 'where: a value that begins with ` must be in quotes: "`…"'),
     ("where: >= 3", 'where: a value that begins with > or | must be in quotes: ">…"'),
     ("where: }", 'where: a value that begins with } must be in quotes: "}…"'),
-    ("name:\tshop", "name: a tab; YAML is indented and spaced with spaces only"),
-    ("\tname: shop", "a tab; YAML is indented and spaced with spaces only"),
-    ("title: shop: new", 'title: text that holds ": " must be in quotes'),
-    ('title: "shop', "title: a quote that is opened here is never closed"),
+    ("name:\tshop", "name: a tab character; YAML allows only spaces"),
+    ("\tname: shop", "a tab character; YAML allows only spaces"),
+    ("title: shop: new", 'title: text that contains ": " must be in quotes'),
+    ('title: "shop', "title: the quotation mark that opens here is never closed"),
     (
         'title: "a" b',
-        "title: text goes on after the closing quote; the whole value must be in quotes, with quotes in it doubled",
+        (
+            "title: there is text after the closing quotation mark; "
+            "the whole value must be in quotes, with quotation marks inside it doubled"
+        ),
     ),
-    (r'where: "\d+"', r"where: in double quotes \ begins an escape; put the value in single quotes"),
-    ("strip: [a, b", "strip: a [ that is opened here is never closed; where it is text, it must be in quotes"),
-    ("name: a\njust words\nkeep: 3", "name: expected key: value; a key is followed by a colon and a space"),
-    ("name:shop\nkeep: 3", "a space is missing after the colon of the key"),
+    (r'where: "\d+"', r"where: \ starts an escape sequence in double quotes; use single quotes"),
+    ("strip: [a, b", "strip: the [ that opens here is never closed; if it is text, it must be in quotes"),
+    ("name: a\njust words\nkeep: 3", "name: expected `key: value`, with a colon and a space after the key"),
+    ("name:shop\nkeep: 3", "add a space after the colon of the key"),
     (
         "name: a\n keep: 3",
-        "`keep:` is indented by 1 space, `name:` in line 1 by 0; keys of one mapping begin in the same column",
+        (
+            "`keep:` is indented by 1 space, but `name:` on line 1 by 0; "
+            "the keys of a mapping must start in the same column"
+        ),
     ),
     (
         "  name: a\nkeep: 3",
-        "`keep:` is indented by 0 spaces, `name:` in line 1 by 2; keys of one mapping begin in the same column",
+        (
+            "`keep:` is indented by 0 spaces, but `name:` on line 1 by 2; "
+            "the keys of a mapping must start in the same column"
+        ),
     ),
     ("urls:\n  - a\n b", "urls: "),
-    ("name: a\n---\nname: b", "name: a second document begins here (---); one file is one site"),
+    ("name: a\n---\nname: b", "name: a second document begins here (---); write one site per file"),
     ("name: a\x07", "the character U+0007 is not allowed in YAML; remove it"),
     ("- a\n- b", "expected a mapping (site: …, publish: …, sections: …), got a list"),
-    ("just words", "expected a mapping (site: …, publish: …, sections: …), got one text"),
-    ("", "is empty; at least site, publish and one section are needed"),
-    ("# nothing yet\n", "is empty; at least site, publish and one section are needed"),
-    ("a: &x [*x]", "a[1]: an anchor that holds itself"),
+    ("just words", "expected a mapping (site: …, publish: …, sections: …), got a single text"),
+    ("", "is empty; a site file needs site, publish and at least one section"),
+    ("# nothing yet\n", "is empty; a site file needs site, publish and at least one section"),
+    ("a: &x [*x]", "a[1]: an anchor that contains itself"),
 ]
 
 
@@ -131,7 +140,7 @@ def test_a_key_that_stands_twice_is_a_mistake(tmp_path):
 
 
 def test_tags_and_merge_keys_are_not_taken(tmp_path):
-    assert "work: the tag !env; a site file takes no tags" in problems(tmp_path, MINIMAL + "work: !env X\n")[0]
+    assert "work: the tag !env is not allowed in a site file" in problems(tmp_path, MINIMAL + "work: !env X\n")[0]
     assert "!!python/name:os.system" in problems(tmp_path, MINIMAL + "work: !!python/name:os.system x\n")[0]
     text = MINIMAL + "gates: &g {min_urls: 3}\nurls:\n  <<: *g\n"
     assert "merge keys are not part of YAML 1.2" in problems(tmp_path, text)[0]
@@ -149,11 +158,11 @@ def test_aliases_work_and_can_not_blow_up(tmp_path):
 
 def test_files_that_can_not_be_read_are_told(tmp_path):
     path = written(tmp_path, MINIMAL)
-    with pytest.raises(ConfigError, match=r"shp\.yaml: there is no such file; did you mean .*shop\.yaml\?"):
+    with pytest.raises(ConfigError, match=r"shp\.yaml: no such file; did you mean .*shop\.yaml\?"):
         load(path.with_name("shp.yaml"), environ={})
-    with pytest.raises(ConfigError, match="is a folder; name one site file"):
+    with pytest.raises(ConfigError, match="is a folder; pass a site file"):
         load(path.parent, environ={})
-    with pytest.raises(ConfigError, match="nor a folder"):
+    with pytest.raises(ConfigError, match="does not exist either"):
         load(tmp_path / "nowhere" / "shop.yaml", environ={})
     path.write_bytes("name: Caf\xe9\n".encode("latin-1"))
     with pytest.raises(ConfigError, match=r"shop\.yaml:1: is not UTF-8"):
@@ -213,42 +222,41 @@ gates: {max_rejected: lots}
     assert problems(tmp_path, text) == [
         "shop.yaml:" + line
         for line in f"""\
-1: name: expected a name of letters, digits, . _ - that begins with a letter or digit, got "bad name"
-2: site: expected an origin, which has no path: scheme, host and port only, such as https://shop.example, got \
+1: name: expected a name of letters, digits, . _ and - that begins with a letter or digit, got "bad name"
+2: site: expected an origin without a path (scheme, host and port), such as https://shop.example, got \
 "https://shop.example/shop/"; did you mean https://shop.example?
 3: schedule: expected an hour of 0 to 23 (or *, lists, ranges, steps), got "25"
 4: wrok: unknown key; did you mean work?
 5: keep: expected 1 or more, got 0
 6: publish.to: is missing; write to: s3://shop-public/sitemaps
 7: publish.at: expected an address that begins with https:// or http://, got "ftp://x"
-8: publish.names.file: expected a name with {{section}} and {{number}} in it, each once, such as \
+8: publish.names.file: expected a name that contains {{section}} and {{number}} once each, such as \
 sitemap-{{section}}-{{number:05}}.xml.gz, got "sitemap-{{section}}.xml.gz"
 9: publish.conditional_writes: expected true or false, got "no"; write false (in YAML 1.2, no is text)
-10: urls.same_as: expected an address with a host, such as https://shop.example; this one can't be \
-read, got "http://x y/"
+10: urls.same_as: expected a valid address with a host, such as https://shop.example, got "http://x y/"
 10: urls.strip[1]: expected tracking or sessions, got "traking"; did you mean tracking?
 10: urls.respect_robots: expected true or false, got "yes"; write true (in YAML 1.2, yes is text)
 11: recent: expected a duration such as 3d (m for minutes, h for hours, d for days, w for weeks), got 3
-13: sections.Products: expected a section's name of a-z, 0-9 and _ that begins with a letter, got "Products"
+13: sections.Products: expected a section name of a-z, 0-9 and _ that begins with a letter, got "Products"
 14: sections.Products.from: expected one of {{database: CONNECTION, sql: FILE}}, {{csv: FILE}} and {{parquet: FILE}}, \
 got an empty mapping
-16: sections.a.from.database: expected the id of a connection, such as catalog; its address stands in \
+16: sections.a.from.database: expected a connection ID such as catalog; its address is set in \
 AIRFLOW_CONN_<ID> or in Airflow, never here
-16: sections.a.from.csv: database and csv exclude each other; keep one of the two
+16: sections.a.from.csv: database and csv exclude each other; use one of them
 17: sections.a.lastmod: expected a column, {{column: …, timezone: …}}, {{newest_of: […]}}, {{fingerprint: […]}} or \
 none, got a mapping of fingerprnt; did you mean fingerprint?
 18: sections.a.priority: expected 1 or less, got 1.5
-19: sections.a.columns.loc: expected text, got 5; if it was meant as text, put it in quotes
-21: sections.b.from.split: goes with database, not with csv
+19: sections.a.columns.loc: expected text, got 5; if it is text, put it in quotes
+21: sections.b.from.split: belongs to database, not to csv
 22: sections.b.lastmod.timezone: expected an IANA time zone such as Europe/Berlin or UTC, got \
 "Europe/Berln"; did you mean Europe/Berlin?
-23: sections.b.priority: expected a number without quotes; in quotes it is the name of a column ({{column: …}} takes \
-any name), got "0.5"
+23: sections.b.priority: expected a number without quotes; text in quotes is the name of a column \
+({{column: …}} accepts any name), got "0.5"
 24: sections.b.transform: expected package.module:function, such as shop.hooks:only_live, got "hooks"
 25: sections.b.shards.rows: expected 50000 or less, got 60000
 25: sections.b.shards.fill: expected more than 0, got 0
 25: sections.b.shards.byte: unknown key; did you mean bytes?
-26: sections.b.gates.max_drop: expected 1 or less, got 2; 2 % is 0.02
+26: sections.b.gates.max_drop: expected 1 or less, got 2; write 0.02 for 2 %
 27: sections.b.formats[1]: expected xml or text, got "pdf"
 28: sections.b.view: expected true or false, got "no"; write false (in YAML 1.2, no is text)
 29: sections.b.news.language: expected a language such as en (ISO 639), zh-cn or zh-tw, got "english please"
@@ -257,16 +265,16 @@ any name), got "0.5"
 33: sections.c.from: expected one of {{database: CONNECTION, sql: FILE}}, {{csv: FILE}} and {{parquet: FILE}}, \
 got a mapping of databse, sql; did you mean database?
 34: sections.d: expected a mapping, got nothing
-36: sections.e.from.params: now is bound by the run itself; give the parameter another name
+36: sections.e.from.params: now is set by the run itself; rename the parameter
 36: sections.e.from.split: expected a mapping, got 5
-36: sections.e.from.sql: there is no file {nope}
-37: sections.e.where: expected text, got {{…}}; if it was meant as text, put it in quotes
+36: sections.e.from.sql: file {nope} does not exist
+37: sections.e.where: expected text, got {{…}}; if it is text, put it in quotes
 38: sections.e.alternates.hreflang: is missing; write hreflang: language
 38: sections.e.alternates.grp: unknown key; did you mean group?
-40: ping.indexnow.key: expected text; if it was meant as text, put it in quotes
+40: ping.indexnow.key: expected text; if it is text, put it in quotes
 41: ping.bing.kye: unknown key; did you mean key?
-42: ping.http_ping.url: Google's ping address is gone: deprecated on 2023-06-26, it answers 404. Use \
-ping.search_console, and the Sitemap line of robots.txt
+42: ping.http_ping.url: Google no longer accepts pings: the address was deprecated on 2023-06-26 and \
+returns 404. Use ping.search_console and the Sitemap line of robots.txt
 43: ping.websub.hub: expected an absolute address (https://…), got "not-a-url"
 44: gates.max_rejected: expected a number, got "lots"
 """.splitlines()
@@ -283,12 +291,18 @@ WRONG_PLACES = [
     ("  pages:\n  from: {csv: a.csv}\n    where: x\n", "5: indent `from:` under `pages:`"),
     (
         "  pages:\n    from: {csv: a.csv}\n   where: x\n",
-        "6: `where:` is indented by 3 spaces, `from:` in line 5 by 4; keys of one mapping begin in the same column",
+        (
+            "6: `where:` is indented by 3 spaces, but `from:` on line 5 by 4; "
+            "the keys of a mapping must start in the same column"
+        ),
     ),
-    ("  - from: {csv: a.csv}\n", "3: sections: sections are named, not listed: `pages: {from: …}`"),
+    (
+        "  - from: {csv: a.csv}\n",
+        "3: sections: expected a mapping of names to sections, such as `pages: {from: …}`, got a list",
+    ),
     (
         "  pages:\n    from: {csv: a.csv\n    columns: {loc: url}\n",
-        "5: sections.pages.from: a { that is opened here is never closed; where it is text, it must be in quotes",
+        "5: sections.pages.from: the { that opens here is never closed; if it is text, it must be in quotes",
     ),
 ]
 
@@ -308,8 +322,8 @@ def test_a_section_may_be_called_like_a_key_of_sections(tmp_path):
 
 
 ADDRESS = "site: expected an address that begins with https:// or http://"
-ORIGIN = "site: expected an origin, which has no path: scheme, host and port only, such as https://shop.example"
-CURLY = '“ is no quote in YAML, write " or leave it out'
+ORIGIN = "site: expected an origin without a path (scheme, host and port), such as https://shop.example"
+CURLY = '“ is not a quotation mark in YAML, so use " or no quotes'
 MEANT = [
     # a line of the site file, what is said of it
     ("site: shop.example", f'{ADDRESS}, got "shop.example"; did you mean https://shop.example?'),
@@ -325,7 +339,7 @@ MEANT = [
     ("gates: {max_drop: 10%}", 'gates.max_drop: expected a number, got "10%"; write 0.1'),
     ("gates: {max_drop: 2.5 %}", 'gates.max_drop: expected a number, got "2.5 %"; write 0.025'),
     ("gates: {max_growth: 50%}", 'gates.max_growth: expected a number, got "50%"; write 0.5'),
-    ("gates: {max_rejected: 5}", "gates.max_rejected: expected 1 or less, got 5; 5 % is 0.05"),
+    ("gates: {max_rejected: 5}", "gates.max_rejected: expected 1 or less, got 5; write 0.05 for 5 %"),
     ("gates: {max_rejected: 500}", "gates.max_rejected: expected 1 or less, got 500"),
     ("keep: “3”", f'keep: expected a whole number, got "“3”"; {CURLY}'),
     (
@@ -357,14 +371,14 @@ MISTAKES = [
     ("name: ../../etc", "expected a name of letters"),
     (
         "schedule: every day",
-        "expected five cron fields (minute hour day month weekday), such as 0 2 * * *; these are 2",
+        "expected five cron fields (minute hour day month weekday), such as 0 2 * * *; this has 2",
     ),
     ("schedule: '@reboot'", "expected five cron fields or one of @hourly"),
-    ("schedule: 0 2 31 2,4 *", "never comes true"),
+    ("schedule: 0 2 31 2,4 *", "never matches"),
     ("schedule: 0 2 * * fryday", 'expected a day of the week of 0 to 7 (or *, lists, ranges, steps), got "fryday"'),
     ("schedule: '*/0 * * * *'", "expected a minute of 0 to 59"),
     ("schedule: {cron: 0 2 * * *, timezone: Mars/Phobos}", "expected an IANA time zone"),
-    ("schedule: {cron: 0 2 * * *, tz: UTC}", "schedule.tz: unknown key; known here: cron, timezone"),
+    ("schedule: {cron: 0 2 * * *, tz: UTC}", "schedule.tz: unknown key; allowed here: cron, timezone"),
     ("schedule: {timezone: UTC}", "schedule.cron: is missing; write cron: 0 2 * * *"),
     ("work: gs://bucket/x", "got gs://…; Google Cloud Storage speaks S3: write s3://BUCKET and set AWS_ENDPOINT_URL"),
     ("work: az://bucket/x", "expected a folder or s3://bucket/prefix, got az://…"),
@@ -382,10 +396,10 @@ MISTAKES = [
     ("work: file:/srv/state", "did you mean /srv/state?"),
     ("work: file:///srv/state", "did you mean /srv/state?"),
     ("work: file:state", "did you mean state?"),
-    ("work: s3://", "expected the name of a bucket"),
+    ("work: s3://", "expected a bucket name"),
     ("work: ~/state", "~ is not expanded"),
-    ("work: ./public/state", "which publish.to (/"),
-    ("work: .\nname: public", "which publish.to (/"),
+    ("work: ./public/state", "is inside publish.to (/"),
+    ("work: .\nname: public", "is inside publish.to (/"),
     ("recent: 0d", "expected a duration such as 3d"),
     ("recent: 3 days", "expected a duration such as 3d"),
     ("keep: 2.5", "expected a whole number, got 2.5"),
@@ -396,33 +410,33 @@ MISTAKES = [
     ("gates: {max_drp: 0.1}", "gates.max_drp: unknown key; did you mean max_drop?"),
     ("gates: [max_drop]", "gates: expected a mapping, got a list of 1"),
     ("urls: {strip: tracking}", "urls.strip: expected a list"),
-    ("urls: {exclude: [internal/]}", "urls.exclude[1]: expected a pattern of paths that begins with / or *"),
+    ("urls: {exclude: [internal/]}", "urls.exclude[1]: expected a path pattern that begins with / or *"),
     ("urls: {same_as: ['https://u:pw1@x.example']}", "urls.same_as[1]: expected an address without user name"),
     ("sections: {}", "duplicate key `sections`"),
     ("respect_robots: true", "respect_robots: unknown key"),
     ("Keep: 3", "Keep: unknown key; did you mean keep?"),
-    ("extends: _nope.yaml", "extends: there is no file"),
-    ("extends: shop.yaml", "extends: goes in a circle: shop.yaml → shop.yaml"),
-    ("extends: [a, b]", "extends: expected the path of one base"),
+    ("extends: _nope.yaml", "_nope.yaml does not exist"),
+    ("extends: shop.yaml", "extends: the bases extend each other in a circle: shop.yaml → shop.yaml"),
+    ("extends: [a, b]", "extends: expected the path of a base"),
     (
         "work: ${NOWHERE}/state",
         "work: the environment variable NOWHERE is not set; set it, or write ${NOWHERE:-default}",
     ),
     ("name: ${NOWHERE}", "name: the environment variable NOWHERE is not set"),
-    ("work: ${a b}", "work: ${a b} is no variable; write ${NAME} or ${NAME:-default}"),
+    ("work: ${a b}", "work: ${a b} is not a valid variable; write ${NAME} or ${NAME:-default}"),
     ("ping: {indexnow: {}}", "ping.indexnow: needs `key:` or `connection:`"),
     ("ping: {indexnow: {key: '${K}', connection: c}}", "ping.indexnow: has both `key:` and `connection:`"),
     ("ping: {indexnow: {key: short}}", "ping.indexnow.key: expected 8 to 128 letters, digits and dashes"),
     ("ping: {indexnow: {key: '${K}', endpoint: 'http://api.example/'}}", "expected an https:// address"),
-    ("ping: {google: {}}", "ping.google: unknown key; known here: indexnow"),
+    ("ping: {google: {}}", "ping.google: unknown key; allowed here: indexnow"),
     ("ping: {indexnw: {}}", "ping.indexnw: unknown key; did you mean indexnow?"),
     ("ping: [indexnow]", "ping: expected a mapping"),
     (
         "ping: {search_console: {property: shop.example, connection: g}}",
-        "expected a property as Search Console names it",
+        "expected a property as Search Console shows it",
     ),
-    ("ping: {http_ping: {url: 'https://x.example/ping'}}", "needs {sitemap} in it"),
-    ("ping: {http_ping: {url: 'https://bing.com/ping?sitemap={sitemap}'}}", "Bing's ping address is gone"),
+    ("ping: {http_ping: {url: 'https://x.example/ping'}}", "must contain {sitemap}"),
+    ("ping: {http_ping: {url: 'https://bing.com/ping?sitemap={sitemap}'}}", "Bing no longer accepts pings"),
     ("ping: {websub: {}}", "ping.websub.hub: is missing; write hub: https://"),
 ]
 
@@ -450,29 +464,29 @@ SECTION_MISTAKES = [
     ("from: {database: c, query: q, params: {a: [1]}}", "from.params.a: "),
     ("from: {database: c, query: q, split: {parts: 3}}", "from.split.column: is missing; write column: id"),
     ("from: {database: c, query: q, split: {column: id, parts: 300}}", "expected 256 or less, got 300"),
-    ("from: {parquet: a, delimiter: ;}", "from.delimiter: goes with csv, not with parquet"),
+    ("from: {parquet: a, delimiter: ;}", "from.delimiter: belongs to csv, not to parquet"),
     ("from: {csv: a.csv}\nlastmod: {column: a, newest_of: [b]}", "newest_of and column exclude each other"),
     ("from: {csv: a.csv}\nlastmod: {column: a, unit: sec}", "expected s, ms, us or ns"),
     ("from: {csv: a.csv}\nlastmod: {newest_of: []}", "expected at least one"),
     (
         "from: {csv: a.csv}\nlastmod: {column: a, first_seen: true}",
-        "first_seen: goes with fingerprint, not with column",
+        "first_seen: belongs to fingerprint, not to column",
     ),
     ("from: {csv: a.csv}\nlastmod: 5", "lastmod: expected a column"),
     ("from: {csv: a.csv}\npriority: {depth: false}", "priority.depth: expected true, got false"),
-    ("from: {csv: a.csv}\npriority: true", "priority: expected a number of 0 to 1, a column"),
+    ("from: {csv: a.csv}\npriority: true", "priority: expected a number from 0 to 1, a column"),
     ("from: {csv: a.csv}\nchangefreq: {col: a}", "changefreq.col: unknown key; did you mean column?"),
     ("from: {csv: a.csv}\nnews: {publication: P, language: en}\nshards: {rows: 5000}", "expected 1000 or less"),
     (
         "from: {csv: a.csv}\nalternates: {group: g, hreflang: l, x_default: english}",
-        "expected a language as hreflang has it",
+        "expected an hreflang value",
     ),
     ("from: {csv: a.csv}\nfeed: {formats: [json]}", "expected rss or atom"),
     ("from: {csv: a.csv}\nfeed: {items: 0}", "expected 1 or more, got 0"),
     ("from: {csv: a.csv}\nshards: {bytes: 100}", "expected 1024 or more, got 100"),
     ("from: {csv: a.csv}\nshards: {fill: 1.5}", "expected 1 or less, got 1.5"),
     ("from: {csv: a.csv}\ntransform: shop.hooks", "expected package.module:function"),
-    ("from: {csv: a.csv}\nwhere: ' '", "expected text, got none"),
+    ("from: {csv: a.csv}\nwhere: ' '", "expected text, got an empty value"),
     ("from: {csv: a.csv}\nform: {csv: b.csv}", "form: unknown key; did you mean from?"),
     ("where: x", "sections.pages.from: is missing; write from: {database: catalog, sql: ../sql/pages.sql}"),
 ]
@@ -493,14 +507,14 @@ SHARED_NAMES = [
     (
         "{file: '{section}{number}.xml'}",
         "  pages1:\n    from: {csv: a}\n",
-        "pages11.xml would be a file of pages and of pages1",
+        "pages11.xml would name both a file of pages and one of pages1",
     ),
     (
         "{file: '{section}-{number}.xml'}",
         "  sitemap:\n    from: {csv: a}\n",
-        "sitemap-2.xml would be a sitemap of sitemap and an index",
+        "sitemap-2.xml would name both a sitemap of sitemap and an index",
     ),
-    ("{index: pages.rss.xml}", "    feed: {}\n", "pages.rss.xml would be an index and the feed of pages"),
+    ("{index: pages.rss.xml}", "    feed: {}\n", "pages.rss.xml would name both an index and the feed of pages"),
     (
         "{file: '{section}.rs{number}s.xml'}",
         "recent: 3d\ngates: {}\n",
@@ -510,9 +524,9 @@ SHARED_NAMES = [
     ("{file: '{number}{section}.xml'}", "  pages1:\n    from: {csv: a}\n", ""),
     ("{file: '{section}{number}.txt'}", "", "ends in .xml or .xml.gz"),
     ("{file: '../{section}{number}.xml'}", "", "a name of ASCII letters"),
-    ("{file: '{section!r}{number}.xml'}", "", "{section} as it is"),
-    ("{file: '{section}{number:>5}.xml'}", "", "{section} as it is"),
-    ("{file: '{section}{number.real}.xml'}", "", "each once"),
+    ("{file: '{section!r}{number}.xml'}", "", "{section} without a format"),
+    ("{file: '{section}{number:>5}.xml'}", "", "{section} without a format"),
+    ("{file: '{section}{number.real}.xml'}", "", "once each"),
     ("{file: '{section}{number.xml'}", "", "expected a name such as"),
     ("{index: /sitemap.xml}", "", "a name of ASCII letters"),
     ("{index: sitemap.html}", "", "ends in .xml or .xml.gz"),
@@ -533,7 +547,7 @@ def test_names_that_two_files_would_share_are_found(tmp_path, names, added, said
 def test_what_is_published_can_not_lie_in_the_state(tmp_path):
     text = MINIMAL.replace("./public", "./shop/public") + "work: .\n"
     [problem] = problems(tmp_path, text)
-    assert problem.startswith("shop.yaml:2: publish: to is /")
+    assert problem.startswith("shop.yaml:2: publish: to (/")
     assert "inside the state" in problem
 
 
@@ -556,7 +570,7 @@ def test_a_section_can_not_take_the_name_of_recent(tmp_path):
     text = MINIMAL.replace("  pages:", "  recent:")
     assert loaded(tmp_path, text).sections["recent"]
     [problem] = problems(tmp_path, text + "recent: 3d\n")
-    assert problem.startswith("shop.yaml:4: sections.recent: recent: names its own files so")
+    assert problem.startswith("shop.yaml:4: sections.recent: recent: uses this name for its own files")
 
 
 def test_a_mistake_in_a_base_is_told_of_the_base(tmp_path):
@@ -573,13 +587,13 @@ def test_a_circle_of_bases_is_told(tmp_path):
     written(tmp_path, "extends: _b.yaml\n", "_a.yaml")
     written(tmp_path, "extends: _a.yaml\n", "_b.yaml")
     assert problems(tmp_path, "extends: _a.yaml\n" + MINIMAL) == [
-        "_b.yaml:1: extends: goes in a circle: shop.yaml → _a.yaml → _b.yaml → _a.yaml"
+        "_b.yaml:1: extends: the bases extend each other in a circle: shop.yaml → _a.yaml → _b.yaml → _a.yaml"
     ]
 
 
 def test_a_base_given_as_a_site_is_told(tmp_path):
     path = written(tmp_path, MINIMAL, "_base.yaml")
-    with pytest.raises(ConfigError, match="a file that begins with _ is a base for others"):
+    with pytest.raises(ConfigError, match="files that begin with _ are bases"):
         load(path, environ={})
 
 
@@ -588,7 +602,7 @@ def test_what_a_variable_stands_for_is_not_shown(tmp_path):
     told = problems(tmp_path, text, {"WORD": "hunter2"})
     assert len(told) == 3
     assert "hunter2" not in "\n".join(told)
-    assert told[0].endswith("keep: expected a whole number, got what ${WORD} stands for")
+    assert told[0].endswith("keep: expected a whole number, got the value of ${WORD}")
 
 
 FULL_DATA = yaml.safe_load(FULL)

@@ -79,7 +79,7 @@ def test_a_secret_that_is_written_out_is_read_again_by_a_later_stage(tmp_path):
         },
     }
     path.write_text(MINIMAL)
-    with pytest.raises(ConfigError, match=r"ping\.bing\.key: the secret that was written in .* is gone"):
+    with pytest.raises(ConfigError, match=r"ping\.bing\.key: .* no longer contains the secret"):
         revealed("bing", ping.engines()["bing"], environ)
 
 

@@ -134,7 +134,7 @@ def test_a_ping_carries_the_address_of_the_index_percent_encoded(world: World) -
     ],
 )
 def test_a_dead_ping_address_is_a_mistake_that_says_what_to_use(url: str, instead: str) -> None:
-    with pytest.raises(ConfigError, match=f"is gone.*{instead}.*robots.txt"):
+    with pytest.raises(ConfigError, match=f"no longer accepts pings.*{instead}.*robots.txt"):
         made("http_ping", {"url": "${PING}"}, environ={"PING": url})
 
 
@@ -190,7 +190,7 @@ def test_a_connection_that_does_not_serve_is_named_and_not_shown(text: str, word
     ("name", "keys", "secret", "problem"),
     [
         ("indexnow", {"key": "${SECRET}"}, "bad key 8812", "ping.indexnow.key: expected 8 to 128 letters, digits"),
-        ("http_ping", {"url": ["${SECRET}"]}, "https://x.example/8812", "ping.http_ping.url: needs {sitemap}"),
+        ("http_ping", {"url": ["${SECRET}"]}, "https://x.example/8812", "ping.http_ping.url: must contain {sitemap}"),
         ("http_ping", {"url": "${SECRET}"}, "8812 {sitemap}", "ping.http_ping.url: expected an absolute address"),
     ],
 )
@@ -215,8 +215,8 @@ def test_every_secret_that_is_missing_is_told_at_once() -> None:
         made("http_ping", keys, environ={"THREE": " "})
     assert caught.value.problems == (
         "ping.http_ping.password: the secret is empty",
-        "ping.http_ping.url: the environment variable ONE is not set; this stage needs it",
-        "ping.http_ping.url: the environment variable TWO is not set; this stage needs it",
+        "ping.http_ping.url: the environment variable ONE is not set, and this stage needs it",
+        "ping.http_ping.url: the environment variable TWO is not set, and this stage needs it",
     )
 
 

@@ -185,7 +185,7 @@ def test_an_index_lies_under_its_property_or_is_refused(world: World, prop: str,
     "prop", ["shop.example", "sc-domain:", "sc-domain:https://shop.example/", "ftp://shop.example/"]
 )
 def test_a_property_that_is_none_is_a_mistake(world: World, prop: str) -> None:
-    with pytest.raises(ValidationError, match="expected a property as Search Console names it"):
+    with pytest.raises(ValidationError, match="expected a property as Search Console shows it"):
         SearchConsole(property=prop, connection="google")
 
 

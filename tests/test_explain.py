@@ -270,7 +270,7 @@ def test_a_url_that_left_the_source_is_told_with_the_set_that_listed_it_last(sit
         ([*pages(50), {"loc": "/p/000099", "exclude": "gone"}], "excluded it: gone (row 51 of "),
         (
             [*pages(50), *({"loc": f"/p/{n:06}/"} for n in range(50, 100))],
-            f"would list {ORIGIN}/p/000099/ instead, which differs only by the final slash",
+            f"would list {ORIGIN}/p/000099/ instead, which differs only by the trailing slash",
         ),
     ],
 )
@@ -383,7 +383,7 @@ def test_a_section_that_left_the_site_file_still_answers(site: TestSite) -> None
 
 def test_where_nothing_was_ever_run_that_is_said(site: TestSite) -> None:
     site.section("products", pages(5))
-    with pytest.raises(Refused, match=r"nothing is known of any URL.*Run it first"):
+    with pytest.raises(Refused, match=r"nothing to explain.*Run the site first"):
         ask(site, "/p/000001")
 
 

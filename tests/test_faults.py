@@ -109,7 +109,7 @@ def test_a_store_that_keeps_other_bytes_than_it_was_given_is_caught(tmp_path: Pa
     site.section("products", pages(30))
     environment = site.environment
     site.environment = Altering(key).around(environment)
-    with pytest.raises(Unavailable, match="does not hold what was put"):
+    with pytest.raises(Unavailable, match="does not contain what was written"):
         site.night(1)
     assert site.state().current().manifest is None
     site.environment = environment

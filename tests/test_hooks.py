@@ -83,8 +83,8 @@ def test_where_sees_the_renamed_columns_and_null_is_false(site: TestSite) -> Non
 @pytest.mark.parametrize(
     ("where", "message"),
     [
-        ("nope > 1", r"section p: where: 'nope > 1' can't be evaluated.*Columns: loc, price"),
-        ("price::int", r"where: 'price::int' gives int32, true or false was expected"),
+        ("nope > 1", r"section p: where: 'nope > 1' can't be evaluated.*columns are: loc, price"),
+        ("price::int", r"where: 'price::int' must be true or false, but its type is int32"),
         ("price >", "can't be evaluated"),
         ("(select count(*) from read_csv('/etc/passwd')) > 0", "can't be evaluated"),
     ],
@@ -123,14 +123,14 @@ def test_the_source_row_of_a_rejected_url_is_right_after_a_shuffle(site: TestSit
     [
         (
             "added",
-            r"transform shop_hooks:added gave rows that it was not given: a hook may change and drop rows, not add",
+            r"transform shop_hooks:added returned rows that it did not get: a hook may .* not add any",
         ),
-        ("reset", r"transform shop_hooks:reset .*keeps\s+the index"),
-        ("invented", r"transform shop_hooks:invented gave rows that it was not given"),
-        ("without_loc", r"transform shop_hooks:without_loc dropped the column 'loc'.*It gave: price"),
-        ("numbers", r"transform shop_hooks:numbers gave column 'loc' as int64, text was expected"),
-        ("nothing", r"transform shop_hooks:nothing gave NoneType, a DataFrame was expected"),
-        ("mixed", r"transform shop_hooks:mixed gave a column that holds no one type.*extra"),
+        ("reset", r"transform shop_hooks:reset .*keep\s+the index"),
+        ("invented", r"transform shop_hooks:invented returned rows that it did not get"),
+        ("without_loc", r"transform shop_hooks:without_loc dropped the column 'loc'.*It returned: price"),
+        ("numbers", r"transform shop_hooks:numbers returned the column 'loc' as int64, expected text"),
+        ("nothing", r"transform shop_hooks:nothing returned NoneType, expected a DataFrame"),
+        ("mixed", r"transform shop_hooks:mixed returned a column with values of several types.*extra"),
         ("broken", r"transform shop_hooks:broken raised RuntimeError: no connection to the price service"),
     ],
 )

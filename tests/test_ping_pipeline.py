@@ -251,7 +251,7 @@ def test_more_than_a_fifth_of_the_site_sends_nothing(world: World) -> None:
 
 
 def test_an_engine_that_is_not_named_is_told(world: World) -> None:
-    with pytest.raises(ConfigError, match="names no engine google"):
+    with pytest.raises(ConfigError, match="has no engine google"):
         ping_by_hand(world.site.load(), world.site.environment, engines=("google",), since=None, everything=False)
 
 

@@ -31,9 +31,9 @@ def test_an_index_lists_files_in_the_order_given():
     ("entries", "said"),
     [
         ([], "at least one"),
-        ([("https://shop.example/a.xml", None)] * 50_001, "50,000 sitemaps, not 50,001"),
+        ([("https://shop.example/a.xml", None)] * 50_001, "50,001 sitemaps, but at most 50,000"),
         ([("https://shop.example/" + "x" * 2_040, None)], "2,047 characters"),
-        ([("https://shop.example/" + "&" * 2_000, None)] * 6_000, "52,428,800 bytes"),
+        ([("https://shop.example/" + "&" * 2_000, None)] * 6_000, "at most 52,428,800"),
     ],
 )
 def test_an_index_that_would_not_be_valid_is_refused(entries, said):

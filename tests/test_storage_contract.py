@@ -92,7 +92,7 @@ def test_a_put_takes_a_local_file(storage: Storage, tmp_path: Path) -> None:
 
 
 def test_a_put_of_a_missing_local_file_is_refused_by_its_name(storage: Storage, tmp_path: Path) -> None:
-    with pytest.raises(Refused, match=r"nowhere.*can't be read"):
+    with pytest.raises(Refused, match=r"can't read .*nowhere"):
         storage.put("k", tmp_path / "nowhere")
     assert keys(storage) == []
 
@@ -119,7 +119,7 @@ def test_a_range_past_the_end_is_refused(storage: Storage) -> None:
 
 
 def test_a_range_of_nothing_is_refused(storage: Storage) -> None:
-    with pytest.raises(Refused, match="/k is not there"):
+    with pytest.raises(Refused, match="/k does not exist"):
         storage.read("k", 0, 1)
 
 
@@ -221,7 +221,7 @@ def test_now_can_be_compared_with_modified(storage: Storage) -> None:
 def test_a_key_that_could_lead_elsewhere_is_refused(key: str, tmp_path: Path) -> None:
     for storage in (open_storage(tmp_path), open_storage("s3://bucket/prefix")):
         for call in (storage.get, storage.stat, storage.delete, lambda key, to=storage: to.put(key, b"")):
-            with pytest.raises(ConfigError, match="no key"):
+            with pytest.raises(ConfigError, match=r"not a valid key|can.t be empty"):
                 call(key)
 
 
@@ -229,7 +229,7 @@ def test_a_key_that_could_lead_elsewhere_is_refused(key: str, tmp_path: Path) ->
 def test_a_prefix_that_could_lead_elsewhere_is_refused(prefix: str, tmp_path: Path) -> None:
     for storage in (open_storage(tmp_path), open_storage("s3://bucket/prefix")):
         for call in (lambda prefix, of=storage: list(of.list(prefix)), storage.sub):
-            with pytest.raises(ConfigError, match="no key"):
+            with pytest.raises(ConfigError, match=r"not a valid key|can.t be empty"):
                 call(prefix)
 
 

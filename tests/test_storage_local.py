@@ -95,7 +95,7 @@ def test_temporary_files_are_no_objects(tmp_path: Path) -> None:
     (tmp_path / TEMPORARY).write_bytes(b"half")
     storage = open_storage(tmp_path)
     assert list(storage.list()) == []
-    with pytest.raises(ConfigError, match="kept for temporary files"):
+    with pytest.raises(ConfigError, match="reserved for temporary files"):
         storage.get(TEMPORARY)
 
 
@@ -205,7 +205,7 @@ def test_a_write_waits_for_its_turn(tmp_path: Path) -> None:
 
 
 def test_a_writer_stopped_in_its_turn_does_not_stop_the_others_for_ever(tmp_path: Path) -> None:
-    with turn(tmp_path), pytest.raises(Unavailable, match="held by another process"), turn(tmp_path, seconds=0.05):
+    with turn(tmp_path), pytest.raises(Unavailable, match="locked by another process"), turn(tmp_path, seconds=0.05):
         raise AssertionError("had the turn of another")
 
 
@@ -241,7 +241,7 @@ def test_a_file_where_a_folder_is_needed_is_named(tmp_path: Path) -> None:
     storage = open_storage(tmp_path)
     storage.put("a", b"1")
     assert storage.get("a/b") is None
-    with pytest.raises(Refused, match=r"can't write .*/a/b: something above it is a file"):
+    with pytest.raises(Refused, match=r"can't write .*/a/b: one of its parent folders is a file"):
         storage.put("a/b", b"1")
 
 
@@ -265,7 +265,7 @@ def test_a_file_in_the_place_of_the_storage_is_named(tmp_path: Path) -> None:
 
 def test_a_link_to_nothing_is_named(tmp_path: Path) -> None:
     (tmp_path / "store").symlink_to(tmp_path / "gone")
-    with pytest.raises(Refused, match="a link to nothing"):
+    with pytest.raises(Refused, match="a broken link"):
         open_storage(tmp_path / "store").put("k", b"1")
 
 
@@ -302,7 +302,7 @@ except Refused as error:
         store.chmod(0o555)
         said, _ = child(source, str(store)).communicate()
         store.chmod(0o755)
-        assert f"can't {verb} {store}/k: permission denied at " in said
+        assert f"can't {verb} {store}/k: permission denied for " in said
         assert "Give user" in said
         assert files(store) == ["k"]
 
@@ -331,8 +331,8 @@ except Unavailable as error:
 @pytest.mark.parametrize(
     ("number", "kind", "text"),
     [
-        (errno.ENOSPC, Unavailable, "no space is left"),
-        (errno.EDQUOT, Unavailable, "no space is left"),
+        (errno.ENOSPC, Unavailable, "no space left"),
+        (errno.EDQUOT, Unavailable, "no space left"),
         (errno.EIO, Unavailable, "Try again"),
         (errno.ESTALE, Unavailable, "Try again"),
         (errno.EROFS, Refused, "read-only"),

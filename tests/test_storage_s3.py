@@ -156,7 +156,7 @@ def test_an_object_that_vanished_is_found_by_reading_back(
     behind: Storage, proxy: FaultProxy, s3: S3Server, bucket: str
 ) -> None:
     proxy.after = lambda seen: seen.method == "PUT" and s3.client().delete_object(Bucket=bucket, Key="p/k")
-    with pytest.raises(Unavailable, match="was accepted but is not there when read back"):
+    with pytest.raises(Unavailable, match="was accepted but could not be read back"):
         put_verified(behind, "k", b"good")
 
 
@@ -208,7 +208,7 @@ def test_a_delete_that_somebody_overtook_is_refused(
 def test_an_object_too_large_for_a_put_is_refused_before_it_is_sent(storage: Storage, tmp_path: Path) -> None:
     with (tmp_path / "sparse").open("wb") as file:
         file.truncate(5 * 1024**3 + 1)
-    with pytest.raises(Refused, match=r"5,368,709,121 bytes, one put takes 5,368,709,120 at most"):
+    with pytest.raises(Refused, match=r"5,368,709,121 bytes, but one PUT takes at most 5,368,709,120"):
         storage.put("k", tmp_path / "sparse")
 
 
@@ -338,7 +338,7 @@ def test_something_that_is_no_store_is_told_apart(proxy: FaultProxy) -> None:
     for body in (b"<!doctype html><p>Welcome<br>", b"<html></html>", b""):
         proxy.always(Fault("answer", 200, body=body))
         for operation in OPERATIONS.values():
-            with pytest.raises(Unavailable, match=r"arrived broken|is not one of an S3 store|answered 500"):
+            with pytest.raises(Unavailable, match=r"was damaged|is not one of an S3 store|answered 500"):
                 operation(open_storage("s3://bucket/p"))
 
 
@@ -385,23 +385,23 @@ def test_an_endpoint_can_be_named_instead_of_set(s3: S3Server, bucket: str, monk
 @pytest.mark.parametrize("text", ["soon", "0", "-1", "nan"])
 def test_a_timeout_that_is_none_is_a_mistake(text: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SITEMAP_ETL_S3_TIMEOUT", text)
-    with pytest.raises(ConfigError, match=r"SITEMAP_ETL_S3_TIMEOUT is .* expected seconds"):
+    with pytest.raises(ConfigError, match=r"SITEMAP_ETL_S3_TIMEOUT: expected seconds"):
         open_storage("s3://bucket").get("k")
 
 
 @pytest.mark.parametrize(
     ("url", "options", "text"),
     [
-        ("gs://bucket/p", {}, "gs:// is no storage this package knows"),
+        ("gs://bucket/p", {}, "gs:// is not supported"),
         ("s3://", {}, "s3:// needs a bucket"),
         ("s3:///p", {}, "s3:// needs a bucket"),
-        ("s3://key:hunter2@bucket/p", {}, "has no credentials in it"),
-        ("s3://bucket/a/../b", {}, "no key"),
-        ("", {}, "names no folder"),
-        ("file://host/p", {}, "names no folder"),
-        ("s3://bucket", {"sse": "rot13"}, "sse is 'rot13': expected AES256"),
+        ("s3://key:hunter2@bucket/p", {}, "must not contain credentials"),
+        ("s3://bucket/a/../b", {}, "not a valid key"),
+        ("", {}, "is not a folder"),
+        ("file://host/p", {}, "is not a folder"),
+        ("s3://bucket", {"sse": "rot13"}, "sse: expected AES256"),
         ("s3://bucket", {"sse": "aws:kms:"}, "expected AES256"),
-        ("s3://bucket", {"checksums": "never"}, "checksums is 'never': expected when_supported or when_required"),
+        ("s3://bucket", {"checksums": "never"}, "checksums: expected when_supported or when_required"),
     ],
 )
 def test_what_names_no_storage_is_a_mistake_of_the_site_file(url: str, options: dict[str, str], text: str) -> None:

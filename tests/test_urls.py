@@ -252,7 +252,7 @@ def test_same_as_is_rewritten_for_whole_columns_and_single_rows():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("shop.example",), "site: shop.example is no http"),
+        (("shop.example",), "site: shop.example is not an http"),
         (("ftp://shop.example",), "site: .*not http or https"),
         (("https://shop.example/shop",), "site: .*more than an origin"),
         (("https://shop.example?x",), "site: .*more than an origin"),
@@ -298,7 +298,7 @@ def test_the_documentation_lists_the_reasons():
 
 def test_the_documentation_lists_what_strip_takes_out():
     named = {
-        row[0].strip("`"): set(re.findall(r"`([^`]+)`", row[1])) for row in table_under("Parameters that are taken out")
+        row[0].strip("`"): set(re.findall(r"`([^`]+)`", row[1])) for row in table_under("Parameters that are removed")
     }
     assert named == {
         "tracking": TRACKING | {f"{family}*" for family in TRACKING_FAMILIES},
@@ -307,7 +307,7 @@ def test_the_documentation_lists_what_strip_takes_out():
 
 
 def test_the_documentation_s_examples_are_true():
-    examples = table_under("What is made canonical")
+    examples = table_under("What is normalised")
     assert len(examples) >= 10
     for rule, source, wanted in examples:
         text = ast.literal_eval(f'"{source.strip("`")}"')

@@ -69,8 +69,12 @@ def run(
     from sitemap_etl.stages.run import Environment
     from sitemap_etl.state.records import Options
 
-    if against is not None and not dry_run:
-        raise ConfigError("--against needs --dry-run")
+    if against is not None:
+        from sitemap_etl.runs.compare import check_target
+
+        if not dry_run:
+            raise ConfigError("--against needs --dry-run")
+        check_target(against)
     site = read_site(site_file)
     fixed = moment(now)
     options = Options(

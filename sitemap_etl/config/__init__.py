@@ -1,7 +1,7 @@
 """Site files: `load` reads one with its bases into the settings of a site, `from_json` what a run stored of it.
 
 reader, layers, variables          YAML with positions; bases merged; `${NAME}`
-load, conflicts                    the settings of all that, with every mistake told at once; what a run stored
+load, conflicts                    the settings of all that, with all mistakes reported at once; what a run stored
 problems, tree, yaml_errors        the mistakes in words
 secrets                            what is read by the stage that uses it
 folder                             all the site files of a folder

@@ -20,7 +20,7 @@ def check(site: Site, layers: Layers, broken: Collection[str]) -> None:
         _check_private(site, layers)
     for name, section in site.sections.items():
         if section.news is not None and section.shards.rows > limits.NEWS_ROWS:
-            said = f"expected {limits.NEWS_ROWS} or less, Google's limit for news, got {section.shards.rows}"
+            said = f"expected {limits.NEWS_ROWS} or less, which is Google's limit for news, got {section.shards.rows}"
             layers.add(("sections", name, "shards", "rows"), said)
     _check_names(site.sections, site.publish.names, layers, recent=site.recent is not None)
 
@@ -31,9 +31,10 @@ def _check_scope(site: Site, layers: Layers) -> None:
     if publish.root is None and not publish.cross_submit and scope_problem(site.site, publish.at) == "other_host":
         layers.add(
             ("publish", "at"),
-            f"is on another host than {site.site}, and engines drop such sitemaps unless robots.txt of the site names "
-            f"them; set publish.root to what serves {site.site}/, or publish.cross_submit: true where that is taken "
-            "care of",
+            f"is on a different host than {site.site}; search engines ignore such sitemaps unless robots.txt "
+            "of the site names "
+            f"them. Set publish.root to the folder or bucket that serves {site.site}/, or, if robots.txt already names "
+            "them, publish.cross_submit: true",
         )
 
 
@@ -45,17 +46,19 @@ def _check_private(site: Site, layers: Layers) -> None:
             continue
         if _within(work, public) or _within(state, public):
             if site.says_work:
-                layers.add(("work",), f"work is {work}, which publish.{key} ({public}) makes public; put it elsewhere")
+                layers.add(
+                    ("work",), f"{work} is inside publish.{key} ({public}), which is public; use another location"
+                )
             else:
                 outside = posixpath.join(posixpath.dirname(_outermost(public, site.publish.root)), STATE_FOLDER)
                 layers.add(
                     (),
-                    f"work is missing, and beside the file it would lie where publish.{key} ({public}) makes it "
-                    f"public; write a folder that nothing serves, such as work: {outside}",
+                    f"work is missing, and its default, beside the file, is inside publish.{key} ({public}), which is "
+                    f"public; set a private folder, such as work: {outside}",
                 )
             return
         if _within(public, state):
-            layers.add(("publish",), f"{key} is {public}, inside the state in {state}; put it elsewhere")
+            layers.add(("publish",), f"{key} ({public}) is inside the state ({state}); use another location")
             return
 
 
@@ -71,7 +74,7 @@ def _within(inner: str, outer: str) -> bool:
 def _check_names(sections: Mapping[str, Section], names: Names, layers: Layers, *, recent: bool) -> None:
     """Names that two sections, a section and an index, or a feed and either would share."""
     if recent and "recent" in sections:
-        layers.add(("sections", "recent"), "recent: names its own files so; give the section another name")
+        layers.add(("sections", "recent"), "recent: uses this name for its own files; rename the section")
     taken = [*sections, *(["recent"] if recent and "recent" not in sections else [])]
     _check_sections(taken, names, layers)
     feeds = {
@@ -86,10 +89,10 @@ def _check_names(sections: Mapping[str, Section], names: Names, layers: Layers, 
         for name in [*indexes, *feeds]:
             if pattern.fullmatch(name):
                 other = f"the feed of {feeds[name]}" if name in feeds else "an index"
-                layers.add(("publish", "names", "file"), f"{name} would be a sitemap of {section} and {other}")
+                layers.add(("publish", "names", "file"), f"{name} would name both a sitemap of {section} and {other}")
                 break
     for name in sorted(feeds.keys() & set(indexes)):
-        layers.add(("publish", "names", "index"), f"{name} would be an index and the feed of {feeds[name]}")
+        layers.add(("publish", "names", "index"), f"{name} would name both an index and the feed of {feeds[name]}")
 
 
 def _check_sections(taken: Iterable[str], names: Names, layers: Layers) -> None:
@@ -100,8 +103,8 @@ def _check_sections(taken: Iterable[str], names: Names, layers: Layers) -> None:
             if re.fullmatch(re.escape(first) + "[0-9]+", second) and pattern.fullmatch(names.file_name(second, 1)):
                 layers.add(
                     ("publish", "names", "file"),
-                    f"{names.file_name(second, 1)} would be a file of {first} and of {second}; "
-                    "put something other than digits between {section} and {number}",
+                    f"{names.file_name(second, 1)} would name both a file of {first} and one of {second}; "
+                    "separate {section} and {number} by something other than digits",
                 )
 
 

@@ -30,7 +30,7 @@ def read_folder(folder: Path, *, environ: Mapping[str, str]) -> Folder:
     """
     found = Folder()
     if not folder.is_dir():
-        found.problems.append(f"{folder}: there is no such folder of site files")
+        found.problems.append(f"{folder}: the folder of site files does not exist")
         return found
     named: dict[str, list[tuple[Path, Site]]] = {}
     for path in sorted(folder.iterdir()):
@@ -41,7 +41,7 @@ def read_folder(folder: Path, *, environ: Mapping[str, str]) -> Folder:
         except ConfigError as error:
             found.problems += error.problems
         except Exception as error:  # noqa: BLE001 - whatever is wrong with one file, the others are read
-            found.problems.append(f"{path}: it can't be read: {type(error).__name__}: {error}")
+            found.problems.append(f"{path}: can't be read: {type(error).__name__}: {error}")
         else:
             named.setdefault(site.name, []).append((path, site))
     for name, holders in named.items():
@@ -49,5 +49,7 @@ def read_folder(folder: Path, *, environ: Mapping[str, str]) -> Folder:
             found.files[name], found.sites[name] = holders[0]
         else:
             files = " and ".join(str(path) for path, _ in holders)
-            found.problems.append(f"{files}: name: all are {name}, so they would share one state; give each its own")
+            found.problems.append(
+                f"{files}: name: all are named {name} and would share one state; give each file a name of its own"
+            )
     return found

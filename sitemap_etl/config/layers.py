@@ -22,18 +22,18 @@ class Layers:
     marks: dict[KeyPath, Mark]
     files: dict[str, Path]  # how messages name a file → its absolute path; the site file first
     problems: list[tuple[Mark, str]] = field(default_factory=list)
-    noted: set[KeyPath] = field(default_factory=set)  # where a mistake was found: one of each value is enough
+    reported: set[KeyPath] = field(default_factory=set)  # where a mistake was found: one for each value is enough
 
     def add(self, path: KeyPath, said: str) -> None:
         """Notes a mistake at a key path: `file:line: key path: what is wrong`."""
-        if path in self.noted:
+        if path in self.reported:
             return
-        self.noted.add(path)
+        self.reported.add(path)
         mark = self.mark(path) or Mark(next(iter(self.files)), 0)
         shown = reader.shown(path)
         self.problems.append((mark, f"{mark}: {shown}: {said}" if shown else f"{mark}: {said}"))
 
-    def told(self) -> list[str]:
+    def messages(self) -> list[str]:
         """All mistakes, one line each, in the order of the files and their lines."""
         order = list(self.files)
         return [said for mark, said in sorted(self.problems, key=lambda one: (order.index(one[0].file), one[0].line))]
@@ -70,7 +70,7 @@ def read(path: Path, environ: Mapping[str, str], later: Collection[KeyPath]) -> 
         mark = document.marks[("extends",)]
         where = f"{mark}: extends"
         if not isinstance(base, str) or not base.strip():
-            problems.append((mark, f"{where}: expected the path of one base, such as _base.yaml"))
+            problems.append((mark, f"{where}: expected the path of a base, such as _base.yaml"))
             break
         base, unset = variables.expand(base, environ)
         if unset:
@@ -80,10 +80,10 @@ def read(path: Path, environ: Mapping[str, str], later: Collection[KeyPath]) -> 
         seen = [document.path for _, document in documents]
         if file in seen:
             chain = " → ".join(other.name for other in [*seen, file])
-            problems.append((mark, f"{where}: goes in a circle: {chain}"))
+            problems.append((mark, f"{where}: the bases extend each other in a circle: {chain}"))
             break
         if not file.is_file():
-            raise ConfigError([*(said for _, said in problems), f"{where}: there is no file {file}"])
+            raise ConfigError([*(said for _, said in problems), f"{where}: file {file} does not exist"])
 
     data: dict[str, Any] = {}
     marks: dict[KeyPath, Mark] = {}
@@ -140,11 +140,14 @@ def _expand(value: Any, path: KeyPath, layers: Layers, environ: Mapping[str, str
     if "${" in value:
         if (found := variables.malformed(value)) is not None:
             shown = "${" if is_secret else found
-            layers.add(path, f"{shown} is no variable; write ${{NAME}} or ${{NAME:-default}}, and $${{ for a plain ${{")
+            layers.add(
+                path,
+                f"{shown} is not a valid variable; write ${{NAME}} or ${{NAME:-default}}, or $${{ for a literal ${{",
+            )
         if not is_secret:
             text, unset = variables.expand(value, environ)
             if unset:
                 names = " and ".join(dict.fromkeys(unset))
-                told = f"the environment variable {names} is not set; set it, or write ${{{unset[0]}:-default}}"
-                layers.add(path, told)
+                said = f"the environment variable {names} is not set; set it, or write ${{{unset[0]}:-default}}"
+                layers.add(path, said)
     return Written(text, value, str(layers.written_in(path)), reader.shown(path))

@@ -1,4 +1,4 @@
-"""From a site file to its settings, with every mistake told at once."""
+"""From a site file to its settings, with all mistakes reported at once."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def load(path: Path, *, environ: Mapping[str, str]) -> Site:
     site = _with_selects(site, found).beside(str(next(iter(found.files.values())).parent))
     conflicts.check(site, found, broken)
     if found.problems:
-        raise ConfigError(found.told())
+        raise ConfigError(found.messages())
     return site
 
 
@@ -53,7 +53,8 @@ def from_json(data: Any) -> Site:
     except ValidationError as error:
         wrong = ", ".join(".".join(map(str, item["loc"])) for item in error.errors()[:3])
         raise ConfigError(
-            f"the stored site can't be read ({wrong}): it is of another version of sitemap_etl; start a new run"
+            f"the settings stored with the run can't be read ({wrong}); another release of sitemap_etl wrote "
+            "them, so start a new run"
         ) from error
 
 
@@ -70,8 +71,8 @@ def _place(found: layers.Layers) -> None:
     if "name" not in found.data:
         found.data["name"] = file.stem
         if not re.fullmatch(SITE_NAME, file.stem):
-            hint = "a file that begins with _ is a base for others" if file.stem.startswith("_") else "it is not"
-            found.add(("name",), f"the file's name can't be the site's ({hint}); write name: shop")
+            hint = "files that begin with _ are bases" if file.stem.startswith("_") else "it is not a valid name"
+            found.add(("name",), f"the site can't be named after the file ({hint}); add name: shop, for example")
             found.data["name"] = "site"
 
 
@@ -91,7 +92,7 @@ def _text_of(file: str, path: KeyPath, found: layers.Layers) -> str:
     try:
         text = Path(file).read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        found.add(path, f"there is no file {file}")
+        found.add(path, f"file {file} does not exist")
     except UnicodeDecodeError:
         found.add(path, f"{file} is not UTF-8")
     except OSError as error:
@@ -153,7 +154,7 @@ def _parse(found: layers.Layers, taken: set[KeyPath]) -> tuple[Site, set[str]]:
                 now.add(_take_out(data, path, missing=item["type"] == "missing"))
             taken |= now
             if len(taken) == before:  # what is left can't be fixed by taking out more
-                raise ConfigError(found.told()) from error
+                raise ConfigError(found.messages()) from error
 
 
 def _as_written(data: dict[str, Any], path: KeyPath) -> KeyPath:
@@ -166,7 +167,7 @@ def _as_written(data: dict[str, Any], path: KeyPath) -> KeyPath:
 
 def _follows(path: KeyPath, error: ErrorDetails, taken: set[KeyPath]) -> bool:
     """Whether the error is only about something that was taken out, or is wrong by itself."""
-    if error["type"] == "too_short" and error["input"]:  # its items are told
+    if error["type"] == "too_short" and error["input"]:  # its items are reported
         return True
     if path in taken or error["type"] == "unlike":
         return any(gone[: len(path)] == path for gone in taken)

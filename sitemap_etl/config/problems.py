@@ -38,7 +38,7 @@ _CURLY = re.compile("[“”„‟‘’‚‛«»]")
 
 
 def describe(error: ErrorDetails, root: type[Settings], secret: Collection[KeyPath]) -> str:
-    """What is wrong, in words that follow the key path. Nothing at, above or below a path of `secret` is shown."""
+    """What is wrong, as text after the key path. No value at, above or below a path of `secret` is shown."""
     kind, context, value = error["type"], error.get("ctx", {}), error["input"]
     path = tree.key_path(error["loc"])
     hidden = any(tree.lies_at(path, [one[: len(path)]]) for one in secret)
@@ -46,7 +46,7 @@ def describe(error: ErrorDetails, root: type[Settings], secret: Collection[KeyPa
     if kind in _WORDED:
         return _WORDED[kind](error, root)
     if kind in ("dict_type", "model_type") and path == ("sections",) and isinstance(value, list):
-        return "sections are named, not listed: `pages: {from: …}`"
+        return "expected a mapping of names to sections, such as `pages: {from: …}`, got a list"
     if kind == "unlike":
         near = context.get("near")
         said = error["msg"] + got + (f"; did you mean {near}?" if near else _near_form(error, root))
@@ -66,7 +66,7 @@ def describe(error: ErrorDetails, root: type[Settings], secret: Collection[KeyPa
 
 
 def meant(error: ErrorDetails, root: type[Settings]) -> KeyPath | None:
-    """The path of the known key that an unknown one probably stands for."""
+    """The path of the known key that was probably meant by an unknown one."""
     loc = error["loc"]
     near = nearest(str(loc[-1]), list(tree.known_keys(root, loc[:-1]))) if error["type"] == "extra_forbidden" else None
     return (*tree.key_path(loc)[:-1], near) if near else None
@@ -94,16 +94,16 @@ def _unknown(error: ErrorDetails, root: type[Settings]) -> str:
         others = tree.forms_at(root, error["loc"][:-2])
         mine = str(tag).strip("<>")
         if f"<{key}>" in others:
-            return f"{mine} and {key} exclude each other; keep one of the two"
+            return f"{mine} and {key} exclude each other; use one of them"
         for other, model in others.items():
             if key in tree.aliases(model):
-                return f"goes with {other.strip('<>')}, not with {mine}"
+                return f"belongs to {other.strip('<>')}, not to {mine}"
     near = _near(key, known)
-    return f"unknown key{near}" if near else f"unknown key; known here: {', '.join(known)}"
+    return f"unknown key{near}" if near else f"unknown key; allowed here: {', '.join(known)}"
 
 
 def _near_form(error: ErrorDetails, root: type[Settings]) -> str:
-    """For a mapping that is none of several forms: the key that was probably meant."""
+    """For a mapping that matches none of several forms: the key that was probably meant."""
     value = error["input"]
     if not isinstance(value, dict):
         return ""
@@ -119,21 +119,21 @@ def _near(word: str, known: Collection[str]) -> str:
 def _trap(kind: str, path: KeyPath, context: dict[str, Any], value: Any) -> str:
     """What to write instead of a value that was probably meant otherwise."""
     if kind == "string_type" and isinstance(value, bool | int | float | dict | list):
-        return "; if it was meant as text, put it in quotes"
+        return "; if it is text, put it in quotes"
     if kind == "bool_type" and isinstance(value, str) and value.lower() in ("yes", "no", "on", "off", "y", "n"):
         return f"; write {'true' if value.lower() in ('yes', 'on', 'y') else 'false'} (in YAML 1.2, {value} is text)"
     if kind == "float_type" and isinstance(value, str) and (percent := _PERCENT.fullmatch(value.strip())):
         return f"; write {float(percent[1]) / 100:g}"
     is_share = kind == "less_than_equal" and context["le"] == 1 and str(path[-1]).startswith("max_")
     if is_share and isinstance(value, int | float) and value <= 100:
-        return f"; {value:g} % is {value / 100:g}"
+        return f"; write {value / 100:g} for {value:g} %"
     if isinstance(value, str) and (quote := _CURLY.match(value)):
-        return f'; {quote[0]} is no quote in YAML, write " or leave it out'
+        return f'; {quote[0]} is not a quotation mark in YAML, so use " or no quotes'
     return ""
 
 
 def _got(value: Any, *, hidden: bool) -> str:
-    """`, got …`, as the file has it: never what a variable stands for, never a password."""
+    """`, got …` with the value as written in the file, never the value of a variable and never a password."""
     if isinstance(value, dict):
         shown = "an empty mapping" if not value else f"a mapping of {', '.join(map(str, value))}"
     elif isinstance(value, list | tuple):
@@ -143,7 +143,7 @@ def _got(value: Any, *, hidden: bool) -> str:
     elif hidden:
         return ""
     elif isinstance(value, Written) and value.filled:
-        shown = f"what {_cut(value.template)} stands for"
+        shown = f"the value of {_cut(value.template)}"
     elif isinstance(value, str):
         shown = f'"{_cut(value)}"'
     else:
@@ -152,7 +152,7 @@ def _got(value: Any, *, hidden: bool) -> str:
 
 
 def _cut(text: str) -> str:
-    """The text on one line, not too long, without what stands before an @: it may be a password."""
+    """The text on one line, shortened, without what precedes an @, which may be a password."""
     plain = re.sub(r"(\w+://|)\S+@", r"\1…@", " ".join(text.split()))
     return plain if len(plain) <= _SHOWN else plain[: _SHOWN - 1] + "…"
 

@@ -58,16 +58,16 @@ def read(path: Path, *, shown_as: str | None = None) -> Document:
     try:
         raw = path.read_bytes()
     except FileNotFoundError as error:
-        raise ConfigError(f"{file}: there is no such file{_nearest_file(path)}") from error
+        raise ConfigError(f"{file}: no such file{_nearest_file(path)}") from error
     except IsADirectoryError as error:
-        raise ConfigError(f"{file}: is a folder; name one site file in it") from error
+        raise ConfigError(f"{file}: is a folder; pass a site file") from error
     except OSError as error:
         raise ConfigError(f"{file}: can't be read: {error.strerror or error}") from error
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw[: error.start].count(b"\n") + 1
-        raise ConfigError(f"{file}:{line}: is not UTF-8; save the file in this encoding") from error
+        raise ConfigError(f"{file}:{line}: is not UTF-8; save the file as UTF-8") from error
     try:
         node = yaml.compose(text, Loader=_Loader)
     except yaml.YAMLError as error:
@@ -75,7 +75,7 @@ def read(path: Path, *, shown_as: str | None = None) -> Document:
     except RecursionError as error:
         raise ConfigError(f"{file}: is nested too deeply") from error
     if node is None or (isinstance(node, yaml.ScalarNode) and node.value == "" and not node.style):
-        raise ConfigError(f"{file}: is empty; at least site, publish and one section are needed")
+        raise ConfigError(f"{file}: is empty; a site file needs site, publish and at least one section")
     if not isinstance(node, yaml.MappingNode):
         raise ConfigError(f"{file}:{node.start_mark.line + 1}: {yaml_errors.not_a_mapping(node)}")
     document = Document(path, {})
@@ -104,9 +104,9 @@ class _Builder:
     def _value(self, node: yaml.Node, path: KeyPath) -> Any:
         self.count += 1
         if self.count > _NODES:
-            raise ConfigError(f"{self.file}: has more than {_NODES:,} values, aliases counted each time they are used")
+            raise ConfigError(f"{self.file}: has more than {_NODES:,} values, counting every use of an alias")
         if any(node is parent for parent in self.open):
-            raise ConfigError(f"{self.file}:{node.start_mark.line + 1}: {shown(path)}: an anchor that holds itself")
+            raise ConfigError(f"{self.file}:{node.start_mark.line + 1}: {shown(path)}: an anchor that contains itself")
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, path)
         self.open.append(node)
@@ -129,14 +129,18 @@ class _Builder:
         for key_node, value_node in node.value:
             mark = self._mark(key_node)
             if not isinstance(key_node, yaml.ScalarNode):
-                self._problem(mark, path, "a list or mapping as a key; if it was meant as text, put it in quotes")
+                self._problem(mark, path, "a key can't be a list or a mapping; put text in quotes")
                 continue
             if not self._is_whole(key_node, path):
                 continue
             key = key_node.value
             here = (*path, key)
             if key == "<<" and key_node.style is None:
-                self._problem(mark, here, "merge keys are not part of YAML 1.2; put what is shared in a base: extends")
+                self._problem(
+                    mark,
+                    here,
+                    "merge keys are not part of YAML 1.2; put shared settings into a base file and use extends",
+                )
                 continue
             if key in data:
                 first = self.document.marks[here]
@@ -168,7 +172,7 @@ class _Builder:
         self._problem(
             self._mark(node),
             path,
-            f"the tag {_tag_text(node.tag)}; a site file takes no tags; text that begins with ! must be in quotes",
+            f"the tag {_tag_text(node.tag)} is not allowed in a site file; put text that begins with ! in quotes",
         )
         return node.value
 
@@ -177,7 +181,7 @@ class _Builder:
             self._problem(
                 self._mark(node),
                 path,
-                f"the tag {_tag_text(node.tag)}; a site file takes no tags; text that begins with ! must be in quotes",
+                f"the tag {_tag_text(node.tag)} is not allowed in a site file; put text that begins with ! in quotes",
             )
 
     def _mark(self, node: yaml.Node) -> Mark:
@@ -210,6 +214,6 @@ def _nearest_file(path: Path) -> str:
     try:
         names = {entry.stem: entry.name for entry in path.parent.iterdir() if entry.suffix in (".yaml", ".yml")}
     except OSError:
-        return f" (nor a folder {path.parent})"
+        return f" (the folder {path.parent} does not exist either)"
     near = names.get(path.stem) or next(iter(difflib.get_close_matches(path.stem, names, n=1)), None)
     return f"; did you mean {path.parent / names.get(near, near)}?" if near else ""

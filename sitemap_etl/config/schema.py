@@ -26,7 +26,7 @@ def schema() -> dict[str, Any]:
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **_node(found, top=True),
-        "title": "A site file of sitemap_etl",
+        "title": "Site file of sitemap_etl",
         "if": {"not": {"required": ["extends"]}},
         "then": {"required": required},
     }

@@ -54,9 +54,9 @@ def _read(secret: Secret, environ: Mapping[str, str]) -> tuple[Secret, str | Non
     """The secret, read, and what is wrong where it can't be."""
     template = secret.template if secret.template is not None else _in_file(secret)
     if template is None:
-        return Secret.read(""), f"the secret that was written in {secret.file} when the run started is gone"
+        return Secret.read(""), f"{secret.file} no longer contains the secret that it had when the run started"
     text, unset = variables.expand(template, environ)
-    problem = f"the environment variable {unset[0]} is not set; this stage needs it" if unset else None
+    problem = f"the environment variable {unset[0]} is not set, and this stage needs it" if unset else None
     return Secret.read(text, variables.values(template, environ)), problem
 
 

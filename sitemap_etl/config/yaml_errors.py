@@ -1,4 +1,4 @@
-"""What is wrong with a file that is not YAML, said in terms of what to write instead.
+"""What is wrong with a file that is not valid YAML, and what to write instead.
 
 Never shows the value itself: it may be a secret.
 """
@@ -13,18 +13,18 @@ import yaml
 
 _KEY = re.compile(r"( *)([A-Za-z_][\w-]*)[ \t]*:(?:\s|$)")
 _QUOTE: Final = "must be in quotes"
-_UNFIT: Final = "the indentation does not fit the lines above"
+_UNFIT: Final = "the indentation does not match the lines above"
 _NO_SPACE = re.compile(r"\s*(?:- )?[A-Za-z_][\w-]*:[^\s/]|\s*(?:- )?[A-Za-z_][\w-]*:/")
 
 _SAID: Final = (
     # what PyYAML says, whether the place is where the value begins, what we say
-    (r"'\t'", False, "a tab; YAML is indented and spaced with spaces only"),
+    (r"'\t'", False, "a tab character; YAML allows only spaces"),
     ("alias", True, f'a value that begins with * {_QUOTE}: "*…"'),
     ("block scalar", True, f'a value that begins with > or | {_QUOTE}: ">…"'),
-    ("escape", False, r"in double quotes \ begins an escape; put the value in single quotes"),
-    ("quoted scalar", True, "a quote that is opened here is never closed"),
-    ("found another document", False, "a second document begins here (---); one file is one site"),
-    ("could not find expected ':'", True, "expected key: value; a key is followed by a colon and a space"),
+    ("escape", False, r"\ starts an escape sequence in double quotes; use single quotes"),
+    ("quoted scalar", True, "the quotation mark that opens here is never closed"),
+    ("found another document", False, "a second document begins here (---); write one site per file"),
+    ("could not find expected ':'", True, "expected `key: value`, with a colon and a space after the key"),
 )
 
 
@@ -35,12 +35,12 @@ def message(file: str, text: str, error: yaml.YAMLError) -> str:
         character = ord(text[error.position]) if error.position < len(text) else 0
         return f"{file}:{line}: the character U+{character:04X} is not allowed in YAML; remove it"
     if not isinstance(error, yaml.MarkedYAMLError):
-        return f"{file}: is not YAML: {error}"
+        return f"{file}: is not valid YAML: {error}"
     problem, context = error.problem or "", error.context or ""
     mark = error.problem_mark or error.context_mark
     begin = error.context_mark or mark
     if mark is None or begin is None:
-        return f"{file}: is not YAML: {problem}"
+        return f"{file}: is not valid YAML: {problem}"
     lines = [*text.split("\n"), ""]
     line, said = _explain(problem, context, mark, begin, lines)
     key = "" if said.startswith(("`", "indent `")) else _key_path(lines, line)  # it names its keys itself
@@ -49,8 +49,8 @@ def message(file: str, text: str, error: yaml.YAMLError) -> str:
 
 def not_a_mapping(node: yaml.Node) -> str:
     """What to say of a file whose whole content is a list or one text."""
-    got = "a list" if isinstance(node, yaml.SequenceNode) else "one text"
-    return f"expected a mapping (site: …, publish: …, sections: …), got {got}; a key is followed by a colon and a space"
+    got = "a list" if isinstance(node, yaml.SequenceNode) else "a single text"
+    return f"expected a mapping (site: …, publish: …, sections: …), got {got}; write a colon and a space after each key"
 
 
 def _key_path(lines: list[str], line: int) -> str:
@@ -84,25 +84,28 @@ def _explain(problem: str, context: str, mark: Any, begin: Any, lines: list[str]
     before = lines[mark.line][: mark.column].rstrip()
     character = re.search(r"found (?:character )?'([^\w\s:?-])'", problem)
     if before.endswith(("}", "]")):
-        said = f'a value that begins with {{ or [ {_QUOTE} where it is text: "{{…}}…"'
+        said = f'text that begins with {{ or [ {_QUOTE}: "{{…}}…"'
     elif before.endswith(("'", '"')):
-        said = f"text goes on after the closing quote; the whole value {_QUOTE}, with quotes in it doubled"
+        said = (
+            f"there is text after the closing quotation mark; the whole value {_QUOTE}, with quotation marks "
+            "inside it doubled"
+        )
     elif character:
         said = f'a value that begins with {character[1]} {_QUOTE}: "{character[1]}…"'
     elif "<block end>" in problem:
         said = _UNFIT
     else:
-        said = f"is not YAML: {problem}"
+        said = f"is not valid YAML: {problem}"
     return mark.line, said
 
 
 def _colon(mark: Any, lines: list[str]) -> tuple[int, str]:
     """A `key:` where none can stand: a colon inside text, a forgotten space above, or the indentation."""
     if re.search(r":\s", lines[mark.line][: mark.column]):
-        return mark.line, f'text that holds ": " {_QUOTE}'
+        return mark.line, f'text that contains ": " {_QUOTE}'
     above = next((number for number in range(mark.line - 1, -1, -1) if lines[number].strip()), None)
     if above is not None and _NO_SPACE.match(lines[above]):
-        return above, "a space is missing after the colon of the key"
+        return above, "add a space after the colon of the key"
     return _indented(mark.line, lines)
 
 
@@ -119,8 +122,8 @@ def _indented(line: int, lines: list[str]) -> tuple[int, str]:
         return number, f"indent `{last[2]}:` under `{owner[2]}:`"
     spaces = f"{len(here[1])} space{'' if len(here[1]) == 1 else 's'}"
     return line, (
-        f"`{here[2]}:` is indented by {spaces}, `{last[2]}:` in line {number + 1} by {len(last[1])}; "
-        "keys of one mapping begin in the same column"
+        f"`{here[2]}:` is indented by {spaces}, but `{last[2]}:` on line {number + 1} by {len(last[1])}; "
+        "the keys of a mapping must start in the same column"
     )
 
 
@@ -133,6 +136,6 @@ def _flow(problem: str, mark: Any, begin: Any, lines: list[str]) -> tuple[int, s
     if outside or other or "stream end" in problem or mark.line > begin.line + 5:
         bracket = opened[begin.column : begin.column + 1]
         shown = bracket if bracket in ("{", "[") else "{ or ["
-        return begin.line, f"a {shown} that is opened here is never closed; where it is text, it {_QUOTE}"
+        return begin.line, f"the {shown} that opens here is never closed; if it is text, it {_QUOTE}"
     example = ': "sitemap-{section}…"' if "file:" in lines[mark.line] else ""
-    return mark.line, f"text that holds {{ }} [ ] or , {_QUOTE} inside {{…}} and […]{example}"
+    return mark.line, f"text that contains {{ }} [ ] or , {_QUOTE} inside {{…}} and […]{example}"

@@ -58,8 +58,9 @@ class _Explainer:
         self.read, self.last, self.unpublished = self._reports()
         if self.manifest is None and self.unpublished is None:
             raise Refused(
-                f"{site.name}: nothing is known of any URL: {self.work.url} has neither a published set nor a report. "
-                "Run it first: sitemap-etl run SITE.yaml"
+                f"{site.name}: {self.work.url} has neither a published set nor a report, so there is nothing "
+                "to explain. "
+                "Run the site first: sitemap-etl run SITE.yaml"
             )
         self.proposed: ProposedSet | None = None
         if self.unpublished is not None:

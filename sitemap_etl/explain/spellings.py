@@ -17,7 +17,7 @@ _WORDS: Final = {
     "scheme": "the scheme",
     "host": "the host",
     "case": "case",
-    "slash": "the final slash",
+    "slash": "the trailing slash",
     "query": "the query",
     "percent-encoding": "percent-encoding",
 }
@@ -99,6 +99,6 @@ def differences(one: str, other: str) -> list[str]:
 
 
 def in_words(differing: Sequence[str]) -> str:
-    """What differs, for the middle of a sentence: the final slash and case."""
+    """What differs, for the middle of a sentence: the trailing slash and case."""
     words = [_WORDS[name] for name in differing]
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"

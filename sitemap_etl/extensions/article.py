@@ -37,7 +37,7 @@ def language(text: str) -> str:
             return "zh-cn"
     is_code = first in LANGUAGES or (len(first) == 3 and first.isascii() and first.isalpha())
     if not is_code or not all(part.isascii() and part.isalnum() for part in rest):
-        raise ValueError(f"{text!r} is no language for news; write an ISO 639 code such as en, zh-cn or zh-tw")
+        raise ValueError(f"{text!r} is not a language for news; expected an ISO 639 code such as en, zh-cn or zh-tw")
     return first
 
 
@@ -75,7 +75,7 @@ def news(
         example = texts.readable(raw)[int(np.flatnonzero(published.naive)[0])].as_py()
         raise InvalidSource(
             f"publication_date has times without a time zone, such as {example!r}. "
-            "Say which one they are in: lastmod: {column: publication_date, timezone: Europe/Berlin}"
+            "Set it: lastmod: {column: publication_date, timezone: Europe/Berlin}"
         )
     rows = np.arange(len(raw))
     valid = mask_of(pc.is_valid(published.text))

@@ -61,7 +61,7 @@ def from_column(
     if read_at.tzinfo is None:
         raise ValueError("read_at needs a zone")
     if unit is not None and unit not in UNITS:
-        raise ConfigError(f"lastmod: unit is {unit!r}, expected one of {', '.join(UNITS)}")
+        raise ConfigError(f"lastmod: unit: expected one of {', '.join(UNITS)}, got {unit!r}")
     parts = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     texts = [
         _Column(part, name=name, timezone=timezone, unit=unit, read_at=read_at, tally=tally).text()
@@ -110,7 +110,8 @@ class _Column:
             written = self._counted()
         else:
             raise InvalidSource(
-                f"lastmod can't be read from {self.name}: it is {kind}, expected a date, a timestamp, text or a number"
+                f"lastmod can't be read from {self.name}: its type is {kind}, expected a date, a timestamp, text "
+                "or a number"
             )
         local = written.kind == LOCAL
         if local.any():
@@ -188,8 +189,8 @@ class _Column:
 
     def _ask_for_zone(self, at: int) -> None:
         raise InvalidSource(
-            f"{self.name} holds times without a zone (e.g. {self._shown(at)}), which may be hours off."
-            " Say which zone they are in:\n"
+            f"{self.name} has times without a zone (e.g. {self._shown(at)}), which could be off by hours."
+            " Set their time zone:\n"
             f"  lastmod: {{column: {self.name}, timezone: Europe/Berlin}}"
         )
 
@@ -198,7 +199,7 @@ class _Column:
         size = abs(float(shown))
         unit = "ns" if size >= 1e17 else "us" if size >= 1e14 else "ms" if size >= 1e11 else "s"
         raise InvalidSource(
-            f"{self.name} holds numbers (e.g. {shown}). Say what they count since 1970 ({', '.join(UNITS)}):\n"
+            f"{self.name} has numbers (e.g. {shown}). Set their unit since 1970 ({', '.join(UNITS)}):\n"
             f"  lastmod: {{column: {self.name}, unit: {unit}}}"
         )
 

@@ -60,7 +60,7 @@ def kinds(schema: pa.Schema, columns: Sequence[str]) -> list[tuple[str, str]]:
         at = schema.get_all_field_indices(column)
         if len(at) != 1:
             problem = "the source has no such column" if not at else f"the source has {len(at)} columns of that name"
-            raise InvalidSource(f"lastmod.fingerprint: {column}: {problem}. There are: {', '.join(schema.names)}")
+            raise InvalidSource(f"lastmod.fingerprint: {column}: {problem}. It has: {', '.join(schema.names)}")
         try:
             found.append((column, _kind(schema.field(at[0]).type)))
         except TypeError as error:

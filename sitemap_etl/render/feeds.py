@@ -158,6 +158,6 @@ def _checked(lines: list[str]) -> bytes:
     data = "\n".join(lines).encode()
     if len(data) > limits.SITEMAP_BYTES:
         raise ValueError(
-            f"a feed takes {limits.SITEMAP_BYTES:,} bytes as a sitemap, not {len(data):,}: list fewer items"
+            f"the feed has {len(data):,} bytes, but at most {limits.SITEMAP_BYTES:,} are allowed; list fewer items"
         )
     return data

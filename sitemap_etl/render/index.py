@@ -19,17 +19,19 @@ def document(entries: Sequence[tuple[str, str | None]]) -> bytes:
     52,428,800 bytes, an address of more than 2,047 characters.
     """
     if not entries:
-        raise ValueError("an index lists at least one sitemap; the XSD refuses an empty one")
+        raise ValueError("an index must list at least one sitemap")
     if len(entries) > limits.SITEMAP_ROWS:
-        raise ValueError(f"an index takes {limits.SITEMAP_ROWS:,} sitemaps, not {len(entries):,}")
+        raise ValueError(f"the index lists {len(entries):,} sitemaps, but at most {limits.SITEMAP_ROWS:,} are allowed")
     lines = [_HEADER]
     for address, lastmod in entries:
         if len(address) > limits.LOC_LENGTH:
-            raise ValueError(f"the address of a sitemap takes {limits.LOC_LENGTH:,} characters: {address[:100]}…")
+            raise ValueError(
+                f"the address of a sitemap has more than {limits.LOC_LENGTH:,} characters: {address[:100]}…"
+            )
         date = f"<lastmod>{escaped(lastmod)}</lastmod>" if lastmod else ""
         lines.append(f"<sitemap><loc>{escaped(address)}</loc>{date}</sitemap>\n")
     lines.append(_FOOTER)
     data = "".join(lines).encode()
     if len(data) > limits.SITEMAP_BYTES:
-        raise ValueError(f"an index takes {limits.SITEMAP_BYTES:,} bytes, not {len(data):,}")
+        raise ValueError(f"the index has {len(data):,} bytes, but at most {limits.SITEMAP_BYTES:,} are allowed")
     return data

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from sitemap_etl.arrow import column_of, dealt, mask_of, single
 from sitemap_etl.check.listing import Listing, listings
 from sitemap_etl.check.options import Options
-from sitemap_etl.check.sources import Fetcher
+from sitemap_etl.check.sources import Fetcher, given
 from sitemap_etl.dates import DATE, DAY, INSTANT, read
 from sitemap_etl.hashes import hash64
 from sitemap_etl.publish.proposal import Proposal
@@ -47,6 +47,11 @@ class _Totals:
 def _more(known: Difference, count: int, examples: Iterable[str | Example]) -> Difference:
     """The difference with more URLs; the first examples in the order of loc of each part stay."""
     return Difference(known.count + count, (*known.examples, *examples)[:EXAMPLES])
+
+
+def check_target(url: str) -> None:
+    """Raises ConfigError where `url` is nothing that can be compared with, before a long run finds that out."""
+    given([url], Options(open_s3=open_storage))
 
 
 def compare_with(run: Run, proposal: Proposal, url: str, *, fetcher: Fetcher | None = None) -> Comparison:

@@ -72,9 +72,11 @@ def start_site(path: Path, *, export: str | None = None, site: str | None = None
     Unavailable where the export can't be read.
     """
     if path.suffix not in (".yaml", ".yml"):
-        raise ConfigError(f"{path}: a site file ends in .yaml: expected a name such as site.yaml")
+        raise ConfigError(f"{path}: the name of a site file must end in .yaml, such as site.yaml")
     if path.exists():
-        raise ConfigError(f"{path} is there already, and init replaces nothing: name another file, or move it away")
+        raise ConfigError(
+            f"{path} already exists, and init never replaces a file: use another name, or move the file away"
+        )
     found = None if export is None else _look(export)
     notes: list[str] = []
     address = _site(site, found, notes)
@@ -118,7 +120,7 @@ def _site(site: str | None, export: _Export | None, notes: list[str]) -> str:
                     return origin(text)
                 except ValueError:
                     continue
-    notes.append(f"site: {_PLACEHOLDER} stands for the origin of your pages: write your own")
+    notes.append(f"site: {_PLACEHOLDER} is a placeholder for the origin of your pages: replace it")
     return _PLACEHOLDER
 
 
@@ -136,17 +138,17 @@ def _section(export: _Export, path: Path, notes: list[str]) -> str:
         source["delimiter"] = export.delimiter
     lines = ["sections:", "  pages:", f"    from: {_flow(source)}"]
     if loc is None:
-        notes.append(f"no column looks like the address of a page: write its name into columns: {{loc: …}}. "
-                     f"There are: {', '.join(export.rows.column_names)}")  # fmt: skip
+        notes.append(f"no column looks like the address of a page: set it in columns: {{loc: …}}. "
+                     f"The columns are: {', '.join(export.rows.column_names)}")  # fmt: skip
         lines.append("    columns: {loc: NAME}                # write the column that holds the address of a page")
     elif loc != "loc":
         lines.append(
             f"    columns: {_flow({'loc': loc})}                # the address of a page; a path is joined to site"
         )
-        notes.append(f"the column {loc} is taken for the address of a page")
+        notes.append(f"the column {loc} is used as the address of a page")
     if dated is None:
         lines.append(
-            "    lastmod: none                         # no column looks like the date of a page's last change"
+            "    lastmod: none                         # no column looks like the date of the last change of a page"
         )
     else:
         lines += _lastmod(export, dated, notes)
@@ -176,17 +178,18 @@ def _lastmod(export: _Export, name: str, notes: list[str]) -> list[str]:
         if dates.null_count == len(dates) > column.null_count:
             continue  # nothing of it can be believed
         notes.append(
-            f"the column {name} is taken for the date of a page's last change: it must not be the date of the export"
+            f"the column {name} is used as the date of the last change of a page: make sure that it is not "
+            "the date of the export"
         )
         if settings:
             key, value = next(iter(settings.items()))
-            what = "the times name no zone: is it this one?" if key == "timezone" else "numbers: is this their unit?"
+            what = "the times have no zone: is it this one?" if key == "timezone" else "numbers: is this their unit?"
             notes.append(f"lastmod: {key} {value} is a guess")
             return [f"    lastmod: {_flow({'column': name, **settings})}    # {what}"]
         return (
             []
             if name == "lastmod"
-            else [f"    lastmod: {_scalar(name)}                   # when a page really changed"]
+            else [f"    lastmod: {_scalar(name)}                   # when the page last changed"]
         )
     notes.append(f"the column {name} could not be read as dates")
     return [f"    lastmod: none                         # {name} can't be read as dates"]
@@ -219,7 +222,7 @@ _TOP = """\
 # Every key is explained in docs/site-file.md; `sitemap-etl schema` gives the JSON Schema for editors.
 site: {site}          # the origin of every page
 publish: ./public                           # a folder, or s3://bucket/prefix
-work: .sitemap-etl                          # state and reports. Never public; keep it
+work: .sitemap-etl                          # state and reports. Keep it, and keep it private
 
 """
 _EMPTY = """\
@@ -227,11 +230,11 @@ sections:
   pages:
     from: {csv: pages.csv}                  # or {parquet: …}, or {database: CONNECTION, sql: FILE}
     # columns: {loc: url}                   # the address of a page, where the column is not called loc
-    # lastmod: updated_at                   # when a page really changed, where it is not called lastmod
+    # lastmod: updated_at                   # when the page last changed, where it is not called lastmod
 """
 _MORE = f"""\
 
-# gates: {_flow(Gates().model_dump())}     # what refuses a publish
+# gates: {_flow(Gates().model_dump())}     # limits beyond which a publish is refused
 # urls: {{strip: [tracking], respect_robots: true}}
 # ping:
 #   indexnow: {{key: "${{INDEXNOW_KEY}}"}}

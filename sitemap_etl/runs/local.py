@@ -173,8 +173,9 @@ def publish_locally(
     staging = work.sub(layout.run_folder(run_id))
     if staging.stat(layout.PLAN) is None:
         raise ConfigError(
-            f"{run_id}: there is no such run in {work.url}/runs. A run's staging is kept where it was dry or refused, "
-            "until it is published or for two weeks"
+            f"{run_id}: there is no such run in {work.url}/runs. Only dry and refused runs can be published: "
+            "their files are kept "
+            "for two weeks, or until they are published"
         )
     run = open_run(staging.url, environment, staging=staging, moved=moved)
     if run.receipt(layout.PARTITION, Partition) is None:

@@ -118,18 +118,18 @@ def roll_back(
 def _older(state: State, site: Site, current: str | None, run_id: str | None) -> Manifest:
     kept = kept_manifests(state, site.keep)
     if not kept:
-        raise ConfigError(f"{site.name}: nothing was published yet, so there is nothing to go back to")
+        raise ConfigError(f"{site.name}: nothing has been published yet, so there is nothing to roll back to")
     names = ", ".join(manifest.run_id for key, manifest in kept if key != current) or "none"
     if run_id is not None:
         for _, manifest in kept:
             if manifest.run_id == run_id:
                 return manifest
-        raise ConfigError(f"{run_id}: that set is not kept. Kept are: {names}")
+        raise ConfigError(f"{run_id}: there is no such set. The sets are: {names}")
     newest = kept[0][1]
     for _, manifest in kept[1:]:
         if not same_set(manifest, newest):
             return manifest
-    raise ConfigError(f"{site.name}: no other set is kept than the current one")
+    raise ConfigError(f"{site.name}: the current set is the only one")
 
 
 def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
@@ -281,12 +281,12 @@ def ping_by_hand(
     """Notify engines of the current set, or of all that changed since a run; gives their answers."""
     known = engines_of(site)
     if not known:
-        raise ConfigError(f"{site.name}: the site file names no engine. Add one under ping: (see docs/engines.md)")
+        raise ConfigError(
+            f"{site.name}: the site file has no search engines. Add one under ping: (see docs/engines.md)"
+        )
     unknown = [name for name in engines if name not in known]
     if unknown:
-        raise ConfigError(
-            f"{site.name}: the site file names no engine {', '.join(unknown)}. It names: {', '.join(known)}"
-        )
+        raise ConfigError(f"{site.name}: the site file has no engine {', '.join(unknown)}. It has: {', '.join(known)}")
     run_id = put_by_hand(site, environment, since=since, everything=everything)
     answers = {}
     for name in engines or known:

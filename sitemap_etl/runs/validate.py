@@ -88,7 +88,7 @@ def _lacks(site: Site, section: Section, environment: Environment) -> Iterator[s
             yield f"columns.{column}: the source has no column {name!r}. {has}"
     names |= set(section.columns)
     if "loc" not in names:
-        yield f"the source yields no column 'loc'. {has}"
+        yield f"the source has no column 'loc'. {has}"
     if section.transform is not None:
         return  # it may make columns
     rules = [
@@ -101,4 +101,4 @@ def _lacks(site: Site, section: Section, environment: Environment) -> Iterator[s
     ]
     for ruled in dict.fromkeys(rules):
         if ruled and ruled not in names:
-            yield f"a rule names the column {ruled!r}, which the source does not yield. {has}"
+            yield f"a rule uses the column {ruled!r}, which the source does not have. {has}"

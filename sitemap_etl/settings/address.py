@@ -18,7 +18,7 @@ def canonical_origin(text: str) -> str:
     """
     url = _parse(text)
     if url.pathname not in ("", "/") or url.search or url.hash or "?" in text or "#" in text:
-        raise ValueError("an origin, which has no path: scheme, host and port only, such as https://shop.example")
+        raise ValueError("an origin without a path (scheme, host and port), such as https://shop.example")
     return f"{url.protocol}//{url.host}"
 
 
@@ -26,7 +26,7 @@ def canonical_address(text: str) -> str:
     """The address of a folder, canonical and with a slash at its end. ValueError with what was expected."""
     url = _parse(text)
     if url.search or url.hash or "?" in text or "#" in text:
-        raise ValueError("the address of a folder, which has neither ? nor #")
+        raise ValueError("the address of a folder, without ? and #")
     href: str = url.href
     return href if href.endswith("/") else href + "/"
 
@@ -64,7 +64,7 @@ def _parse(text: str) -> ada_url.URL:
     try:
         url = ada_url.URL(text.strip())
     except ValueError as error:
-        raise ValueError("an address with a host, such as https://shop.example; this one can't be read") from error
+        raise ValueError("a valid address with a host, such as https://shop.example") from error
     if url.username or url.password or "@" in rest.partition("/")[0]:
-        raise ValueError("an address without user name and password: it is published")
+        raise ValueError("an address without user name and password, because it is published")
     return url

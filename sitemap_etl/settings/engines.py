@@ -50,7 +50,7 @@ def is_secure(address: str) -> bool:
 
 def _secure(value: str) -> str:
     if not is_secure(_address(value)):
-        raise unlike("an https:// address, since a secret is sent there")
+        raise unlike("an https:// address, because a secret is sent to it")
     return value
 
 
@@ -63,13 +63,13 @@ def _dead(template: str) -> str | None:
         return None
     if re.fullmatch(r"google\.[a-z.]+", host) and re.match(r"/(ping|webmasters/(tools|sitemaps)/ping)\b", path):
         return (
-            "Google's ping address is gone: deprecated on 2023-06-26, it answers 404. "
-            "Use ping.search_console, and the Sitemap line of robots.txt"
+            "Google no longer accepts pings: the address was deprecated on 2023-06-26 and returns 404. "
+            "Use ping.search_console and the Sitemap line of robots.txt"
         )
     if host == "bing.com" and re.match(r"/(ping|webmaster/ping\.aspx)\b", path):
         return (
-            "Bing's ping address is gone: it has answered 410 since 2021-12. "
-            "Use ping.indexnow or ping.bing, and the Sitemap line of robots.txt"
+            "Bing no longer accepts pings: the address has returned 410 since 2021-12. "
+            "Use ping.indexnow or ping.bing and the Sitemap line of robots.txt"
         )
     return None
 
@@ -77,7 +77,7 @@ def _dead(template: str) -> str | None:
 def _ping_address(text: str) -> None:
     """Checks a template as it stands; what a variable in it holds is not known yet."""
     if "{sitemap}" not in text and "${" not in text:
-        raise wrong("needs {sitemap} in it: the place of the index's address, percent-encoded")
+        raise wrong("must contain {sitemap}, which is replaced by the percent-encoded address of the index")
     if text.startswith("${"):
         return
     if not _is_address(re.sub(r"\$?\{[^}]*\}", "x", text)):
@@ -89,14 +89,16 @@ def _ping_address(text: str) -> None:
 def _indexnow_key(text: str) -> None:
     shortest, longest = limits.INDEXNOW_KEY
     if "${" not in text and not re.fullmatch(rf"[A-Za-z0-9-]{{{shortest},{longest}}}", text):
-        raise wrong(f"expected {shortest} to {longest} letters, digits and dashes; openssl rand -hex 16 makes one")
+        raise wrong(
+            f"expected {shortest} to {longest} letters, digits and dashes; create a key with openssl rand -hex 16"
+        )
 
 
 def _property(value: str) -> str:
     if re.fullmatch(r"sc-domain:[^\s/:]+", value):
         return value.lower()
     if not _is_address(value):
-        raise unlike("a property as Search Console names it: sc-domain:shop.example or https://shop.example/")
+        raise unlike("a property as Search Console shows it, such as sc-domain:shop.example or https://shop.example/")
     return value.rstrip("/") + "/"
 
 
@@ -110,10 +112,15 @@ class Engine(Settings):
     needs: ClassVar[tuple[str, ...]] = ()
 
     connection: ConnectionId | None = Field(
-        default=None, description="Airflow connection that holds the secret, in its place.", examples=["engines"]
+        default=None,
+        description="Airflow connection that holds the secret, instead of the secret itself.",
+        examples=["engines"],
     )
     patience: Number = Field(
-        default=300, ge=0, le=3600, description="Total seconds to wait per submission where the engine asks for it."
+        default=300,
+        ge=0,
+        le=3600,
+        description="Total seconds to wait per submission if the engine asks to retry later.",
     )
 
     @model_validator(mode="after")
@@ -123,7 +130,7 @@ class Engine(Settings):
             if value is None and self.connection is None:
                 raise wrong(f"needs `{key}:` or `connection:`", key, "connection")
             if value is not None and self.connection is not None:
-                raise wrong(f"has both `{key}:` and `connection:`; keep one of the two")
+                raise wrong(f"has both `{key}:` and `connection:`; use one of them")
         return self
 
     def secrets(self) -> dict[str, tuple[Secret, ...]]:
@@ -170,22 +177,25 @@ class IndexNow(Engine):
     )
     key_location: Address | None = Field(
         default=None,
-        description="Address of a key file that is there already; only URLs below its folder are sent. "
-        "Default: `<key>.txt` at the top of the site.",
+        description="Address of an existing key file; only URLs below its folder are sent. "
+        "Default: `<key>.txt` at the root of the site.",
     )
     endpoint: SecureAddress = Field(
         default="https://api.indexnow.org/indexnow",
-        description="Where the URLs are sent; one participant notifies the others.",
+        description="Address that the URLs are sent to; each participant notifies the others.",
     )
     daily_limit: Integer = Field(  # the protocol only says "too many" after the fact
         default=100_000,
         ge=1,
         le=1_000_000,
-        description="URLs a day (UTC). Removed ones go first, then added, then changed by newest lastmod; the rest "
-        "goes with the next runs, those of the last seven.",
+        description="Maximum number of URLs per day (UTC). Removed URLs are sent first, then added ones, then changed "
+        "ones, newest lastmod first. The rest stays pending for up to seven runs.",
     )
     max_share: Number = Field(
-        default=0.2, ge=0, le=1, description="More than this share of the site at once sends nothing and says so."
+        default=0.2,
+        ge=0,
+        le=1,
+        description="If more than this share of the site changes in one run, nothing is sent and the run says so.",
     )
 
 
@@ -199,10 +209,12 @@ class SearchConsole(Engine):
     )
     key: SecretText | None = Field(
         default=None,
-        description="A service account's key file: its path, or its JSON.",
+        description="Key file of a service account: its path or its JSON content.",
         examples=["${GOOGLE_KEY_FILE}"],
     )
-    endpoint: SecureAddress = Field(default="https://www.googleapis.com/webmasters/v3", description="Where the API is.")
+    endpoint: SecureAddress = Field(
+        default="https://www.googleapis.com/webmasters/v3", description="Address of the API."
+    )
 
 
 class Bing(Engine):
@@ -211,22 +223,26 @@ class Bing(Engine):
     needs: ClassVar[tuple[str, ...]] = ("key",)
 
     key: SecretText | None = Field(default=None, description="The API key.", examples=["${BING_KEY}"])
-    site: Address | None = Field(default=None, description="The site as Bing knows it. Default: `site` of the file.")
+    site: Address | None = Field(
+        default=None, description="Address of the site in Bing Webmaster Tools. Default: `site` of the file."
+    )
     endpoint: SecureAddress = Field(
-        default="https://ssl.bing.com/webmaster/api.svc/json", description="Where the API is."
+        default="https://ssl.bing.com/webmaster/api.svc/json", description="Address of the API."
     )
 
 
 class _LoginEngine(Engine):
-    login: Text | None = Field(default=None, description="User name, where one is asked for.")
-    password: SecretText | None = Field(default=None, description="Its password.", examples=["${PING_PASSWORD}"])
+    login: Text | None = Field(default=None, description="User name for HTTP Basic authentication.")
+    password: SecretText | None = Field(
+        default=None, description="Password for HTTP Basic authentication.", examples=["${PING_PASSWORD}"]
+    )
 
 
 class WebSub(_LoginEngine):
     """Notifies the hubs of the feeds that these changed."""
 
     hub: OneOrMore[Address] = Field(
-        description="Address of a hub, or a list of them; the feeds name them.",
+        description="Address of a hub, or a list of addresses. The feeds name these hubs.",
         examples=["https://pubsubhubbub.appspot.com/"],
     )
 
@@ -235,8 +251,9 @@ class HttpPing(_LoginEngine):
     """A plain GET for whoever still takes one."""
 
     url: OneOrMore[Annotated[SecretText, Form(_ping_address)]] = Field(
-        description="Address, or a list of them, with `{sitemap}` for that of the index, percent-encoded. "
-        "`{login}` and `{password}` are filled in too; without them these go as HTTP Basic.",
+        description="Address, or a list of addresses. `{sitemap}` is replaced by the percent-encoded address of the "
+        "index, `{login}` and `{password}` by the credentials. Without these two, credentials are sent as HTTP Basic "
+        "authentication.",
         examples=["https://engine.example/ping?sitemap={sitemap}"],
     )
 
@@ -244,11 +261,13 @@ class HttpPing(_LoginEngine):
 class Ping(Settings):
     """The search engines to notify. Each key is the name of an engine, and of its module in `engines`."""
 
-    indexnow: IndexNow | None = Field(default=None, description="Bing, Yandex, Naver, Seznam, Yep, at once.")
+    indexnow: IndexNow | None = Field(
+        default=None, description="IndexNow: Bing, Yandex, Naver, Seznam, Yep and Amazon."
+    )
     search_console: SearchConsole | None = Field(default=None, description="Google.")
     bing: Bing | None = Field(default=None, description="Bing Webmaster Tools.")
-    websub: WebSub | None = Field(default=None, description="The hubs of the feeds.")
-    http_ping: HttpPing | None = Field(default=None, description="A plain GET.")
+    websub: WebSub | None = Field(default=None, description="WebSub hubs of the feeds.")
+    http_ping: HttpPing | None = Field(default=None, description="A GET request to any address.")
 
     def engines(self) -> dict[str, Engine]:
         """Those that are set, by name."""

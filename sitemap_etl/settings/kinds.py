@@ -110,9 +110,9 @@ def as_list(value: Any) -> Any:
 def nonempty(value: str) -> str:
     """The text without spaces around it, if anything is left of it."""
     if not value.strip():
-        raise wrong("expected text, got none")
+        raise wrong("expected text, got an empty value")
     if "\0" in value:
-        raise wrong("expected text, got a NUL in it")
+        raise wrong("expected text without NUL characters")
     return value.strip()
 
 
@@ -133,7 +133,7 @@ def _address(canonical: Callable[[str], str]) -> AfterValidator:
 
 def _pattern(value: str) -> str:
     if not value.startswith(("/", "*")) or any(ord(character) < 32 for character in value):
-        raise unlike('a pattern of paths that begins with / or *, such as "/internal/" or "*/print$"')
+        raise unlike('a path pattern that begins with / or *, such as "/internal/" or "*/print$"')
     return value
 
 
@@ -166,7 +166,7 @@ def _placed(value: Any) -> Any:
     if not isinstance(value, Written) or "://" in value:
         return value
     if value.strip().startswith("~"):
-        raise wrong("~ is not expanded; write the whole path, or ${HOME}/…")
+        raise wrong("~ is not expanded; write the full path or ${HOME}/…")
     return value.absolute() if value.strip() else value
 
 
@@ -215,7 +215,7 @@ def _placed_as(expected: str) -> BeforeValidator:
 def _folder(value: str) -> str:
     _, colon, rest = value.partition("://")
     if colon and not re.fullmatch(r"[a-z0-9][a-z0-9.-]+(/.*)?", rest, re.DOTALL):
-        raise wrong("expected the name of a bucket after s3://, such as s3://shop-public/sitemaps")
+        raise wrong("expected a bucket name after s3://, such as s3://shop-public/sitemaps")
     return value.rstrip("/") if colon else value
 
 
@@ -244,7 +244,7 @@ Hreflang = Annotated[
     Text,
     matching(
         r"[A-Za-z]{2}([-_][A-Za-z]{4})?([-_][A-Za-z]{2})?",
-        "a language as hreflang has it, such as en, de-AT or zh-Hant",
+        "an hreflang value such as en, de-AT or zh-Hant",
     ),
 ]
 Pattern = Annotated[Text, AfterValidator(_pattern)]
@@ -260,7 +260,7 @@ ConnectionId = Annotated[
     Text,
     matching(
         r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,249}",
-        "the id of a connection, such as catalog; its address stands in AIRFLOW_CONN_<ID> or in Airflow, never here",
+        "a connection ID such as catalog; its address is set in AIRFLOW_CONN_<ID> or in Airflow, never here",
         shown=False,
     ),
 ]

@@ -55,7 +55,7 @@ _NONE = Annotated[NoRule, BeforeValidator(lambda _none: {}, json_schema_input_ty
 
 class _Dates(Rule):
     timezone: Timezone | None = Field(
-        default=None, description="IANA time zone of dates and times that name none.", examples=["Europe/Berlin"]
+        default=None, description="IANA time zone of times that have none.", examples=["Europe/Berlin"]
     )
     unit: Unit | None = Field(default=None, description="Unit of a column of epoch numbers.")
 
@@ -67,7 +67,10 @@ class LastmodColumn(_Dates):
     until_changed: ClassVar[None] = None
     first_seen: ClassVar[bool] = False
 
-    column: Text = Field(description="Date, timestamp, ISO text, or epoch number with `unit`.", examples=["updated_at"])
+    column: Text = Field(
+        description="Column with dates, timestamps, ISO 8601 text, or epoch numbers (with `unit`).",
+        examples=["updated_at"],
+    )
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -81,7 +84,7 @@ class LastmodNewestOf(_Dates):
     until_changed: ClassVar[None] = None
     first_seen: ClassVar[bool] = False
 
-    newest_of: Several[Text] = Field(min_length=1, description="Columns; the newest date of the row counts.")
+    newest_of: Several[Text] = Field(min_length=1, description="Columns; the newest date of each row is used.")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -94,14 +97,14 @@ class LastmodFingerprint(_Dates):
     kind: ClassVar[str] = "fingerprint"
 
     fingerprint: Several[Text] = Field(
-        min_length=1, description="Columns that make up the page's content; another content is a change."
+        min_length=1, description="Columns that make up the content of the page; a different content is a change."
     )
     until_changed: Text | None = Field(
-        default=None, description="Column that dates a page until its content changes for the first time."
+        default=None, description="Column with the date of a page until its content changes for the first time."
     )
     first_seen: Flag = Field(
         default=False,
-        description="Dates pages that appear after the section's first publish with the run that first saw them.",
+        description="Use the time of the run as lastmod of pages that appear after the first publish of the section.",
     )
 
     @property
@@ -132,7 +135,7 @@ class PriorityConstant(Rule):
 
     kind: ClassVar[str] = "constant"
 
-    number: Annotated[Number, Field(ge=0, le=1)] = Field(description="0 to 1.")
+    number: Annotated[Number, Field(ge=0, le=1)] = Field(description="A number from 0 to 1.")
 
     @property
     def tenths(self) -> int:
@@ -149,7 +152,7 @@ class PriorityColumn(Rule):
 
     kind: ClassVar[str] = "column"
 
-    column: Text = Field(description="Numbers of 0 to 1.")
+    column: Text = Field(description="Column with numbers from 0 to 1.")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -161,7 +164,7 @@ class PriorityPercentile(Rule):
 
     kind: ClassVar[str] = "percentile_of"
 
-    percentile_of: Text = Field(description="Column of numbers, such as sales or views.", examples=["sales"])
+    percentile_of: Text = Field(description="Column with numbers, such as sales or views.", examples=["sales"])
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -178,7 +181,7 @@ class PriorityDepth(Rule):
 
 def _no_number(value: Any) -> Any:
     if isinstance(value, str) and isinstance(scalar(value), int | float):
-        raise unlike("a number without quotes; in quotes it is the name of a column ({column: …} takes any name)")
+        raise unlike("a number without quotes; text in quotes is the name of a column ({column: …} accepts any name)")
     return value
 
 
@@ -195,7 +198,7 @@ Priority = Annotated[
     | Annotated[PriorityColumn, Tag("<column>")]
     | _NONE,
     one_of(
-        "a number of 0 to 1, a column, {percentile_of: COLUMN}, {depth: true} or none",
+        "a number from 0 to 1, a column, {percentile_of: COLUMN}, {depth: true} or none",
         "percentile_of",
         "depth",
         "column",
@@ -211,7 +214,7 @@ class ChangefreqConstant(Rule):
 
     kind: ClassVar[str] = "constant"
 
-    word: Text = Field(description="A word of the protocol.")
+    word: Text = Field(description="A changefreq of the protocol.")
 
     @model_serializer
     def _to_json(self) -> Any:
@@ -223,7 +226,7 @@ class ChangefreqColumn(Rule):
 
     kind: ClassVar[str] = "column"
 
-    column: Text = Field(description="Words of the protocol.")
+    column: Text = Field(description="Column with changefreq values of the protocol.")
 
     @property
     def columns(self) -> tuple[str, ...]:

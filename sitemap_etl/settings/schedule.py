@@ -34,13 +34,13 @@ def _cron(text: str) -> str:
         return text
     parts = text.split()
     if len(parts) != len(_FIELDS):
-        raise unlike(f"five cron fields (minute hour day month weekday), such as 0 2 * * *; these are {len(parts)}")
+        raise unlike(f"five cron fields (minute hour day month weekday), such as 0 2 * * *; this has {len(parts)}")
     for part, (name, low, high, words) in zip(parts, _FIELDS, strict=True):
         for item in part.split(","):
             if not _is_item(item, low, high, words):
                 raise wrong(f'expected {name} {low} to {high} (or *, lists, ranges, steps), got "{item}"')
     if _never(*parts[2:]):
-        raise wrong("the cron expression never comes true: none of its months has such a day")
+        raise wrong("the cron expression never matches: none of its months has such a day")
     return " ".join(parts)
 
 

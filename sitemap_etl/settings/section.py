@@ -33,53 +33,69 @@ FeedFormat = Literal["rss", "atom"]
 class Alternates(Settings):
     """The hreflang cluster of a row: all listed rows with the same group."""
 
-    group: Text = Field(description="Column whose equal values make a cluster.", examples=["product_id"])
-    hreflang: Text = Field(description="Column of the row's language, or list of languages.", examples=["language"])
+    group: Text = Field(
+        description="Column with the ID of the cluster; rows with the same value belong together.",
+        examples=["product_id"],
+    )
+    hreflang: Text = Field(
+        description="Column with the language of the row, or a list of languages.", examples=["language"]
+    )
     x_default: Hreflang | None = Field(
-        default=None, description="Language whose page is also `x-default`.", examples=["en"]
+        default=None, description="Language whose page is also the `x-default`.", examples=["en"]
     )
     cluster: Text = Field(
-        default="", description="Sections with the same cluster share their groups. Default: the section's name."
+        default="",
+        description="Sections with the same cluster name share their groups. Default: the name of the section.",
     )
 
 
 class News(Settings):
     """Makes a news section: a view of the last 48 hours by `publication_date`, 1,000 URLs a file."""
 
-    publication: Text = Field(description="Name, exactly as on news.google.com.", examples=["The Times"])
+    publication: Text = Field(
+        description="Name of the publication, exactly as on news.google.com.", examples=["The Times"]
+    )
     language: Annotated[
         Text,
         matching(r"[A-Za-z]{2,3}([-_][A-Za-z0-9]{1,8})*", "a language such as en (ISO 639), zh-cn or zh-tw"),
-    ] = Field(description="ISO 639 code; a country is left off, of Chinese it decides.", examples=["en", "zh-tw"])
+    ] = Field(description="ISO 639 language code. A country is ignored, except for Chinese.", examples=["en", "zh-tw"])
 
 
 class Feed(Settings):
     """Feeds of the section's newest pages, beside its sitemaps."""
 
     formats: Annotated[Several[FeedFormat], AfterValidator(once)] = Field(
-        default=("rss", "atom"), min_length=1, description="RSS 2.0 (with media RSS for videos), Atom 1.0."
+        default=("rss", "atom"),
+        min_length=1,
+        description="`rss` is RSS 2.0 (with Media RSS for videos), `atom` is Atom 1.0.",
     )
-    title: Text = Field(default="", description="Title of the feed. Default: the section's name.")
-    items: Integer = Field(default=100, ge=1, le=limits.SITEMAP_ROWS, description="How many pages, newest first.")
+    title: Text = Field(default="", description="Title of the feed. Default: the name of the section.")
+    items: Integer = Field(
+        default=100, ge=1, le=limits.SITEMAP_ROWS, description="Maximum number of pages, newest first."
+    )
 
 
 class Shards(Settings):
-    """How large one file may be."""
+    """Size limits of a file."""
 
     rows: Integer = Field(
         default=limits.SITEMAP_ROWS,
         ge=1,
         le=limits.SITEMAP_ROWS,
-        description=f"URLs a file; in a news section {limits.NEWS_ROWS} at most, which is its default.",
+        description=f"Maximum number of URLs per file. In a news section, maximum and default are {limits.NEWS_ROWS}.",
     )
     bytes: Integer = Field(
-        default=limits.SITEMAP_BYTES, ge=1024, le=limits.SITEMAP_BYTES, description="Uncompressed bytes a file."
+        default=limits.SITEMAP_BYTES,
+        ge=1024,
+        le=limits.SITEMAP_BYTES,
+        description="Maximum uncompressed size of a file in bytes.",
     )
     fill: Number = Field(
         default=0.9,
         gt=0,
         le=1,
-        description="Files are cut to this share of both, so that they can grow. Default in a news section: 1.",
+        description="New files are filled to this share of both limits, so that they can grow. Default in a news "
+        "section: 1.",
     )
 
     def hold(self, rows: int, size: int) -> bool:
@@ -95,25 +111,29 @@ class Gates(Settings):
     """What refuses a publish. Percentage gates apply from 20 URLs; half of a limit warns."""
 
     max_drop: Number = Field(
-        default=0.1, ge=0, le=1, description="Share of the published URLs that no section lists any more."
+        default=0.1, ge=0, le=1, description="Maximum share of published URLs that no section lists any more."
     )
-    max_growth: Number = Field(default=1.0, ge=0, description="Added URLs over published ones.")
+    max_growth: Number = Field(default=1.0, ge=0, description="Maximum ratio of added URLs to published URLs.")
     max_rejected: Number = Field(
         default=0.05,
         ge=0,
         le=1,
-        description="Rejected rows over all; from 1,000 rows read, also those among them.",
+        description="Maximum share of rejected rows among all rows and, from 1,000 rows read, among the rows read.",
     )
     max_undated: Number = Field(
-        default=0.05, ge=0, le=1, description="Pages that lose their lastmod, over those that had one."
+        default=0.05,
+        ge=0,
+        le=1,
+        description="Maximum share of pages that lose their lastmod, among those that had one.",
     )
     max_same_date: Number = Field(
         default=0.5,
         ge=0,
         le=1,
-        description="Pages whose lastmod becomes one and the same, over the listed ones; from 1,000 such pages.",
+        description="Maximum share of listed pages that get one and the same new lastmod. Applies from 1,000 "
+        "such pages.",
     )
-    min_urls: Integer = Field(default=1, ge=0, description="Least number of listed URLs.")
+    min_urls: Integer = Field(default=1, ge=0, description="Minimum number of listed URLs.")
 
     def over(self, below: Gates, **values: float) -> Gates:
         """Those of `below`, with these values in their place, and what was written here in place of both."""
@@ -132,13 +152,15 @@ class Section(Settings):
     _name: str = PrivateAttr(default="")
 
     source: Source = Field(
-        alias="from", description="Where the rows come from.", examples=["{database: catalog, sql: ../sql/pages.sql}"]
+        alias="from", description="Source of the rows.", examples=["{database: catalog, sql: ../sql/pages.sql}"]
     )
     columns: dict[Text, Text] = Field(
-        default_factory=dict, description="Renames: contract column to source column.", examples=[{"loc": "permalink"}]
+        default_factory=dict,
+        description="Column names: the name that sitemap_etl uses, then the name in the source.",
+        examples=[{"loc": "permalink"}],
     )
     where: Text | None = Field(
-        default=None, description="DuckDB SQL condition over the renamed columns; rows it drops are excluded."
+        default=None, description="SQL condition (DuckDB) on the renamed columns. Rows that don't match are excluded."
     )
     transform: (
         Annotated[
@@ -148,31 +170,41 @@ class Section(Settings):
             ),
         ]
         | None
-    ) = Field(default=None, description="`package.module:function`, DataFrame to DataFrame; may change and drop rows.")
+    ) = Field(
+        default=None,
+        description="`package.module:function`, called with a DataFrame; returns one with rows changed or dropped.",
+    )
     lastmod: Lastmod = Field(
         default=DefaultRule(),
-        description="When the page really changed. Default: the column `lastmod`, if there is one.",
+        description="When the page last changed. Default: the column `lastmod`, if it exists.",
     )
-    priority: Priority = Field(default=DefaultRule(), description="Default: the column `priority`, if there is one.")
+    priority: Priority = Field(
+        default=DefaultRule(), description="Priority of the page. Default: the column `priority`, if it exists."
+    )
     changefreq: Changefreq = Field(
-        default=DefaultRule(), description="Default: the column `changefreq`, if there is one."
+        default=DefaultRule(),
+        description="Change frequency of the page. Default: the column `changefreq`, if it exists.",
     )
-    alternates: Alternates | None = Field(default=None, description="hreflang clusters from rows of the same group.")
-    news: News | None = Field(default=None, description="Makes a news section.")
-    feed: Feed | None = Field(default=None, description="Adds feeds.")
+    alternates: Alternates | None = Field(default=None, description="hreflang links between rows of the same group.")
+    news: News | None = Field(default=None, description="Makes this a news section.")
+    feed: Feed | None = Field(default=None, description="Adds RSS and Atom feeds.")
     view: Flag = Field(
         default=False,
-        description="Shows again what other sections list; takes no part in the dedupe. A news section always is one.",
+        description="Lists URLs that other sections list too, so it is not deduplicated against them. A news "
+        "section is always a view.",
     )
     formats: Annotated[Several[Format], AfterValidator(_formats)] = Field(
         default=("xml",),
         min_length=1,
-        description="`text` adds a text sitemap beside each XML one; XML is always written.",
+        description="`text` adds a text sitemap for each XML sitemap. XML is always written.",
     )
-    shards: Shards = Field(default=Shards(), description="How large one file may be.")
-    gates: Gates = Field(default=Gates(), description="Replaces single gates of the site for this section.")
+    shards: Shards = Field(default=Shards(), description="Size limits of a file.")
+    gates: Gates = Field(
+        default=Gates(), description="Gates of this section, where they differ from those of the site."
+    )
     on_error: Literal["fail", "keep"] = Field(
-        default="fail", description="`keep`: a late or broken source keeps the section as published; the others go on."
+        default="fail",
+        description="`keep`: if the source fails, the section stays as published and the others are still updated.",
     )
 
     @property

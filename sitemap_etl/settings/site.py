@@ -38,7 +38,7 @@ def _name(value: str, ending: str = r".*\.xml(\.gz)?") -> str:
     if not re.fullmatch(ending, value):
         raise unlike("a name that ends in .xml or .xml.gz")
     if not _SAFE.fullmatch(value) or any(part in (".", "..") for part in value.split("/")):
-        raise unlike("a name of ASCII letters, digits and . _ ~ - (and / for folders)")
+        raise unlike("a name of ASCII letters, digits and . _ ~ - (with / for folders)")
     return value
 
 
@@ -50,11 +50,11 @@ def _file_name(value: str) -> str:
         raise unlike("a name such as sitemap-{section}-{number:05}.xml.gz") from error
     if sorted(name for name, _, _ in fields) != ["number", "section"]:
         raise unlike(
-            "a name with {section} and {number} in it, each once, such as sitemap-{section}-{number:05}.xml.gz"
+            "a name that contains {section} and {number} once each, such as sitemap-{section}-{number:05}.xml.gz"
         )
     for name, spec, how in fields:
         if how or (spec and (name == "section" or not re.fullmatch(r"0[1-9]d?", spec))):
-            raise unlike("{section} as it is, and {number} or {number:05} with its digits")
+            raise unlike("{section} without a format, and {number} or {number:05}")
     _name(value.format(section="x", number=1))
     return value
 
@@ -63,11 +63,12 @@ class Names(Settings):
     """What the published files are called, below `publish.to` and `publish.at`."""
 
     index: Annotated[Text, AfterValidator(_name)] = Field(
-        default="sitemap.xml", description="The index; further ones get a number: `sitemap-2.xml`."
+        default="sitemap.xml", description="Name of the index. Further indexes are numbered: `sitemap-2.xml`."
     )
     file: Annotated[Text, AfterValidator(_file_name)] = Field(
         default="sitemap-{section}-{number:05}.xml.gz",
-        description="The sitemaps, with `{section}` and `{number}` in it. A name in `.xml` is written uncompressed.",
+        description="Name of the sitemaps, with `{section}` and `{number}`. A name that ends in `.xml` is written "
+        "uncompressed.",
     )
 
     def index_name(self, slot: int = 1) -> str:
@@ -99,34 +100,40 @@ def _split_ending(name: str) -> tuple[str, str]:
 class Publish(Settings):
     """Where the files go, and under which address they are read."""
 
-    to: Folder = Field(description="Folder, or bucket and prefix.", examples=["s3://shop-public/sitemaps"])
+    to: Folder = Field(
+        description="Folder, or bucket and prefix, that the files are written to.",
+        examples=["s3://shop-public/sitemaps"],
+    )
     at: FolderAddress = Field(
         default="",
-        description="Public address of `to`. Default: `site` and a slash.",
+        description="Public address of `to`. Default: `site` followed by a slash.",
         examples=["https://shop.example/sitemaps/"],
     )
     root: Folder | None = Field(
         default=None,
-        description="Folder or bucket that serves `site`/: robots.txt and key files go there. "
-        "Default: `to` where `at` is `site`/, else nowhere.",
+        description="Folder or bucket that serves `site`/. robots.txt and key files are written to it. "
+        "Default: `to` if `at` is `site`/, else none.",
     )
-    names: Names = Field(default=Names(), description="What the files are called.")
+    names: Names = Field(default=Names(), description="File names.")
     cache_control: Text | None = Field(
-        default=None, description="`Cache-Control` of published objects.", examples=["public, max-age=600"]
+        default=None, description="`Cache-Control` header of published objects.", examples=["public, max-age=600"]
     )
     sse: (
         Annotated[Text, matching(r"AES256|aws:(kms|kms:dsse|fsx)(:.+)?", "AES256, aws:kms or aws:kms:KEY_ID")] | None
     ) = Field(default=None, description="Server-side encryption of S3: `AES256`, `aws:kms` or `aws:kms:KEY_ID`.")
     checksums: Literal["when_supported", "when_required"] = Field(
-        default="when_supported", description="`when_required` for S3 stores that don't know the newer checksums."
+        default="when_supported",
+        description="`when_required` for S3-compatible stores that don't support the newer checksums.",
     )
     conditional_writes: Flag = Field(
         default=True,
-        description="`false` for S3 stores without conditional writes; two runs at once are then not told apart.",
+        description="`false` for S3-compatible stores without conditional writes. Concurrent runs are then "
+        "not detected.",
     )
     cross_submit: Flag = Field(
         default=False,
-        description="`true`: another host may carry the sitemaps, though robots.txt of the site is not ours to write.",
+        description="`true` if the sitemaps are on another host and robots.txt of the site, which sitemap_etl does "
+        "not write, names them.",
     )
 
 
@@ -137,33 +144,33 @@ PublishKey = Annotated[
 
 
 class Urls(Settings):
-    """What is done to URLs, and which are left out."""
+    """How URLs are rewritten, and which are excluded."""
 
     same_as: Annotated[Several[Origin], AfterValidator(once), _LIST] = Field(
         default=(),
-        description="Origins rewritten to `site`; any other is rejected.",
+        description="Origins that are rewritten to `site`. URLs of any other origin are rejected.",
         examples=[["http://shop.example"]],
     )
     strip: Annotated[Several[Literal["tracking", "sessions"]], AfterValidator(once)] = Field(
-        default=(), description="Query parameters to take off: `tracking` (utm_*, gclid …), `sessions`."
+        default=(), description="Query parameters to remove: `tracking` (utm_*, gclid …), `sessions`."
     )
     exclude: Annotated[Several[Pattern], _LIST] = Field(
         default=(),
-        description="Patterns of paths as in robots.txt (`*` any text, `$` the end); what they match is excluded.",
+        description="Path patterns as in robots.txt (`*` is any text, `$` the end). Matching URLs are excluded.",
         examples=[["/internal/", "*/print$"]],
     )
     respect_robots: Flag = Field(
-        default=False, description="`true`: what the site's own robots.txt disallows is excluded."
+        default=False, description="`true` excludes URLs that robots.txt of the site disallows."
     )
 
 
-SectionName = Annotated[
-    str, matching(r"[a-z][a-z0-9_]*", "a section's name of a-z, 0-9 and _ that begins with a letter")
-]
+SectionName = Annotated[str, matching(r"[a-z][a-z0-9_]*", "a section name of a-z, 0-9 and _ that begins with a letter")]
 STATE_FOLDER: Final = ".sitemap-etl"
 """Where state lies beside a site file that does not say where."""
 SITE_NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,199}"
-SiteName = Annotated[Text, matching(SITE_NAME, "a name of letters, digits, . _ - that begins with a letter or digit")]
+SiteName = Annotated[
+    Text, matching(SITE_NAME, "a name of letters, digits, . _ and - that begins with a letter or digit")
+]
 
 
 class Site(Settings):
@@ -174,15 +181,16 @@ class Site(Settings):
 
     extends: Text | None = Field(
         default=None,
-        description="Base that this file is merged over: mappings by key, the rest replaced, null removes.",
+        description="Base file that this file extends: mappings are merged by key, other values replaced, null "
+        "removes a key.",
         examples=["_base.yaml"],
     )
     name: SiteName = Field(
-        default="", description="DAG id and owner of the state. Default: the file's name without its ending."
+        default="", description="ID of the DAG and name of the state. Default: the file name without its extension."
     )
-    site: Origin = Field(description="The origin (scheme, host, port) of every loc.", examples=["https://shop.example"])
+    site: Origin = Field(description="Origin (scheme, host, port) of every loc.", examples=["https://shop.example"])
     schedule: ScheduleKey | None = Field(
-        default=None, description="When the DAG runs; a plain expression is in UTC. Default: only when triggered."
+        default=None, description="When the DAG runs. A plain cron expression is in UTC. Default: only when triggered."
     )
     work: Folder = Field(
         default="",
@@ -190,21 +198,21 @@ class Site(Settings):
         "Default: `.sitemap-etl` beside the file; none for a DAG.",
     )
     publish: PublishKey = Field(
-        description="Where the files go; a plain text is short for `{to: …}`.", examples=["./public"]
+        description="Where the files are written. A plain text is short for `{to: …}`.", examples=["./public"]
     )
-    urls: Urls = Field(default=Urls(), description="What is done to URLs, and which are left out.")
+    urls: Urls = Field(default=Urls(), description="How URLs are rewritten, and which are excluded.")
     sections: dict[SectionName, Section] = Field(
         min_length=1,
-        description="The sections, by name. The first to list a loc keeps it.",
+        description="The sections by name. If several sections have the same loc, the first one lists it.",
         examples=["{pages: {from: …}}"],
     )
-    ping: Ping = Field(default=Ping(), description="The search engines to notify of what changed.")
-    gates: Gates = Field(default=Gates(), description="What refuses a publish.")
+    ping: Ping = Field(default=Ping(), description="Search engines to notify of changes.")
+    gates: Gates = Field(default=Gates(), description="Limits beyond which a publish is refused.")
     recent: Duration | None = Field(
-        default=None, description="Adds files of the URLs that changed lately, first in the index.", examples=["3d"]
+        default=None, description="Adds sitemaps of recently changed URLs, first in the index.", examples=["3d"]
     )
     keep: Integer = Field(
-        default=14, ge=1, le=10_000, description="How many distinct published sets can be gone back to."
+        default=14, ge=1, le=10_000, description="Number of distinct published sets to keep for rollback."
     )
 
     @model_validator(mode="after")

@@ -41,17 +41,17 @@ class Split(Settings):
     """Reads the SELECT in parallel, by ranges of a column."""
 
     column: Text = Field(
-        description="Column whose ranges are read side by side; best one with an index. "
-        "The SELECT yields it, or binds `:split_from` and `:split_to` itself.",
+        description="Column whose ranges are read in parallel, ideally one with an index. "
+        "The SELECT must return it, or use `:split_from` and `:split_to` itself.",
         examples=["id"],
     )
     parts: Integer = Field(
-        default=8, ge=1, le=limits.SPLITS_PER_SECTION, description="How many ranges: one extract task each."
+        default=8, ge=1, le=limits.SPLITS_PER_SECTION, description="Number of ranges; each is one extract task."
     )
 
 
 class _Select(Settings):
-    sql: File | None = Field(default=None, description="File that holds the SELECT.", examples=["../sql/products.sql"])
+    sql: File | None = Field(default=None, description="File with the SELECT.", examples=["../sql/products.sql"])
 
     @model_validator(mode="wrap")
     @classmethod
@@ -59,7 +59,7 @@ class _Select(Settings):
         """Of a site file, one of the two: beside `sql`, `query` is the text that was read from there."""
         made = handler(value)
         if made.sql is not None and isinstance(value, dict) and isinstance(value.get("query"), Written):
-            raise wrong("has both `sql:` (a file) and `query:` (the SELECT itself); keep one of the two")
+            raise wrong("has both `sql:` (a file) and `query:` (the SELECT itself); use one of them")
         return made
 
 
@@ -69,32 +69,34 @@ class DatabaseSource(_Select):
     kind: ClassVar[str] = "database"
 
     database: ConnectionId = Field(
-        description="Airflow connection id. Outside Airflow, the variable `AIRFLOW_CONN_<ID>` (URI or JSON).",
+        description="Airflow connection ID. Outside Airflow, the environment variable `AIRFLOW_CONN_<ID>` "
+        "(URI or JSON).",
         examples=["catalog"],
     )
-    query: Sql = Field(default="", description="The SELECT itself, in place of `sql`.")
+    query: Sql = Field(default="", description="The SELECT itself, instead of `sql`.")
     params: dict[Text, Parameter] = Field(
-        default_factory=dict, description="Values for `:name` in the SELECT, beside `:now`, `:since` and `:site`."
+        default_factory=dict,
+        description="Values for `:name` in the SELECT, in addition to `:now`, `:since` and `:site`.",
     )
-    split: Split | None = Field(default=None, description="Reads the SELECT in parallel.")
+    split: Split | None = Field(default=None, description="Runs the SELECT in parallel ranges.")
     key: Text | None = Field(
         default=None,
-        description="Column that identifies a row; needed where the SELECT names `:since`.",
+        description="Column that identifies a row. Required if the SELECT uses `:since`.",
         examples=["id"],
     )
     deleted: Text | None = Field(
         default=None,
-        description="Column that says that a row is gone: true, not 0, or not empty. Such rows are excluded.",
+        description="Column that marks deleted rows (true, not 0, or not empty). They are excluded.",
         examples=["deleted_at"],
     )
     full_every: Duration = Field(
         default=timedelta(days=7),
-        description="With `:since`: how often everything is read all the same.",
+        description="With `:since`: how often all rows are read.",
         examples=["7d"],
     )
     overlap: Margin = Field(
         default=timedelta(hours=1),
-        description="With `:since`: how far before the last read it lies, for rows that become visible late.",
+        description="With `:since`: how far it goes back before the last read, for rows that become visible late.",
         examples=["1h"],
     )
 
@@ -103,20 +105,23 @@ class DatabaseSource(_Select):
     def _names(cls, params: dict[str, Any]) -> dict[str, Any]:
         for name in params:
             if not (name.isascii() and name.isidentifier()):
-                raise wrong(f'"{name}" can\'t be bound as :{name}; a parameter is called like a variable')
+                raise wrong(
+                    f'"{name}" can\'t be bound as :{name}; '
+                    "a parameter name has letters, digits and _ and begins with a letter"
+                )
             if name in _BOUND:
-                raise wrong(f"{name} is bound by the run itself; give the parameter another name")
+                raise wrong(f"{name} is set by the run itself; rename the parameter")
         return params
 
     @model_validator(mode="after")
     def _has_select(self) -> Self:
         if self.sql is None and not self.query:
-            raise wrong("needs `sql:` or `query:`: a file that holds the SELECT, or the SELECT itself", "sql", "query")
+            raise wrong("needs `sql:` or `query:`: a file with the SELECT, or the SELECT itself", "sql", "query")
         return self
 
 
 class _Exports(_Select):
-    query: Sql | None = Field(default=None, description="The SELECT itself, in place of `sql`.")
+    query: Sql | None = Field(default=None, description="The SELECT itself, instead of `sql`.")
 
 
 class CsvSource(_Exports):
@@ -125,9 +130,9 @@ class CsvSource(_Exports):
     kind: ClassVar[str] = "csv"
 
     csv: OneOrMore[Export] = Field(
-        description="File, glob or `s3://…`, or a list of them.", examples=["exports/pages.csv.gz"]
+        description="File, glob or `s3://…`, or a list of these.", examples=["exports/pages.csv.gz"]
     )
-    delimiter: str = Field(default=",", description="The character between two values.", examples=[";"])
+    delimiter: str = Field(default=",", description="Character that separates values.", examples=[";"])
 
     @field_validator("delimiter")
     @classmethod
@@ -143,7 +148,7 @@ class ParquetSource(_Exports):
     kind: ClassVar[str] = "parquet"
 
     parquet: OneOrMore[Export] = Field(
-        description="File, folder, glob or `s3://…`, or a list of them.",
+        description="File, folder, glob or `s3://…`, or a list of these.",
         examples=["s3://exports/articles/*.parquet"],
     )
 

@@ -57,8 +57,8 @@ def open_storage(
         return _folder(url, scheme, conditional=conditional_writes, durable=durable)
     if scheme[1].lower() != "s3":
         raise ConfigError(
-            f"{scheme[1]}:// is no storage this package knows: expected s3://bucket/prefix or a folder. "
-            "A store that speaks S3 is reached by s3:// and AWS_ENDPOINT_URL."
+            f"{scheme[1]}:// is not supported: expected s3://bucket/prefix or a folder. "
+            "For S3-compatible stores, use s3:// and set AWS_ENDPOINT_URL."
         )
     return _bucket(str(url)[scheme.end() :], conditional_writes, sse, checksums, endpoint)
 
@@ -68,7 +68,7 @@ def _folder(url: str | Path, scheme: re.Match[str] | None, *, conditional: bool,
 
     text = os.fspath(url)[scheme.end() if scheme else 0 :]
     if not text or (scheme and not text.startswith("/")):
-        raise ConfigError(f"{os.fspath(url)!r} names no folder: expected a path such as ./public or file:///srv/public")
+        raise ConfigError(f"{os.fspath(url)!r} is not a folder: expected a path such as ./public or file:///srv/public")
     return LocalStorage(Path(text).expanduser(), conditional=conditional, durable=durable)
 
 
@@ -84,7 +84,7 @@ def _bucket(
     bucket, _, prefix = address.partition("/")
     if "@" in bucket:
         # Not repeated: what stands before the @ is most likely a secret.
-        raise ConfigError("an s3:// address has no credentials in it: put them where boto3 looks for them")
+        raise ConfigError("an s3:// address must not contain credentials: put them where boto3 finds them")
     if not bucket:
-        raise ConfigError("s3:// needs a bucket: expected s3://bucket/prefix")
+        raise ConfigError("s3:// needs a bucket name: expected s3://bucket/prefix")
     return S3Storage(bucket, prefix, conditional=conditional, sse=sse, checksums=checksums, endpoint=endpoint)

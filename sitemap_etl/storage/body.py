@@ -26,7 +26,7 @@ class Body:
             try:
                 self.size = data.stat().st_size
             except OSError as error:
-                raise Refused(f"{data} can't be read to be stored: {error.strerror or error}") from error
+                raise Refused(f"can't read {data} to store it: {error.strerror or error}") from error
         elif isinstance(data, bytes | bytearray | memoryview):
             self._parts = (memoryview(data).cast("B"),)
             self.size = self._parts[0].nbytes

@@ -134,13 +134,13 @@ def _lock(file: int, folder: Path, stop: float) -> None:
             # Not a blocking flock: a writer that is stopped in its turn would stop all others with it.
             if time.monotonic() > stop:
                 raise Unavailable(
-                    f"{folder} is held by another process that writes in it and does not get on. "
-                    "Look for one that is stopped, then try again."
+                    f"{folder} is locked by another process that does not finish writing. "
+                    "Check for a stopped process, then try again."
                 ) from error
         except OSError as error:
             raise Refused(
                 f"{folder} is on a file system that can't lock a folder ({error.strerror}): "
-                "set conditional_writes: false, and see to it that one run publishes at a time"
+                "set conditional_writes: false, and make sure that only one run publishes at a time"
             ) from error
         else:
             return
@@ -201,26 +201,32 @@ def _make(folder: Path, *, durable: bool) -> None:
         sync(folder.parent)
 
 
-_NOT_A_FOLDER: Final = (Refused, "something above it is a file where a folder is needed. Move that file away.")
-_NO_SPACE: Final = (Unavailable, "no space is left on the disk (or in the quota). Make room, then run again.")
-_NO_RIGHT: Final = (Refused, "permission denied at {where}. Give user {user} the right to it.")
+_NOT_A_FOLDER: Final = (Refused, "one of its parent folders is a file. Move that file away.")
+_NO_SPACE: Final = (Unavailable, "there is no space left on the disk or in the quota. Free some space, then run again.")
+_NO_RIGHT: Final = (Refused, "permission denied for {where}. Give user {user} access to it.")
 _ERRORS: Final[dict[int, tuple[type[SitemapEtlError], str]]] = {
     errno.EACCES: _NO_RIGHT,
     errno.EPERM: _NO_RIGHT,
-    errno.EROFS: (Refused, "the file system is read-only. Mount it writable or name another folder."),
+    errno.EROFS: (Refused, "the file system is read-only. Mount it writable or use another folder."),
     errno.ENOSPC: _NO_SPACE,
     errno.EDQUOT: _NO_SPACE,
-    errno.ENOENT: (Refused, "{where} can't be made: that place takes none, or leads through a link to nothing."),
+    errno.ENOENT: (
+        Refused,
+        (
+            "the folder {where} can't be created there: its parent allows no new folders, or is a broken "
+            "link. Use another folder."
+        ),
+    ),
     errno.ENOTDIR: _NOT_A_FOLDER,
-    errno.EISDIR: (Refused, "it is a folder, expected a file or nothing there."),
-    errno.ENAMETOOLONG: (Refused, "the name is too long for the file system. Choose shorter names."),
+    errno.EISDIR: (Refused, "it is a folder, expected a file or no file yet."),
+    errno.ENAMETOOLONG: (Refused, "the name is too long for the file system. Use shorter names."),
 }
 
 
 def translated(error: OSError, action: str, url: str) -> SitemapEtlError:
     """The error of our tree for what the system raised as it was to `action` (read, write, …) `url`."""
     kind, sentence = _ERRORS.get(
-        error.errno or 0, (Unavailable, "{text}. Try again; if it stays so, look at the disk.")
+        error.errno or 0, (Unavailable, "{text}. Try again; if the error persists, check the disk.")
     )
     where = error.filename if isinstance(error.filename, str) else url
     return kind(

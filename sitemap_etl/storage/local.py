@@ -84,7 +84,7 @@ class LocalStorage:
     def read(self, key: str, start: int, length: int) -> bytes:
         with self._errors("read", key), self._opened(self._path(key)) as file:
             if file is None:
-                raise Refused(f"{self.url_of(key)} is not there: expected to read {length:,} bytes of it")
+                raise Refused(f"{self.url_of(key)} does not exist: expected to read {length:,} bytes of it")
             parts: list[bytes] = []
             at, stop = start, start + length
             while at < stop and (part := os.pread(file, stop - at, at)):
@@ -175,7 +175,7 @@ class LocalStorage:
     def _path(self, key: str) -> Path:
         check_key(key)
         if is_temporary(key.rpartition("/")[2]):
-            raise ConfigError(f"{key!r} is no key here: such names are kept for temporary files")
+            raise ConfigError(f"{key!r} is not a valid key: such names are reserved for temporary files")
         return self._base / key
 
     @contextmanager
@@ -203,7 +203,7 @@ class LocalStorage:
     def _place(self, key: str, path: Path, beside: Path, expect: Expect) -> None:
         """Give the written file its name."""
         if path.is_dir():
-            raise Refused(f"{path} is a folder: expected a file or nothing there. Move it away or use another name.")
+            raise Refused(f"{path} is a folder: expected a file or no file yet. Move it away or use another name.")
         if expect is ABSENT and self.conditional:
             try:
                 link_or_rename(beside, path)
@@ -249,7 +249,7 @@ class LocalStorage:
     def _check_root(self) -> None:
         """A missing folder holds nothing; a file in its place is a mistake."""
         if self._root.exists() and not self._root.is_dir():
-            raise Refused(f"{self._root} is a file: expected a folder, or nothing there yet")
+            raise Refused(f"{self._root} is a file: expected a folder, or no file yet")
 
     @contextmanager
     def _errors(self, action: str, key: str) -> Iterator[None]:

@@ -139,10 +139,10 @@ _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
 def check_key(key: str) -> str:
     """The key, where it can be one. Raises `ConfigError`: keys come from names in the site file."""
     if not key:
-        raise ConfigError("an empty text is no key: expected a name such as sitemap.xml")
+        raise ConfigError("a key can't be empty: expected a name such as sitemap.xml")
     check_prefix(key)
     if key.endswith("/"):
-        raise ConfigError(f"{key!r} is no key: it ends with a slash, expected a name after it")
+        raise ConfigError(f"{key!r} is not a valid key: it ends with a slash")
     return key
 
 
@@ -155,13 +155,13 @@ def check_prefix(prefix: str) -> str:
     elif "" in segments[:-1]:
         problem = "it has an empty segment (two slashes)"
     elif "." in segments or ".." in segments:
-        problem = "it has a segment of dots, which could lead out of the storage"
+        problem = "it has a segment of dots, which could lead outside the storage"
     elif _CONTROL.search(prefix):
-        problem = "it has a control character"
+        problem = "it contains a control character"
     elif len(prefix.encode("utf-8", "surrogateescape")) > KEY_BYTES:
         problem = f"it is longer than {KEY_BYTES:,} bytes"
     if problem:
-        raise ConfigError(f"{prefix[:200]!r} is no key: {problem}")
+        raise ConfigError(f"{prefix[:200]!r} is not a valid key: {problem}")
     return prefix
 
 
@@ -180,7 +180,7 @@ def precondition_failed(url: str, key: str, expect: Expect, found: Stat | None) 
     if found is not None:
         there = f"{found.size:,} bytes, etag {found.etag}, written {found.modified:%Y-%m-%dT%H:%M:%SZ}"
     return PreconditionFailed(
-        f"{url} was changed by someone else: expected {expected}, found {there}. It was left as it is.",
+        f"{url} was changed by someone else: expected {expected}, found {there}. It was not overwritten.",
         key=key,
         found=found,
     )

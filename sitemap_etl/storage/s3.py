@@ -103,7 +103,7 @@ class S3Storage:
                 answer = self._client.call("get_object", Bucket=self.bucket, Key=name, Range=asked)
             except ClientError as error:
                 if says_missing(error):
-                    say = f"{self.url_of(key)} is not there: expected to read {length:,} bytes of it"
+                    say = f"{self.url_of(key)} does not exist: expected to read {length:,} bytes of it"
                     raise Refused(say) from error
                 if status_of(error) == 416:
                     size = error.response.get("Error", {}).get("ActualObjectSize", "")
@@ -150,7 +150,9 @@ class S3Storage:
         name = self._name(key)
         body = Body(data)
         if body.size > PUT_BYTES:
-            raise Refused(f"can't write {self.url_of(key)}: {body.size:,} bytes, one put takes {PUT_BYTES:,} at most")
+            raise Refused(
+                f"can't write {self.url_of(key)}: it has {body.size:,} bytes, but one PUT takes at most {PUT_BYTES:,}"
+            )
         options: dict[str, Any] = {"ContentType": content_type, **self._encryption}
         if cache_control is not None:
             options["CacheControl"] = cache_control
@@ -248,7 +250,9 @@ class S3Storage:
         if found is not None and (ours := self._ours(found, body)):
             return ours
         if error is None:
-            raise Unavailable(f"can't write {self.url_of(key)}: the answer broke and the object isn't there")
+            raise Unavailable(
+                f"can't write {self.url_of(key)}: the response was interrupted and the object does not exist"
+            )
         raise precondition_failed(self.url_of(key), key, expect, found) from error
 
     def _looked_before(self, key: str, body: Body, expect: Expect) -> Stat | None:
@@ -291,7 +295,7 @@ class S3Storage:
         except SitemapEtlError:
             raise
         except Broken as error:
-            say = f"can't {action} {self.url_of(key)}: the answer arrived broken ({error}). Try again."
+            say = f"can't {action} {self.url_of(key)}: the response was damaged ({error}). Try again."
             raise Unavailable(say) from error
         except FAILURES as error:
             url = self.url_of(key)
@@ -306,5 +310,5 @@ def _encryption(sse: str | None) -> dict[str, str]:
         return {"ServerSideEncryption": sse}
     kind, _, key = sse.partition("aws:kms:")
     if kind or not key:
-        raise ConfigError(f"sse is {sse!r}: expected AES256, aws:kms or aws:kms:<key id>")
+        raise ConfigError(f"sse: expected AES256, aws:kms or aws:kms:<key id>, got {sse!r}")
     return {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": key}

@@ -30,16 +30,18 @@ def put_verified(
     expected = body.sha256()
     if back is None:
         raise Unavailable(
-            f"{storage.url_of(key)} was accepted but is not there when read back: "
-            f"expected {body.size:,} bytes with sha256 {expected}. Try again; if it stays so, ask the store's operator."
+            f"{storage.url_of(key)} was accepted but could not be read back: "
+            f"expected {body.size:,} bytes with sha256 {expected}. Try again; if the error persists, contact "
+            "the operator of the store."
         )
     found = hashlib.sha256(back.data).hexdigest()
     if found != expected:
-        why = "the store or the way to it changed them"
+        why = "the store or the network changed it"
         if put.etag != back.stat.etag:
-            why = "another writer replaced them, or the store changed them"
+            why = "another writer replaced it, or the store changed it"
         raise Unavailable(
-            f"{storage.url_of(key)} does not hold what was put: expected {body.size:,} bytes with sha256 {expected}, "
+            f"{storage.url_of(key)} does not contain what was written: expected {body.size:,} bytes with "
+            f"sha256 {expected}, "
             f"found {len(back.data):,} bytes with sha256 {found}: {why}."
         )
     return back.stat

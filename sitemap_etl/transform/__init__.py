@@ -101,12 +101,12 @@ def _renamed(raw: pa.Table, rules: Rules) -> pa.Table:
     renamed = pa.table([raw.column(source or column) for column, source in order.items()], names=list(order))
     if "loc" not in order:
         raise InvalidSource(
-            f"section {rules.section}: the source yields no column 'loc'. It has: {listed(rules.available or names)}. "
-            "Name one `AS loc` in the SELECT, or write `columns: {loc: …}`"
+            f"section {rules.section}: the source has no column 'loc'. It has: {listed(rules.available or names)}. "
+            "Use `AS loc` in the SELECT, or set `columns: {loc: …}`"
         )
     loc = renamed.column("loc")
     if not (is_text(loc.type) or pa.types.is_null(loc.type)):
-        raise InvalidSource(f"section {rules.section}: column 'loc' is {loc.type}, text was expected")
+        raise InvalidSource(f"section {rules.section}: the column 'loc' has type {loc.type}, expected text")
     return renamed
 
 

@@ -67,7 +67,7 @@ def require(table: pa.Table, names: Sequence[str], rules: Rules, rule: str) -> N
     missing = [name for name in names if name not in table.column_names]
     if missing:
         raise InvalidSource(
-            f"section {rules.section}: the rule `{rule}` names column {missing[0]!r}, which the source does not yield. "
+            f"section {rules.section}: the rule `{rule}` uses column {missing[0]!r}, which the source does not have. "
             f"It has: {listed(rules.available or table.column_names)}"
         )
 
@@ -78,9 +78,7 @@ def says_deleted(table: pa.Table, name: str) -> np.ndarray:
     Raises InvalidSource where the source does not yield it.
     """
     if name not in table.column_names:
-        raise InvalidSource(
-            f"deleted names column {name!r}, which the source does not yield. It has: {listed(table.column_names)}"
-        )
+        raise InvalidSource(f"deleted: the source has no column {name!r}. It has: {listed(table.column_names)}")
     values = column_of(table, name)
     kind = values.type
     if pa.types.is_boolean(kind):

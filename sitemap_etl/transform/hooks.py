@@ -23,13 +23,14 @@ def where_mask(table: pa.Table, rules: Rules) -> np.ndarray:
             mask = connection.sql(f"SELECT coalesce(({where}), false) AS keep FROM batch").to_arrow_table()  # noqa: S608 - the person who writes the site file writes SQL
         except duckdb.Error as error:
             raise InvalidSource(
-                f"section {rules.section}: where: {where!r} can't be evaluated: {str(error).splitlines()[0]}. "
-                f"Columns: {listed(table.column_names)}"
+                f"section {rules.section}: where: {where!r} can't be evaluated: "
+                f"{str(error).splitlines()[0].rstrip('!. ')}. "
+                f"The columns are: {listed(table.column_names)}"
             ) from error
     column = mask.column("keep")
     if not pa.types.is_boolean(column.type):
         raise InvalidSource(
-            f"section {rules.section}: where: {where!r} gives {column.type}, true or false was expected"
+            f"section {rules.section}: where: {where!r} must be true or false, but its type is {column.type}"
         )
     return mask_of(column)
 
@@ -50,15 +51,15 @@ def run_hook(batch: Batch, rules: Rules) -> None:
     import pandas as pd
 
     if not isinstance(result, pd.DataFrame):
-        raise InvalidSource(f"{who} gave {type(result).__name__}, a DataFrame was expected")
+        raise InvalidSource(f"{who} returned {type(result).__name__}, expected a DataFrame")
     if not result.index.is_unique or not result.index.isin(numbers).all():
         raise InvalidSource(
-            f"{who} gave rows that it was not given: a hook may change and drop rows, not add them, and keeps "
-            "the index ('row') as it is (no reset_index, no concat with other frames)"
+            f"{who} returned rows that it did not get: a hook may change and drop rows, but not add any, and must keep "
+            "the index ('row') unchanged (no reset_index, no concat with other frames)"
         )
     if "loc" not in result.columns:
         raise InvalidSource(
-            f"{who} dropped the column 'loc': every row needs one. It gave: {listed(list(result.columns))}"
+            f"{who} dropped the column 'loc', which every row needs. It returned: {listed(list(result.columns))}"
         )
     kept = result.index.to_numpy() - 1
     dropped = np.ones(len(numbers), bool)
@@ -67,8 +68,8 @@ def run_hook(batch: Batch, rules: Rules) -> None:
     try:
         table = to_table(result.iloc[order])
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-        raise InvalidSource(f"{who} gave a column that holds no one type: {error}") from error
+        raise InvalidSource(f"{who} returned a column with values of several types: {error}") from error
     if not is_text(table.column("loc").type) and table.num_rows:
-        raise InvalidSource(f"{who} gave column 'loc' as {table.column('loc').type}, text was expected")
+        raise InvalidSource(f"{who} returned the column 'loc' as {table.column('loc').type}, expected text")
     batch.set_aside(dropped, f"transform {name}", batch.excluded)
     batch.table = table

@@ -148,7 +148,9 @@ def _texts(chunk: pa.Array) -> Iterable[pa.Array]:
         except pa.ArrowInvalid:
             yield chunk.cast(pa.large_binary() if wide else pa.binary())
     else:
-        raise InvalidSource(f"A column of URLs is {kind}; expected text. Cast it in the SELECT or take another column.")
+        raise InvalidSource(
+            f"A column of URLs has type {kind}; expected text. Cast it in the SELECT or use another column."
+        )
 
 
 def _pieces(text: pa.Array) -> Iterable[pa.Array]:

@@ -31,11 +31,9 @@ class Expression:
 def check_pattern(pattern: str) -> str:
     """The pattern in canonical spelling. Raises `ValueError` saying what was expected."""
     if not pattern.startswith(("/", "*")):
-        raise ValueError(
-            f'{pattern!r} begins with neither "/" nor "*": a pattern is matched from the path\'s beginning'
-        )
+        raise ValueError(f'{pattern!r} must begin with "/" or "*": a pattern is matched from the beginning of the path')
     if any(ord(c) < 0x20 for c in pattern):
-        raise ValueError(f"{pattern!r} has a control character")
+        raise ValueError(f"{pattern!r} contains a control character")
     body, end = (pattern[:-1], "$") if pattern.endswith("$") else (pattern, "")
     return spell(body) + end
 

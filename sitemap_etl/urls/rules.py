@@ -1,4 +1,4 @@
-"""What a URL is held against: the rules of a site, and the reasons for which a URL can't be listed."""
+"""The URL rules of a site, and the reasons for which a URL is rejected."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from sitemap_etl.errors import ConfigError
 from sitemap_etl.urls.spelling import canonical_url, origin
 
 REASONS: Final[dict[str, str]] = {
-    "missing loc": "The loc is null, empty, blank or nothing but a fragment.",
-    "not UTF-8": "The bytes are not UTF-8: the export was written or read in another encoding.",
-    "control character": "A raw control character is inside, such as a tab, a line break or NUL.",
-    "invisible character": "A raw invisible character is inside: zero width, soft hyphen, direction or line mark.",
-    "broken character": "A U+FFFD or another code point that is no character is inside: the text was damaged before.",
-    "not http or https": "It has another scheme, as ftp: or mailto:, or a colon in a relative path's first segment.",
-    "scheme missing": "It begins with the site's host but has no https:// before it.",
+    "missing loc": "The loc is null, empty, blank, or only a fragment.",
+    "not UTF-8": "The bytes are not UTF-8: the export was written or read in a different encoding.",
+    "control character": "It contains a raw control character, such as a tab, a line break or NUL.",
+    "invisible character": "It contains a raw invisible character: zero width, soft hyphen, direction or line mark.",
+    "broken character": "It contains U+FFFD or a code point that is not a character: the text was already damaged.",
+    "not http or https": "It has a different scheme, such as ftp: or mailto:, or a colon in the first segment of a "
+    "relative path.",
+    "scheme missing": "It begins with the host of the site, without https:// before it.",
     "not absolute": "A URL on any host (an image, a video, an alternate) must begin with http:// or https://.",
     "missing host": "There is no host after the scheme.",
-    "user name or password": "There is a user name or a password before the host.",
-    "invalid host": "The host is no domain name that UTS-46 allows and no IP address.",
-    "invalid port": "The port is no number up to 65535.",
-    "foreign origin": "Scheme, host or port are neither the site's nor one of urls.same_as.",
+    "user name or password": "There is a user name or password before the host.",
+    "invalid host": "The host is neither a domain name that UTS-46 allows nor an IP address.",
+    "invalid port": "The port is not a number up to 65535.",
+    "foreign origin": "The origin (scheme, host, port) is neither that of the site nor in urls.same_as.",
     "too long": "The canonical URL has more than 2,047 characters.",
 }
 """Every reason for which a URL is rejected, with what it means."""
@@ -56,7 +57,7 @@ def _origin_of_key(key: str, text: str) -> str:
     try:
         found, whole = origin(text), canonical_url(text)
     except ValueError as error:
-        raise ConfigError(f"{key}: {text} is no http(s) address ({error}); {wanted}") from error
+        raise ConfigError(f"{key}: {text} is not an http or https address ({error}); {wanted}") from error
     if whole != found + "/":
-        raise ConfigError(f"{key}: {text} has more than an origin; {wanted}")
+        raise ConfigError(f"{key}: {text} is more than an origin; {wanted}")
     return found

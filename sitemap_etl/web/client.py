@@ -3,7 +3,7 @@
 WebError
 ├── InvalidAddress       (Refused)       no http or https address that can be asked
 ├── PrivateAddress       (Refused)       only public addresses were to be asked, and the host has another one
-├── Untrusted            (Refused)       the host shows a certificate that this machine does not trust
+├── Untrusted            (Refused)       the host has a certificate that this machine does not trust
 ├── TooManyRedirects     (Refused)
 ├── TooLarge             (Refused)       more bytes than the caller can use any of
 ├── Unreachable          (Unavailable)   nothing was sent: no such name, nobody listens, no connection in time
@@ -93,7 +93,7 @@ class PrivateAddress(WebError, Refused):
 
 
 class Untrusted(WebError, Refused):
-    """The host shows a certificate that this machine does not trust."""
+    """The host has a certificate that this machine does not trust."""
 
 
 class TooManyRedirects(WebError, Refused):
@@ -173,7 +173,7 @@ def public_robots(site: str, *, seconds: float = ROBOTS_SECONDS) -> Fetched:
         raise TooLarge(shown_address(found.url), f"is larger than {PUBLIC_ROBOTS_BYTES:,} bytes")
     if found.coding:
         raise Unanswered(
-            shown_address(found.url), f"is sent with Content-Encoding {found.coding}, which was not asked for"
+            shown_address(found.url), f"is sent with Content-Encoding {found.coding}, which was not requested"
         )
     return found
 
@@ -244,7 +244,7 @@ class Client:
         except Halted as halted:
             raise _stopped() from halted
         except ValueError as error:
-            raise InvalidAddress(shown, "is no address that can be asked") from error
+            raise InvalidAddress(shown, "is not an http or https address") from error
         except OSError as error:
             raise Unreachable(shown, f"can't be reached ({error.strerror or error})") from error
         return all(self._public(address) for address in addresses)
@@ -290,7 +290,7 @@ class Client:
             if not follow:
                 return found
             if len(hops) == redirects:
-                words = f"redirects once more than the {redirects} times that are followed"
+                words = f"redirects more than {redirects} times"
                 raise TooManyRedirects(hide(shown_address(url)), words, hops=_shown(hops, hide))
             hops, url = (*hops, url), urljoin(url, found.moved)
 
@@ -330,9 +330,9 @@ def _fault(error: Exception, url: str, hops: tuple[str, ...], redact: Redact) ->
     elif isinstance(error, Forbidden):
         kind, words = PrivateAddress, said
     elif isinstance(error, _NO_ADDRESS):
-        kind, words = InvalidAddress, "is no address that can be asked"
+        kind, words = InvalidAddress, "is not an http or https address"
     elif _distrusted(error):
-        kind, words = Untrusted, f"shows a certificate that this machine does not trust ({said})"
+        kind, words = Untrusted, f"has a certificate that this machine does not trust ({said})"
     return kind(redact(shown_address(url)), words, hops=_shown(hops, redact), slow=slow)
 
 
@@ -427,7 +427,7 @@ class _Transport(httpx.BaseTransport):
         url, deadline = request.url, request.extensions["deadline"]
         port = url.port or (443 if url.scheme == "https" else 80)
         if url.scheme not in ("http", "https") or not url.host or not 0 < port < 1 << 16:
-            raise httpcore.UnsupportedProtocol("it is neither http:// nor https:// with a host")
+            raise httpcore.UnsupportedProtocol("it is not an http:// or https:// address with a host")
         guarded, proxy = request.extensions["guarded"], _proxy(url)
         if guarded and proxy:
             # The proxy makes the connection and resolves the name again; it is judged all the same.
