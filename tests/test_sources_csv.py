@@ -192,7 +192,7 @@ def test_an_open_quote_at_the_end_is_found_however_it_comes(
 @pytest.mark.parametrize("before", [1, 300_000])
 def test_text_that_is_not_utf8_is_told_with_its_line(tmp_path: Path, name: str, before: int) -> None:
     path = write(tmp_path / name, b"loc,note\n" + b"/a,1\n" * before + "/b,größe\n".encode("latin-1"))
-    with pytest.raises(InvalidSource, match=rf"{name} line {before + 2} is not UTF-8: export it as UTF-8: b'/b,gr"):
+    with pytest.raises(InvalidSource, match=rf"{name} line {before + 2} is not UTF-8: b'/b,gr"):
         rows(path)
 
 
@@ -251,3 +251,25 @@ def test_a_broken_row_of_a_file_that_is_being_written_is_worth_a_new_run(tmp_pat
     path.unlink()
     with pytest.raises(Unavailable, match="was there when it was planned and is gone"):
         list(sources.read(split))
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "advice"),
+    [
+        (
+            "p.jsonl",
+            b'{"loc": "/a"}\n',
+            r"JSON is not supported: convert it with  duckdb -c .copy 'p.jsonl' to 'p.parquet'",
+        ),
+        ("p.json", b'[\n{"loc": "/a"}]', "JSON is not supported"),
+        ("p.xlsx", b"PK\x03\x04" + b"\x00" * 99, "spreadsheets are not supported: save the sheet as CSV"),
+        ("p.zip", b"PK\x03\x04" + b"\x00" * 99, "ZIP archives are not supported: extract it first"),
+        ("p.xml", b'<?xml version="1.0"?><urlset/>', "XML is not supported"),
+        ("p.csv", b"\x1f\x8b\x08\x00" + b"\x00" * 99, "it is compressed with gzip: rename it to p.csv.gz"),
+        ("p.csv", b"PAR1" + b"\x15\x00\xff" * 99, "it is a Parquet file: write parquet: instead of csv:"),
+    ],
+)
+def test_a_file_of_another_format_is_told_with_what_to_do(tmp_path: Path, name: str, data: bytes, advice: str) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(InvalidSource, match=rf"{name} is not a CSV file; {advice}"):
+        sources.plan_csv([str(tmp_path / name)])

@@ -226,3 +226,13 @@ def test_a_file_that_changes_while_it_is_read_is_worth_a_new_run(tmp_path: Path)
     write(path, 999)
     with pytest.raises(Unavailable, match="changed while it was read"):
         list(sources.read(split))
+
+
+@pytest.mark.parametrize(
+    ("data", "advice"),
+    [(b"loc,lastmod\n/a,2026-01-01\n", "it looks like CSV: write csv:"), (b'{"loc": "/a"}\n', "JSON is not supported")],
+)
+def test_a_file_of_another_format_is_told_with_what_to_do(tmp_path: Path, data: bytes, advice: str) -> None:
+    (tmp_path / "a.parquet").write_bytes(data)
+    with pytest.raises(InvalidSource, match=rf"a\.parquet is not a Parquet file; {advice}"):
+        sources.plan_parquet([str(tmp_path / "a.parquet")])

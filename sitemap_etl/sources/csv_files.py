@@ -11,7 +11,7 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Final
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from sitemap_etl import limits
 from sitemap_etl.errors import InvalidSource, SitemapEtlError
 from sitemap_etl.sources.batches import fit
 from sitemap_etl.sources.files import File, check_unchanged, each, locate, reading, told
+from sitemap_etl.sources.formats import FIRST, advice
 from sitemap_etl.sources.quotes import WatchedQuotes, line_breaks
 from sitemap_etl.sources.splits import Split
 
@@ -94,14 +95,16 @@ def read_csv(
 
 
 def header(file: File, delimiter: str) -> list[str]:
-    """The names in the first row. Raises `InvalidSource` where there is none or a name stands twice."""
+    """The names in the first row. Raises `InvalidSource` where there is none, or two columns have one name."""
     try:
         with _text(file) as text:
             names = next((row for row in csv.reader(text, delimiter=delimiter) if row), [])
     except UnicodeDecodeError as error:
-        raise _not_utf8(file) from error
+        raise _no_csv(file) or _not_utf8(file) from error
     except (pa.ArrowException, OSError, csv.Error) as error:
-        raise told(error, file.path) from error
+        raise _no_csv(file) or told(error, file.path) from error
+    if names and names[0].startswith(_OTHER_FORMATS) and (other_format := _no_csv(file)) is not None:
+        raise other_format
     if not names:
         raise InvalidSource(f"{file.path} is empty: expected a first row that names the columns")
     twice = sorted({name for name in names if names.count(name) > 1})
@@ -113,6 +116,20 @@ def header(file: File, delimiter: str) -> list[str]:
             f"{file.path} is separated by {other!r}: expected {delimiter!r} (first row: {names[0][:_SHOWN]})"
         )
     return names
+
+
+_OTHER_FORMATS: Final = ("{", "[", "<", "PK", "PAR1")
+"""How files begin that may be no CSV."""
+
+
+def _no_csv(file: File) -> InvalidSource | None:
+    """The error for a file of another format, where its beginning says which."""
+    try:
+        with reading(file, stream=True) as stream:
+            what = advice(file.path, stream.read(FIRST), "csv")
+    except (SitemapEtlError, pa.ArrowException, OSError):
+        return None
+    return None if what is None else InvalidSource(f"{file.path} is not a CSV file; {what}")
 
 
 @contextmanager
@@ -210,5 +227,9 @@ def _not_utf8(file: File) -> InvalidSource:
                 break
             line += data.count(b"\n")
     utf16 = shown.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    hint = "it looks like UTF-16; export it as UTF-8" if utf16 else f"export it as UTF-8: {shown!r}"
-    return InvalidSource(f"{file.path} line {line} is not UTF-8: {hint}")
+    looks = "it looks like UTF-16" if utf16 else f"{shown!r} looks like Windows-1252 or Latin-1"
+    name = PurePath(file.path).name
+    convert = f"iconv -f {'utf-16' if utf16 else 'cp1252'} -t utf-8 {name} > utf8-{name}"
+    return InvalidSource(
+        f"{file.path} line {line} is not UTF-8: {looks}. Export it as UTF-8, or convert it:  {convert}"
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +16,7 @@ from sitemap_etl import limits
 from sitemap_etl.errors import InvalidSource, SitemapEtlError
 from sitemap_etl.sources.batches import conform, fit, plain_schema, read_rows
 from sitemap_etl.sources.files import File, check_unchanged, each, locate, reading, told
+from sitemap_etl.sources.formats import FIRST, advice
 from sitemap_etl.sources.splits import Split, pack_schema, unpack_schema
 
 SUFFIXES: Final = (".parquet", ".pq")
@@ -146,6 +148,10 @@ def broken(error: BaseException, file: File) -> SitemapEtlError:
     problem = told(error, file.path)
     if isinstance(problem, InvalidSource) and not isinstance(error, FileNotFoundError):
         detail = str(error).strip().partition("\n")[0]
+        with suppress(SitemapEtlError, OSError), reading(file, stream=True) as stream:
+            what = advice(file.path, stream.read(FIRST), "parquet")
+            if what is not None:
+                return InvalidSource(f"{file.path} is not a Parquet file; {what}")
         return InvalidSource(
             f"{file.path} is not a whole Parquet file, it may be cut off ({file.size:,} bytes): {detail}"
         )
