@@ -428,6 +428,20 @@ def test_a_refused_or_dry_run_does_not_move_the_mirror_and_its_publish_does(site
     assert (counts.extracted, counts.carried, counts.listed) == (0, 100, 70)
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_what_a_dry_run_staged_of_a_mirror_is_no_hindrance_to_a_clean_up(site: Catalog, first: bool) -> None:
+    if not first:
+        site.night(1)
+        site.sql("UPDATE pages SET lastmod = '2026-11-01', touched = '2026-11-01T12:00' WHERE id = 5")
+    dry = site.night(2, dry_run=True).summary
+    site.night(3)
+    site.sql("UPDATE pages SET lastmod = '2026-11-03', touched = '2026-11-03T12:00' WHERE id = 6")
+    done = site.night(4).summary
+    assert (done.status, done.warnings) == ("published", ())
+    files = {stat.key for stat in site.state().storage.list(f"state/mirrors/pages/{dry.run_id}/")}
+    assert files, "what can be published still is kept"
+
+
 def test_sections_that_are_not_read_or_kept_carry_their_mirror_on(site: Catalog) -> None:
     site.table("offers", 5)
     site.read("offers", SELECT.replace("pages", "offers"), on_error="keep")
