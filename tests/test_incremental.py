@@ -306,6 +306,23 @@ def test_a_key_that_the_source_does_not_yield(site: Catalog) -> None:
         site.night(1)
 
 
+def test_a_deleted_column_that_the_source_does_not_yield(site: Catalog) -> None:
+    site.read("pages", source={"deleted": "gone"})
+    with pytest.raises(InvalidSource, match=r"deleted names column 'gone'.* It has: id, loc, lastmod, exclude"):
+        site.night(1)
+
+
+def test_a_deleted_column_that_comes_or_goes_reaches_every_row(site: Catalog) -> None:
+    site.sql("UPDATE pages SET gone = 1 WHERE id < 3")
+    site.read("pages", "SELECT id, loc, gone FROM pages")
+    site.night(1)
+    source = site.keys["sections"]["pages"]["from"]
+    for night, listed, change in ((2, 97, "was none and is gone"), (3, 100, "was gone and is none")):
+        source.pop("deleted", None) if night == 3 else source.update(deleted="gone")
+        assert site.night(night).summary.sections["pages"].listed == listed
+        assert f"section pages is read in full: its deleted column {change}" in site.lines
+
+
 def test_two_rows_of_a_key_are_refused_with_both(site: Catalog) -> None:
     site.sql("INSERT INTO pages (id, loc, touched) VALUES (7, '/pages/other', '2026-10-01')")
     with pytest.raises(InvalidSource) as refused:
