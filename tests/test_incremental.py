@@ -306,6 +306,23 @@ def test_a_key_that_the_source_does_not_yield(site: Catalog) -> None:
         site.night(1)
 
 
+def test_a_deleted_column_that_the_source_does_not_yield(site: Catalog) -> None:
+    site.read("pages", source={"deleted": "gone"})
+    with pytest.raises(InvalidSource, match=r"deleted names column 'gone'.* It has: id, loc, lastmod, exclude"):
+        site.night(1)
+
+
+def test_a_deleted_column_that_comes_or_goes_reaches_every_row(site: Catalog) -> None:
+    site.sql("UPDATE pages SET gone = 1 WHERE id < 3")
+    site.read("pages", "SELECT id, loc, gone FROM pages")
+    site.night(1)
+    source = site.keys["sections"]["pages"]["from"]
+    for night, listed, change in ((2, 97, "was none and is gone"), (3, 100, "was gone and is none")):
+        source.pop("deleted", None) if night == 3 else source.update(deleted="gone")
+        assert site.night(night).summary.sections["pages"].listed == listed
+        assert f"section pages is read in full: its deleted column {change}" in site.lines
+
+
 def test_two_rows_of_a_key_are_refused_with_both(site: Catalog) -> None:
     site.sql("INSERT INTO pages (id, loc, touched) VALUES (7, '/pages/other', '2026-10-01')")
     with pytest.raises(InvalidSource) as refused:
@@ -426,6 +443,20 @@ def test_a_refused_or_dry_run_does_not_move_the_mirror_and_its_publish_does(site
     assert site.state().current().mirrors != before
     counts = site.night(4).summary.sections["pages"]
     assert (counts.extracted, counts.carried, counts.listed) == (0, 100, 70)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_what_a_dry_run_staged_of_a_mirror_is_no_hindrance_to_a_clean_up(site: Catalog, first: bool) -> None:
+    if not first:
+        site.night(1)
+        site.sql("UPDATE pages SET lastmod = '2026-11-01', touched = '2026-11-01T12:00' WHERE id = 5")
+    dry = site.night(2, dry_run=True).summary
+    site.night(3)
+    site.sql("UPDATE pages SET lastmod = '2026-11-03', touched = '2026-11-03T12:00' WHERE id = 6")
+    done = site.night(4).summary
+    assert (done.status, done.warnings) == ("published", ())
+    files = {stat.key for stat in site.state().storage.list(f"state/mirrors/pages/{dry.run_id}/")}
+    assert files, "what can be published still is kept"
 
 
 def test_sections_that_are_not_read_or_kept_carry_their_mirror_on(site: Catalog) -> None:

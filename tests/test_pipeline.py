@@ -277,6 +277,14 @@ def test_adopted_objects_are_replaced_and_a_copy_is_kept(site: TestSite) -> None
     assert len(site.public().locs()) == 10
 
 
+@pytest.mark.parametrize("unused", ["created", "headline"])
+def test_a_column_may_be_renamed_to_what_no_rule_needs(site: TestSite, unused: str) -> None:
+    rows = [{"loc": "/a", "lastmod": "2020-01-01", "created": "2026-10-01"}]
+    site.section("pages", rows, columns={"lastmod": "created", unused: "lastmod"})
+    assert site.night(1).summary.status == "published"
+    assert site.public().by_loc()["https://shop.example/a"].lastmod == "2026-10-01"
+
+
 def test_a_source_without_loc_is_told_with_its_columns(site: TestSite) -> None:
     site.section("products", [{"url": "/a", "title": "A"}])
     with pytest.raises(InvalidSource, match=r"(?s)products.*no column 'loc'.*url, title"):

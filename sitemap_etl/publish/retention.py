@@ -69,7 +69,8 @@ def forget(run: Run) -> int:
     mirrors = set(current.mirrors.values())
     for _, manifest in kept:
         mirrors |= {one.mirror for one in manifest.sections.values() if one.mirror is not None}
-    referenced |= _mirror_files(storage, mirrors | _staged_mirrors(storage, staged))
+    referenced |= _mirror_files(storage, mirrors | _mirrors_of_staged(storage, staged))
+    referenced |= _staged_mirror_files(storage, staged)
     unheard = _unheard(run)
     removed = 0
     for stat in found:
@@ -123,13 +124,19 @@ def _receipts(staged: Mapping[str, set[str]], stage: str) -> Iterator[str]:
         yield from (f"{folder}/{name}" for name in names if re.fullmatch(rf"{stage}[0-9]+\.json", name))
 
 
-def _staged_mirrors(storage: Storage, staged: Mapping[str, set[str]]) -> set[str]:
-    """Mirrors and their files that staged runs use."""
+def _mirrors_of_staged(storage: Storage, staged: Mapping[str, set[str]]) -> set[str]:
+    """Keys of the generations of mirrors that staged runs began with."""
     found: set[str] = set()
     for folder in staged:
         plan = _readable(storage, f"{folder}/{layout.PLAN}", Plan)
         readings = plan.readings.values() if plan is not None else ()
         found |= {key for one in readings for key in (one.mirror, one.compared) if key is not None}
+    return found
+
+
+def _staged_mirror_files(storage: Storage, staged: Mapping[str, set[str]]) -> set[str]:
+    """Keys of the files that staged runs would leave in their mirrors."""
+    found: set[str] = set()
     for key in _receipts(staged, f"{layout.MERGE}/"):
         merged = _readable(storage, key, Transformed)
         if merged is not None and merged.bucket is not None:

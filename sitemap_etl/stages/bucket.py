@@ -139,7 +139,10 @@ class Bucket:
 
     def _fresh(self) -> _Fresh:
         """The keys of what was read, and which of several rows of a key is taken."""
-        columns = [KEY] if self.source.deleted is None else [KEY, self.source.deleted]
+        columns = [KEY]
+        if self.source.deleted is not None:
+            says_deleted(self.schema.empty_table(), self.source.deleted)  # a column that is not there is told with all
+            columns.append(self.source.deleted)
         keys, gone, splits = [], [], []
         for split, table in self._tables(columns):
             keys.append(column_of(table, KEY))

@@ -180,6 +180,7 @@ def generations(run: Run, sections: Sequence[str]) -> dict[str, Mirror]:
             key=reading.key,
             select=reading.select,
             params=reading.params,
+            deleted=reading.deleted,
             schema=merging.sections[name].schema,
             read_at=reading.read_at,
             full_at=full_at,

@@ -251,6 +251,7 @@ class _Sources:
             read_at=min(sources.clock(connection, label=source.database), self.now).isoformat(),
             select=_digest(source.query),
             params=_digest(json.dumps(params, sort_keys=True)),
+            deleted=source.deleted,
         )
         key = self.current.mirrors.get(section.name)
         if key is None:
@@ -298,6 +299,8 @@ def _another(mirror: Mirror, reading: Reading) -> str | None:
         return "the params of its SELECT are others"
     if mirror.key != reading.key:
         return f"its key was {mirror.key} and is {reading.key}"
+    if mirror.deleted != reading.deleted:
+        return f"its deleted column was {mirror.deleted or 'none'} and is {reading.deleted or 'none'}"
     return None
 
 

@@ -96,6 +96,7 @@ class Mirror(Document):
     read_at: str  # ISO 8601: from here on the next run asks for what changed
     full_at: str  # `now` of the last run that read everything
     buckets: tuple[MirrorBucket, ...]
+    deleted: str | None = None  # the column that says that a row is gone: such rows are not in it
 
     title: ClassVar[str] = "mirror"
 
@@ -168,6 +169,7 @@ class Reading(Record):
     mirror: str | None = None
     because: str | None = None
     compared: str | None = None
+    deleted: str | None = None  # the column that says that a row is gone
 
 
 @dataclass(frozen=True)

@@ -88,14 +88,18 @@ def dates_of(raw: pa.Table, rules: Rules, *, read_at: datetime) -> list[str | No
 
 
 def _renamed(raw: pa.Table, rules: Rules) -> pa.Table:
-    """The table with the names of the contract: all columns are renamed at once, so that two can change places."""
-    names, columns = list(raw.column_names), rules.settings.columns
-    for column, source in columns.items():
-        if source not in names:
+    """The table with the names of the contract: all columns are renamed at once, so that two can change places.
+
+    What no rule needs may not have been read; it is not missing.
+    """
+    names = list(raw.column_names)
+    for column, source in rules.settings.columns.items():
+        if source not in (rules.available or names):
             raise InvalidSource(
                 f"section {rules.section}: the source has no column {source!r} (columns: {column}). "
                 f"It has: {listed(rules.available or names)}"
             )
+    columns = {column: source for column, source in rules.settings.columns.items() if source in names}
     stays = [name for name in names if name not in columns and name not in columns.values()]
     order = {**dict.fromkeys(stays), **columns}
     renamed = pa.table([raw.column(source or column) for column, source in order.items()], names=list(order))
