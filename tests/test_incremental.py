@@ -428,6 +428,16 @@ def test_a_refused_or_dry_run_does_not_move_the_mirror_and_its_publish_does(site
     assert (counts.extracted, counts.carried, counts.listed) == (0, 100, 70)
 
 
+def test_old_state_is_cleaned_up_while_a_dry_run_waits(site: Catalog) -> None:
+    site.night(1)
+    site.sql("UPDATE pages SET lastmod = '2026-11-01', touched = '2026-11-01T12:00:00' WHERE id = 7")
+    shown = site.night(2, dry_run=True).run.run_id
+    site.sql("UPDATE pages SET lastmod = '2026-11-01', touched = '2026-11-02T12:00:00' WHERE id = 8")
+    assert not site.night(3).summary.warnings
+    staged = Path(site.state().storage.url) / "state" / "mirrors" / "pages" / shown
+    assert list(staged.iterdir())
+
+
 def test_sections_that_are_not_read_or_kept_carry_their_mirror_on(site: Catalog) -> None:
     site.table("offers", 5)
     site.read("offers", SELECT.replace("pages", "offers"), on_error="keep")

@@ -69,7 +69,7 @@ def forget(run: Run) -> int:
     mirrors = set(current.mirrors.values())
     for _, manifest in kept:
         mirrors |= {one.mirror for one in manifest.sections.values() if one.mirror is not None}
-    referenced |= _mirror_files(storage, mirrors | _staged_mirrors(storage, staged))
+    referenced |= _mirror_files(storage, mirrors | _staged_mirrors(storage, staged)) | _staged_buckets(storage, staged)
     unheard = _unheard(run)
     removed = 0
     for stat in found:
@@ -124,12 +124,18 @@ def _receipts(staged: Mapping[str, set[str]], stage: str) -> Iterator[str]:
 
 
 def _staged_mirrors(storage: Storage, staged: Mapping[str, set[str]]) -> set[str]:
-    """Mirrors and their files that staged runs use."""
+    """Generations of mirrors that staged runs read."""
     found: set[str] = set()
     for folder in staged:
         plan = _readable(storage, f"{folder}/{layout.PLAN}", Plan)
         readings = plan.readings.values() if plan is not None else ()
         found |= {key for one in readings for key in (one.mirror, one.compared) if key is not None}
+    return found
+
+
+def _staged_buckets(storage: Storage, staged: Mapping[str, set[str]]) -> set[str]:
+    """Files that staged runs made for the next generations of mirrors."""
+    found: set[str] = set()
     for key in _receipts(staged, f"{layout.MERGE}/"):
         merged = _readable(storage, key, Transformed)
         if merged is not None and merged.bucket is not None:
