@@ -410,6 +410,8 @@ MISTAKES = [
     ),
     ("name: ${NOWHERE}", "name: the environment variable NOWHERE is not set"),
     ("work: ${a b}", "work: ${a b} is no variable; write ${NAME} or ${NAME:-default}"),
+    ("work: /x/${A:-${B:-c}}/d", "work: ${A:-${B:-c}} is no variable; write ${NAME} or ${NAME:-default}"),
+    ("work: ${A:-$${B}}", "work: ${A:-$${B}} is no variable"),
     ("ping: {indexnow: {}}", "ping.indexnow: needs `key:` or `connection:`"),
     ("ping: {indexnow: {key: '${K}', connection: c}}", "ping.indexnow: has both `key:` and `connection:`"),
     ("ping: {indexnow: {key: short}}", "ping.indexnow.key: expected 8 to 128 letters, digits and dashes"),
