@@ -424,6 +424,8 @@ MISTAKES = [
     ),
     ("name: ${NOWHERE}", "name: the environment variable NOWHERE is not set"),
     ("work: ${a b}", "work: ${a b} is not a valid variable; write ${NAME} or ${NAME:-default}"),
+    ("work: /x/${A:-${B:-c}}/d", "work: ${A:-${B:-c}} is not a valid variable; write ${NAME} or ${NAME:-default}"),
+    ("work: ${A:-$${B}}", "work: ${A:-$${B}} is not a valid variable"),
     ("ping: {indexnow: {}}", "ping.indexnow: needs `key:` or `connection:`"),
     ("ping: {indexnow: {key: '${K}', connection: c}}", "ping.indexnow: has both `key:` and `connection:`"),
     ("ping: {indexnow: {key: short}}", "ping.indexnow.key: expected 8 to 128 letters, digits and dashes"),

@@ -59,6 +59,19 @@ def test_what_loads_fits_the_schema(tmp_path, text):
     jsonschema.validate(data, schema(), cls=jsonschema.Draft202012Validator)
 
 
+def test_any_value_may_come_from_the_environment(tmp_path):
+    """A number, true or false, one of several words, a duration: it loads, and it fits the schema."""
+    text = MINIMAL.replace("publish: ./public", "publish: {to: ./public, checksums: '${CHECKSUMS}'}") + (
+        "    priority: {depth: '${DEPTH}'}\n    on_error: ${ERROR}\n    formats: ['${FORMAT}']\n"
+        "recent: ${RECENT}\nkeep: ${KEEP}\n"
+    )
+    environ = {"CHECKSUMS": "when_required", "DEPTH": "true", "ERROR": "keep", "FORMAT": "text"}
+    path = written(tmp_path, text)
+    site = load(path, environ={**environ, "RECENT": "3d", "KEEP": "3"})
+    assert (site.keep, site.publish.checksums, site.sections["pages"].on_error) == (3, "when_required", "keep")
+    jsonschema.validate(reader.read(path).data, schema(), cls=jsonschema.Draft202012Validator)
+
+
 @pytest.mark.parametrize(
     "wrong",
     [

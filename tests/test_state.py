@@ -92,6 +92,14 @@ def test_a_document_of_another_shape_is_damaged_and_says_where(body: dict[str, A
     assert "Restore this object" in str(error.value)
 
 
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"[]", b"\xff", b"[" * 100_000], ids=["empty", "cut", "list", "binary", "deep"]
+)
+def test_bytes_that_are_no_document_are_damaged(data: bytes) -> None:
+    with pytest.raises(DamagedState, match=r"is damaged: it is not (a )?JSON"):
+        parse_document(data, Current, WHERE)
+
+
 def test_a_newer_format_is_refused_by_both_versions() -> None:
     data = {"format": FORMAT + 1, "name": "shop", "site": "https://shop.example", "whatever": {}}
     with pytest.raises(Refused, match=rf"format {FORMAT + 1}.*reads formats up to {FORMAT}"):
@@ -186,14 +194,16 @@ def test_a_snapshot_that_exists_is_not_trusted_by_its_name(site: TestSite) -> No
 
 def test_a_broken_lease_counts_as_expired(site: TestSite) -> None:
     path = stored(site, layout.LEASE)
-    for broken in (b"{", b"[]", seal({"format": FORMAT, "run_id": 3}), seal(encode(Lease("r", "s", "never", "h", 1)))):
+    timeless = [seal(encode(Lease("r", "s", until, "h", 1))) for until in ("never", "2099-01-01T00:00:00")]
+    for broken in (b"{", b"[]", seal({"format": FORMAT, "run_id": 3}), *timeless):
         path.write_bytes(broken)
         assert site.night(3).summary.status in ("published", "unchanged")
 
 
-def test_an_old_manifest_that_is_damaged_does_not_fail_a_run_that_published(site: TestSite) -> None:
+@pytest.mark.parametrize("body", [b"{}", seal({"format": FORMAT + 1})], ids=["damaged", "newer"])
+def test_an_old_manifest_that_cant_be_read_does_not_fail_a_run_that_published(site: TestSite, body: bytes) -> None:
     first = min(stored(site, "state").glob("manifest-*.json"))
-    first.write_bytes(b"{}")
+    first.write_bytes(body)
     site.export("products", pages(110, title="Lamp"))
     done = site.night(3)
     assert done.summary.status == "published"

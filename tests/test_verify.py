@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,9 @@ import pytest
 from sitemap_etl.errors import DamagedState, Refused
 from sitemap_etl.runs.verify import Verified, verify_state
 from sitemap_etl.state import layout
+from sitemap_etl.state.codec import seal, unseal
 from sitemap_etl.state.lease import take_lease
+from sitemap_etl.state.records import FORMAT
 from tests.support.sites import TestSite, pages
 from tests.test_incremental import Catalog
 
@@ -143,3 +146,18 @@ def test_random_damage_never_raises(site: Catalog) -> None:
         path.write_bytes(random_.choice([whole[:cut], whole[cut:], b"", b"null", b"\xff" * 10, whole + b"x"]))
         verify(site)
         path.write_bytes(whole)
+
+
+@pytest.mark.parametrize("repair", [False, True])
+@pytest.mark.parametrize(
+    "which", [layout.CURRENT, "state/manifest-*.json", "state/mirrors/*/*.json", "state/intent-*.json"]
+)
+def test_what_a_newer_release_wrote_is_refused_and_left_alone(site: Catalog, which: str, repair: bool) -> None:
+    work = work_of(site)
+    damage(max(work.glob("state/changes/*/notification.json")))  # which a repair would remove
+    path = max(work.glob(which))
+    path.write_bytes(seal(unseal(path.read_bytes(), str(path)) | {"format": FORMAT + 1}))
+    before = {file: file.read_bytes() for file in work.rglob("*") if file.is_file()}
+    with pytest.raises(Refused, match=rf"{re.escape(str(path))}.*format {FORMAT + 1}.*reads formats up to {FORMAT}"):
+        verify(site, repair=repair)
+    assert {file: file.read_bytes() for file in work.rglob("*") if file.is_file()} == before

@@ -85,7 +85,8 @@ def _takes(node: dict[str, Any]) -> str:
     elif "enum" in node or "const" in node:
         said = " ".join(f"`{str(word).lower()}`" for word in node.get("enum", [node.get("const")]))
     elif kind == "array":
-        said = f"list of {_takes(node['items'])}" if "enum" in node["items"] else "list"
+        items = _takes(node["items"])
+        said = f"list of {items}" if items.startswith("`") else "list"
     elif kind in ("integer", "number"):
         said = _range(node)
     elif kind == "string":

@@ -10,14 +10,16 @@ _LIMITS: Final = {"ge": "minimum", "gt": "exclusiveMinimum", "le": "maximum", "l
 """Pydantic leaves its own words where a limit stands behind a validator."""
 _WORDS: Final = {**_LIMITS, "oneOf": "anyOf"}
 """oneOf too: a `${NAME}` fits both the number and the text that a key may be."""
+_OWN: Final = frozenset({"type", "enum", "pattern", "const", *_LIMITS.values()})
+"""What is said of a value itself."""
 VARIABLE: Final = r"\$\{"
-"""The pattern of text that stands for a number, true or false."""
+"""The pattern of text that stands for a number, true or false, one of several words, or text of some form."""
 
 
 def schema() -> dict[str, Any]:
     """The JSON Schema (draft 2020-12) of a site file.
 
-    Laxer than `load` where an editor can't know: a number may be a `${NAME}`, null removes what a base has,
+    Laxer than `load` where an editor can't know: a number or a word may be a `${NAME}`, null removes what a base has,
     and a file with `extends` may lack what its base has.
     """
     found = Site.model_json_schema(by_alias=True, mode="validation")
@@ -54,8 +56,8 @@ def _node(node: Any, *, top: bool = False) -> Any:
             made[_WORDS.get(str(key), str(key))] = _node(value)
     if top:
         made["$defs"] = node["$defs"]
-    if made.get("type") in ("integer", "number", "boolean"):
-        own = {key: made.pop(key) for key in [*made] if key in ("type", *_LIMITS.values(), "const")}
+    if made.get("type") in ("integer", "number", "boolean") or {"enum", "pattern"} & made.keys():
+        own = {key: made.pop(key) for key in [*made] if key in _OWN}
         made["anyOf"] = [own, {"type": "string", "pattern": VARIABLE}]
     return made
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-_VARIABLE = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_VARIABLE = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-((?:(?!\$\{)[^}])*))?\}")
 
 
 def expand(text: str, environ: Mapping[str, str]) -> tuple[str, list[str]]:
@@ -41,10 +41,11 @@ def values(text: str, environ: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def malformed(text: str) -> str | None:
-    """A `${…` that is no variable (`${A B}`, `${A-x}`, `${`), where the text has one."""
-    rest = _VARIABLE.sub("", text)
-    start = rest.find("${")
+    """A `${…` that is no variable (`${A B}`, `${A-x}`, `${A:-${B}}`, `${`), where the text has one."""
+    start = _VARIABLE.sub(lambda match: "." * len(match[0]), text).find("${")
     if start < 0:
         return None
-    end = rest.find("}", start)
-    return rest[start : end + 1] if end >= 0 else rest[start : start + 20]
+    end = text.find("}", start)
+    while end >= 0 and text.count("${", start, end) > text.count("}", start, end + 1):
+        end = text.find("}", end + 1)
+    return text[start : end + 1] if end >= 0 else text[start : start + 20]

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sitemap_etl.arrow import column_of
-from sitemap_etl.errors import DamagedState
+from sitemap_etl.errors import DamagedState, Refused
 from sitemap_etl.frames import ASIDE, EXAMPLES
 from sitemap_etl.publish.proposal import Proposal, changes_of
 from sitemap_etl.publish.publish import Published
@@ -37,7 +37,7 @@ def finish_run(run: Run, published: Published, seconds: Mapping[str, float] | No
         remove_staging(run)
         try:
             forget(run)
-        except DamagedState as error:  # what is published is published
+        except (DamagedState, Refused) as error:  # what is published is published
             summary = replace(summary, warnings=(*summary.warnings, f"old state was not cleaned up: {error}"))
             put_summary(run, summary)
     return summary

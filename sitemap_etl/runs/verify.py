@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 import pyarrow as pa
 
 from sitemap_etl.config import Site
-from sitemap_etl.errors import DamagedState, Refused, SitemapEtlError
+from sitemap_etl.errors import DamagedState, SitemapEtlError
 from sitemap_etl.publish.retention import snapshots_of
 from sitemap_etl.render import urlset
 from sitemap_etl.render.parse import rows_of
@@ -70,15 +70,19 @@ class Verified(Record):
 
 
 def verify_state(site: Site, environment: Environment, *, repair: bool = False) -> Verified:
-    """Read everything that the state of a site holds. Raises Refused where a repair meets a run under way."""
+    """Read everything that the state of a site holds.
+
+    Raises Refused where a newer release wrote some of it, before anything is changed, and where a repair meets a run
+    under way.
+    """
     work = open_work(site, environment)
-    reading = _Reading(site, environment, work, repair=repair)
     if not repair:
-        return reading.read()
+        return _Reading(site, environment, work, repair=False).read()
     run_id = new_run_id(work.now())
     take_lease(work, run_id)
     try:
-        return reading.read()
+        found = _Reading(site, environment, work, repair=False).read()
+        return found if found.sound else _Reading(site, environment, work, repair=True).read()
     finally:
         release_lease(work, run_id)
 
@@ -118,10 +122,10 @@ class _Reading:
     def _document(
         self, key: str, kind: type[_D], name: str, cost: str, repair: Callable[[], str | None] | None = None
     ) -> _D | None:
-        """A record that is verified, or None where it is told to be broken."""
+        """A record that is verified, or None where it is told to be broken. Raises Refused where it is newer."""
         try:
             found = read_document(self.work, key, kind)
-        except (DamagedState, Refused) as error:
+        except DamagedState as error:
             self._tell(key, _problem(error, self.work.url_of(key)), cost, repair)
             return None
         if found is None:

@@ -12,7 +12,17 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field, Tag, model_serializer
 
 from sitemap_etl import limits
-from sitemap_etl.settings.kinds import Flag, Number, Settings, Several, Text, one_of, short_for, unlike
+from sitemap_etl.settings.kinds import (
+    Flag,
+    Number,
+    Settings,
+    Several,
+    Text,
+    from_environment,
+    one_of,
+    short_for,
+    unlike,
+)
 from sitemap_etl.settings.schedule import Timezone
 from sitemap_etl.settings.written import scalar
 
@@ -176,7 +186,7 @@ class PriorityDepth(Rule):
 
     kind: ClassVar[str] = "depth"
 
-    depth: Literal[True] = Field(description="`true`.")
+    depth: Annotated[Literal[True], BeforeValidator(from_environment)] = Field(description="`true`.")
 
 
 def _no_number(value: Any) -> Any:

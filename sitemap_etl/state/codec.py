@@ -43,7 +43,7 @@ def unseal(data: bytes, where: str) -> dict[str, Any]:
         raise damaged(where, "its checksum does not match its content")
     try:
         body = json.loads(data)
-    except ValueError as error:  # also where it is not UTF-8
+    except (ValueError, RecursionError) as error:  # also where it is not UTF-8
         raise damaged(where, f"it is not JSON ({error})") from error
     if not isinstance(body, dict):
         raise damaged(where, "it is not a JSON object")

@@ -65,7 +65,8 @@ def _held(work: Storage) -> tuple[Lease | None, Expect]:
         return None, ABSENT
     try:
         lease = parse_document(stored.data, Lease, work.url_of(LEASE))
-        datetime.fromisoformat(lease.until)
+        if datetime.fromisoformat(lease.until).tzinfo is None:
+            return None, stored.stat.etag
     except (DamagedState, ValueError):
         return None, stored.stat.etag
     return lease, stored.stat.etag
