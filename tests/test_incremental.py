@@ -308,7 +308,9 @@ def test_a_key_that_the_source_does_not_yield(site: Catalog) -> None:
 
 def test_a_deleted_column_that_the_source_does_not_yield(site: Catalog) -> None:
     site.read("pages", source={"deleted": "gone"})
-    with pytest.raises(InvalidSource, match=r"deleted: the source has no column 'gone'. It has: id, loc, lastmod, exclude"):
+    with pytest.raises(
+        InvalidSource, match=r"deleted: the source has no column 'gone'. It has: id, loc, lastmod, exclude"
+    ):
         site.night(1)
 
 
