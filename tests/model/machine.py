@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from tests.model.hearing import Hearing
-from tests.model.model import Model, Night, Row, Set, changed
+from tests.model.model import Model, Night, Row, Set, changed, is_view
 from tests.model.settle import INDEX, Seen, Settling
 from tests.model.settle import ROBOTS as ROBOTS_TXT
 from tests.model.world import BROKEN, CONTRACT, HOWS, KEY, OLD, PAGES, Done, Spec, World, spell, stamp
@@ -551,9 +551,11 @@ class Nights(RuleBasedStateMachine):
         before = self.seen
         seen = self.world.look()
         locs = {entry.loc for entries in seen.entries.values() for entry in entries}
-        was = {entry.loc for entries in before.entries.values() for entry in entries}
+        was = set(self.model.current.plain()) if self.model.current else set()
         if not self.broken and not night.error:
-            still = {loc for listed in night.listed.values() for loc in listed}
+            # A view shows again what others list, and its files are written in place.
+            plain = (listed for name, listed in night.listed.items() if not is_view(night.keys(name)))
+            still = {loc for listed in plain for loc in listed}
             lost = (was & still) - locs - self._exchanged(night)
             self._fail([f"{sorted(lost)} is unlisted on the way"] if lost else [])
         for key in list(self.model.retired):
