@@ -69,7 +69,7 @@ def main(rows: int) -> None:
     def resolve() -> object:
         return lastmod.resolve(
             fingerprints, None, fingerprints, zulu, known,
-            now_text="2026-11-20T02:00:00Z", rebased=False, first_seen=False, first_publish=False,
+            now_text="2026-11-20T02:00:00Z", reset=False, first_seen=False, first_publish=False,
         )  # fmt: skip
 
     read = seconds(lambda: plain.cast(pa.timestamp("s")))

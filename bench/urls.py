@@ -1,9 +1,9 @@
-"""Rows a second through `sitemap_etl.urls`, on one core: clean columns, and columns where every row needs mending.
+"""Rows a second through `sitemap_etl.urls`, on one core: clean columns, and columns whose rows all need care.
 
     python bench/urls.py [--rows 500000]
 
 Prints the best of five by processor time for each kind of column, beside the promise where there is one: 3 million a
-second for clean rows, 200 thousand where every row is mended. Exits 1 where a promise is not kept.
+second for clean rows, 200 thousand where every row is normalized. Exits 1 where a promise is not kept.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sitemap_etl.urls import UrlRules, canonical_urls, canonicalize, excluded
 
 SITE = "https://shop.example"
 STRIP = frozenset({"tracking", "sessions"})
-CLEAN, MENDED = 3.0, 0.2
+CLEAN, NORMALIZED = 3.0, 0.2
 """Promised million rows a second."""
 WORDS = ("города", "東京都", "مدينة", "köln", "αθήνα", "ירושלים", "दिल्ली")
 
@@ -46,17 +46,17 @@ def main() -> int:
         _canonical("clean, relative with /", [url[len(SITE) :] for url in clean], site, CLEAN),
         _canonical("clean, relative without /", [url[len(SITE) + 1 :] for url in clean], site, CLEAN),
         _canonical("same_as, all rows", [url.replace("https", "http") for url in clean], same, CLEAN),
-        _canonical("canonical %XX in all rows", escaped, site, MENDED),
-        _canonical("%xx in lower case", [SITE + url[len(SITE) :].lower() for url in escaped], site, MENDED),
-        _canonical("raw Unicode", raw, site, MENDED),
-        _canonical("spaces", [url.replace("-", " ") for url in clean], site, MENDED),
-        _canonical("fragments", [url + "#top" for url in clean], site, MENDED),
-        _canonical("host in upper case", [url.replace("shop", "SHOP") for url in clean], site, MENDED),
-        _canonical("dot segments", [url.replace("/lamps", "/./x/../lamps") for url in clean], site, MENDED),
-        _canonical("default port", [url.replace("example", "example:443") for url in clean], site, MENDED),
-        _canonical("unreserved as %xx", [url.replace("a-lamp", "%61-lamp") for url in clean], site, MENDED),
-        _canonical("tracking", [url + "?a=1&utm_source=x&utm_medium=y" for url in clean], stripped, MENDED),
-        _canonical("foreign origin", [url.replace("https", "http") for url in clean], site, MENDED),
+        _canonical("canonical %XX in all rows", escaped, site, NORMALIZED),
+        _canonical("%xx in lower case", [SITE + url[len(SITE) :].lower() for url in escaped], site, NORMALIZED),
+        _canonical("raw Unicode", raw, site, NORMALIZED),
+        _canonical("spaces", [url.replace("-", " ") for url in clean], site, NORMALIZED),
+        _canonical("fragments", [url + "#top" for url in clean], site, NORMALIZED),
+        _canonical("host in upper case", [url.replace("shop", "SHOP") for url in clean], site, NORMALIZED),
+        _canonical("dot segments", [url.replace("/lamps", "/./x/../lamps") for url in clean], site, NORMALIZED),
+        _canonical("default port", [url.replace("example", "example:443") for url in clean], site, NORMALIZED),
+        _canonical("unreserved as %xx", [url.replace("a-lamp", "%61-lamp") for url in clean], site, NORMALIZED),
+        _canonical("tracking", [url + "?a=1&utm_source=x&utm_medium=y" for url in clean], stripped, NORMALIZED),
+        _canonical("foreign origin", [url.replace("https", "http") for url in clean], site, NORMALIZED),
         _rate(
             "images on three hosts", [url.replace("shop", f"cdn{i % 3}") for i, url in enumerate(clean)], _any, CLEAN
         ),

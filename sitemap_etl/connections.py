@@ -112,8 +112,8 @@ class Connection:
         while current is not None and current not in chain:
             chain.append(current)
             current = current.__cause__ or current.__context__
-        told = " ".join(f"{link} {link.args!r}" for link in chain)
-        if any(secret in told for secret in self._secrets()):
+        shown = " ".join(f"{link} {link.args!r}" for link in chain)
+        if any(secret in shown for secret in self._secrets()):
             return RuntimeError(f"{type(error).__name__}: {self.redact(str(error))}")
         return error
 

@@ -27,7 +27,7 @@ class Dating:
     """How a section comes by its lastmods.
 
     `dated`: the section has a lastmod rule; where it has not, another extension is a change.
-    `fingerprint`: dates come from fingerprints. `rebased`: their definition is not the published one.
+    `fingerprint`: dates come from fingerprints. `reset`: their definition is not the published one.
     `first_seen`: pages that appear later are dated. `first_publish`: the section was never published.
     """
 
@@ -35,7 +35,7 @@ class Dating:
     epoch: int  # the same, in seconds
     dated: bool
     fingerprint: bool = False
-    rebased: bool = False
+    reset: bool = False
     first_seen: bool = False
     first_publish: bool = False
 
@@ -121,7 +121,7 @@ def _dated(fresh: pa.Table, old: pa.Table, found: np.ndarray, dating: Dating, el
     """The lastmods of a section that dates by fingerprint."""
     prints = column_of(fresh, "fingerprint")
     old_prints, old_dates = old.column("fingerprint"), old.column("lastmod")
-    if dating.rebased:
+    if dating.reset:
         old_prints = pa.chunked_array([prints])
     if elsewhere is not None and elsewhere.num_rows:
         there = places(column_of(fresh, "loc"), column_of(elsewhere, "loc"))
@@ -140,7 +140,7 @@ def _dated(fresh: pa.Table, old: pa.Table, found: np.ndarray, dating: Dating, el
         old_dates,
         pa.array(found),
         now_text=dating.now,
-        rebased=dating.rebased,
+        reset=dating.reset,
         first_seen=dating.first_seen,
         first_publish=dating.first_publish,
     )

@@ -60,7 +60,7 @@ KEY_BYTES: Final = 1_024
 
 # --- What is believed of a date --------------------------------------------------------------
 LASTMOD_FIRST_YEAR: Final = 1990
-"""No page is older than the web; an earlier lastmod is a default that leaked."""
+"""No page is older than the web; an earlier lastmod is a placeholder."""
 
 CLOCK_SKEW: Final = 600
 """Seconds by which a run's clock may be behind that of the run that published last: machines that are kept in time

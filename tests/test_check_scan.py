@@ -88,9 +88,9 @@ def test_text_between_elements_is_a_stray() -> None:
     ],
 )
 def test_namespaces_that_move_around_are_put_on_the_root(data: bytes) -> None:
-    mended = flat(data)
+    fixed = flat(data)
     expected = [e.tag if "{" in e.tag else f"{{}}{e.tag}" for e in etree.fromstring(data).iter()]
-    found = scan(mended)
+    found = scan(fixed)
     assert [f"{{{found.names[n].uri}}}{found.names[n].local}" for n in found.name] == expected
 
 

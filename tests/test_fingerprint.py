@@ -369,13 +369,13 @@ OLD = "2026-03-01T00:00:00Z"
 SOURCE = "2025-12-24"
 
 
-def resolve(rows, *, rebased=False, first_seen=False, first_publish=False):
+def resolve(rows, *, reset=False, first_seen=False, first_publish=False):
     """Rows are (fingerprint now, until_changed, old fingerprint, old lastmod, known)."""
     now, source, old, dates, known = (list(column) for column in zip(*rows, strict=True))
     texts, changed = lastmod.resolve(
         pa.array(now, pa.uint64()), pa.array(source, pa.string()), pa.array(old, pa.uint64()),
         pa.array(dates, pa.string()), pa.array(known, pa.bool_()),
-        now_text=NOW, rebased=rebased, first_seen=first_seen, first_publish=first_publish,
+        now_text=NOW, reset=reset, first_seen=first_seen, first_publish=first_publish,
     )  # fmt: skip
     assert texts.type == pa.string()
     return list(zip(texts.to_pylist(), changed.to_pylist(), strict=True))
@@ -396,10 +396,10 @@ def resolve(rows, *, rebased=False, first_seen=False, first_publish=False):
         ((2, SOURCE, 1, OLD, True), {}, (NOW, True)),
         ((2, SOURCE, 1, None, True), {}, (NOW, True)),
         # another definition of the fingerprint: no date moves
-        ((2, None, 1, OLD, True), {"rebased": True}, (OLD, False)),
-        ((2, SOURCE, 1, OLD, True), {"rebased": True, "first_seen": True}, (OLD, False)),
-        ((2, None, 1, None, True), {"rebased": True, "first_seen": True}, (None, False)),
-        ((2, SOURCE, 1, None, True), {"rebased": True}, (SOURCE, True)),
+        ((2, None, 1, OLD, True), {"reset": True}, (OLD, False)),
+        ((2, SOURCE, 1, OLD, True), {"reset": True, "first_seen": True}, (OLD, False)),
+        ((2, None, 1, None, True), {"reset": True, "first_seen": True}, (None, False)),
+        ((2, SOURCE, 1, None, True), {"reset": True}, (SOURCE, True)),
         # published under a rule without fingerprints: nothing to compare with
         ((2, None, None, OLD, True), {}, (OLD, False)),
         ((2, None, None, None, True), {"first_seen": True}, (None, False)),
@@ -408,7 +408,7 @@ def resolve(rows, *, rebased=False, first_seen=False, first_publish=False):
         ((1, SOURCE, None, None, False), {"first_seen": True}, (SOURCE, False)),
         ((1, None, None, None, False), {}, (None, False)),
         ((1, None, None, None, False), {"first_seen": True}, (NOW, False)),
-        ((1, None, None, None, False), {"first_seen": True, "rebased": True}, (NOW, False)),
+        ((1, None, None, None, False), {"first_seen": True, "reset": True}, (NOW, False)),
         # the section's first publish
         ((1, SOURCE, None, None, False), {"first_publish": True}, (SOURCE, False)),
         ((1, None, None, None, False), {"first_publish": True, "first_seen": True}, (None, False)),
@@ -424,7 +424,7 @@ def test_no_rows_and_no_until_changed_are_fine():
     none = pa.array([], pa.uint64())
     texts, changed = lastmod.resolve(
         none, None, none, pa.array([], pa.string()), pa.array([], pa.bool_()),
-        now_text=NOW, rebased=False, first_seen=True, first_publish=False,
+        now_text=NOW, reset=False, first_seen=True, first_publish=False,
     )  # fmt: skip
     assert len(texts) == len(changed) == 0
 
@@ -451,7 +451,7 @@ class Section:
             pa.array([date for _, date in old], pa.string()),
             pa.array([loc in (self.snapshot or {}) for loc in pages]),
             now_text=now,
-            rebased=self.snapshot is not None and rule != self.rule,
+            reset=self.snapshot is not None and rule != self.rule,
             first_seen=self.first_seen,
             first_publish=self.snapshot is None,
         )

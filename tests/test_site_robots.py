@@ -98,7 +98,7 @@ def test_a_robots_txt_that_does_not_answer_holds_as_it_was_last_read(site: TestS
 @pytest.mark.parametrize("bad", BAD)
 def test_without_rules_that_were_read_before_nothing_is_published(site: TestSite, answer: Answer, bad: str) -> None:
     vars(answer).update(BAD[bad])
-    with pytest.raises(Unavailable, match=r"(?s)robots\.txt.*none was read before.*200.*404.*respect_robots: false"):
+    with pytest.raises(Unavailable, match=r"(?s)robots\.txt.*there is no earlier copy.*200.*404.*respect_robots: false"):
         site.night(1)
     assert not (site.folder / "public").exists()
 
@@ -150,7 +150,7 @@ def test_the_rules_outlive_clean_ups_rollbacks_and_dry_runs(site: TestSite, answ
 def test_a_dry_run_that_is_published_later_leaves_the_rules_it_read(site: TestSite, answer: Answer) -> None:
     dry = site.night(1, dry_run=True)
     answer.status = 503
-    with pytest.raises(Unavailable, match="none was read before"):
+    with pytest.raises(Unavailable, match="there is no earlier copy"):
         site.night(2)
     publish_locally(site.load(), dry.run.run_id, site.environment, force=(), reason=None, adopt=False)
     site.night(3)

@@ -99,7 +99,7 @@ def test_canonical_urls_stay_as_they_are():
         listed = pa.array([wanted for _, wanted in cases if not isinstance(wanted, No)])
         result = again(listed)
         assert result.loc.equals(listed)
-        assert result.mended == 0
+        assert result.normalized == 0
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_slices_and_chunks_give_the_same(kind):
     result = canonicalize(chunks, RULES)
     assert isinstance(result.loc, pa.ChunkedArray)
     assert answers(result) == wanted
-    assert result.mended == canonicalize(rows, RULES).mended
+    assert result.normalized == canonicalize(rows, RULES).normalized
 
 
 def test_an_empty_or_all_null_column_is_answered():
@@ -175,11 +175,11 @@ def test_a_clean_column_is_passed_on_without_a_copy():
     assert result.reason.null_count == 1000
 
 
-def test_mended_counts_listed_rows_that_were_spelled_otherwise():
+def test_normalized_counts_listed_rows_that_were_spelled_otherwise():
     rows = ["/a", "a", "?b", f"{SITE}/a", f"{SITE}/A b", f"{SITE}/%d0", "http://shop.example/a", f"{SITE}/#", None, "#"]
     result = canonicalize(pa.array(rows), RULES)
-    assert result.mended == 4
-    assert canonicalize(pa.array(rows[:4]), RULES).mended == 0
+    assert result.normalized == 4
+    assert canonicalize(pa.array(rows[:4]), RULES).normalized == 0
 
 
 def test_the_origins_that_most_foreign_rows_have_are_named():
@@ -246,7 +246,7 @@ def test_same_as_is_rewritten_for_whole_columns_and_single_rows():
     )
     result = canonicalize(rows, rules)
     assert answers(result) == [f"https://b.de/p/{i}" for i in range(50)] + ["https://b.de/x"]
-    assert result.mended == 51
+    assert result.normalized == 51
 
 
 @pytest.mark.parametrize(

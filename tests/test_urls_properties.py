@@ -27,7 +27,7 @@ from sitemap_etl.urls import (
     excluded,
     origin,
 )
-from sitemap_etl.urls.spelling import Mender, Rejected
+from sitemap_etl.urls.spelling import Normalizer, Rejected
 
 SITE = "https://shop.example"
 SAME_AS = ("http://shop.example", "https://www.shop.example:8443")
@@ -160,9 +160,9 @@ strips = st.sets(st.sampled_from(["tracking", "sessions"])).map(frozenset)
 
 
 def one(text: str, rules: UrlRules) -> str:
-    """Loc or reason of a row by itself, mended without any look at buffers."""
+    """Loc or reason of a row by itself, normalized without any look at buffers."""
     try:
-        return Mender(rules.site, rules.same_as, rules.strip).mend(text)
+        return Normalizer(rules.site, rules.same_as, rules.strip).normalize(text)
     except Rejected as rejected:
         return rejected.args[0]
 
@@ -198,7 +198,7 @@ def test_what_is_listed_is_rfc_3986_and_its_own_canonical_form(text, strip):
     assert one(loc, rules) == loc
     again = canonicalize(pa.array([loc]), rules)
     assert again.loc[0].as_py() == loc
-    assert again.mended == 0
+    assert again.normalized == 0
     if strip:
         query = loc.partition("?")[2]
         names = {pair.partition("=")[0].lower() for pair in query.split("&")}
@@ -420,7 +420,7 @@ def test_exclude_matches_as_the_definition_says(rows, chosen, other_host):
 
 
 @pytest.mark.parametrize("rows", [1, 1000, 70_000])
-def test_a_column_of_any_size_is_mended_wherever_it_needs_it(rows):
+def test_a_column_of_any_size_is_normalized_wherever_it_needs_it(rows):
     """Over block borders: every row has one odd thing or none, at random."""
     random = np.random.default_rng(rows)
     tails = ["", "#x", " y", "é", "/../z", "%7e", "%d0", "?utm_a=1", "?id=2", "%", ";jsessionid=3"]

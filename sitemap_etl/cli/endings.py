@@ -62,7 +62,7 @@ def _run(call: _Call) -> int:
 
 
 class _Call:
-    """What was asked for, and how its end is told."""
+    """What was asked for, and how its end is reported."""
 
     def __init__(self, arguments: Sequence[str]) -> None:
         self.arguments = arguments
@@ -73,8 +73,8 @@ class _Call:
     def end(self, text: str, kind: str, code: int, *, spoken: str = "", **more: str | None) -> int:
         """Tell of a failure; gives its exit code. `spoken`: what a person reads, the text by default."""
         if self.json:
-            told = {"status": "failed", "error": text, "kind": kind, "exit": code, **more}
-            put_json({**_empty_summary(), **told} if self.command in _RUNS else told)
+            found = {"status": "failed", "error": text, "kind": kind, "exit": code, **more}
+            put_json({**_empty_summary(), **found} if self.command in _RUNS else found)
         print(spoken or text, file=sys.stderr, flush=True)
         return code
 
@@ -114,8 +114,8 @@ class _Call:
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error, file=sys.stderr)
             return ConfigError.exit_code
-        told: Any = getattr(error, "format_message", error.__str__)
-        text = str(told()).rstrip(".")
+        found: Any = getattr(error, "format_message", error.__str__)
+        text = str(found()).rstrip(".")
         path = context.command_path if context is not None else f"sitemap-etl {self.command or ''}".rstrip()
         text += f"{' ' if text.endswith('?') else '. '}See {path} --help"
         return self.end(text, ConfigError.kind, ConfigError.exit_code)

@@ -108,7 +108,7 @@ class Near:
 
 @dataclass(frozen=True)
 class Later:
-    """What the newest run, which was not published, found of the URL. `known`: what it would list can be told."""
+    """What the newest run, which was not published, found of the URL. `known`: what it would list is known."""
 
     run: NamedRun
     listed: Listing | None
@@ -230,12 +230,12 @@ def _run_json(run: NamedRun | None, *names: str) -> dict[str, Any] | None:
 
 def _listing_json(listing: Listing) -> dict[str, Any]:
     """A listing, without what does not belong to its kind."""
-    told = asdict(listing)
+    shown = asdict(listing)
     if listing.since is None:
-        del told["since"]
+        del shown["since"]
     elif listing.since.before is None:
-        del told["since"]["before"]
-    return told
+        del shown["since"]["before"]
+    return shown
 
 
 def _rows_json(rows: Rows) -> dict[str, Any]:

@@ -19,7 +19,7 @@ def resolve(
     is_known: pa.Array,
     *,
     now_text: str,
-    rebased: bool,
+    reset: bool,
     first_seen: bool,
     first_publish: bool,
 ) -> tuple[pa.Array, pa.Array]:
@@ -27,12 +27,12 @@ def resolve(
 
     `fingerprint_now`, `old_fingerprint`: uint64. `source_lastmod`: the `until_changed` column as lastmod
     text, invalid dates already null; None without that rule. `is_known`: the row is in the snapshot.
-    `now_text`: the run's time as lastmod text. `rebased`: the snapshot's fingerprints come from another
+    `now_text`: the run's time as lastmod text. `reset`: the snapshot's fingerprints come from another
     definition. `first_publish`: the section has no snapshot yet (also: its state is lost).
 
     | row | lastmod |
     |---|---|
-    | known, fingerprint differs, not rebased | now |
+    | known, fingerprint differs, not reset | now |
     | known, otherwise | the old one to the byte; where it had none, `until_changed` |
     | unknown | `until_changed`; without it now if `first_seen` and not `first_publish`, else none |
 
@@ -43,7 +43,7 @@ def resolve(
     rows = len(fingerprint_now)
     text = pa.string()
     source = pa.nulls(rows, text) if source_lastmod is None else source_lastmod
-    if rebased:
+    if reset:
         differs = pa.repeat(pa.scalar(value=False), rows)
     else:
         differs = pc.and_(is_known, pc.fill_null(pc.not_equal(fingerprint_now, old_fingerprint), fill_value=False))

@@ -76,7 +76,7 @@ def gates_of(run: Run, outcomes: Mapping[str, Outcome], moves: Moves, forced: fr
     recent = last_week(run, moves)
     gates: list[Gate] = []
     total = Outcome(Counts(removed=sum(moves.dropped.values())))
-    bled = 0
+    lost = 0
     for name, own in outcomes.items():
         section = run.site.sections[name]
         published = base.sections.get(name) if base is not None else None
@@ -93,12 +93,12 @@ def gates_of(run: Run, outcomes: Mapping[str, Outcome], moves: Moves, forced: fr
             continue
         overruled = {gate.name.rpartition(".")[2] for gate in found if gate.status == "forced"}
         if "max_drop" in overruled:
-            bled += max(0, largest - own.counts.listed)
+            lost += max(0, largest - own.counts.listed)
         total += _left(own, overruled | ({"max_undated"} if scope.undated_by_rule else set()))
     before = base.listed if base is not None else 0
     largest = max([before, *(size.site for size in recent)])
     site = _scope(total, before, largest)
-    return gates + evaluate(None, replace(site, largest=largest - bled), run.site.gates, forced)
+    return gates + evaluate(None, replace(site, largest=largest - lost), run.site.gates, forced)
 
 
 def _left(own: Outcome, overruled: Collection[str]) -> Outcome:
@@ -152,9 +152,9 @@ def evaluate(scope: str | None, counts: Scope, limits_: Gates, forced: frozenset
     c = counts
     published, drop = c.published, c.removed
     since = ""
-    bled = max(0, c.largest - c.listed)
-    if c.largest >= limits.SHARE_FROM and _share(bled, c.largest) > _share(drop, published):
-        published, drop, since = c.largest, bled, " against the largest set of the last seven days"
+    lost = max(0, c.largest - c.listed)
+    if c.largest >= limits.SHARE_FROM and _share(lost, c.largest) > _share(drop, published):
+        published, drop, since = c.largest, lost, " against the largest set of the last seven days"
     drops = f"{who} would drop {drop:,} of {published:,} URLs{since}"
     grows = f"{who} would add {c.added:,} URLs to {c.published:,}"
     rejected, rows, read = c.rejected, c.extracted + c.carried, ""

@@ -102,37 +102,37 @@ def _target(run: Run, proposal: Proposal, reason: str | None) -> Target:
 
 
 def quiet_because(run: Run, proposal: Proposal) -> str | None:
-    """Why engines should not be told of single URLs this time; None where they should."""
+    """Why engines should not be notified of single URLs this time; None where they should."""
     if run.base is None:
         return "it is the first publish of this state: every URL would count as new"
-    rebased = [
+    reset = [
         name
         for name, state in proposal.sections.items()
         if name in run.base.sections and not same_definition(run.base.sections[name], state)
     ]
-    if rebased:
-        return f"the fingerprints of {', '.join(rebased)} were reset: it is not known what changed this time"
+    if reset:
+        return f"the fingerprints of {', '.join(reset)} were reset: it is not known what changed this time"
     return None
 
 
 def refusal(run: Run, proposal: Proposal) -> Refused:
     """The words of a refusal: what, how much, where most of it is, how to look and how to publish anyway.
 
-    A site's gate that is refused only for what its sections' gates are refused for is not told twice.
+    A site's gate that is refused only for what its sections' gates are refused for is not reported twice.
     """
-    told = [gate for gate in proposal.refused if "." in gate.name]
+    named = [gate for gate in proposal.refused if "." in gate.name]
     forced = frozenset(gate.name for gate in proposal.gates if gate.status == "forced")
-    if told:
-        names = forced | {gate.name for gate in told}
+    if named:
+        names = forced | {gate.name for gate in named}
         asked = gates_of(run, proposal.outcomes, proposal.moves, names)
-        told += [gate for gate in asked if gate.status == "refused"]
+        named += [gate for gate in asked if gate.status == "refused"]
     else:
-        told = proposal.refused
+        named = proposal.refused
     lines: list[str] = []
-    for gate in told:
+    for gate in named:
         lines.append(f"Refused: {gate.message}. Nothing public was touched.")
         lines += [line for line in where_most(run, proposal, gate.name) if line not in lines]
-    options = " ".join(f"--force {gate.name}" for gate in told)
+    options = " ".join(f"--force {gate.name}" for gate in named)
     lines.append(f'  publish: sitemap-etl publish SITE.yaml {run.run_id} {options} --reason "…"')
     return Refused("\n".join(lines))
 

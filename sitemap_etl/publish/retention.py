@@ -71,13 +71,13 @@ def forget(run: Run) -> int:
         mirrors |= {one.mirror for one in manifest.sections.values() if one.mirror is not None}
     referenced |= _mirror_files(storage, mirrors | _mirrors_of_staged(storage, staged))
     referenced |= _staged_mirror_files(storage, staged)
-    unheard = _unheard(run)
+    pending = _pending(run)
     removed = 0
     for stat in found:
         key = stat.key
         if key in referenced or key.startswith(_NEVER):
             continue
-        if key.startswith(layout.CHANGES) and key.removeprefix(layout.CHANGES).split("/")[0] in unheard:
+        if key.startswith(layout.CHANGES) and key.removeprefix(layout.CHANGES).split("/")[0] in pending:
             continue
         removed += storage.delete(key)
     keep_reports = {layout.run_of_manifest(key) for key, _ in kept} | {run.run_id}
@@ -183,7 +183,7 @@ def _staged_snapshots(storage: Storage, staged: Mapping[str, set[str]]) -> set[s
     return found
 
 
-def _unheard(run: Run) -> set[str]:
+def _pending(run: Run) -> set[str]:
     """Runs whose changes some engine has yet to hear, or is half way through."""
     waiting: set[str] = set()
     runs = runs_with_changes(run.state)

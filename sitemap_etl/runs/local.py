@@ -169,7 +169,7 @@ def publish_locally(
     check_options(site, Options(force=force, reason=reason))
     work = open_work(site, environment)
     state = state_of(site, environment, work, moved=moved)
-    state.current()  # another's state is told before anything is written there
+    state.current()  # the state of another site is refused before anything is written there
     staging = work.sub(layout.run_folder(run_id))
     if staging.stat(layout.PLAN) is None:
         raise ConfigError(

@@ -207,8 +207,8 @@ def _story(summary: Summary) -> Iterator[str]:
     files = summary.files
     yield f"{summary.status}: {files.written:,} files written, {files.unchanged:,} unchanged"
     for name, counts in summary.sections.items():
-        told = ", ".join(f"{counts.of(what):,} {what}" for what in COUNTED if counts.of(what))
-        yield f"section {name}: {told or 'no rows'}"
+        shown = ", ".join(f"{counts.of(what):,} {what}" for what in COUNTED if counts.of(what))
+        yield f"section {name}: {shown or 'no rows'}"
     for name, kinds in summary.reasons.items():
         for kind, tally in kinds.items():
             for reason in tally.ordered()[:_REASONS]:

@@ -1,4 +1,4 @@
-"""What can be told of a site before it is run: hooks, and with a connection sources, storages and engines."""
+"""What can be checked before a site is run: hooks, and with a connection sources, storages and engines."""
 
 from __future__ import annotations
 
@@ -40,18 +40,18 @@ def problems_of(site: Site, *, connect: bool, environment: Environment | None = 
                 lacks = list(_lacks(site, section, environment))
                 problems += [Problem(f"section {name}: {text}", InvalidSource(text)) for text in lacks]
         except SitemapEtlError as error:
-            problems += _told(f"section {name}", error)
+            problems += _problems(f"section {name}", error)
     if connect:
         problems += _storages(site, environment)
         for name in engines_of(site):
             try:
                 ready_engine(site, name, environment)
             except SitemapEtlError as error:
-                problems += _told(f"ping.{name}", error)
+                problems += _problems(f"ping.{name}", error)
     return problems
 
 
-def _told(where: str, error: SitemapEtlError) -> list[Problem]:
+def _problems(where: str, error: SitemapEtlError) -> list[Problem]:
     texts = error.problems if isinstance(error, ConfigError) else (str(error),)
     return [Problem(text if text.startswith(where) else f"{where}: {text}", error) for text in texts]
 
@@ -66,7 +66,7 @@ def _storages(site: Site, environment: Environment) -> list[Problem]:
         try:
             environment.open_storage(url, checksums=publish.checksums).stat("sitemap.xml")
         except SitemapEtlError as error:
-            problems += _told(key, error)
+            problems += _problems(key, error)
     return problems
 
 

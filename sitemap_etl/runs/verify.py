@@ -122,7 +122,7 @@ class _Reading:
     def _document(
         self, key: str, kind: type[_D], name: str, cost: str, repair: Callable[[], str | None] | None = None
     ) -> _D | None:
-        """A record that is verified, or None where it is told to be broken. Raises Refused where it is newer."""
+        """A record that is verified, or None where it is reported as broken. Raises Refused where it is newer."""
         try:
             found = read_document(self.work, key, kind)
         except DamagedState as error:
@@ -296,7 +296,7 @@ class _Reading:
     # --- the rest ---
 
     def _changes(self) -> None:
-        cost = "engines do not hear of its changes; sitemap-etl ping --all sends them everything"
+        cost = "engines are not notified of its changes; sitemap-etl ping --all sends them everything"
         for key in self._keys(layout.CHANGES):
             run_id = layout.run_of_notification(key)
             if run_id is not None:
@@ -320,9 +320,9 @@ class _Reading:
 
     def _others(self, current: Current) -> None:
         for key in self._keys(layout.LEDGERS):
-            self._json(key, "ledgers", "the engine may be notified again of what it has heard")
+            self._json(key, "ledgers", "the engine may be notified again of changes that it has received")
         for key in self._keys("state/intent-"):
-            cost = "a publish that did not end can't be told from other programs' writes"
+            cost = "a publish that did not end can't be distinguished from other programs' writes"
             self._document(
                 key, Intent, "intents", cost, None if key == current.pending else self._remove(key, "removed")
             )
@@ -335,7 +335,7 @@ class _Reading:
             self._document(layout.LEASE, Lease, "leases", cost, self._remove(layout.LEASE, "removed"))
         for key in self._keys(layout.REPORTS):
             if key.endswith(_SUMMARY):
-                self._sealed(key, "summaries", "explain can't speak of that run")
+                self._sealed(key, "summaries", "explain has no answers about that run")
         for key in self._keys(layout.RUNS):
             if key.endswith(".json"):
                 self._sealed(key, "receipts of runs", "that run can't be published")

@@ -59,7 +59,7 @@ def rows(connection: Connection, sql: str, values: Mapping[str, Value], *, label
     except SitemapEtlError:
         raise
     except sqlalchemy.exc.SQLAlchemyError as error:
-        raise _told(error, connection, label) from connection.without_secrets(error)
+        raise _translated(error, connection, label) from connection.without_secrets(error)
 
 
 def _batches(result: alchemy.CursorResult[Any], kind: str, label: str) -> Iterator[pa.RecordBatch]:
@@ -166,9 +166,9 @@ def _guessed(column: Sequence[Any]) -> pa.DataType:
 
 def _array(column: Sequence[Any], entry: pa.Field, label: str) -> pa.Array:
     """The values in the column's type; Python per value, as these drivers give Python values."""
-    mend = _MENDERS.get(entry.type) or (_moment if pt.is_timestamp(entry.type) else None)
+    convert = _CONVERTERS.get(entry.type) or (_moment if pt.is_timestamp(entry.type) else None)
     try:
-        return pa.array(column if mend is None else [None if v is None else mend(v) for v in column], entry.type)
+        return pa.array(column if convert is None else [None if v is None else convert(v) for v in column], entry.type)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise InvalidSource(
             f"{label}: column {entry.name!r} is {entry.type} and holds a value that does not fit ({error}): "
@@ -187,7 +187,7 @@ def _moment(value: Any) -> datetime | None:
     return None if isinstance(value, str) else value
 
 
-_MENDERS: Final[dict[pa.DataType, Callable[[Any], Any]]] = {
+_CONVERTERS: Final[dict[pa.DataType, Callable[[Any], Any]]] = {
     pa.string(): _as_text,
     pa.date32(): _moment,
     pa.float64(): float,
@@ -201,7 +201,7 @@ _UNAVAILABLE: Final = frozenset(
 """Error numbers of MySQL and MariaDB: connections used up, shutdown, network, locks, statement timeouts."""
 
 
-def _told(error: Exception, connection: Connection, label: str) -> SitemapEtlError:
+def _translated(error: Exception, connection: Connection, label: str) -> SitemapEtlError:
     import sqlalchemy
 
     original = getattr(error, "orig", None) or error

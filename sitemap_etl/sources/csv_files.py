@@ -20,7 +20,7 @@ import pyarrow.csv
 from sitemap_etl import limits
 from sitemap_etl.errors import InvalidSource, SitemapEtlError
 from sitemap_etl.sources.batches import fit
-from sitemap_etl.sources.files import File, check_unchanged, each, locate, reading, told
+from sitemap_etl.sources.files import File, check_unchanged, each, locate, reading, translated
 from sitemap_etl.sources.formats import FIRST, advice
 from sitemap_etl.sources.quotes import WatchedQuotes, line_breaks
 from sitemap_etl.sources.splits import Split
@@ -102,7 +102,7 @@ def header(file: File, delimiter: str) -> list[str]:
     except UnicodeDecodeError as error:
         raise _no_csv(file) or _not_utf8(file) from error
     except (pa.ArrowException, OSError, csv.Error) as error:
-        raise _no_csv(file) or told(error, file.path) from error
+        raise _no_csv(file) or translated(error, file.path) from error
     if names and names[0].startswith(_OTHER_FORMATS) and (other_format := _no_csv(file)) is not None:
         raise other_format
     if not names:
@@ -171,7 +171,7 @@ def _batches(file: File, delimiter: str, schema: pa.Schema) -> Iterator[pa.Recor
         raise
     except (pa.ArrowException, OSError) as error:
         if watched is None or watched.fault is None:
-            raise (_fault(file, delimiter, len(names)) or told(error, file.path)) from error
+            raise (_fault(file, delimiter, len(names)) or translated(error, file.path)) from error
     if watched is not None and watched.fault is not None:
         raise InvalidSource(f"{file.path} line {_line_of(file, watched.at)}: {watched.fault}")
 

@@ -61,7 +61,7 @@ def locate(paths: str | Path | Sequence[str | Path], suffixes: tuple[str, ...]) 
         try:
             more = _in_s3(text, suffixes) if text.startswith(S3) else _on_disk(text, suffixes)
         except OSError as error:
-            raise told(error, text) from error
+            raise translated(error, text) from error
         found |= {file.path: file for file in more}
     if not found:
         raise InvalidSource("no file is named: expected a path, a folder, a pattern or a list of these")
@@ -81,13 +81,13 @@ def check_unchanged(files: Sequence[File]) -> None:
 def reading(file: File, *, stream: bool = False) -> Iterator[pa.NativeFile]:
     """The file open for reading: at random places, or as a stream of its bytes as they are.
 
-    Errors of the file itself are told as `Refused`, `Unavailable` or `InvalidSource`.
+    Errors of the file itself become `Refused`, `Unavailable` or `InvalidSource`.
     """
     system, name = system_of(file.path)
     try:
         opened = system.open_input_stream(name, compression=None) if stream else system.open_input_file(name)
     except OSError as error:
-        raise told(error, file.path) from error
+        raise translated(error, file.path) from error
     with opened:
         yield opened
 
@@ -108,7 +108,7 @@ def each(look: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
         return list(pool.map(look, items))
 
 
-def told(error: BaseException, path: str) -> SitemapEtlError:
+def translated(error: BaseException, path: str) -> SitemapEtlError:
     """An error of reading a file as one of ours: the file's data, our rights, or the place it is in."""
     text = str(error).partition(". Detail:")[0]
     if isinstance(error, SitemapEtlError):
@@ -119,7 +119,7 @@ def told(error: BaseException, path: str) -> SitemapEtlError:
         return Refused(f"{path} may not be read by this user")
     if "AWS Error" in text and isinstance(error, OSError):
         bucket, key = _bucket_of(path)
-        return bucket.told(error, key)
+        return bucket.translated(error, key)
     if getattr(error, "errno", None) is not None:
         return Unavailable(f"{path} can't be read now: {text}")
     return InvalidSource(f"{path} can't be read: {text}")
@@ -205,7 +205,7 @@ def _look(path: str) -> File | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        raise told(error, path) from error
+        raise translated(error, path) from error
     return File(path, stat.st_size, str(stat.st_mtime_ns)) if place.is_file() else None
 
 

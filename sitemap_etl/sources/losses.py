@@ -115,21 +115,21 @@ def _nulls(
             f"and :{SPLIT_TO} lets them into each of the {len(splits)} splits; {hint}"
         )
         return [warning]
-    told: list[str] = []
+    warnings: list[str] = []
     if _cares(sql, ranges["column"], connection.dialect):
-        return told
+        return warnings
     for column in columns:
         if not column.nullable:
             continue
         without = f"SELECT count(*) AS n FROM {column.table} WHERE {name} IS NULL"  # noqa: S608 - names of the database's own
         with suppress(InvalidSource, Refused):  # a table that may not be read as such
-            found = _number(connection, without, {}, label)
-            if found:
-                told.append(
-                    f"{label}: {found:,} rows of {column.table} have no {ranges['column']}, and the SELECT's own "
+            rows = _number(connection, without, {}, label)
+            if rows:
+                warnings.append(
+                    f"{label}: {rows:,} rows of {column.table} have no {ranges['column']}, and the SELECT's own "
                     f"comparison with :{SPLIT_FROM} and :{SPLIT_TO} leaves them out; {hint}"
                 )
-    return told
+    return warnings
 
 
 def _cares(sql: str, column: str, dialect: str) -> bool:

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from sitemap_etl import limits
 from sitemap_etl.errors import InvalidSource, SitemapEtlError
 from sitemap_etl.sources.batches import conform, fit, plain_schema, read_rows
-from sitemap_etl.sources.files import File, check_unchanged, each, locate, reading, told
+from sitemap_etl.sources.files import File, check_unchanged, each, locate, reading, translated
 from sitemap_etl.sources.formats import FIRST, advice
 from sitemap_etl.sources.splits import Split, pack_schema, unpack_schema
 
@@ -145,7 +145,7 @@ def _export(file: File) -> Export:
 
 def broken(error: BaseException, file: File) -> SitemapEtlError:
     """The error of a Parquet reader as one of ours."""
-    problem = told(error, file.path)
+    problem = translated(error, file.path)
     if isinstance(problem, InvalidSource) and not isinstance(error, FileNotFoundError):
         detail = str(error).strip().partition("\n")[0]
         with suppress(SitemapEtlError, OSError), reading(file, stream=True) as stream:

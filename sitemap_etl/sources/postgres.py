@@ -72,8 +72,8 @@ def rows(
                 yield _plain(batch, label)
     except SitemapEtlError:
         raise
-    except Exception as error:  # noqa: BLE001 - the driver raises several families; all are told as ours
-        raise _told(error, connection, label) from connection.without_secrets(error)
+    except Exception as error:  # noqa: BLE001 - the driver raises several families; all become ours
+        raise _translated(error, connection, label) from connection.without_secrets(error)
 
 
 @contextmanager
@@ -89,8 +89,8 @@ def exported(connection: Connection, *, label: str) -> Iterator[str]:
             # It is idle as long as the splits are read.
             cursor.execute("SELECT set_config('idle_in_transaction_session_timeout', '0', true), pg_export_snapshot()")
             name = str(cursor.fetchone()[1])
-        except Exception as error:  # noqa: BLE001 - the driver raises several families; all are told as ours
-            raise _told(error, connection, label) from connection.without_secrets(error)
+        except Exception as error:  # noqa: BLE001 - the driver raises several families; all become ours
+            raise _translated(error, connection, label) from connection.without_secrets(error)
         yield name
 
 
@@ -189,7 +189,7 @@ _REFUSED_TEXT: Final = (
 """How libpq words a refusal while connecting: it gives no SQLSTATE there."""
 
 
-def _told(error: BaseException, connection: Connection, label: str) -> SitemapEtlError:
+def _translated(error: BaseException, connection: Connection, label: str) -> SitemapEtlError:
     """The driver's error as one of ours, by SQLSTATE (PostgreSQL, appendix A)."""
     state = getattr(error, "sqlstate", None) or ""
     message = connection.redact(_message(str(error)))

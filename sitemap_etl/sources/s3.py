@@ -60,7 +60,7 @@ class Bucket:
         with self._errors("read", ""):
             return self._client.filesystem()
 
-    def told(self, error: Exception, key: str, action: str = "read") -> SitemapEtlError:
+    def translated(self, error: Exception, key: str, action: str = "read") -> SitemapEtlError:
         """What boto3 or Arrow raised over an object or a prefix as one of our errors."""
         url = f"s3://{self.name}/{key}"
         return translated(error, action, url, bucket=self.name, endpoint=self._client.address)
@@ -70,4 +70,4 @@ class Bucket:
         try:
             yield
         except FAILURES as error:
-            raise self.told(error, key, action) from error
+            raise self.translated(error, key, action) from error

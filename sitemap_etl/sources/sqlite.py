@@ -118,7 +118,7 @@ def _execute(connection: Connection, sql: str, values: Mapping[str, Value], labe
     except SitemapEtlError:
         raise
     except Exception as error:
-        raise _told(error, path, label) from error
+        raise _translated(error, path, label) from error
 
 
 def _connect(path: Path) -> Any:
@@ -141,7 +141,7 @@ def _bound(value: Value) -> int | float | str | None:
     return value.isoformat() if isinstance(value, date) else value
 
 
-def _told(error: BaseException, path: Path, label: str) -> SitemapEtlError:
+def _translated(error: BaseException, path: Path, label: str) -> SitemapEtlError:
     text = str(error).partition("\nquery: ")[0]
     message = text.rpartition("Failed to prepare query: ")[2].rpartition("Failed to step query: ")[2]
     if "failed to open" in text:

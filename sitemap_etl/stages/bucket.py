@@ -141,7 +141,9 @@ class Bucket:
         """The keys of what was read, and which of several rows of a key is taken."""
         columns = [KEY]
         if self.source.deleted is not None:
-            says_deleted(self.schema.empty_table(), self.source.deleted)  # a column that is not there is told with all
+            says_deleted(
+                self.schema.empty_table(), self.source.deleted
+            )  # a column that is not there is reported with all
             columns.append(self.source.deleted)
         keys, gone, splits = [], [], []
         for split, table in self._tables(columns):
@@ -216,7 +218,7 @@ class Bucket:
         return table if mine.all() else table.filter(pa.array(mine))
 
     def _read(self, fresh: _Fresh, writer: MirrorWriter | None) -> Iterator[pa.Table]:
-        """The rows that were read and stay, written down for the next run; the others are set aside."""
+        """The rows that were read and stay, written down for the next run; the others are dropped."""
         at = 0
         lacking = pc.is_null(fresh.keys).to_numpy(zero_copy_only=False)
         for _, table in self._tables(None):
@@ -225,9 +227,9 @@ class Bucket:
             rows = self._conformed(table.append_column(RUN, pa.repeat(pa.scalar(self.run.run_id), table.num_rows)))
             no_key, again = lacking[here], fresh.again[here]
             gone = fresh.gone[here] & ~no_key & ~again
-            self._set_aside("rejected", NO_KEY, rows, no_key)
-            self._set_aside("duplicates", READ_TWICE, rows, again & ~no_key)
-            self._set_aside("excluded", DELETED, rows, gone)
+            self._drop("rejected", NO_KEY, rows, no_key)
+            self._drop("duplicates", READ_TWICE, rows, again & ~no_key)
+            self._drop("excluded", DELETED, rows, gone)
             kept = rows.filter(pa.array(~(no_key | again | gone)))
             if writer is not None:
                 writer.write(_with_gone(kept, writer.schema, gone=False))
@@ -235,7 +237,7 @@ class Bucket:
                     writer.write(_with_gone(rows.filter(pa.array(gone)), writer.schema, gone=True))
             yield kept
 
-    def _set_aside(self, kind: str, reason: str, rows: pa.Table, mask: np.ndarray) -> None:
+    def _drop(self, kind: str, reason: str, rows: pa.Table, mask: np.ndarray) -> None:
         if not mask.any():
             return
         out = rows.filter(pa.array(mask))

@@ -1,4 +1,4 @@
-"""The ping stage: one engine at a time is told what it has not heard yet."""
+"""The ping stage: one engine at a time is notified of what is pending."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def engines_of(site: Site) -> list[str]:
 
 
 def engines_to_notify(site: Site, environment: Environment, *, published: bool) -> list[str]:
-    """The engines that a run which came to its end notifies: all, or those that have not heard of runs before it.
+    """The engines that a run which came to its end notifies: all, or those that were not notified of runs before it.
 
     `published`: whether the run put a new set in place.
     """
@@ -51,7 +51,7 @@ def engines_to_notify(site: Site, environment: Environment, *, published: bool) 
         engine
         for engine in engines_of(site)
         if engines.named(engine).pending(StoredLedger(state, engine))
-        or not all(_heard(state, run, engine) for run in runs)
+        or not all(_is_notified(state, run, engine) for run in runs)
     ]
 
 
@@ -74,7 +74,7 @@ class StoredLedger:
 def ping_engine(
     site: Site, run_id: str, engine: str, environment: Environment, *, open_client: Callable[[], Any] | None = None
 ) -> Answered:
-    """Notify one engine of what a run changed, and of the runs before it that it has not heard of.
+    """Notify one engine of what a run changed, and of the runs before it that it was not notified of.
 
     A run that published nothing has changed nothing.
 
@@ -83,14 +83,16 @@ def ping_engine(
     help, Refused where nothing is known of the run.
     """
     state = state_of(site, environment)
-    state.current()  # another's state is told before anything is written there
+    state.current()  # the state of another site is refused before anything is written there
     done = answer_of(state, run_id, engine)
     if done is not None and done.status in ("accepted", "nothing", "skipped"):
         return done
     notification = notification_of(state, run_id) or _of_no_changes(site, state)
     pending: tuple[str, ...] = ()
     if not notification.by_hand:
-        pending = tuple(run for run in runs_with_changes(state) if run < run_id and not _heard(state, run, engine))
+        pending = tuple(
+            run for run in runs_with_changes(state) if run < run_id and not _is_notified(state, run, engine)
+        )
     try:
         submission = _submission(site, state, run_id, notification, pending)
         made = _engine(site, engine, environment)
@@ -99,7 +101,7 @@ def ping_engine(
     except Unavailable as error:
         put_answer(state, run_id, Answered(engine, "unavailable", 0, str(error)))
         raise
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with one engine, it is told, and the others are asked
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with one engine, it is reported, and the others are asked
         answer = Answered(engine, "failed", 0, why(error))
     for run in (run_id,) if answer.pending else (*pending, *notification.covers, run_id):
         put_answer(state, run, answer)
@@ -121,7 +123,7 @@ def _submit(
 
 
 def why(error: Exception) -> str:
-    """Why an engine can't be asked. Of a defect only its place is told: what it says may hold a secret."""
+    """Why an engine can't be asked. Of a defect only its place is reported: what it says may hold a secret."""
     if isinstance(error, SitemapEtlError):
         return str(error)
     at = traceback.extract_tb(error.__traceback__)[-1]
@@ -131,7 +133,7 @@ def why(error: Exception) -> str:
 
 
 def put_by_hand(site: Site, environment: Environment, *, since: str | None, everything: bool) -> str:
-    """Keep what a person wants told under a run of its own, and give its id.
+    """Keep what a person wants engines to be notified of under a run of its own, and give its id.
 
     `since`: all that changed after that run, as one. `everything`: every URL of the site.
     Raises ConfigError where the changes are not kept.
@@ -159,7 +161,7 @@ def put_by_hand(site: Site, environment: Environment, *, since: str | None, ever
     return run_id
 
 
-def _heard(state: State, run_id: str, engine: str) -> bool:
+def _is_notified(state: State, run_id: str, engine: str) -> bool:
     answer = answer_of(state, run_id, engine)
     return answer is not None and not answer.pending
 

@@ -57,7 +57,9 @@ def start_run(
     _check_keys(site, environment)
     work = open_work(site, environment)
     state = state_of(site, environment, work, moved=options.moved)
-    base = state.manifest(state.current().manifest)  # another's state is told before anything is written there
+    base = state.manifest(
+        state.current().manifest
+    )  # the state of another site is refused before anything is written there
     now = _not_before(base, now or environment.clock())
     run_id = new_run_id(now, after="" if base is None else base.run_id)
     if posixpath.basename(site.work) == STATE_FOLDER and not site.work.startswith("s3://"):
@@ -311,9 +313,9 @@ def _digest(text: str) -> str:
 def _in_section(name: str, error: SitemapEtlError) -> SitemapEtlError:
     if isinstance(error, ConfigError):
         return ConfigError([f"section {name}: {problem}" for problem in error.problems])
-    told = type(error)(f"section {name}: {error}") if type(error).__init__ is Exception.__init__ else error
-    told.__cause__ = error
-    return told
+    found = type(error)(f"section {name}: {error}") if type(error).__init__ is Exception.__init__ else error
+    found.__cause__ = error
+    return found
 
 
 @dataclass(frozen=True)
@@ -328,7 +330,7 @@ class _Robots:
 def _own_robots(site: Site, state: State, current: Current, environment: Environment, now: datetime) -> _Robots:
     """The site's robots.txt: as it lies under `publish.root`, else as the site answers, else as it was last read.
 
-    404 and 410 say that there is none (RFC 9309, 2.3.1.3); from any other answer nothing can be told, and a page
+    404 and 410 say that there is none (RFC 9309, 2.3.1.3); from any other answer nothing is known, and a page
     that is forbidden must not be listed for it. Raises `Unavailable` where none was read before either.
     """
     publish = site.publish
@@ -349,12 +351,12 @@ def _own_robots(site: Site, state: State, current: Current, environment: Environ
     known = current.robots
     if known is None:
         raise Unavailable(
-            f"{problem}: which pages it disallows can't be told, and none was read before. Nothing public was touched. "
-            "See that it answers 200 with the rules, or 404 where there are none, and run again; or list pages "
-            "whatever it says, with urls: {respect_robots: false}"
+            f"{problem}: it is not known which pages it disallows, and there is no earlier copy. Nothing public was "
+            "touched. Make sure that it answers 200 with the rules, or 404 if there are none, and run again; or list "
+            "pages whatever it says, with urls: {respect_robots: false}"
         ) from cause
     held = "its rules of then hold" if known.key is not None else "there was none then, so that no page is left out"
-    warning = f"{problem}. It was last read {_ago(now, known.at)} ({known.at}), and {held}: see that it answers"
+    warning = f"{problem}. It was last read {_ago(now, known.at)} ({known.at}), and {held}: make sure that it answers"
     environment.log(f"warning: {warning}")
     return _Robots(None if known.key is None else state.robots(known.key), known, (warning,))
 

@@ -209,7 +209,7 @@ class _Group:
         shown = self.examples[kind]
         shown += rows.column("loc").slice(0, EXAMPLES - len(shown)).to_pylist()
         if self.run.base is None:
-            return  # all is new; no one is told
+            return  # everything is new; nobody is notified
         count = rows.num_rows
         table = pa.table(
             {

@@ -268,7 +268,7 @@ def read_digest(staging: Storage, receipt: Transformed) -> tuple[list[Sample], n
 
 
 def count_reasons(table: pa.Table, tally: Tally) -> None:
-    """Count the reasons of rows set aside, with the first few locs of each; of a row without one, which it is."""
+    """Count the reasons of dropped rows, with the first few locs of each; of a row without a loc, which row it is."""
     reasons = table.column("reason")
     for entry in pc.value_counts(single(reasons)).to_pylist():  # one a reason
         some = table.filter(pc.equal(reasons, entry["values"])).slice(0, EXAMPLES)

@@ -242,7 +242,7 @@ def read_window(reader: Reader, section: str, low: str, high: str | None) -> Win
         epoch=run.epoch,
         dated=is_dated(site_section, set(plan.columns)),
         fingerprint=site_section.lastmod.kind == "fingerprint",
-        rebased=published is not None and not same_definition(published, plan),
+        reset=published is not None and not same_definition(published, plan),
         first_seen=site_section.lastmod.first_seen,
         first_publish=published is None,
     )

@@ -52,16 +52,16 @@ def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, row: pa.Array, 
     rows = raw.num_rows
     batch = Batch(_renamed(raw, rules), row, key, rules.section)
     if rules.deleted is not None:
-        batch.set_aside(says_deleted(raw, rules.deleted), DELETED, batch.excluded)
+        batch.drop(says_deleted(raw, rules.deleted), DELETED, batch.excluded)
     if rules.settings.where:
         keep = where_mask(batch.table, rules)
-        batch.set_aside(~keep, "where", batch.excluded)
+        batch.drop(~keep, "where", batch.excluded)
     if rules.hook:
         run_hook(batch, rules)
     _exclude_column(batch)
     canonical = urls.canonicalize(batch.table.column("loc"), rules.urls)
     loc, reason = single(canonical.loc), canonical.reason
-    stay = batch.set_aside(mask_of(pc.is_null(loc)), single(reason), batch.rejected)
+    stay = batch.drop(mask_of(pc.is_null(loc)), single(reason), batch.rejected)
     if stay is not None:
         loc = loc.filter(pa.array(stay))
     loc = _exclude_by_rule(batch, loc, rules)
@@ -123,15 +123,15 @@ def _exclude_column(batch: Batch) -> None:
     else:
         reason = pc.utf8_trim_whitespace(column.cast(pa.string()))
         out = mask_of(pc.not_equal(reason, ""))
-    batch.set_aside(out, reason, batch.excluded)
+    batch.drop(out, reason, batch.excluded)
 
 
 def _exclude_by_rule(batch: Batch, loc: pa.Array, rules: Rules) -> pa.Array:
     if rules.exclude:
-        stay = batch.set_aside(mask_of(urls.excluded(loc, rules.exclude)), "urls.exclude", batch.excluded, loc)
+        stay = batch.drop(mask_of(urls.excluded(loc, rules.exclude)), "urls.exclude", batch.excluded, loc)
         loc = loc if stay is None else loc.filter(pa.array(stay))
     if rules.robots is not None:
-        stay = batch.set_aside(mask_of(robots.disallowed(loc, rules.robots)), "robots.txt", batch.excluded, loc)
+        stay = batch.drop(mask_of(robots.disallowed(loc, rules.robots)), "robots.txt", batch.excluded, loc)
         loc = loc if stay is None else loc.filter(pa.array(stay))
     return loc
 

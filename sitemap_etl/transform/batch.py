@@ -29,7 +29,7 @@ class Batch:
         self.excluded: list[pa.Table] = []
         self.rejected: list[pa.Table] = []
 
-    def set_aside(
+    def drop(
         self, out: np.ndarray, reason: pa.Array | str, where: list[pa.Table], canonical: pa.Array | None = None
     ) -> np.ndarray | None:
         """Take the rows of the mask `out` away, to `where`; gives the mask of those that stay, or None for all."""

@@ -147,7 +147,7 @@ def _news(batch: Batch, loc: pa.Array, rules: Rules, columns: dict[str, pa.Array
         tally=notes,
         loc=loc,
     )
-    stay = batch.set_aside(
+    stay = batch.drop(
         mask_of(pc.is_null(news)), "not news: older than 48 hours, or without what news needs", batch.excluded, loc
     )
     if stay is not None:

@@ -71,5 +71,5 @@ def run_hook(batch: Batch, rules: Rules) -> None:
         raise InvalidSource(f"{who} returned a column with values of several types: {error}") from error
     if not is_text(table.column("loc").type) and table.num_rows:
         raise InvalidSource(f"{who} returned the column 'loc' as {table.column('loc').type}, expected text")
-    batch.set_aside(dropped, f"transform {name}", batch.excluded)
+    batch.drop(dropped, f"transform {name}", batch.excluded)
     batch.table = table

@@ -1,6 +1,6 @@
 """Canonical URLs of a whole column: rows that are canonical already pass by checks on whole buffers.
 
-Only the rest is mended, one by one, and put back. Clean are rows that begin with a known origin, or
+Only the rest is normalized, one by one, and put back. Clean are rows that begin with a known origin, or
 with a path, and in which `scan` finds nothing odd.
 """
 
@@ -20,7 +20,7 @@ from sitemap_etl.arrow import over
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.urls.rules import REASONS, UrlRules
 from sitemap_etl.urls.scan import Text, encode, scan
-from sitemap_etl.urls.spelling import CARE, Mender, Rejected
+from sitemap_etl.urls.spelling import CARE, Normalizer, Rejected
 
 _CHUNK_BYTES: Final = 1 << 29
 """Bytes of text looked at together, so that with an origin before every path Arrow's 2 GiB are not reached."""
@@ -29,7 +29,7 @@ _MENDED_ROWS: Final = 8_192
 _FOREIGN_KEPT: Final = 8
 """Foreign origins that a result names."""
 _GUESSES: Final = 8
-"""Origins that are looked for in a column of URLs on any host before rows are mended one by one."""
+"""Origins that are looked for in a column of URLs on any host before rows are normalized one by one."""
 _REASONS: Final = pa.array(list(REASONS), pa.string())
 _CODES: Final = {reason: code for code, reason in enumerate(REASONS)}
 _BARE: Final = np.zeros(256, np.bool_)
@@ -42,14 +42,14 @@ class Canonical:
     """The canonical column. `loc` and `reason` are string, one a row, and exactly one of them is null.
 
     They are arrays where an array came in and chunked where a chunked one did, or where the array holds
-    more than 512 MiB. `mended` counts the listed rows that stood in another spelling in the source (a
+    more than 512 MiB. `normalized` counts the listed rows that stood in another spelling in the source (a
     relative path joined to the site is none). `foreign` counts the origins that most of the rows rejected
     as "foreign origin" have, most first.
     """
 
     loc: pa.Array | pa.ChunkedArray
     reason: pa.Array | pa.ChunkedArray
-    mended: int
+    normalized: int
     foreign: dict[str, int] = field(default_factory=dict)
 
 
@@ -59,8 +59,8 @@ def canonicalize(locs: pa.Array | pa.ChunkedArray, rules: UrlRules) -> Canonical
     Paths and queries without an origin are joined to the site. `locs`: string, large_string,
     string_view, any binary, a dictionary of these, or all null. Raises `InvalidSource` for other types.
     """
-    mender = Mender(rules.site, rules.same_as, rules.strip)
-    return _column(locs, _Pass(mender, rules.site, rules.same_as, rules.strip))
+    normalizer = Normalizer(rules.site, rules.same_as, rules.strip)
+    return _column(locs, _Pass(normalizer, rules.site, rules.same_as, rules.strip))
 
 
 def canonical_urls(urls: pa.Array | pa.ChunkedArray) -> Canonical:
@@ -68,7 +68,7 @@ def canonical_urls(urls: pa.Array | pa.ChunkedArray) -> Canonical:
 
     Types as for `canonicalize`.
     """
-    return _column(urls, _Pass(Mender(), None, (), frozenset()))
+    return _column(urls, _Pass(Normalizer(), None, (), frozenset()))
 
 
 def as_listed(urls: pa.Array, rules: UrlRules) -> pa.Array:
@@ -92,7 +92,7 @@ def as_listed(urls: pa.Array, rules: UrlRules) -> pa.Array:
 class _Pass:
     """What is known while a column goes through."""
 
-    mender: Mender
+    normalizer: Normalizer
     site: str | None
     same_as: tuple[str, ...]
     strip: frozenset[str]
@@ -103,7 +103,7 @@ class _Part:
     loc: pa.Array
     codes: np.ndarray
     """int8: the reason's place in REASONS, -1 for none."""
-    mended: int
+    normalized: int
 
 
 def _column(column: pa.Array | pa.ChunkedArray, known: _Pass) -> Canonical:
@@ -116,12 +116,12 @@ def _column(column: pa.Array | pa.ChunkedArray, known: _Pass) -> Canonical:
     ]
     locs = [part.loc for part in parts]
     reasons = [_named(part.codes) for part in parts]
-    foreign = dict(known.mender.foreign.most_common(_FOREIGN_KEPT))
-    mended = sum(part.mended for part in parts)
+    foreign = dict(known.normalizer.foreign.most_common(_FOREIGN_KEPT))
+    normalized = sum(part.normalized for part in parts)
     if chunked or len(parts) != 1:
         loc, reason = pa.chunked_array(locs, pa.string()), pa.chunked_array(reasons, pa.string())
-        return Canonical(loc, reason, mended, foreign)
-    return Canonical(locs[0], reasons[0], mended, foreign)
+        return Canonical(loc, reason, normalized, foreign)
+    return Canonical(locs[0], reasons[0], normalized, foreign)
 
 
 def _named(codes: np.ndarray) -> pa.Array:
@@ -240,7 +240,7 @@ def _joined(
         bare = fine & ~clean & _BARE[text.byte(0)]
         if bare.any():
             bare &= ~text.rows_at(np.flatnonzero(text.data == ord(":")))
-            for host in known.mender.hosts:
+            for host in known.normalizer.hosts:
                 bare &= ~np.asarray(pc.starts_with(array, pattern=host, ignore_case=True).fill_null(False))
         if rooted.any() or bare.any():
             joined = rooted | bare
@@ -267,24 +267,24 @@ def _prefixes(array: pa.Array, known: _Pass) -> Iterable[tuple[str, str]]:
 
 def _guessed(array: pa.Array) -> Iterable[tuple[str, str]]:
     """The origins of the first rows that begin with none of those already given out."""
-    mender = Mender()
+    normalizer = Normalizer()
     left = pc.fill_null(pc.starts_with(array, pattern="http"), False)
     for _ in range(_GUESSES):
         at = pc.index(left, True).as_py()
         if at < 0:
             return
         try:
-            origin = mender.parse(array[at].as_py())[0]
+            origin = normalizer.parse(array[at].as_py())[0]
         except (Rejected, UnicodeDecodeError):
             origin = ""
         if not origin or not array[at].as_py().startswith(f"{origin}/"):
-            return  # its neighbours are likely as odd: they are mended one by one
+            return  # its neighbours are likely as odd: they are normalized one by one
         yield f"{origin}/", origin
         left = pc.and_not(left, pc.starts_with(array, pattern=f"{origin}/").fill_null(False))
 
 
 def _mend(array: pa.Array, care: np.ndarray, base: pa.Array, changed: np.ndarray, known: _Pass) -> _Part:
-    """The rows of `base`, with those of `care` mended one by one and nulls as missing."""
+    """The rows of `base`, with those of `care` normalized one by one and nulls as missing."""
     codes = np.full(len(array), -1, np.int8)
     if array.null_count:
         codes[np.asarray(array.is_null())] = _CODES["missing loc"]
@@ -294,19 +294,19 @@ def _mend(array: pa.Array, care: np.ndarray, base: pa.Array, changed: np.ndarray
     for begin in range(0, len(at), _MENDED_ROWS):
         rows = at[begin : begin + _MENDED_ROWS]
         parts.append(_mend_rows(array.take(pa.array(rows)), rows, codes, changed, known))
-    mended = pa.concat_arrays(parts)
-    base = mended if len(at) == len(array) else pc.replace_with_mask(base, pa.array(care), mended)
+    normalized = pa.concat_arrays(parts)
+    base = normalized if len(at) == len(array) else pc.replace_with_mask(base, pa.array(care), normalized)
     return _Part(base, codes, int((changed & (codes < 0)).sum()))
 
 
 def _mend_rows(array: pa.Array, rows: np.ndarray, codes: np.ndarray, changed: np.ndarray, known: _Pass) -> pa.Array:
-    """These rows mended; `codes` and `changed` are told at the places `rows`."""
-    mend = known.mender.mend
+    """These rows normalized; `codes` and `changed` are given at the places `rows`."""
+    normalize = known.normalizer.normalize
     site_length = 0 if known.site is None else len(known.site)
     locs: list[str | None] = []
     for row, text in zip(rows.tolist(), _read(array), strict=True):
         try:
-            loc = mend(text if isinstance(text, str) else _decoded(text))
+            loc = normalize(text if isinstance(text, str) else _decoded(text))
         except Rejected as rejected:
             codes[row] = _CODES[rejected.args[0]]
             locs.append(None)

@@ -78,12 +78,12 @@ def origin(text: str) -> str:
 
     Raises `ValueError` with the reason.
     """
-    return Mender().parse(text)[0]
+    return Normalizer().parse(text)[0]
 
 
 def canonical_url(text: str) -> str:
     """The canonical form of an absolute URL on any host. Raises `ValueError` with the reason."""
-    return Mender().mend(text)
+    return Normalizer().normalize(text)
 
 
 def spell(rest: str) -> str:
@@ -136,7 +136,7 @@ def canonical_host(host: str) -> str:
     return lower
 
 
-class Mender:
+class Normalizer:
     """Spells URLs canonically one by one: for a site, or (without one) for absolute URLs on any host.
 
     `foreign` counts the origins that were rejected for being neither `site` nor in `same_as`.
@@ -152,7 +152,7 @@ class Mender:
         self._without = parameters.remover(strip) if strip else None
         self._origins: dict[str, str] = {}
 
-    def mend(self, text: str) -> str:
+    def normalize(self, text: str) -> str:
         """The canonical URL. Raises `Rejected`."""
         found, rest = self.parse(text)
         rest = spell(rest)

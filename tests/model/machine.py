@@ -329,7 +329,7 @@ class Nights(RuleBasedStateMachine):
 
     @rule(at=section, keep=st.sampled_from([True, True, True, False]))
     def break_source(self, at: int, keep: bool) -> None:
-        """Until it is mended, or for one run where nothing keeps the section."""
+        """Until it is fixed, or for one run where nothing keeps the section."""
         spec = self._spec(at)
         spec.broken = True
         if keep:

@@ -53,7 +53,9 @@ def table(rounds: int, minutes: float, failures: list[int]) -> str:
     lines = [f"{rounds:,} rounds of {nights:,} runs in {minutes:.0f} minutes", ""]
     lines += [f"{tally[kind]:>9,}  {kind}" for kind in KINDS]
     lines += ["", *(f"{tally[what]:>9,}  {what}" for what in sorted(tally) if what not in KINDS)]
-    lines += ["", "not done yet, and so not held against it: " + ", ".join(sorted(machine.NOT_YET)), ""]
+    if machine.NOT_YET:
+        lines += ["", "not done yet, and so not held against it: " + ", ".join(sorted(machine.NOT_YET))]
+    lines.append("")
     again = [f"{number:>9}  failed: {replay(number)}" for number in failures]
     return "\n".join(lines + (again or ["no failure"]))
 

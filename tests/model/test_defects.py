@@ -1,6 +1,6 @@
 """What the product is known to do otherwise than documented, each as its user meets it.
 
-A case that fails today is marked with the reason; whoever mends it takes the mark off.
+A case that fails today is marked with the reason; whoever fixes it takes the mark off.
 """
 
 from __future__ import annotations
