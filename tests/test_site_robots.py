@@ -165,7 +165,7 @@ def test_kept_rules_that_are_damaged_are_not_believed(site: TestSite, answer: An
     with pytest.raises(DamagedState, match="is damaged"):
         site.night(2)
     kept.unlink()
-    with pytest.raises(DamagedState, match="is gone"):
+    with pytest.raises(DamagedState, match="is missing"):
         site.night(2)
     answer.status = 200
     site.night(2)
