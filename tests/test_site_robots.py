@@ -28,6 +28,7 @@ class Answer:
     status: int = 200
     body: bytes = RULES
     endless: bool = False
+    coding: str = "identity"
     asked: int = field(default=0)
 
 
@@ -42,6 +43,7 @@ def web(answer: Answer) -> Iterator[ThreadingHTTPServer]:
         def do_GET(self) -> None:
             answer.asked += 1
             self.send_response(answer.status if self.path == "/robots.txt" else 404)
+            self.send_header("Content-Encoding", answer.coding)
             self.end_headers()
             try:
                 self.wfile.write(answer.body)
@@ -80,6 +82,8 @@ BAD = {
     "429": {"status": 429},
     "206": {"status": 206},
     "endless": {"endless": True},
+    "HTML": {"body": b"\xef\xbb\xbf\n<!doctype html><title>Back soon</title>"},
+    "no gzip": {"coding": "gzip"},
 }
 
 
@@ -98,7 +102,9 @@ def test_a_robots_txt_that_does_not_answer_holds_as_it_was_last_read(site: TestS
 @pytest.mark.parametrize("bad", BAD)
 def test_without_rules_that_were_read_before_nothing_is_published(site: TestSite, answer: Answer, bad: str) -> None:
     vars(answer).update(BAD[bad])
-    with pytest.raises(Unavailable, match=r"(?s)robots\.txt.*there is no earlier copy.*200.*404.*respect_robots: false"):
+    with pytest.raises(
+        Unavailable, match=r"(?s)robots\.txt.*there is no earlier copy.*200.*404.*respect_robots: false"
+    ):
         site.night(1)
     assert not (site.folder / "public").exists()
 

@@ -172,6 +172,25 @@ def test_a_select_that_leaves_out_what_has_no_value_is_told_with_the_line_to_wri
     assert len(shop.locs()) == 990
 
 
+@pytest.mark.parametrize(
+    ("kind", "value"), [("DATE", "9999-12-31"), ("DATE", "0001-01-01"), ("BIGINT", str(2**63 - 1))]
+)
+def test_a_value_at_the_end_of_all_ranges_is_told_where_the_select_compares_it(
+    shop: Catalog, postgres: Postgres, kind: str, value: str
+) -> None:
+    usual = "DATE '2026-01-01' + id" if kind == "DATE" else "id"
+    postgres.execute(
+        f"ALTER TABLE products ALTER rank TYPE {kind} USING {usual}",
+        f"UPDATE products SET rank = '{value}' WHERE id = 7",
+    )
+    (warning,) = of_splits(shop.read(NAMED).night(1))
+    assert '1 rows of "public"."products" have a rank' in warning
+    assert "leave the comparison out" in warning
+    assert len(shop.locs()) == 999
+    assert of_splits(shop.read("SELECT loc, rank FROM products").night(2)) == []
+    assert shop.locs() == ALL
+
+
 def test_a_select_that_reads_it_in_every_split_is_told_too(shop: Catalog, postgres: Postgres) -> None:
     postgres.execute("UPDATE products SET rank = NULL WHERE id > 990")
     query = NAMED.replace("WHERE ", "WHERE rank IS NULL OR ")

@@ -93,8 +93,8 @@ def read_database(
     if key:
         first, last = (_unpacked(key[name], key["type"]) for name in ("from", "to"))
         if key["named"]:
-            widest = _WIDEST["int" if key["type"] == "int" else "date"]
-            values |= {SPLIT_FROM: widest[0] if first is None else first, SPLIT_TO: widest[1] if last is None else last}
+            low, high = widest(key["type"])
+            values |= {SPLIT_FROM: low if first is None else first, SPLIT_TO: high if last is None else last}
         else:
             values |= {SPLIT_FROM: first, SPLIT_TO: last}
             sql = _between(sql, quoted(key["column"], connection), first, last)
@@ -242,13 +242,12 @@ def _between(sql: str, name: str, first: Value, last: Value) -> str:
 
 
 def _widest(kind: str, *, bounded: bool) -> dict[str, Value]:
-    bounds = _WIDEST["int" if kind == "int" else "date"]
-    return dict(zip((SPLIT_FROM, SPLIT_TO), bounds, strict=True)) if bounded else {}
+    return dict(zip((SPLIT_FROM, SPLIT_TO), widest(kind), strict=True)) if bounded else {}
 
 
-def lowest(kind: str) -> Value:
-    """The lower bound of a key of this kind, for a SELECT that names the bounds."""
-    return _WIDEST["int" if kind == "int" else "date"][0]
+def widest(kind: str) -> tuple[Value, Value]:
+    """The lowest and the highest bound of a key of this kind, for a SELECT that names the bounds."""
+    return _WIDEST["int" if kind == "int" else "date"]
 
 
 def quoted(name: str, connection: Connection) -> str:

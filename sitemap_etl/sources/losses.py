@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from sitemap_etl.connections import Connection
 from sitemap_etl.errors import InvalidSource, Refused
-from sitemap_etl.sources.database import SPLIT_FROM, SPLIT_TO, lowest, quoted, rows
+from sitemap_etl.sources.database import SPLIT_FROM, SPLIT_TO, quoted, rows, widest
 from sitemap_etl.sources.parameters import Value, one_statement, parts
 from sitemap_etl.sources.splits import Split
 
@@ -85,8 +85,10 @@ def split_losses(
             f"or, where the column of a row never changes, say so with key: {column}"
         )
     if ranges["named"]:
-        values = {**(params or {}), SPLIT_FROM: lowest(ranges["type"]), SPLIT_TO: lowest(ranges["type"])}
+        low, _ = widest(ranges["type"])
+        values = {**(params or {}), SPLIT_FROM: low, SPLIT_TO: low}
         warnings += _nulls(connection, sql, values, splits, columns, label)
+        warnings += _beyond(connection, ranges["column"], ranges["type"], columns, label)
     return warnings
 
 
@@ -128,6 +130,24 @@ def _nulls(
                 warnings.append(
                     f"{label}: {rows:,} rows of {column.table} have no {ranges['column']}, and the SELECT's own "
                     f"comparison with :{SPLIT_FROM} and :{SPLIT_TO} leaves them out; {hint}"
+                )
+    return warnings
+
+
+def _beyond(connection: Connection, column: str, kind: str, columns: Sequence[_Column], label: str) -> list[str]:
+    """Values that no bound is beyond, such as the last day of the year 9999, where the SELECT compares the column."""
+    name = quoted(column, connection)
+    low, high = widest(kind)
+    warnings: list[str] = []
+    for found in columns:
+        beyond = f"SELECT count(*) AS n FROM {found.table} WHERE {name} < :low OR {name} >= :high"  # noqa: S608 - as above
+        with suppress(InvalidSource, Refused):
+            count = _number(connection, beyond, {"low": low, "high": high}, label)
+            if count:
+                warnings.append(
+                    f"{label}: {count:,} rows of {found.table} have a {column} before {low} or not before {high}, "
+                    f"where the ranges end, and the SELECT's own comparison with :{SPLIT_FROM} and :{SPLIT_TO} leaves "
+                    "them out; leave the comparison out: the SELECT is then wrapped in one that takes care of them"
                 )
     return warnings
 

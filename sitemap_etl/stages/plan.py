@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import json
 import posixpath
@@ -330,8 +331,9 @@ class _Robots:
 def _own_robots(site: Site, state: State, current: Current, environment: Environment, now: datetime) -> _Robots:
     """The site's robots.txt: as it lies under `publish.root`, else as the site answers, else as it was last read.
 
-    404 and 410 say that there is none (RFC 9309, 2.3.1.3); from any other answer nothing is known, and a page
-    that is forbidden must not be listed for it. Raises `Unavailable` where none was read before either.
+    404 and 410 say that there is none (RFC 9309, 2.3.1.3); from any other answer, also from a page of HTML (a notice of
+    maintenance), nothing is known, and a page that is forbidden must not be listed for it. Raises `Unavailable`
+    where none was read before either.
     """
     publish = site.publish
     if publish.root is not None:
@@ -341,11 +343,12 @@ def _own_robots(site: Site, state: State, current: Current, environment: Environ
     cause: WebError | None = None
     try:
         answer = public_robots(site.site)
-        if answer.status == HTTPStatus.OK:
+        page = answer.body.lstrip(codecs.BOM_UTF8 + b" \t\r\n").startswith(b"<")
+        if answer.status == HTTPStatus.OK and not page:
             return _robots_read(answer.body, now)
         if answer.status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
             return _Robots(known=KnownRobots(instant(now)))
-        problem = f"{site.site}/robots.txt answers {answer.status}"
+        problem = f"{site.site}/robots.txt answers {answer.status}" + (" with a page of HTML" if page else "")
     except WebError as error:
         cause, problem = error, str(error)
     known = current.robots

@@ -34,7 +34,7 @@ import httpx
 from sitemap_etl import __version__
 from sitemap_etl.errors import Refused, SitemapEtlError, Unavailable
 from sitemap_etl.limits import PUBLIC_ROBOTS_BYTES
-from sitemap_etl.web.inflate import inflated
+from sitemap_etl.web.inflate import GZIP, inflated
 from sitemap_etl.web.network import Forbidden, Halted, IsPublic, Network, Resolve, Waits, is_public, resolved
 
 STEP: Final = 30.0
@@ -310,6 +310,8 @@ def _answer(response: httpx.Response, url: str, limit: int, *, encoded: bool, ho
     codings = [coding for coding in codings if coding not in ("", "identity")]
     while not encoded and body and codings and codings[-1] in ("gzip", "x-gzip"):
         codings.pop()
+        if not body.startswith(GZIP):
+            raise httpcore.RemoteProtocolError("it is said to be gzip data, and is not")
         unpacked = inflated(body, most + 1)
         if whole and unpacked.fault in ("truncated", "damaged"):
             raise httpcore.RemoteProtocolError(f"its gzip data is {unpacked.fault}: {unpacked.detail}")
