@@ -33,10 +33,12 @@ _LIBPQ: Final = frozenset(
         "options application_name fallback_application_name keepalives keepalives_idle keepalives_interval "
         "keepalives_count tcp_user_timeout gssencmode sslmode sslnegotiation sslcert sslkey sslpassword sslcertmode "
         "sslrootcert sslcrl sslcrldir sslsni requirepeer ssl_min_protocol_version ssl_max_protocol_version krbsrvname "
-        "gsslib gssdelegation service target_session_attrs load_balance_hosts"
+        "gsslib gssdelegation service servicefile target_session_attrs load_balance_hosts min_protocol_version "
+        "max_protocol_version sslcompression sslkeylogfile ssl replication scram_client_key scram_server_key "
+        "oauth_issuer oauth_client_id oauth_client_secret oauth_scope"
     ).split()
 )
-"""Parameters of a libpq URI (PostgreSQL 18, section 32.1.2)."""
+"""Parameters of a libpq URI (PostgreSQL 18, sections 32.1.1.2 and 32.1.2). An older libpq says which it lacks."""
 _AIRFLOWS: Final = frozenset(
     (  # noqa: SIM905 - as above
         "cursor iam redshift redshift-serverless cluster-identifier workgroup-name aws_conn_id sqlalchemy_scheme "
@@ -44,7 +46,10 @@ _AIRFLOWS: Final = frozenset(
     ).split()
 )
 """Extras that Airflow's hooks read themselves; they say nothing to a driver."""
-_SECRETS: Final = ("password", "sslpassword", "passwd", "token", "secret")
+_SECRETS: Final = (
+    *("password", "sslpassword", "passwd", "token", "secret"),
+    *("oauth_client_secret", "scram_client_key", "scram_server_key"),
+)
 
 
 @dataclass(frozen=True)
@@ -270,7 +275,7 @@ def _jdbc(text: str) -> str:
 
 def _place(host: str, port: int | None) -> str:
     # A host in brackets is an IPv6 address; a folder is a Unix socket.
-    shown = f"[{host}]" if ":" in host and "/" not in host else quote(host, safe="*")
+    shown = f"[{quote(host, safe=':')}]" if ":" in host and "/" not in host else quote(host, safe="*")
     return shown + (f":{port}" if port else "")
 
 

@@ -9,6 +9,7 @@ import select
 import signal
 import struct
 import subprocess
+import sys
 import termios
 import time
 from fcntl import ioctl
@@ -94,6 +95,77 @@ def test_a_second_interruption_ends_at_once(site: TestSite) -> None:
     assert site.public().objects() == before
     (site.folder / "go on").touch()
     assert process("run", site.path, cwd=site.folder).wait(60) == 0
+
+
+SLOW_END = """
+import atexit, os, time
+
+def slow():
+    open("ending", "w").close()
+    while not os.path.exists("end"):
+        time.sleep(0.01)
+
+atexit.register(slow)
+from sitemap_etl.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_the_process_ends_does_not_change_its_exit_code(site: TestSite, number: int) -> None:
+    (site.folder / "go on").touch()
+    running = subprocess.Popen(
+        [sys.executable, "-c", SLOW_END, "run", str(site.path), "--json"],
+        cwd=site.folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    until(lambda: (site.folder / "ending").exists() or running.poll() is not None)
+    assert running.poll() is None
+    running.send_signal(number)
+    (site.folder / "end").touch()
+    out, _ = running.communicate(timeout=60)
+    assert (json.loads(out)["status"], running.returncode) == ("published", 0)
+
+
+STRUCK = """
+import os, sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            try:
+                os.kill(os.getpid(), {number})
+            except KeyboardInterrupt:
+                if {swallowed}:  # as code in C does that can't tell an exception from another
+                    raise AttributeError("half made") from None
+                raise
+
+sys.meta_path.insert(0, Finder())
+from sitemap_etl.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("module", "swallowed"), [("sitemap_etl.cli.endings", False), ("sitemap_etl.stages.run", True)]
+)
+def test_a_signal_while_modules_are_imported_is_an_interruption(
+    site: TestSite, module: str, swallowed: bool, number: int
+) -> None:
+    program = STRUCK.format(module=module, number=int(number), swallowed=swallowed)
+    done = subprocess.run(
+        [sys.executable, "-c", program, "run", str(site.path), "--json"],
+        check=False,
+        cwd=site.folder,
+        capture_output=True,
+        text=True,
+    )
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["exit"], told["kind"]) == (130, 130, "interrupted")
+    assert done.stderr.startswith("Interrupted. ")
 
 
 @pytest.mark.parametrize("arguments", [("schema",), ("run", "shop.yaml", "--json"), ("history", "shop.yaml")])

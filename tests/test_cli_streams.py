@@ -160,6 +160,20 @@ def test_where_a_stream_does_not_take_every_character_others_stand_in(site: Test
         assert started(site, environ, name, "--help").returncode == 0
 
 
+@pytest.mark.parametrize("environ", NARROW)
+def test_text_of_the_command_line_is_read_in_any_locale(site: TestSite, environ: dict[str, str]) -> None:
+    """Also bytes that are no UTF-8, in a reason, a URL or the name of a site file."""
+    site.export("products", [*pages(100), {"loc": "/größe"}])
+    name, reason, url = map(os.fsdecode, (b"gr\xf6.yaml", b"f\xfcr", b"/gr\xf6\xdfe"))
+    site.path.rename(site.folder / name)
+    done = started(site, environ, "run", name, "--json", "--force", "products.max_drop", "--reason", reason)
+    assert (done.returncode, json.loads(done.stdout)["status"]) == (0, "published"), done.stderr
+    done = started(site, environ, "explain", name, "/größe", url, "--json")
+    listed, broken = json.loads(done.stdout)["urls"]
+    assert listed["canonical"] == "https://shop.example/gr%C3%B6%C3%9Fe"
+    assert broken["canonical"] is None
+
+
 def test_json_says_the_same_on_a_stream_that_takes_only_ascii(site: TestSite) -> None:
     site.export("products", [*pages(100), {"loc": "/hidden", "exclude": "geschlossen – für heute ✓"}])
     site.night(1)

@@ -13,6 +13,9 @@ endings, streams             errors and Ctrl-C as messages and exit codes; outpu
 
 from __future__ import annotations
 
+import atexit
+import json
+import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -20,13 +23,34 @@ from typing import NoReturn
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and exit with its code. `arguments`: those of the process by default."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         from sitemap_etl.cli.endings import run
 
-        code = run(list(sys.argv[1:] if arguments is None else arguments))
+        code = run(given)
     except KeyboardInterrupt:  # before there was anything to interrupt
-        code = 130
+        code = _interrupted(given)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+        atexit.unregister(_end)
+        atexit.register(_end)
     sys.exit(code)
+
+
+def _end() -> None:
+    """Let no signal change the exit code of a process that has nothing left to do but to end."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _interrupted(arguments: Sequence[str]) -> int:
+    """Tell that somebody interrupted a command that had not begun; gives its exit code."""
+    said = "Interrupted. Nothing was done."
+    if "--json" in arguments:
+        print(json.dumps({"status": "failed", "error": said, "kind": "interrupted", "exit": 130}))
+    print(said, file=sys.stderr)
+    return 130
 
 
 __all__ = ["main"]

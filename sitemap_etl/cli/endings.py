@@ -32,7 +32,9 @@ def run(arguments: Sequence[str]) -> int:
     with lasting():
         before = {number: signal.signal(number, interruption) for number in (signal.SIGINT, signal.SIGTERM)}
         try:
-            return _whole(call, _run(call))
+            code = _run(call)
+            interruption.late = True
+            return _whole(call, code)
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
@@ -66,6 +68,7 @@ class _Call:
 
     def __init__(self, arguments: Sequence[str]) -> None:
         self.arguments = arguments
+        self.interrupted = False
         self.json = "--json" in arguments
         self.command = next((text for text in arguments if not text.startswith("-")), None)
         self.site_file = next((text for text in arguments if text.endswith((".yaml", ".yml"))), None)
@@ -94,6 +97,8 @@ class _Call:
                 )
             case MemoryError():
                 code = self.end(f"Out of memory. {_VALID}; run again with --jobs 1", "machine", _NO_ROOM)
+            case _ if self.interrupted:  # an import that was broken off fails in ways of its own
+                code = self.stop()
             case _:
                 traceback.print_exception(error)
                 code = self.end(defect(error), SitemapEtlError.kind, SitemapEtlError.exit_code)
@@ -137,15 +142,17 @@ class _Interruption:
 
     def __init__(self, call: _Call) -> None:
         self.call = call
-        self.asked = False
+        self.late = False  # there is nothing left to interrupt
 
     def __call__(self, _number: int, _frame: FrameType | None) -> None:
-        if self.asked:
+        if self.late:
+            return
+        if self.call.interrupted:
             # Whatever the line it stops on, what is public is valid, and a dead process holds no lease.
             code = self.call.stop()
             sys.stdout.flush()
             os._exit(code)
-        self.asked = True
+        self.call.interrupted = True
         if sys.stderr.isatty():
             print("\nStopping after the current step. Press Ctrl-C again to stop at once.", file=sys.stderr, flush=True)
         raise KeyboardInterrupt

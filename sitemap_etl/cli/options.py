@@ -15,10 +15,19 @@ from sitemap_etl.cli.streams import is_unicode
 from sitemap_etl.config import Site, load
 from sitemap_etl.errors import ConfigError
 
+
+def readable(text: str) -> str:
+    """Text of the command line in any locale; bytes that are no UTF-8 are replaced, because no record can hold them."""
+    return os.fsencode(text).decode("utf-8", "replace")
+
+
 SiteFile = Annotated[Path, typer.Argument(metavar="SITE.yaml", help="The site file.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, also for errors.")]
 Reason = Annotated[
-    str | None, typer.Option("--reason", metavar="TEXT", help="Why you override a gate; recorded in the manifest.")
+    str | None,
+    typer.Option(
+        "--reason", parser=readable, metavar="TEXT", help="Why you override a gate; recorded in the manifest."
+    ),
 ]
 Force = Annotated[
     list[str] | None,

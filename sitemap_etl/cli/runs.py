@@ -23,6 +23,7 @@ from sitemap_etl.cli.options import (
     moment,
     put_json,
     read_site,
+    readable,
 )
 from sitemap_etl.cli.progress import Bars
 from sitemap_etl.cli.words import named
@@ -139,7 +140,8 @@ def rollback(
         str | None, typer.Argument(metavar="RUN_ID", help="The set to publish again (default: the previous one).")
     ] = None,
     reason: Annotated[
-        str | None, typer.Option("--reason", metavar="TEXT", help="Why you roll back; recorded in the manifest.")
+        str | None,
+        typer.Option("--reason", parser=readable, metavar="TEXT", help="Why you roll back; recorded in the manifest."),
     ] = None,
     moved: Moved = False,
     no_ping: NoPing = False,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sitemap_etl.cli.options import Json, SiteFile, console, put_json, read_site
+from sitemap_etl.cli.options import Json, SiteFile, console, put_json, read_site, readable
 from sitemap_etl.cli.progress import Bars
 from sitemap_etl.errors import Unavailable
 
@@ -27,7 +27,7 @@ def history(site_file: SiteFile, as_json: Json = False) -> None:
 
 def explain(
     site_file: SiteFile,
-    urls: Annotated[list[str], typer.Argument(metavar="URL...", help="URLs, or paths on the site.")],
+    urls: Annotated[list[str], typer.Argument(parser=readable, metavar="URL...", help="URLs, or paths on the site.")],
     as_json: Json = False,
 ) -> None:
     """Show why URLs are listed or not, from the state and reports, without reading the source."""

@@ -32,7 +32,10 @@ UNKNOWN: Final = "unknown"
 
 def seal(body: Mapping[str, Any]) -> bytes:
     """The object (of one key at least) as bytes that can be verified. Keys keep their order."""
-    rest = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()[1:]
+    try:
+        rest = json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()[1:]
+    except UnicodeEncodeError:  # the name of a file that is no UTF-8, which only an escape can hold
+        rest = json.dumps(body, separators=(",", ":")).encode()[1:]
     return b'{"checksum":"' + hashlib.sha256(rest).hexdigest().encode() + b'",' + rest
 
 
