@@ -14,10 +14,11 @@ pandas DataFrame whose columns are `pd.ArrowDtype`, so that pandas and pyarrow s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+import numpy as np
 import pyarrow as pa
 
 if TYPE_CHECKING:
@@ -199,6 +200,13 @@ class Tally:
             if len(kept) >= EXAMPLES:
                 break
             kept.append(str(example)[:300])
+
+    def add_rows(self, reason: str, mask: np.ndarray, values: Callable[[int], Any], loc: pa.Array | None) -> None:
+        """Count the rows of a mask; an example is the page (`loc`, where it is known) and the row's value."""
+        at = np.flatnonzero(mask)
+        pages = [None] * EXAMPLES if loc is None else loc.take(pa.array(at[:EXAMPLES])).to_pylist()
+        shown = [(page, values(int(row))) for page, row in zip(pages, at[:EXAMPLES], strict=False)]
+        self.add(reason, len(at), [value if page is None else f"{page}: {value}" for page, value in shown])
 
     def merge(self, other: Tally) -> None:
         """Add all that `other` counted."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 
 from .arrow import joined, mask_of, plain
 from .errors import InvalidSource
-from .frames import EXAMPLES, Tally
+from .frames import Tally
 from .limits import CHANGEFREQS
 
 NO_NUMBER: Final = "priority not a number"
@@ -55,13 +55,16 @@ def constant(value: float | str | Decimal) -> int:
     return int((number * 10).to_integral_value(ROUND_HALF_UP))
 
 
-def from_column(column: pa.Array | pa.ChunkedArray, tally: Tally, *, name: str = "priority") -> pa.Array:
+def from_column(
+    column: pa.Array | pa.ChunkedArray, tally: Tally, *, loc: pa.Array | None = None, name: str = "priority"
+) -> pa.Array:
     """The priority of each row in tenths: int8, null where the column has none that is valid.
 
     `column`: numbers, decimals or text of them. What is no number or not between 0 and 1 becomes null
-    and is counted with examples. Raises `InvalidSource` for another type, naming `name`.
+    and is counted with examples, which name the page where the column is one array and `loc` has them. Raises
+    `InvalidSource` for another type, naming `name`.
     """
-    return _by_chunk(column, lambda part: _tenths(part, tally, name), pa.int8())
+    return _by_chunk(column, lambda part: _tenths(part, tally, loc, name), pa.int8())
 
 
 def depth(locs: pa.Array | pa.ChunkedArray) -> pa.Array:
@@ -74,15 +77,19 @@ def depth(locs: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def signal_bins(
-    column: pa.Array | pa.ChunkedArray, tally: Tally | None = None, *, name: str = "percentile_of"
+    column: pa.Array | pa.ChunkedArray,
+    tally: Tally | None = None,
+    *,
+    loc: pa.Array | None = None,
+    name: str = "percentile_of",
 ) -> pa.Array:
     """The bin of each row's signal: uint16, null where the signal is null, NaN or no number.
 
     The bin is the top 16 bits of the float64 in an order-preserving form: sign, exponent and four bits
-    of fraction, so neighbouring bins are 3 to 6 % apart. Texts that are no numbers are counted in `tally`.
+    of fraction, so neighbouring bins are 3 to 6 % apart. Texts that are no numbers are counted in `tally`, as above.
     Raises `InvalidSource` for a type that has no numbers, naming `name`.
     """
-    return _by_chunk(column, lambda part: _bins(part, Tally() if tally is None else tally, name), pa.uint16())
+    return _by_chunk(column, lambda part: _bins(part, Tally() if tally is None else tally, loc, name), pa.uint16())
 
 
 def histogram(bins: pa.Array) -> np.ndarray:
@@ -110,13 +117,15 @@ def apply_table(bins: pa.Array, table: np.ndarray) -> pa.Array:
     return pa.array(tenths, pa.int8(), mask=_nulls(bins))
 
 
-def changefreq(column: pa.Array | pa.ChunkedArray, tally: Tally, *, name: str = "changefreq") -> pa.Array:
+def changefreq(
+    column: pa.Array | pa.ChunkedArray, tally: Tally, *, loc: pa.Array | None = None, name: str = "changefreq"
+) -> pa.Array:
     """The changefreq of each row: string, a word of the protocol or null.
 
     Case and white space around it do not count; a blank is null; another word becomes null and is
-    counted with examples. Raises `InvalidSource` for a column that is no text, naming `name`.
+    counted with examples, as above. Raises `InvalidSource` for a column that is no text, naming `name`.
     """
-    return _by_chunk(column, lambda part: _words(part, tally, name), pa.string())
+    return _by_chunk(column, lambda part: _words(part, tally, loc, name), pa.string())
 
 
 def _by_chunk(column: pa.Array | pa.ChunkedArray, rule: Callable[[pa.Array], pa.Array], kind: pa.DataType) -> pa.Array:
@@ -129,23 +138,23 @@ def _by_chunk(column: pa.Array | pa.ChunkedArray, rule: Callable[[pa.Array], pa.
     return joined(parts, kind)
 
 
-def _tenths(array: pa.Array, tally: Tally, name: str) -> pa.Array:
-    numbers = _numbers(array, tally, NO_NUMBER, name)
+def _tenths(array: pa.Array, tally: Tally, loc: pa.Array | None, name: str) -> pa.Array:
+    numbers = _numbers(array, tally, loc, NO_NUMBER, name)
     outside = (numbers < 0) | (numbers > 1)  # false for NaN
-    _count(tally, OUT_OF_RANGE, outside, array)
+    tally.add_rows(OUT_OF_RANGE, outside, _shown(array), loc)
     missing = outside | np.isnan(numbers)
     ties = _TIES.astype(numbers.dtype)
     return pa.array(np.searchsorted(ties, numbers, side="right").astype(np.int8), mask=missing)
 
 
-def _bins(array: pa.Array, tally: Tally, name: str) -> pa.Array:
-    numbers = _numbers(array, tally, NO_SIGNAL, name).astype(np.float64)
+def _bins(array: pa.Array, tally: Tally, loc: pa.Array | None, name: str) -> pa.Array:
+    numbers = _numbers(array, tally, loc, NO_SIGNAL, name).astype(np.float64)
     bits = (numbers + 0.0).view(np.uint64)  # -0.0 is 0.0
     ordered = np.where(bits & _SIGN, ~bits, bits | _SIGN) >> np.uint64(48)
     return pa.array(ordered.astype(np.uint16), mask=np.isnan(numbers))
 
 
-def _numbers(array: pa.Array, tally: Tally, reason: str, name: str) -> np.ndarray:
+def _numbers(array: pa.Array, tally: Tally, loc: pa.Array | None, reason: str, name: str) -> np.ndarray:
     """The values as floats, NaN where there is none; text that is no number is counted under `reason`."""
     kind = array.type
     if pa.types.is_string(kind):
@@ -156,7 +165,7 @@ def _numbers(array: pa.Array, tally: Tally, reason: str, name: str) -> np.ndarra
         values = np.append(_floats(floats), np.nan)
         bad = np.append(mask_of(pc.invert(pc.or_(good, pc.equal(words, "")))), False)
         at = pc.fill_null(coded.indices, len(words)).to_numpy()
-        _count(tally, reason, bad[at], array)
+        tally.add_rows(reason, bad[at], _shown(array), loc)
         numbers: np.ndarray = values[at]
         return numbers
     if pa.types.is_floating(kind):
@@ -185,14 +194,14 @@ def _depths(locs: pa.Array) -> pa.Array:
     return pa.array(_DEPTHS[place], mask=_nulls(locs))
 
 
-def _words(array: pa.Array, tally: Tally, name: str) -> pa.Array:
+def _words(array: pa.Array, tally: Tally, loc: pa.Array | None, name: str) -> pa.Array:
     if not pa.types.is_string(array.type):
         raise InvalidSource(f"{name} is {array.type}, expected text: {', '.join(CHANGEFREQS)}")
     coded = array.dictionary_encode()
     words = pc.ascii_lower(pc.ascii_trim_whitespace(coded.dictionary))
     known = pc.is_in(words, pa.array(CHANGEFREQS))
     bad = np.append(mask_of(pc.invert(pc.or_(known, pc.equal(words, "")))), False)
-    _count(tally, NO_WORD, bad[pc.fill_null(coded.indices, len(words)).to_numpy()], array)
+    tally.add_rows(NO_WORD, bad[pc.fill_null(coded.indices, len(words)).to_numpy()], _shown(array), loc)
     return pc.if_else(known, words, None).take(coded.indices)
 
 
@@ -200,8 +209,6 @@ def _nulls(array: pa.Array) -> np.ndarray | None:
     return mask_of(pc.is_null(array)) if array.null_count else None
 
 
-def _count(tally: Tally, reason: str, mask: np.ndarray, array: pa.Array) -> None:
-    count = int(np.count_nonzero(mask))
-    if count:
-        shown = array.take(pa.array(np.flatnonzero(mask)[:EXAMPLES])).cast(pa.string())
-        tally.add(reason, count, shown.to_pylist())
+def _shown(array: pa.Array) -> Callable[[int], Any]:
+    """What a row's value is as text."""
+    return lambda at: array.slice(at, 1).cast(pa.string())[0].as_py()

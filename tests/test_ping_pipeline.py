@@ -279,3 +279,24 @@ def test_no_secret_is_left_anywhere_when_engines_fail(
     for secret in (KEY, BING, TOKEN):
         assert secret not in told
         assert not [path for path, data in files.items() if secret.encode() in data or secret in path.name]
+
+
+@pytest.mark.parametrize("how", ["flipped", "cut", "another shape"])
+def test_a_damaged_ledger_is_begun_anew_with_a_warning_and_stops_nothing(world: World, how: str) -> None:
+    world.night(1)
+    world.change(3)
+    world.night(2)
+    path = world.folder / "work" / "shop" / "state" / "ledger" / "indexnow.json"
+    whole = path.read_bytes()
+    data = json.loads(whole)
+    del data["checksum"]
+    middle = len(whole) // 2
+    damaged = {"flipped": whole[:middle] + bytes([whole[middle] ^ 4]) + whole[middle + 1 :], "cut": whole[:40]}
+    path.write_bytes(damaged.get(how) or json.dumps({**data, "waiting": "x"}).encode())
+    lines: list[str] = []
+    world.site.environment = replace(world.site.environment, log=lines.append)
+    world.change(3, 4)
+    done = world.night(3)
+    assert (done.status, done.engines["indexnow"].status) == ("published", "accepted")
+    assert any("indexnow.json is damaged" in line and "A new ledger was begun" in line for line in lines)
+    assert json.loads(path.read_bytes())["runs"][-1] == done.run_id

@@ -316,6 +316,6 @@ def test_past_a_thousand_files_a_second_index_is_written(site: TestSite) -> None
 def test_a_limited_run_is_for_looking_once_something_is_published(site: TestSite) -> None:
     site.section("products", pages(100))
     assert site.night(1, limit=10).summary.sections["products"].listed == 10
-    with pytest.raises(ConfigError, match=r"--limit 10 would take down .* 10 URLs are published\. Add --dry-run"):
+    with pytest.raises(ConfigError, match=r"--limit 10 would unlist .* 10 URLs are published\. Add --dry-run"):
         site.night(2, limit=10)
     assert site.night(2, limit=20, dry_run=True).summary.sections["products"].extracted == 20

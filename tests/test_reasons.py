@@ -10,7 +10,7 @@ from pathlib import Path
 from sitemap_etl import lastmod, priority, urls
 
 ROOT = Path(__file__).parent.parent
-PLACES = {"count": 0, "_count": 0, "add": 0, "_note": 1, "drop": 1, "_drop": 1, "_aside": 2, "parsed": 2}
+PLACES = {"count": 0, "_count": 0, "add": 0, "add_rows": 0, "_note": 1, "drop": 1, "_drop": 1, "_aside": 2, "parsed": 2}
 """Functions that take a reason, and at which place."""
 URLS = {"canonical": 0}
 """Functions that take what a URL is of, and add why it is none."""

@@ -120,6 +120,21 @@ def test_a_row_without_a_loc_is_told_by_its_place(site: TestSite) -> None:
     assert tally.examples == {"missing loc": ["row 2 of split 1", "row 3 of split 1"]}
 
 
+def test_a_value_that_was_dropped_is_told_with_its_page(site: TestSite) -> None:
+    row = {"loc": "/a", "lastmod": "01.09.2026", "priority": "high", "changefreq": "often", "sold": "many"}
+    site.section("pages", [row])
+    site.section("others", [{**row, "loc": "/b"}], priority={"percentile_of": "sold"})
+    reasons = site.night(1).summary.reasons
+    told = {one.text: one.examples for one in reasons["pages"]["notes"].ordered()}
+    assert told == {
+        "lastmod not a date": ("https://shop.example/a: 01.09.2026",),
+        "priority not a number": ("https://shop.example/a: high",),
+        "changefreq not a word of the protocol": ("https://shop.example/a: often",),
+    }
+    signal = [one for one in reasons["others"]["notes"].ordered() if one.text == "signal not a number"]
+    assert [(one.count, one.examples) for one in signal] == [(1, ("https://shop.example/b: many",))]
+
+
 def test_extensions_that_no_file_could_hold_are_told_among_what_listed_rows_lost(site: TestSite) -> None:
     images = json.dumps([f"/i/{n:0100}.jpg" for n in range(100)])
     done = site.section("p", [{"loc": "/a", "images": images}, {"loc": "/b"}], shards={"bytes": 10_000}).night(1)

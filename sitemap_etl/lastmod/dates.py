@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from ..arrow import joined, mask_of, numbers_of, plain
 from ..dates import BLANK, COARSE, DATE, DAY, INSTANT, LOCAL, OTHER, UNITS, Written, is_dated, placed, read, text
 from ..errors import ConfigError, InvalidSource
-from ..frames import EXAMPLES, Tally
+from ..frames import Tally
 from ..limits import LASTMOD_FIRST_YEAR
 
 FUTURE: Final = "lastmod in the future"
@@ -47,13 +47,15 @@ def from_column(
     unit: str | None = None,
     read_at: datetime,
     tally: Tally,
+    loc: pa.Array | None = None,
 ) -> pa.Array:
     """The lastmod of each row as text (`string`), null where there is none or it can't be true.
 
     `column`: dates, timestamps with or without a zone, text (as `dates` reads it), or numbers (text
     of numbers too) that count `unit` since 1970. `timezone` is the zone of times that name none.
     `read_at`: the moment the rows were read, with a zone. A value later than that, before 1990, or no
-    date at all becomes null and is counted in `tally` with examples as the source has them.
+    date at all becomes null and is counted in `tally` with examples as the source has them. `loc`: the pages that
+    examples name, where the column is one array.
 
     Raises `InvalidSource` where a time needs a zone, a number a unit, or the type holds no dates;
     `ConfigError` where the zone or the unit does not exist.
@@ -64,7 +66,7 @@ def from_column(
         raise ConfigError(f"lastmod: unit: expected one of {', '.join(UNITS)}, got {unit!r}")
     parts = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     texts = [
-        _Column(part, name=name, timezone=timezone, unit=unit, read_at=read_at, tally=tally).text()
+        _Column(part, name=name, timezone=timezone, unit=unit, read_at=read_at, tally=tally, loc=loc).text()
         for part in parts
         if len(part)
     ]
@@ -85,13 +87,22 @@ class _Column:
     """One array on its way to text. Dates and instants are kept apart until they are written."""
 
     def __init__(
-        self, array: pa.Array, *, name: str, timezone: str | None, unit: str | None, read_at: datetime, tally: Tally
+        self,
+        array: pa.Array,
+        *,
+        name: str,
+        timezone: str | None,
+        unit: str | None,
+        read_at: datetime,
+        tally: Tally,
+        loc: pa.Array | None,
     ) -> None:
         self.array = plain(array)
         self.name = name
         self.timezone = timezone
         self.unit = unit
         self.tally = tally
+        self.loc = loc
         moment = read_at.astimezone(UTC)
         epoch = datetime(1970, 1, 1, tzinfo=UTC)
         first = datetime(LASTMOD_FIRST_YEAR, 1, 1, tzinfo=UTC)
@@ -179,9 +190,7 @@ class _Column:
         written.kind[early | late] = OTHER
 
     def _count(self, reason: str, mask: np.ndarray) -> None:
-        count = int(np.count_nonzero(mask))
-        if count:
-            self.tally.add(reason, count, [self._shown(at) for at in np.flatnonzero(mask)[:EXAMPLES].tolist()])
+        self.tally.add_rows(reason, mask, self._shown, self.loc)
 
     def _shown(self, at: int) -> str:
         """A value as the source has it. Arrow's own text: it also has one for times that Python can't hold."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,7 +23,7 @@ from sitemap_etl.render.parse import rows_of
 from sitemap_etl.stages.run import Environment, new_run_id, open_work, state_of
 from sitemap_etl.state import layout
 from sitemap_etl.state.changes import changes_of_run
-from sitemap_etl.state.codec import unseal
+from sitemap_etl.state.codec import decode, unseal
 from sitemap_etl.state.lease import release_lease, take_lease
 from sitemap_etl.state.records import (
     Current,
@@ -33,6 +32,7 @@ from sitemap_etl.state.records import (
     Intent,
     Interrupted,
     Lease,
+    LedgerData,
     Manifest,
     Mirror,
     Notification,
@@ -320,7 +320,7 @@ class _Reading:
 
     def _others(self, current: Current) -> None:
         for key in self._keys(layout.LEDGERS):
-            self._json(key, "ledgers", "the engine may be notified again of changes that it has received")
+            self._ledger(key, "the engine may be notified again of changes that it has received")
         for key in self._keys("state/intent-"):
             cost = "a publish that did not end can't be distinguished from other programs' writes"
             self._document(
@@ -350,14 +350,15 @@ class _Reading:
         except SitemapEtlError as error:
             self._tell(key, _problem(error, self.work.url_of(key)), cost, self._remove(key, "removed"))
 
-    def _json(self, key: str, name: str, cost: str) -> None:
+    def _ledger(self, key: str, cost: str) -> None:
         stored = self.work.get(key)
+        where = self.work.url_of(key)
         try:
             if stored is not None:
-                json.loads(stored.data)
-                self.whole[name] += 1
-        except ValueError:
-            self._tell(key, "it is no JSON", cost, self._remove(key, "removed: the engine starts anew"))
+                decode(LedgerData, unseal(stored.data, where), where)
+                self.whole["ledgers"] += 1
+        except DamagedState as error:
+            self._tell(key, _problem(error, where), cost, self._remove(key, "removed: the engine starts anew"))
 
 
 def _problem(error: SitemapEtlError, where: str) -> str:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from sitemap_etl import engines
 from sitemap_etl.config import Site, revealed
-from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError, Unavailable
+from sitemap_etl.errors import ConfigError, DamagedState, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.frames import CHANGES
 from sitemap_etl.stages.run import Environment, new_run_id, state_of
 from sitemap_etl.state import layout
@@ -26,8 +26,8 @@ from sitemap_etl.state.changes import (
     runs_with_changes,
     together,
 )
-from sitemap_etl.state.codec import seal, unseal
-from sitemap_etl.state.records import Answered, Notification
+from sitemap_etl.state.codec import decode, encode, seal, unseal
+from sitemap_etl.state.records import Answered, LedgerData, Notification
 from sitemap_etl.state.store import State
 
 
@@ -55,17 +55,30 @@ def engines_to_notify(site: Site, environment: Environment, *, published: bool) 
     ]
 
 
+def _in_silence(_text: str) -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class StoredLedger:
-    """An engine's ledger, one JSON object in the state."""
+    """An engine's ledger, one JSON object in the state. One that is damaged is told to `log` and begun anew."""
 
     state: State
     engine: str
+    log: Callable[[str], None] = _in_silence
 
     def load(self) -> dict[str, Any]:
         key = layout.ledger(self.engine)
         stored = self.state.storage.get(key)
-        return {} if stored is None else unseal(stored.data, self.state.storage.url_of(key))
+        if stored is None:
+            return {}
+        where = self.state.storage.url_of(key)
+        try:
+            data = decode(LedgerData, unseal(stored.data, where), where)
+        except DamagedState as error:
+            self.log(f"warning: {self.engine}: {error}. A new ledger was begun: some URLs may be sent twice")
+            return {}
+        return {name: value for name, value in encode(data).items() if value is not None}
 
     def save(self, data: dict[str, Any]) -> None:
         self.state.storage.put(layout.ledger(self.engine), seal(data), content_type="application/json")
@@ -97,7 +110,7 @@ def ping_engine(
         submission = _submission(site, state, run_id, notification, pending)
         made = _engine(site, engine, environment)
         with (open_client or engines.open_client)() as client:
-            answer = _submit(made, submission, StoredLedger(state, engine), client, environment.clock)
+            answer = _submit(made, submission, StoredLedger(state, engine, environment.log), client, environment.clock)
     except Unavailable as error:
         put_answer(state, run_id, Answered(engine, "unavailable", 0, str(error)))
         raise

@@ -534,6 +534,47 @@ class Answered(Record):
 
 
 @dataclass(frozen=True)
+class LedgerRun(Record):
+    """What an engine has yet to hear of a run (see engines.backlog.Waiting)."""
+
+    run: str
+    position: int
+    held: str
+    rows: int
+    mark: int | None
+
+
+@dataclass(frozen=True)
+class LedgerRequest(Record):
+    """What was sent in one request of the last minutes (see engines.backlog.Recent)."""
+
+    at: float  # epoch seconds
+    answered: bool
+    hashes: str
+
+
+@dataclass(frozen=True)
+class LedgerDay(Record):
+    """How many URLs were sent on a day."""
+
+    day: str
+    sent: int
+
+
+@dataclass(frozen=True)
+class LedgerData(Record):
+    """What is remembered of an engine between runs. The engines read and write it (see engines.ledger)."""
+
+    format: int = 1
+    runs: tuple[str, ...] = ()
+    waiting: tuple[LedgerRun, ...] = ()
+    recent: tuple[LedgerRequest, ...] = ()
+    today: LedgerDay | None = None
+    owed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # addresses that are pending, by kind
+    not_before: str | None = None
+
+
+@dataclass(frozen=True)
 class Manifest(Document):
     """A published set: written last, it is what a publish commits.
 

@@ -36,7 +36,7 @@ def inventory_of(
     if section.news:
         loc = _news(batch, loc, rules, columns, notes)
     source = batch.table
-    dated = source_dates(source, rules, read_at, notes)
+    dated = source_dates(source, rules, read_at, notes, loc)
     if dated is not None:
         columns["lastmod"] = dated
     if section.lastmod.kind == "fingerprint":
@@ -44,7 +44,7 @@ def inventory_of(
         columns["fingerprint"] = pa.array(lastmod.fingerprint(source, section.lastmod.columns))
         kinds = tuple(lastmod.kinds(source.schema, section.lastmod.columns))
     _priority(source, loc, rules, notes, columns)
-    _changefreq(source, rules, notes, columns)
+    _changefreq(source, loc, rules, notes, columns)
     _extensions(source, loc, rules, notes, columns)
     if section.alternates:
         group, hreflang = section.alternates.group, section.alternates.hreflang
@@ -76,7 +76,9 @@ def _extensions(source: pa.Table, loc: pa.Array, rules: Rules, notes: Tally, col
                 columns[name] = extensions.mobile(column, notes, loc=loc)
 
 
-def source_dates(source: pa.Table, rules: Rules, read_at: datetime, notes: Tally) -> pa.Array | None:
+def source_dates(
+    source: pa.Table, rules: Rules, read_at: datetime, notes: Tally, loc: pa.Array | None = None
+) -> pa.Array | None:
     """The lastmod of each row as its source has it; None where the section takes none from there."""
     names: Sequence[str]
     rule = rules.settings.lastmod
@@ -98,6 +100,7 @@ def source_dates(source: pa.Table, rules: Rules, read_at: datetime, notes: Tally
             unit=rule.unit,
             read_at=read_at,
             tally=notes,
+            loc=loc,
         )
         for name in names
     ]
@@ -113,23 +116,23 @@ def _priority(source: pa.Table, loc: pa.Array, rules: Rules, notes: Tally, colum
         case PriorityDepth():
             columns["priority"] = priority.depth(loc)
         case PriorityPercentile():
-            columns["signal"] = priority.signal_bins(column_of(source, rule.percentile_of))
+            columns["signal"] = priority.signal_bins(column_of(source, rule.percentile_of), notes, loc=loc)
         case PriorityColumn():
-            columns["priority"] = priority.from_column(column_of(source, rule.column), notes)
+            columns["priority"] = priority.from_column(column_of(source, rule.column), notes, loc=loc)
         case DefaultRule() if "priority" in source.column_names:
-            columns["priority"] = priority.from_column(column_of(source, "priority"), notes)
+            columns["priority"] = priority.from_column(column_of(source, "priority"), notes, loc=loc)
 
 
-def _changefreq(source: pa.Table, rules: Rules, notes: Tally, columns: dict[str, pa.Array]) -> None:
+def _changefreq(source: pa.Table, loc: pa.Array, rules: Rules, notes: Tally, columns: dict[str, pa.Array]) -> None:
     rule = rules.settings.changefreq
     require(source, rule.columns, rules, "changefreq")
     match rule:
         case ChangefreqConstant():
             columns["changefreq"] = pa.repeat(pa.scalar(rule.word), source.num_rows)
         case ChangefreqColumn():
-            columns["changefreq"] = priority.changefreq(column_of(source, rule.column), notes)
+            columns["changefreq"] = priority.changefreq(column_of(source, rule.column), notes, loc=loc)
         case DefaultRule() if "changefreq" in source.column_names:
-            columns["changefreq"] = priority.changefreq(column_of(source, "changefreq"), notes)
+            columns["changefreq"] = priority.changefreq(column_of(source, "changefreq"), notes, loc=loc)
 
 
 def _news(batch: Batch, loc: pa.Array, rules: Rules, columns: dict[str, pa.Array], notes: Tally) -> pa.Array:
