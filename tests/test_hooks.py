@@ -50,6 +50,9 @@ def mixed(frame):
 def broken(frame):
     raise RuntimeError("no connection to the price service")
 
+def leaving(frame):
+    raise SystemExit(5)
+
 not_a_function = 7
 """
 
@@ -132,6 +135,7 @@ def test_the_source_row_of_a_rejected_url_is_right_after_a_shuffle(site: TestSit
         ("nothing", r"transform shop_hooks:nothing returned NoneType, expected a DataFrame"),
         ("mixed", r"transform shop_hooks:mixed returned a column with values of several types.*extra"),
         ("broken", r"transform shop_hooks:broken raised RuntimeError: no connection to the price service"),
+        ("leaving", r"transform shop_hooks:leaving raised SystemExit: 5"),
     ],
 )
 def test_a_hook_that_breaks_its_contract_is_told_with_its_name_column_and_rule(

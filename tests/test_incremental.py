@@ -108,6 +108,15 @@ def test_a_renamed_row_takes_its_old_url_down(site: Catalog) -> None:
     assert "/pages/007" not in site.locs()
 
 
+def test_text_that_says_no_deletes_nothing(site: Catalog) -> None:
+    """SQLite yields a column as text where one of its values is."""
+    site.read("pages", "SELECT id, loc, lastmod, gone FROM pages", source={"deleted": "gone"})
+    site.sql("UPDATE pages SET gone = 'yes' WHERE id = 7")
+    site.sql("UPDATE pages SET gone = 'false' WHERE id = 8")
+    site.night(1)
+    assert site.locs() == {f"/pages/{n:03}" for n in range(100) if n != 7}
+
+
 def test_a_deleted_row_goes_and_leaves_the_page_to_its_other_rows(site: Catalog) -> None:
     site.read("pages", "SELECT id, loc, lastmod, gone FROM pages", source={"deleted": "gone"})
     site.sql("UPDATE pages SET loc = '/pages/006' WHERE id = 7")

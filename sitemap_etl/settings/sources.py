@@ -86,7 +86,7 @@ class DatabaseSource(_Select):
     )
     deleted: Text | None = Field(
         default=None,
-        description="Column that marks deleted rows (true, not 0, or not empty). They are excluded.",
+        description="Column that marks deleted rows (true, not 0, or text other than 0 and false). They are excluded.",
         examples=["deleted_at"],
     )
     full_every: Duration = Field(

@@ -72,9 +72,13 @@ def require(table: pa.Table, names: Sequence[str], rules: Rules, rule: str) -> N
         )
 
 
+_NOT_DELETED: Final = pa.array(["", "0", "false", "f"])
+
+
 def says_deleted(table: pa.Table, name: str) -> np.ndarray:
     """Where the `deleted` column says that a row is gone: true, not 0, else neither null nor blank.
 
+    Text that says 0 or false says that the row is there: SQLite gives a column as text where one of its values is.
     Raises InvalidSource where the source does not yield it.
     """
     if name not in table.column_names:
@@ -86,7 +90,8 @@ def says_deleted(table: pa.Table, name: str) -> np.ndarray:
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return mask_of(pc.not_equal(values, pa.scalar(0).cast(kind)))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return mask_of(pc.not_equal(pc.utf8_trim_whitespace(values), ""))
+        words = pc.utf8_lower(pc.utf8_trim_whitespace(values))
+        return mask_of(pc.invert(pc.is_in(pc.fill_null(words, ""), _NOT_DELETED)))
     return mask_of(pc.is_valid(values))
 
 

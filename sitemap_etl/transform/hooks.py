@@ -46,7 +46,7 @@ def run_hook(batch: Batch, rules: Rules) -> None:
     frame.index.name = "row"
     try:
         result = rules.hook(frame)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise InvalidSource(f"{who} raised {type(error).__name__}: {error}") from error
     import pandas as pd
 
