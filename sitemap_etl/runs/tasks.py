@@ -87,7 +87,7 @@ def _open_split(unit: Unit, environment: Environment) -> Run | None:
     return run
 
 
-def extract(unit: Unit, environment: Environment, *, final: bool = True) -> dict[str, Any]:
+def extract(unit: Unit, environment: Environment, *, final: bool = True) -> dict[str, int]:
     """Extract one split; gives its rows."""
     run = _open_split(unit, environment)
     if run is None:
@@ -97,7 +97,7 @@ def extract(unit: Unit, environment: Environment, *, final: bool = True) -> dict
     return {"rows": receipt.rows}
 
 
-def transform(unit: Unit, environment: Environment, *, final: bool = True) -> dict[str, Any]:
+def transform(unit: Unit, environment: Environment, *, final: bool = True) -> dict[str, int]:
     """Transform one split; gives its counts."""
     run = _open_split(unit, environment)
     if run is None:
@@ -107,7 +107,7 @@ def transform(unit: Unit, environment: Environment, *, final: bool = True) -> di
     return _counts(receipt)
 
 
-def _counts(receipt: Transformed) -> dict[str, Any]:
+def _counts(receipt: Transformed) -> dict[str, int]:
     return {name: getattr(receipt, name) for name in ("rows", "inventory", "excluded", "rejected")}
 
 
@@ -116,7 +116,7 @@ def buckets(unit: Unit, environment: Environment) -> list[Unit]:
     return _units(unit["key"], len(plan_merge(_open(unit, environment)).units))
 
 
-def merge(unit: Unit, environment: Environment, *, final: bool = True) -> dict[str, Any]:
+def merge(unit: Unit, environment: Environment, *, final: bool = True) -> dict[str, int]:
     """Merge what was read with one bucket of a mirror, and transform what comes out; gives its counts."""
     run = _open(unit, environment)
     units = run.merging().units
@@ -145,18 +145,18 @@ def clusters(unit: Unit, environment: Environment) -> list[Unit]:
     return [{"key": unit["key"], "n": n} for n in cluster_units(run)]
 
 
-def collect(unit: Unit, environment: Environment) -> dict[str, Any]:
+def collect(unit: Unit, environment: Environment) -> dict[str, int]:
     """Find the listed members of clusters in one group."""
     run = _open_group(unit, environment)
     return {"members": collect_members(run, unit["n"]).members}
 
 
-def align(unit: Unit, environment: Environment) -> dict[str, Any]:
+def align(unit: Unit, environment: Environment) -> dict[str, int]:
     """Close the clusters of every bucket; gives how many rows have alternates."""
     return {"aligned": align_run(_open(unit, environment)).aligned}
 
 
-def render(unit: Unit, environment: Environment) -> dict[str, Any]:
+def render(unit: Unit, environment: Environment) -> dict[str, int]:
     """Render one group; gives its counts."""
     receipt = render_group(_open_group(unit, environment), unit["n"])
     return dict(encode(receipt.counts))
