@@ -268,8 +268,9 @@ def _warn(
     if twice:
         example = next(loc for receipt in receipts for loc in receipt.twice[1])
         proposal.warnings.append(
-            f"{name}: {twice:,} pages are listed in two spellings, with and without a slash at the end, such as "
-            f"{example} and {example[:-1]}: for engines they are two pages. List the one that the other redirects to"
+            f"{name}: {twice:,} {'page is' if twice == 1 else 'pages are'} listed in two spellings, with and without a "
+            f"slash at the end, such as {example} and {example[:-1]}: for engines they are two pages. List the one "
+            "that the other redirects to"
         )
     if published is not None and plan.rule is not None and not same_definition(published, plan):
         proposal.warnings.append(

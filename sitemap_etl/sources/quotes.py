@@ -110,7 +110,7 @@ class WatchedQuotes:
             if value.end() == len(data) and lines > CSV_VALUE_LINES:
                 self._stop(at, f"is not closed within {CSV_VALUE_LINES:,} lines")
             elif value.end() < len(data) and lines:
-                self._stop(at, f"is closed only {lines:,} lines further on")
+                self._stop(at, f"is closed only {lines:,} line{'' if lines == 1 else 's'} further on")
         if self.fault is None:
             self._keep(data, end)
 

@@ -433,8 +433,8 @@ def _two_rows(section: str, column: str, key: str, rows: pa.Table, rivals: Seque
     return (
         f"section {section}: the SELECT yields the {column} {key} more than once, with different rows:\n"
         + "\n".join(shown)
-        + f"\nA key says what one row is. Name a column that does, such as `key: id`, or make the SELECT yield each "
-        f"{column} once (DISTINCT ON, GROUP BY)"
+        + f"\nA key identifies one row. Name a column that does, or make the SELECT yield each {column} once "
+        "(DISTINCT ON, GROUP BY)"
     )
 
 
