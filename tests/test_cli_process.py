@@ -130,7 +130,9 @@ def test_a_signal_while_the_process_ends_does_not_change_its_exit_code(site: Tes
 
 
 STRUCK = """
-import os, sys
+import os, signal, sys
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background of a shell
 
 class Finder:
     def find_spec(self, name, path=None, target=None):
@@ -162,6 +164,7 @@ def test_a_signal_while_modules_are_imported_is_an_interruption(
         cwd=site.folder,
         capture_output=True,
         text=True,
+        timeout=60,
     )
     told = json.loads(done.stdout)
     assert (done.returncode, told["exit"], told["kind"]) == (130, 130, "interrupted")
