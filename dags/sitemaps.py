@@ -30,13 +30,13 @@ under its canonical URL, and replaces only those published files whose contents 
 
 ### When it fails
 
-Only a side that did not answer is asked again, three times, with growing pauses. Everything else fails at once:
-trying again can't help. **The log of the failed task ends with one message**: what is wrong, where, and what to do.
-Whatever it is, the published sitemaps are whole and as they were; the next run goes on from them.
+A task is retried only if something did not answer: three times, with growing pauses. Everything else fails at once,
+because trying again cannot help. **The log of the failed task ends with one message**: what is wrong, where, and what
+to do. In any case the published sitemaps are intact; the next run continues from them.
 
 - **A gate refused** (`publish`): the message says how much and where, and how to look. If it is right after all,
   publish the refused run with the command it shows, or trigger a new one with `force` and `reason`.
-- **A source is broken or late** (`plan`, `extract`, `transform`): mend it and start a run. With `on_error: keep`,
+- **A source is broken or late** (`plan`, `extract`, `transform`): fix it and start a run. With `on_error: keep`,
   its section stays as published and the others go on; the log of `publish` names it.
 - **An engine failed** (`ping`): the sitemaps are published. It hears of these changes with the next run.
 
@@ -67,6 +67,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundExceptio
 
 from sitemap_etl.config import Site, read_folder
 from sitemap_etl.errors import ConfigError, SitemapEtlError, Unavailable, defect
+from sitemap_etl.settings import Gates
 
 if TYPE_CHECKING:
     from sitemap_etl.stages.run import Environment
@@ -78,7 +79,7 @@ T = TypeVar("T")
 
 SITES = Path(os.environ.get("SITEMAP_ETL_SITES") or Path(__file__).resolve().parent.parent / "sites")
 LABEL = "{{ label | default('') }}"
-GATES = ("max_drop", "max_growth", "max_rejected", "max_undated", "max_same_date", "min_urls")
+GATES = tuple(Gates.model_fields)
 log = logging.getLogger("sitemap_etl")
 
 

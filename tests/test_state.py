@@ -27,7 +27,7 @@ from tests.support.released import released
 from tests.support.sites import TestSite, pages
 from tests.support.storages import Wrapped, Wrapping
 
-WHERE = "work/shop/state/x.json"
+WHERE = "state/x.json"
 
 
 @pytest.fixture

@@ -21,7 +21,6 @@ _ORIGIN: Final = r"^(?P<origin>[A-Za-z][A-Za-z0-9+.\-]*://[^/?#\\]*)"
 _ALLOWED: Final = r"[^A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%\x80-\x{10FFFF}]"
 """What neither RFC 3986 nor, for the characters beyond ASCII, RFC 3987 allows in a URL."""
 _STRAY_PERCENT: Final = r"%([^0-9A-Fa-f]|[0-9A-Fa-f][^0-9A-Fa-f]|.?$)"
-_USER: Final = r"^[A-Za-z][A-Za-z0-9+.\-]*://[^/?#]*@"
 _PATH_SESSION: Final = r"(?i);jsessionid=|/\((?:[afx]\([a-z0-9_-]*\))*s\([a-z0-5]{24}\)"
 
 
