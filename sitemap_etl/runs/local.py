@@ -180,8 +180,7 @@ def publish_locally(
     if staging.stat(layout.PLAN) is None:
         raise ConfigError(
             f"{run_id}: there is no such run in {work.url}/runs. Only dry and refused runs can be published: "
-            "their files are kept "
-            "for two weeks, or until they are published"
+            "their files are kept for two weeks, or until they are published"
         )
     run = open_run(staging.url, environment, staging=staging, moved=moved)
     if run.receipt(layout.PARTITION, Partition) is None:

@@ -58,9 +58,8 @@ def start_run(
     _check_keys(site, environment)
     work = open_work(site, environment)
     state = state_of(site, environment, work, moved=options.moved)
-    base = state.manifest(
-        state.current().manifest
-    )  # the state of another site is refused before anything is written there
+    # The state of another site is refused before anything is written there.
+    base = state.manifest(state.current().manifest)
     now = _not_before(base, now or environment.clock())
     run_id = new_run_id(now, after="" if base is None else base.run_id)
     if posixpath.basename(site.work) == STATE_FOLDER and not site.work.startswith("s3://"):
