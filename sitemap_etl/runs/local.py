@@ -45,6 +45,9 @@ KEPT: Final = (
 """What publishing a run needs of its staging."""
 
 
+_SMALL_SPLIT: Final = 8_000
+"""Rows of a split up to which its work is Python's more than that of Arrow's kernels: with splits of 5,000 rows two
+threads took a sixth longer than one, and a third more processor time (bench/splits.py); of 10,000 a fifth less."""
 _RUN_ID: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{4}")
 
 
@@ -80,7 +83,7 @@ def run_locally(
             with one_moment(run):
                 _each(run, "extract", len(run.plan.units), extract_split, jobs, seconds)
             take_lease(run.work, run.run_id)
-            _each(run, "transform", len(run.plan.units), transform_split, jobs, seconds)
+            _each(run, "transform", len(run.plan.units), transform_split, _side_by_side(run, jobs), seconds)
             if run.plan.readings:
                 _each(run, "merge", len(plan_merge(run).units), merge_bucket, jobs, seconds)
             before = time.monotonic()
@@ -116,6 +119,12 @@ def run_locally(
     finally:
         if scratch is not None:
             shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _side_by_side(run: Run, jobs: int) -> int:
+    """How many splits to transform at a time: one where they are so small that threads would wait for each other."""
+    rows = sum(run.extracted(n).rows for n in range(len(run.plan.units)))
+    return jobs if rows >= _SMALL_SPLIT * len(run.plan.units) else 1
 
 
 def _each(

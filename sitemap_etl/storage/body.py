@@ -35,12 +35,13 @@ class Body:
             self.size = sum(part.nbytes for part in self._parts)
 
     def chunks(self) -> Iterator[memoryview]:
-        """All bytes in order; a file's in pieces of 1 MiB."""
+        """All bytes in order; a file's in pieces of 1 MiB at most."""
         if self.path is None:
             yield from self._parts
             return
         with self.path.open("rb", buffering=0) as file:
-            buffer = memoryview(bytearray(_CHUNK))
+            # No larger than the file: clearing a whole chunk costs several times what hashing a small file does.
+            buffer = memoryview(bytearray(min(_CHUNK, max(self.size, 1))))
             while count := file.readinto(buffer):
                 yield buffer[:count]
 
