@@ -7,7 +7,9 @@ slice's offset is minded. Nothing here copies unless the layout must change.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +20,27 @@ _BLOCK: Final = 1 << 18
 """Bytes searched at a time: the temporaries stay in cache."""
 _FIRST_VISIBLE: Final = np.uint8(0x21)
 _VISIBLE: Final = np.uint8(0x80 - 0x21)
+
+
+class _WithoutPandas(MetaPathFinder):
+    """Finds no pandas, while it is among the finders of modules.
+
+    The first value that pyarrow takes from Python makes it import pandas, to see whether the value is one of its
+    Series: a quarter of a second. It looks once, and works without; `Table.to_pandas` and `Table.from_pandas`, with
+    which frames begin and end here, import pandas all the same.
+    """
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:  # noqa: ARG002 (the finder's form)
+        if fullname == "pandas":
+            raise ModuleNotFoundError("pandas is imported where frames begin", name=fullname)
+
+
+if "pandas" not in sys.modules:
+    sys.meta_path.insert(0, without := _WithoutPandas())
+    try:
+        pa.scalar(0)
+    finally:
+        sys.meta_path.remove(without)
 
 # --- arrays ---
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -24,6 +25,8 @@ from typing import NoReturn
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and exit with its code. `arguments`: those of the process by default."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    # Looking for plugins of pydantic, pydantic reads the metadata of every package that is installed.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         from sitemap_etl.cli.endings import run

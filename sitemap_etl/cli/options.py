@@ -6,14 +6,16 @@ import json
 import os
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
 from sitemap_etl.cli.streams import is_unicode
-from sitemap_etl.config import Site, load
 from sitemap_etl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from sitemap_etl.config import Site
 
 
 def readable(text: str) -> str:
@@ -47,6 +49,8 @@ Now = Annotated[
 
 def read_site(path: Path) -> Site:
     """The site of a file. Raises ConfigError with every mistake, Refused where its state lies in two places."""
+    from sitemap_etl.config import load
+
     site = load(path, environ=os.environ)
     if site.says_work:
         return site

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 
@@ -15,6 +14,8 @@ from sitemap_etl.transform.rules import Rules
 
 def where_mask(table: pa.Table, rules: Rules) -> np.ndarray:
     """The mask of the rows for which the predicate is true; null is false."""
+    import duckdb
+
     where = rules.settings.where
     with duckdb.connect(config={"autoinstall_known_extensions": False, "enable_external_access": False}) as connection:
         connection.execute("SET enable_progress_bar = false")  # it would be drawn into --json

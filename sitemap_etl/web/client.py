@@ -13,6 +13,7 @@ WebError
 
 from __future__ import annotations
 
+import functools
 import ipaddress
 import logging
 import ssl
@@ -451,7 +452,7 @@ class _Transport(httpx.BaseTransport):
         with self._lock:
             if key not in self._pools:
                 if (secure or proxy.startswith("https://")) and self._trust is None:
-                    self._trust = httpx.create_ssl_context()
+                    self._trust = _trusted()
                 network = self._guarded if guarded else self._network
                 self._pools[key] = _opened(proxy, self._trust, network)
             return self._pools[key]
@@ -459,6 +460,12 @@ class _Transport(httpx.BaseTransport):
     def close(self) -> None:
         for pool in self._pools.values():
             pool.close()
+
+
+@functools.cache
+def _trusted() -> ssl.SSLContext:
+    """The authorities that this machine trusts: reading them takes as long as some requests."""
+    return httpx.create_ssl_context()
 
 
 def _opened(proxy: str, trust: ssl.SSLContext | None, network: Network) -> httpcore.ConnectionPool:

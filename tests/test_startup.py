@@ -1,0 +1,73 @@
+"""What a command loads: a library is loaded by what uses it, and by nothing else."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.sites import TestSite, pages
+
+PROGRAM = """
+import atexit, sys
+heavy = {"pandas", "pyarrow", "numpy", "duckdb", "boto3", "httpx", "jinja2", "pydantic"}
+atexit.register(lambda: print("loaded:", *sorted(heavy & {name.partition(".")[0] for name in sys.modules})))
+from sitemap_etl.cli import main
+main(sys.argv[1:])
+"""
+
+
+def loaded(*arguments: object, cwd: Path) -> set[str]:
+    """The libraries that a command has loaded when it ends."""
+    command = [sys.executable, "-c", PROGRAM, *map(str, arguments)]
+    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.rpartition("loaded:")[2].split())
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> TestSite:
+    return TestSite(tmp_path).section("products", pages(100, lastmod="2026-10-01"))
+
+
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_and_the_version_load_no_library_of_data_settings_or_requests(option: str, tmp_path: Path) -> None:
+    assert loaded(option, cwd=tmp_path) == set()
+
+
+def test_a_run_over_exports_loads_neither_pandas_nor_duckdb_nor_the_client_of_s3(site: TestSite) -> None:
+    assert not loaded("run", site.path, cwd=site.folder) & {"pandas", "duckdb", "boto3"}
+
+
+def test_a_predicate_loads_duckdb_and_a_hook_pandas(site: TestSite) -> None:
+    site.section("products", where="loc is not null")
+    assert loaded("run", site.path, cwd=site.folder) & {"pandas", "duckdb"} == {"duckdb"}
+    (site.folder / "hooks.py").write_text("def same(frame):\n    return frame\n")
+    site.section("products", where=None, transform="hooks:same")
+    assert "pandas" in loaded("run", site.path, cwd=site.folder)
+
+
+HOOK = '''
+import pandas as pd
+import pyarrow as pa
+
+
+def mixed(frame):
+    """Columns of every make, through pandas and through pyarrow."""
+    frame["title"] = pd.Series(["a", None] * (len(frame) // 2), index=frame.index)
+    frame["kind"] = pd.Categorical(["x"] * len(frame))
+    frame["seen"] = pd.to_datetime(["2026-10-01", None] * (len(frame) // 2))
+    assert pa.array(pd.Series([1.0, None])).null_count == 1
+    assert pa.array(frame["seen"]).null_count == len(frame) // 2
+    assert pa.types.is_dictionary(pa.array(frame["kind"].array).type)
+    return frame
+'''
+
+
+def test_columns_that_a_hook_makes_are_known_as_those_of_pandas(site: TestSite) -> None:
+    (site.folder / "hooks.py").write_text(HOOK)
+    site.section("products", transform="hooks:mixed")
+    assert "pandas" in loaded("run", site.path, cwd=site.folder)
+    assert (site.folder / "public" / "sitemap.xml").exists()
