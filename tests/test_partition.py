@@ -21,10 +21,40 @@ from sitemap_etl.settings import Shards
 TEXT = st.text(alphabet="ab/-z9", max_size=24)
 
 
-@given(TEXT, st.lists(TEXT, max_size=30))
-def test_the_quick_order_is_the_bytewise_one(prefix: str, tails: list[str]) -> None:
-    array = pa.array(["before", *(prefix + tail for tail in tails), "after"], pa.string())[1:-1]
-    assert array.take(in_order(array)).to_pylist() == sorted(prefix + tail for tail in tails)
+TAILS = st.lists(TEXT, min_size=1, max_size=30)
+LIMIT = 1_100
+"""Texts that are sorted: from a thousand on by their words."""
+
+
+@given(TEXT, TAILS, TAILS, st.sampled_from(["", "x" * 9, "/category/of-some-length/"]))
+def test_the_quick_order_is_the_bytewise_one(prefix: str, tails: list[str], ends: list[str], head: str) -> None:
+    texts = [f"{prefix}{tail}{head}{end}" for tail in tails for end in ends]
+    texts += [f"{text}{number}" for number in range(LIMIT // len(texts) + 1) for text in texts]
+    array = pa.array(["before", *texts, "after"], pa.string())[1:-1]
+    assert array.take(in_order(array)).to_pylist() == sorted(texts)
+
+
+@pytest.mark.parametrize("length", range(12))
+def test_texts_that_end_at_the_very_end_of_their_buffer_are_in_order(length: int) -> None:
+    texts = [f"https://a.example/{number:x}" for number in range(LIMIT)]
+    texts.append("https://a.example/" + "f" * length)
+    array = pa.array(texts, pa.string())
+    exact = pa.py_buffer("".join(texts).encode())
+    array = pa.Array.from_buffers(pa.string(), len(texts), [None, array.buffers()[1], exact])
+    assert array.take(in_order(array)).to_pylist() == sorted(texts)
+
+
+def test_columns_of_every_kind_are_in_order() -> None:
+    shuffled = np.random.default_rng(1).permutation(5_000)
+    for texts in (
+        [f"https://a.example/p/{n:09}" for n in shuffled],
+        [f"https://a.example/{n % 7}/{n % 31}-slug/{n % 3}-{n}" for n in shuffled],
+        [f"https://a.example/{'a' * (n % 90)}/{n // 7}" for n in shuffled],
+        [f"https://a.example/{n * 2_654_435_761 % 2**32:x}" for n in shuffled],
+        ["https://a.example/same"] * 5_000,
+    ):
+        array = pa.array(texts, pa.string())
+        assert array.take(in_order(array)).to_pylist() == sorted(texts)
 
 
 @given(st.lists(TEXT, max_size=40), st.sets(TEXT, max_size=6))
