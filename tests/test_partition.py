@@ -106,9 +106,23 @@ def test_a_range_that_outgrew_a_window_is_cut_at_samples() -> None:
     assert planned[0].low == ""
 
 
-def test_groups_are_bounded_and_cover_all_windows() -> None:
-    planned = windows([], some_samples(20_000_000, 100))
-    joined = groups(planned)
+@pytest.mark.parametrize("jobs", [1, 2, 3, 8])
+@pytest.mark.parametrize("rows", [1_000_000, 5_000_000, 10_000_000, 20_000_000])
+def test_groups_are_even_and_at_least_as_many_as_jobs(rows: int, jobs: int) -> None:
+    planned = windows([], some_samples(rows, 100))
+    joined = groups(planned, jobs)
+    assert len(joined) >= min(jobs, len(planned))
+    assert len(joined) % jobs == 0 or len(joined) == len(planned)
+    sizes = [past - first for first, past in joined]
+    assert max(sizes) - min(sizes) <= 1, sizes
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 300])
+@pytest.mark.parametrize("rows", [20, 20_000_000])
+def test_groups_are_bounded_and_cover_all_windows(rows: int, jobs: int) -> None:
+    planned = windows([], some_samples(rows, 100))
+    joined = groups(planned, jobs)
+    assert len(joined) <= max(limits.GROUPS_PER_SECTION, jobs)
     assert [first for first, _ in joined[1:]] == [past for _, past in joined[:-1]]
     assert joined[0][0] == 0
     assert joined[-1][1] == len(planned)

@@ -8,6 +8,8 @@ are a function of the set of locs alone, so that re-splitting or shuffling a sou
 
 from __future__ import annotations
 
+import itertools
+import math
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -137,16 +139,16 @@ def _cut_at_samples(low: str, high: str | None, sampled: Sequence[Sample]) -> li
     ]
 
 
-def groups(planned: Sequence[Window]) -> list[tuple[int, int]]:
-    """Neighbouring windows joined to tasks: (first, past the last) of each group's windows."""
-    total = sum(window.rows for window in planned)
-    aim = max(limits.GROUP_ROWS, 2 * total // limits.GROUPS_PER_SECTION)  # two neighbours always exceed the aim
-    result: list[tuple[int, int]] = []
-    start = rows = 0
-    for at, window in enumerate(planned):
-        if at > start and rows + window.rows > aim:
-            result.append((start, at))
-            start, rows = at, 0
-        rows += window.rows
-    result.append((start, len(planned)))
-    return result
+def groups(planned: Sequence[Window], jobs: int = 1) -> list[tuple[int, int]]:
+    """Neighbouring windows joined to tasks of about equal weight: (first, past the last) of each group's windows.
+
+    `jobs`: how many are done at a time. As far as there are windows, no job stays without a group.
+    """
+    rows = np.array([max(window.rows, 1) for window in planned])
+    largest = limits.GROUP_ROWS - limits.WINDOW_ROWS  # a group reaches beyond its share by half a window at each end
+    count = math.ceil(rows.sum() / largest / jobs) * jobs
+    count = min(count, max(1, limits.GROUPS_PER_SECTION // jobs) * jobs, len(planned))
+    # The middle of a window decides on which side of a border it falls.
+    group = ((np.cumsum(rows) - rows / 2) * count / rows.sum()).astype(np.int64)
+    bounds = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), len(planned)]
+    return list(itertools.pairwise(bounds))

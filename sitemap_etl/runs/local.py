@@ -87,7 +87,7 @@ def run_locally(
             if run.plan.readings:
                 _each(run, "merge", len(plan_merge(run).units), merge_bucket, jobs, seconds)
             before = time.monotonic()
-            planned = partition(run)
+            planned = partition(run, jobs=jobs)
             seconds["partition"] = time.monotonic() - before
             take_lease(run.work, run.run_id)
             members = cluster_units(run)

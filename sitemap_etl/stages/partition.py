@@ -22,8 +22,11 @@ _HREFLANG: Final = 40
 """Bytes of memory an alternate takes besides its address."""
 
 
-def partition(run: Run) -> Partition:
-    """Plan the windows and groups of every section that was read; gives the receipt."""
+def partition(run: Run, *, jobs: int = 1) -> Partition:
+    """Plan the windows and groups of every section that was read; gives the receipt.
+
+    `jobs`: how many groups are rendered at a time. Groups affect speed, never bytes.
+    """
     done = run.receipt(layout.PARTITION, Partition)
     if done is not None:
         return done
@@ -34,14 +37,16 @@ def partition(run: Run) -> Partition:
         if why:
             held[section] = why
     sections = {
-        section: _section(run, section, parts, receipts) for section, parts in receipts.items() if section not in held
+        section: _section(run, section, parts, receipts, jobs)
+        for section, parts in receipts.items()
+        if section not in held
     }
     units = tuple((section, at) for section, plan in sections.items() for at in range(len(plan.groups)))
     return run.leave(layout.PARTITION, Partition(sections, units, held))
 
 
 def _section(
-    run: Run, name: str, parts: Sequence[Transformed], receipts: Mapping[str, Sequence[Transformed]]
+    run: Run, name: str, parts: Sequence[Transformed], receipts: Mapping[str, Sequence[Transformed]], jobs: int
 ) -> SectionPlan:
     section = run.site.sections[name]
     extra = _languages(run, name, receipts)
@@ -54,7 +59,7 @@ def _section(
             histogram = counted if histogram is None else histogram + counted
     weighed = distinct(Sample(one.loc, one.bytes + extra * (len(one.loc) + _HREFLANG)) for one in sampled)
     planned = windows([] if section.view else published_ranges(run, name), weighed)
-    joined = [(0, len(planned))] if section.view else groups(planned)
+    joined = [(0, len(planned))] if section.view else groups(planned, jobs)
     ends = [part.ends for part in parts if part.ends]
     rule, kinds = _definition(run, name, [part.kinds for part in parts if part.kinds])
     key = run.attempt(f"{layout.PARTITION}/{name}")
