@@ -106,6 +106,33 @@ def is_text(kind: pa.DataType) -> bool:
     )
 
 
+def nulls(count: int, kind: pa.DataType) -> pa.Array:
+    """So many nulls of a type, in memory that all such columns share: most columns of most sites hold nothing else."""
+    zeros = _zeros(8 * (count + 1))
+    if pa.types.is_struct(kind):
+        children = [nulls(count, kind.field(at).type) for at in range(kind.num_fields)]
+        return pa.Array.from_buffers(kind, count, [zeros], count, children=children)
+    if pa.types.is_list(kind):
+        return pa.Array.from_buffers(kind, count, [zeros, zeros], count, children=[nulls(0, kind.value_type)])
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        return pa.Array.from_buffers(kind, count, [zeros, zeros, zeros], count)
+    if pa.types.is_primitive(kind) and kind.bit_width <= 64:
+        return pa.Array.from_buffers(kind, count, [zeros, zeros], count)
+    return pa.nulls(count, kind)
+
+
+_shared_zeros = pa.py_buffer(np.zeros(1 << 16, np.uint8))
+
+
+def _zeros(size: int) -> pa.Buffer:
+    """At least so many bytes of zeros, which nobody writes into. The system gives them when they are looked at."""
+    global _shared_zeros  # noqa: PLW0603 - grows to what the largest column needs; a race costs one allocation
+    found = _shared_zeros
+    if found.size < size:
+        _shared_zeros = found = pa.py_buffer(np.zeros(max(size, 2 * found.size), np.uint8))
+    return found
+
+
 def is_list(kind: pa.DataType) -> bool:
     """Whether it is any of Arrow's list layouts (a map is not)."""
     return bool(

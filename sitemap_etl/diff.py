@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl import lastmod
-from sitemap_etl.arrow import column_of, mask_of
-from sitemap_etl.frames import SNAPSHOT, conform
+from sitemap_etl.arrow import column_of, mask_of, nulls
+from sitemap_etl.frames import SNAPSHOT, conform, filled
 from sitemap_etl.hashes import hash_column
 
 STICKY: Final = ("changefreq", "priority")
@@ -87,14 +87,14 @@ def compare(
     at = places(locs, column_of(known, "loc"))
     found = at >= 0
     whole = len(at) == known.num_rows and bool(np.all(at == np.arange(len(at))))
-    old = known if whole else known.take(pa.array(at, pa.int64(), mask=~found))
+    old = known if whole else _taken(known, at)
     fresh = conform(rows.drop_columns(["since"]) if "since" in rows.column_names else rows, SNAPSHOT)
     if dating.fingerprint:
         fresh = _put(fresh, "lastmod", _dated(fresh, old, found, dating, elsewhere))
     there = np.where(found, -1, places(locs, column_of(moved, "loc")))
     came = there >= 0
     if came.any():
-        before = moved.take(pa.array(there, pa.int64(), mask=~came))
+        before = _taken(moved, there)
         old_or_moved = pa.table(
             [pc.if_else(pa.array(came), column_of(before, name), column_of(old, name)) for name in SNAPSHOT.names],
             schema=SNAPSHOT,
@@ -115,6 +115,14 @@ def compare(
     taken[at[found]] = True
     fresh = _put(fresh, "since", _since(old_or_moved, found | came, changed, dating))
     return Compared(fresh, at, ~found, came, changed, differs, beside & ~differs, np.flatnonzero(~taken))
+
+
+def _taken(rows: pa.Table, at: np.ndarray) -> pa.Table:
+    """The rows at these places, nulls for -1: frames.SNAPSHOT."""
+    columns = filled(rows) if (at >= 0).any() else []
+    if not columns:
+        return pa.table([nulls(len(at), entry.type) for entry in SNAPSHOT], schema=SNAPSHOT)
+    return conform(rows.select(columns).take(pa.array(at, pa.int64(), mask=at < 0)), SNAPSHOT)
 
 
 def _dated(fresh: pa.Table, old: pa.Table, found: np.ndarray, dating: Dating, elsewhere: pa.Table | None) -> pa.Array:

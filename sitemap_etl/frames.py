@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
+from sitemap_etl.arrow import nulls
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -132,7 +134,7 @@ def conform(table: pa.Table | pa.RecordBatch, schema: pa.Schema) -> pa.Table:
     for entry in schema:
         at = table.schema.get_all_field_indices(entry.name)
         if not at:
-            columns.append(pa.nulls(table.num_rows, entry.type))
+            columns.append(nulls(table.num_rows, entry.type))
         elif len(at) > 1:
             raise pa.ArrowInvalid(f"column {entry.name!r} stands there {len(at)} times")
         else:
@@ -141,10 +143,15 @@ def conform(table: pa.Table | pa.RecordBatch, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
+def filled(table: pa.Table) -> list[str]:
+    """The columns that hold more than nulls. Most of a snapshot's do not, and need not be moved with its rows."""
+    return [name for name in table.column_names if table.column(name).null_count < table.num_rows]
+
+
 def without_fingerprints(rows: pa.Table) -> pa.Table:
     """The rows without what tells whether they have changed: another definition made their fingerprints."""
     at = rows.schema.get_field_index("fingerprint")
-    return rows.set_column(at, "fingerprint", pa.nulls(rows.num_rows, pa.uint64()))
+    return rows.set_column(at, "fingerprint", nulls(rows.num_rows, pa.uint64()))
 
 
 def to_frame(table: pa.Table) -> pd.DataFrame:

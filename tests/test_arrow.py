@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sitemap_etl import arrow
+from sitemap_etl.frames import INVENTORY, SNAPSHOT
 
 TEXTS = ["a", None, "", "längere Zeile", "a", None, "z"]
 
@@ -130,3 +131,12 @@ def test_rows_are_dealt_out_by_their_hash_and_keep_their_order(hashes: list[int]
     for bucket in {value % buckets for value in hashes}:
         mine = order[starts[bucket] : starts[bucket + 1]].tolist()
         assert mine == [at for at, value in enumerate(hashes) if value % buckets == bucket]
+
+
+@pytest.mark.parametrize("count", [0, 1, 9, 100_000])
+@pytest.mark.parametrize("kind", [*SNAPSHOT.types, *INVENTORY.types, pa.decimal128(9, 2), pa.null(), pa.large_string()])
+def test_nulls_that_share_their_memory_are_nulls_of_their_type(kind: pa.DataType, count: int) -> None:
+    found = arrow.nulls(count, kind)
+    found.validate(full=True)
+    assert found.equals(pa.nulls(count, kind))
+    assert found.null_count == count

@@ -10,6 +10,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sitemap_etl.arrow import nulls
+
 
 def resolve(
     fingerprint_now: pa.Array,
@@ -42,7 +44,7 @@ def resolve(
     """
     rows = len(fingerprint_now)
     text = pa.string()
-    source = pa.nulls(rows, text) if source_lastmod is None else source_lastmod
+    source = nulls(rows, text) if source_lastmod is None else source_lastmod
     if reset:
         differs = pa.repeat(pa.scalar(value=False), rows)
     else:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sitemap_etl import limits
-from sitemap_etl.arrow import is_list, lengths_of
+from sitemap_etl.arrow import is_list, lengths_of, nulls
 from sitemap_etl.errors import InvalidSource
 
 
@@ -63,7 +63,7 @@ def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     columns = []
     for entry in schema:
         at = batch.schema.get_field_index(entry.name)
-        columns.append(pa.nulls(batch.num_rows, entry.type) if at < 0 else _plain(batch.column(at), entry.type))
+        columns.append(nulls(batch.num_rows, entry.type) if at < 0 else _plain(batch.column(at), entry.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

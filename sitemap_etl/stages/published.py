@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl import lastmod
-from sitemap_etl.frames import SNAPSHOT
+from sitemap_etl.frames import SNAPSHOT, conform, filled
 from sitemap_etl.partition.borders import Range
 from sitemap_etl.partition.winners import stretch
 from sitemap_etl.render.shards import Published
@@ -63,4 +63,5 @@ def published_rows(
     tables = [run.state.snapshot(entry.snapshot, columns) for entry in entries]
     if not tables:
         return schema.empty_table()
-    return stretch(pa.concat_tables(tables).combine_chunks(), low, high)
+    rows = pa.concat_tables(tables)
+    return stretch(conform(rows.select(filled(rows)).combine_chunks(), schema), low, high)

@@ -168,7 +168,7 @@ class _Group:
         )
         self._count_dates(window)
         for kind, mask in (("added", added), ("changed", changed)):
-            picked = rows.filter(mask)
+            picked = rows if pc.all(mask).as_py() else rows.filter(mask)
             since_moved = pa.array(compared.changed, mask=~compared.moved).filter(mask)
             self._write_changes(kind, picked, place[mask_of(mask)], since_moved)
             if self.section.lastmod.kind != "fingerprint" and picked.num_rows:

@@ -247,9 +247,15 @@ def read_window(reader: Reader, section: str, low: str, high: str | None) -> Win
         first_publish=published is None,
     )
     locs = column_of(rows, "loc")
-    moved = reader.moved(section, locs.filter(pa.array(places(locs, column_of(known, "loc")) < 0)))
+    moved = reader.moved(section, _absent(locs, column_of(known, "loc")))
     elsewhere = reader.dated_elsewhere(section, moved) if dating.fingerprint else None
     return Window(compare(rows, known, dating, moved, elsewhere), known, unique)
+
+
+def _absent(locs: pa.Array, among: pa.Array) -> pa.Array:
+    """The locs that are not among the others; both ordered."""
+    missing = places(locs, among) < 0
+    return locs if missing.all() else locs.filter(pa.array(missing))
 
 
 def unique_rows(reader: Reader, section: str, low: str, high: str | None, known: pa.Table) -> Unique:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from sitemap_etl import __version__
 from sitemap_etl.errors import DamagedState, Refused
-from sitemap_etl.frames import SNAPSHOT, conform
+from sitemap_etl.frames import SNAPSHOT, conform, filled
 from sitemap_etl.state import layout
 from sitemap_etl.state.codec import damaged, decode, encode, seal, unseal
 from sitemap_etl.state.records import FORMAT, Current, Document, LastRun, Manifest, Owner, RunDocument
@@ -199,18 +199,18 @@ class State:
 
     def put_snapshot(self, rows: pa.Table) -> str:
         """Keep rows (frames.SNAPSHOT, ordered by loc) under the hash of their bytes; gives the key."""
-        used = [name for name in rows.column_names if name == "loc" or rows.column(name).null_count < rows.num_rows]
+        used = filled(rows) or ["loc"]
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(
             sink, rows.select(used).schema, options=pa.ipc.IpcWriteOptions(compression="lz4")
         ) as writer:
             writer.write_table(rows.select(used).combine_chunks())
-        data = sink.getvalue().to_pybytes()
+        data = memoryview(sink.getvalue())
         key = layout.snapshot(hashlib.sha256(data).hexdigest())
         self._keep(key, data)
         return key
 
-    def _keep(self, key: str, data: bytes) -> None:
+    def _keep(self, key: str, data: bytes | memoryview) -> None:
         """Put what is named by its hash, or see that it is there and stays for now."""
         there = self.storage.get(key) if self.storage.conditional else None
         if there is None or there.data != data or self.storage.now() - there.stat.modified > _RENEW:
