@@ -55,18 +55,19 @@ def temporary(path: Path) -> Path:
     return path.with_name(f".{begin}{ending}")
 
 
-def write_beside(path: Path, body: Body, *, durable: bool) -> tuple[Path, str]:
-    """Write the bytes under a temporary name beside `path`: that name, and the SHA-256 of the bytes.
+def write_beside(path: Path, body: Body, *, durable: bool, hashed: bool) -> tuple[Path, str | None]:
+    """Write the bytes under a temporary name beside `path`: that name, and the SHA-256 of the bytes where `hashed`.
 
     Makes the folders. The file gets the mode that `path` has, or the one the umask gives (a web server
     must be able to read it). durable: also on the disk, folders and all. Raises OSError.
     """
     beside, file = _create_beside(path, durable=durable)
-    digest = hashlib.sha256()
+    digest = hashlib.sha256() if hashed else None
     try:
         with os.fdopen(file, "wb", buffering=0) as writer:
             for chunk in body.chunks():
-                digest.update(chunk)
+                if digest is not None:
+                    digest.update(chunk)
                 left = chunk
                 while left:
                     left = left[writer.write(left) :]
@@ -77,7 +78,7 @@ def write_beside(path: Path, body: Body, *, durable: bool) -> tuple[Path, str]:
     except BaseException:
         beside.unlink(missing_ok=True)
         raise
-    return beside, digest.hexdigest()
+    return beside, None if digest is None else digest.hexdigest()
 
 
 def _create_beside(path: Path, *, durable: bool) -> tuple[Path, int]:

@@ -46,7 +46,8 @@ class LocalStorage:
     """A folder. It need not exist: reading finds nothing there, the first put makes it.
 
     conditional: False takes no locks, for file systems that can't lock a folder (some network drives).
-    durable: False leaves out the fsyncs. prefix: empty, or segments and a final slash.
+    durable: False leaves out the fsyncs, and the etag of what is put without a condition: that of a run's own staging
+    is never asked for, and hashing it takes longer than writing it. prefix: empty, or segments and a final slash.
     """
 
     def __init__(self, root: str | Path, *, conditional: bool = True, durable: bool = True, prefix: str = "") -> None:
@@ -114,7 +115,8 @@ class LocalStorage:
         path = self._path(key)
         body = Body(data)
         with self._errors("write", key):
-            beside, etag = write_beside(path, body, durable=self._durable)
+            hashed = self._durable or expect is not None
+            beside, etag = write_beside(path, body, durable=self._durable, hashed=hashed)
             try:
                 with self._turn(path.parent):
                     if expect is not None:
