@@ -27,8 +27,8 @@ test: $(READY) ## the tests
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
 MINUTES ?= 60
-soak: $(READY) ## random nights against the model of tests/model for an hour (MINUTES=5: for five minutes)
-	$(BIN)/python -m tests.model.soak --minutes $(MINUTES)
+soak: $(READY) ## kills, faults, races and random nights for an hour (MINUTES=5, SEED=1, JOBS=1; TRIAL=kills:12 plays one)
+	$(BIN)/python -m tests.model --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) $(if $(TRIAL),--trial $(TRIAL))
 
 check: $(READY) ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .

@@ -75,3 +75,16 @@ class Hearing:
             self.may.discard(loc)
             self.sent[loc] = now
         return problems
+
+    def interrupted(self, posted: Iterable[str], now: datetime) -> None:
+        """These were sent by a run that did not come to its end: whether they are sent again is left open."""
+        for loc in posted:
+            if loc in self.must:
+                del self.must[loc]
+                self.may.add(loc)
+            self.sent[loc] = now
+
+    def lost(self, urls: Iterable[str]) -> None:
+        """What it knew was damaged: of these and all that it must hear it may hear, or not."""
+        self.may |= {*urls, *self.must}
+        self.must.clear()

@@ -25,6 +25,8 @@ from sitemap_etl.state.records import Options
 from tests.model.world import OLD, Done, Spec, World, path_of
 from tests.support.command import call
 from tests.support.engines import RESET, Reply, Side
+from tests.support.proxy import CORRUPT, FaultProxy
+from tests.support.s3 import S3Server
 from tests.support.sites import Listed, TestSite, pages
 
 NOBODY = "http://127.0.0.1:9"
@@ -398,7 +400,7 @@ def ping(world: World, max_share: float = 1) -> None:
     world.site.keys["ping"] = {
         "indexnow": {
             "key": "${INDEXNOW_KEY}",
-            "endpoint": f"{world.origin}/indexnow",
+            "endpoint": world.endpoint,
             "patience": 0,
             "max_share": max_share,
         }
@@ -511,6 +513,21 @@ def test_a_section_that_moves_pages_to_another_one_drops_nothing(world: World) -
     assert done.summary["status"] == "published", done.summary["error"]
 
 
+@pytest.mark.xfail(reason="max_undated compares the pages of a section with those that it listed itself")
+def test_pages_that_lose_their_date_by_a_move_to_another_section_count_as_undated(world: World) -> None:
+    """A gate that is asked for the site looks at the site: the pages had a lastmod, and have none now."""
+    del world.site.keys["gates"]
+    world.specs["a"] = Spec("a", rows=[world.row(number) for number in range(40)], keys={"lastmod": "updated"})
+    world.specs["b"] = Spec("b", rows=[world.row(number) for number in range(40, 60)])
+    night(world)
+    first, second = world.specs["a"], world.specs["b"]
+    second.rows += first.rows[:15]
+    del first.rows[:15]
+    done = night(world)
+    assert done.summary is not None
+    assert done.summary["status"] == "refused"
+
+
 def test_text_sitemaps_come_and_go_with_the_site_file(world: World) -> None:
     first, _ = two_sections(world)
     night(world)
@@ -618,3 +635,20 @@ def test_priority_alone_rewrites_no_file_whose_new_pages_go_behind_it(world: Wor
     night(world)
     assert len(world.look().section("a")) == 2
     assert world.look().objects["sitemap-a-00001.xml.gz"] == before
+
+
+# --- stores that change bytes ---------------------------------------------------------------------
+
+
+@pytest.mark.xfail(reason="the client refuses to read what is there, so the next run stops there as well")
+def test_a_new_file_that_was_changed_on_its_way_is_written_again_by_the_next_run(
+    tmp_path: Path, s3: S3Server, proxy: FaultProxy
+) -> None:
+    """The store kept the changed bytes beside the checksum that was sent for the right ones, as lenient stores do."""
+    bucket = s3.bucket()
+    site = TestSite(tmp_path, to=f"s3://{bucket}/public", work=f"s3://{bucket}/work", site=NOBODY)
+    site.section("a", pages(5))
+    proxy.once(CORRUPT, method="PUT", contains="sitemap-a-00001")
+    with pytest.raises(Unavailable):
+        site.night(1)
+    assert site.night(2).summary.status == "published"

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import csv
 import gzip
-import json
+import os
 import re
 import shutil
 import sqlite3
 import tempfile
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable
+import zlib
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,24 +21,27 @@ from urllib.parse import quote
 
 import yaml
 
-from sitemap_etl.errors import SitemapEtlError
-from sitemap_etl.runs.local import Finished, ping_locally, publish_locally, run_locally
-from sitemap_etl.runs.rollback import published_sets, roll_back
+from sitemap_etl.runs.rollback import published_sets
 from sitemap_etl.state.codec import encode
-from sitemap_etl.state.records import Options
+from sitemap_etl.storage.folder import is_temporary
+from tests.model.child import Done, Order, Running, Task, Trouble, perform, variables
 from tests.model.model import Row, Source, Spelled
+from tests.model.planted import planted
 from tests.model.settle import INDEX, ROBOTS, Seen
 from tests.support.engines import Reply, Request, Side
+from tests.support.s3 import CREDENTIALS, S3Server
 from tests.support.sites import NS, TestSite, parse
 from tests.support.storages import Clocked, Died
 
 START = datetime(2021, 3, 1, 2, 0, 17, tzinfo=UTC)
 """Long ago, so that the clock of no source is behind it."""
-PORT = 47_611
-"""Of the site on loopback. Always the same, for the hashes of URLs decide some things: a seed means the same nights."""
+ORIGIN = "http://shop.example"
+"""Reached through a proxy on loopback. Always the same, for the hashes of URLs decide some things: a seed means the
+same nights."""
 KEY = "0123456789abcdef0123456789abcdef"
 OLD = "https://old.example"
 PAGES = 60
+PUBLIC = "public/"
 ATOM = "{http://www.w3.org/2005/Atom}"
 SIGNALS = ("id", "updated", "reviewed", "local", "first", "body", "title", "sales", "rank", "freq", "item", "lang")
 STANDING = ("live", "exclude", "touched", "gone")
@@ -124,32 +128,79 @@ class Spec:
         return {*SIGNALS, *STANDING, *self.contract, self.loc}
 
 
-@dataclass
-class Done:
-    """How a run ended."""
+class Folder:
+    """The public objects in a folder, as a web server sees them: beside the code under test."""
 
-    summary: dict[str, Any] | None = None
-    error: SitemapEtlError | None = None
-    died: bool = False
-    posted: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def objects(self) -> dict[str, bytes]:
+        """Every object by its key. What a writer that was killed left under a temporary name has none."""
+        return {path.name: path.read_bytes() for path in sorted(self.path.glob("*")) if not is_temporary(path.name)}
+
+    def put(self, key: str, data: bytes) -> None:
+        self.path.mkdir(exist_ok=True)
+        (self.path / key).write_bytes(data)
+
+    def remove(self, key: str) -> None:
+        (self.path / key).unlink()
+
+
+class Bucket:
+    """The public objects in a bucket. `endpoint`: of the server itself, past any proxy."""
+
+    def __init__(self, endpoint: str, name: str) -> None:
+        self.endpoint = endpoint
+        self.name = name
+        # Bytes that were changed on their way are read as they are: the code under test has to find them.
+        self._client = S3Server(endpoint).client(response_checksum_validation="when_required")
+
+    def __reduce__(self) -> tuple[type[Bucket], tuple[str, str]]:
+        return Bucket, (self.endpoint, self.name)
+
+    def objects(self) -> dict[str, bytes]:
+        """Every object by its key."""
+        keys = [
+            each["Key"] for each in self._client.list_objects_v2(Bucket=self.name, Prefix=PUBLIC).get("Contents", ())
+        ]
+        return {
+            key.removeprefix(PUBLIC): self._client.get_object(Bucket=self.name, Key=key)["Body"].read() for key in keys
+        }
+
+    def put(self, key: str, data: bytes) -> None:
+        self._client.put_object(Bucket=self.name, Key=PUBLIC + key, Body=data)
+
+    def remove(self, key: str) -> None:
+        self._client.delete_object(Bucket=self.name, Key=PUBLIC + key)
 
 
 class World:
-    """A site on loopback in a folder of its own."""
+    """A site, its sources and the clock, in a folder of its own; public and state there, or in a bucket.
 
-    def __init__(self) -> None:
+    `endpoint`: what a run reaches the bucket by, where that is not the server itself.
+    """
+
+    def __init__(self, bucket: Bucket | None = None, *, endpoint: str = "") -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="nights-"))
-        try:
-            self.side = Side(self._answer, port=PORT)
-        except OSError:  # another process has it
-            self.side = Side(self._answer)
+        self.side = Side(self._answer)
         self.up = True
         self.posted: list[str] = []
-        self.site = TestSite(self.folder, site=self.side.url)
+        self.public: Folder | Bucket = bucket or Folder(self.folder / "public")
+        places = (
+            {} if bucket is None else {"to": f"s3://{bucket.name}/{PUBLIC[:-1]}", "work": f"s3://{bucket.name}/work"}
+        )
+        self.site = TestSite(self.folder, site=ORIGIN, **places)
         self.clock = Clocked(START)
         environ = {"INDEXNOW_KEY": KEY, "AIRFLOW_CONN_CATALOG": f"sqlite:///{self.folder}/catalog.db"}
         self.site.environment = self.clock.around(replace(self.site.environment, environ=environ))
+        self.time_file = self.folder / "time"
+        self.time_file.write_text(START.isoformat())
+        self.plant = ""  # a defect of the store, for runs in processes of their own
+        self.runs = 0
+        self.variables = dict.fromkeys(("HTTP_PROXY", "http_proxy"), self.side.url)
+        self.variables |= dict.fromkeys(("NO_PROXY", "no_proxy"), "127.0.0.1")
+        if bucket is not None:
+            self.variables |= {**CREDENTIALS, "AWS_ENDPOINT_URL": endpoint or bucket.endpoint}
         self.specs: dict[str, Spec] = {}
         self.ids = 0
         self.robots: list[str] = []
@@ -161,7 +212,12 @@ class World:
 
     @property
     def origin(self) -> str:
-        return self.side.url
+        return ORIGIN
+
+    @property
+    def endpoint(self) -> str:
+        """Of the search engine."""
+        return f"{self.side.url}/indexnow"
 
     @property
     def now(self) -> datetime:
@@ -169,6 +225,15 @@ class World:
 
     def pass_time(self, span: timedelta) -> None:
         self.clock.time += span
+        self.time_file.write_text(self.now.isoformat())
+        # Temporary files are as old as the clock of the machine says, which stands still here.
+        if span >= timedelta(days=1):
+            for path in self.temporary():
+                os.utime(path, (0, 0))
+
+    def temporary(self) -> list[Path]:
+        """What writers that were killed left in the folders of the site."""
+        return [path for path in self.folder.rglob("*.tmp") if is_temporary(path.name)]
 
     # --- sources ---
 
@@ -249,12 +314,10 @@ class World:
 
     def _write_robots(self) -> None:
         """The site's own rules, before our block."""
-        path = self.folder / "public" / ROBOTS
-        text = path.read_text() if path.exists() else ""
+        text = self.public.objects().get(ROBOTS, b"").decode()
         ours = text[text.index("# sitemap_etl") :] if "# sitemap_etl" in text else ""
         if text != self._rules() + ours:
-            path.parent.mkdir(exist_ok=True)
-            path.write_text(self._rules() + ours)
+            self.public.put(ROBOTS, (self._rules() + ours).encode())
 
     def _rules(self) -> str:
         return "User-agent: *\n" + "".join(f"Disallow: {pattern}\n" for pattern in self.robots) + "\n"
@@ -262,39 +325,80 @@ class World:
     # --- runs ---
 
     def run(self, *, ping: bool = True, kill: tuple[int, str] | None = None, **options: Any) -> Done:
+        """A run in this process. `kill`: it dies after so many writes, from the first whose address has this in it."""
         if kill is not None:
             self.clock.die(kill[0], since=kill[1])
-        options["sections"] = tuple(options.get("sections", ()))
-        site, environment = self.site.load(), self.site.environment
-        return self._do(lambda: run_locally(site, Options(ping=ping, **options), environment, jobs=1), ping=ping)
+        return self._do(self._task("run", ping=ping, **options))
 
     def publish(self, run_id: str, *, force: tuple[str, ...] = (), ping: bool = True) -> Done:
-        site, environment = self.site.load(), self.site.environment
         reason = "meant" if force else None
-        return self._do(
-            lambda: publish_locally(site, run_id, environment, force=force, reason=reason, adopt=False), ping=ping
-        )
+        return self._do(self._task("publish", run_id, ping=ping, force=force, reason=reason))
 
     def roll_back(self, run_id: str | None, *, ping: bool = True) -> Done:
-        site, environment = self.site.load(), self.site.environment
-        return self._do(lambda: roll_back(site, run_id, environment, reason="a test"), ping=ping)
+        return self._do(self._task("roll_back", run_id, ping=ping))
 
-    def _do(self, act: Any, *, ping: bool) -> Done:
+    def begin(
+        self,
+        trouble: Trouble,
+        kept: Collection[str] = (),
+        *,
+        ahead: timedelta = timedelta(),
+        ping: bool = True,
+        **options: Any,
+    ) -> Running:
+        """Begin a run in a process of its own, in which `trouble` happens.
+
+        `kept`: URLs that are to be listed at every moment. `ahead`: so far its clock of the store stays before ours.
+        """
+        self.runs += 1
+        time = self.time_file
+        if ahead:
+            time = self.folder / f"time-{self.runs}"
+            time.write_text((self.now + ahead).isoformat())
+        order = Order(
+            task=self._task("run", ping=ping, **options),
+            folder=self.folder,
+            public=self.public,
+            time=time,
+            start=self.clock.start,
+            written=dict(self.clock.written),
+            environ=dict(self.site.environment.environ),
+            variables=self.variables,
+            trouble=trouble,
+            kept=frozenset(kept),
+            plant=self.plant,
+        )
+        return Running(order)
+
+    def end(self, running: Running) -> Done:
+        """Wait for a run in a process of its own."""
+        done = running.end()
+        self.clock.written.update(running.written)
+        done.posted, self.posted = self.posted, []
+        return done
+
+    def _task(self, act: str, *arguments: Any, ping: bool, **options: Any) -> Task:
+        if "sections" in options:
+            options["sections"] = tuple(options["sections"])
+        return Task(self.site.path, act, arguments, options, ping)
+
+    def _do(self, task: Task) -> Done:
         self.posted = []
-        try:
-            finished: Finished = act()
-            summary = ping_locally(finished, self.site.environment) if ping else finished.summary
-        except SitemapEtlError as error:
-            return Done(error=error, posted=self.posted)
-        except Died:
-            return Done(died=True, posted=self.posted)
-        finally:
-            self.clock.revive()
-        return Done(summary=json.loads(json.dumps(encode(summary))), posted=self.posted)
+        self.runs += 1
+        with variables(self.variables):
+            try:
+                done = perform(task, planted(self.plant, self.site.environment))
+            except Died:
+                done = Done(died=True)
+            finally:
+                self.clock.revive()
+        done.posted, self.posted = self.posted, []
+        return done
 
     def history(self) -> list[dict[str, Any]]:
         """What `sitemap-etl history` shows."""
-        return [encode(each) for each in published_sets(self.site.load(), self.site.environment)]
+        with variables(self.variables):
+            return [encode(each) for each in published_sets(self.site.load(), self.site.environment)]
 
     def current(self) -> str | None:
         """The run whose set is in place."""
@@ -307,47 +411,59 @@ class World:
 
     def _answer(self, request: Request) -> Reply:
         if request.method == "GET":
-            file = self.folder / "public" / request.path.lstrip("/")
-            return Reply(200, file.read_bytes()) if file.is_file() else Reply(404)
+            found = self.public.objects().get(request.path.lstrip("/"))
+            return Reply(404) if found is None else Reply(200, found)
         if not self.up:
             return Reply(503)
         self.posted += request.json["urlList"]
         return Reply(200, "{}")
 
-    def look(self) -> Seen:
+    def look(self, *, first: bool = False) -> Seen:
         """Read everything that is public, following robots.txt → index → sitemaps.
 
-        Raises AssertionError where a reader would stumble: a file that is listed and not there, or doesn't parse.
+        `first`: nothing was committed yet, so that an index may be there and not named. Raises AssertionError where a
+        reader would stumble: a file that is listed and not there, or doesn't parse.
         """
-        public = self.folder / "public"
-        objects = {path.name: path.read_bytes() for path in sorted(public.glob("*"))}
-        seen = Seen(objects, {key: content(key, data) for key, data in objects.items()})
-        assert objects[ROBOTS].decode().startswith(self._rules()), "the site's own rules in robots.txt are others"
-        if INDEX not in objects:
-            assert f"{self.origin}/{INDEX}" not in objects.get(ROBOTS, b"").decode(), "robots.txt names no index"
-            return seen
-        assert f"Sitemap: {self.origin}/{INDEX}" in objects[ROBOTS].decode(), "robots.txt does not name the index"
-        for each in ET.fromstring(objects[INDEX]).findall(f"{NS}sitemap"):
-            key = (each.findtext(f"{NS}loc") or "").removeprefix(self.origin + "/")
-            assert key not in seen.index, f"{key} is listed twice"
-            seen.index[key] = each.findtext(f"{NS}lastmod") or ""
-            if key in self.lost and key not in objects:
-                continue
-            assert key in objects, f"{key} is listed and does not exist"
-            seen.entries[key] = parse(objects[key], key)
-            assert seen.entries[key], f"{key} is empty"
-        for key, data in seen.content.items():
-            if key.endswith(".txt.gz"):
-                seen.texts[key] = data.decode().splitlines()
-            elif match := re.fullmatch(r"\w+\.(rss|atom)\.xml", key):
-                seen.feeds[key] = list(items(ET.fromstring(data), match[1]))
+        objects = self.public.objects()
+        robots = objects[ROBOTS].decode()
+        assert robots.startswith(self._rules()), "the site's own rules in robots.txt are others"
+        named = f"Sitemap: {self.origin}/{INDEX}" in robots
+        assert named == (INDEX in objects) or (first and not named), (
+            f"robots.txt {'names an' if named else 'does not name the'} index"
+        )
+        return read_set(objects, frozenset(self.lost))
+
+
+def read_set(objects: dict[str, bytes], lost: frozenset[str] = frozenset()) -> Seen:
+    """The set as a crawler reads it from its index.
+
+    Raises AssertionError where a file is listed and not there (but for those in `lost`), or doesn't parse.
+    """
+    seen = Seen(objects, {key: content(key, data) for key, data in objects.items()})
+    if INDEX not in objects:
         return seen
+    for each in ET.fromstring(objects[INDEX]).findall(f"{NS}sitemap"):
+        key = (each.findtext(f"{NS}loc") or "").removeprefix(ORIGIN + "/")
+        assert key not in seen.index, f"{key} is listed twice"
+        seen.index[key] = each.findtext(f"{NS}lastmod") or ""
+        if key in lost and key not in objects:
+            continue
+        assert key in objects, f"{key} is listed and does not exist"
+        seen.entries[key] = parse(objects[key], key)
+        assert seen.entries[key], f"{key} is empty"
+    for key, data in seen.content.items():
+        if key.endswith(".txt.gz"):
+            seen.texts[key] = data.decode().splitlines()
+        elif match := re.fullmatch(r"\w+\.(rss|atom)\.xml", key):
+            seen.feeds[key] = list(items(ET.fromstring(data), match[1]))
+    return seen
 
 
 def content(key: str, data: bytes) -> bytes:
     """What a file says: unpacked, and without the comment that tells two writes of it apart."""
     if key.endswith(".gz"):
-        return gzip.decompress(data)
+        with contextlib.suppress(OSError, EOFError, zlib.error):  # where it is listed, it is read all the same
+            return gzip.decompress(data)
     return re.sub(rb"(<!--[^>]*-->\s*)+\Z", b"", data) if key.endswith(".xml") else data
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import boto3
+from botocore.config import Config
 from moto.server import ThreadedMotoServer
 
 CREDENTIALS = {
@@ -35,12 +36,13 @@ class S3Server:
     def env(self) -> dict[str, str]:
         return {**CREDENTIALS, "AWS_ENDPOINT_URL": self.endpoint}
 
-    def client(self) -> Any:
-        """A plain boto3 client: what a test looks with, beside the code under test."""
+    def client(self, **config: Any) -> Any:
+        """A plain boto3 client: what a test looks with, beside the code under test. `config`: of botocore."""
         return boto3.client(
             "s3",
             endpoint_url=self.endpoint,
             region_name="us-east-1",
+            config=Config(**config),
             aws_access_key_id=CREDENTIALS["AWS_ACCESS_KEY_ID"],
             aws_secret_access_key=CREDENTIALS["AWS_SECRET_ACCESS_KEY"],
         )

@@ -97,7 +97,8 @@ class _Clocked(Wrapped):
         return self._dated(self._outer.write(url, lambda: self._inner.put(key, *arguments, **options)))
 
     def delete(self, key: str, **options: Any) -> bool:
-        return bool(self._outer.write("", lambda: self._inner.delete(key, **options)))
+        url = f"-{self._inner.url_of(key)}"
+        return bool(self._outer.write(url, lambda: self._inner.delete(key, **options)))
 
     def get(self, key: str) -> Stored | None:
         self._outer.alive()

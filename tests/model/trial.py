@@ -1,0 +1,188 @@
+"""One random site that goes through one kind of trouble, everything from one seed; and what came of it."""
+
+from __future__ import annotations
+
+import random
+import re
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import ClassVar
+
+from tests.model.child import Done, Running, Trouble
+from tests.model.edits import CELLS, GAPS, NAMES, ROBOTS, RULES, URLS
+from tests.model.story import Story
+from tests.model.world import CONTRACT, HOWS, PAGES, World
+
+
+@dataclass
+class Outcome:
+    """What a trial was. `points`: where or how the trouble came → how often; `problem`: what was found, or nothing."""
+
+    kind: str
+    seed: int
+    runs: int = 0
+    points: Counter[str] = field(default_factory=Counter)
+    problem: str = ""
+    seconds: float = 0
+
+    @property
+    def replay(self) -> str:
+        """The command that plays just this trial."""
+        return f"make soak TRIAL={self.kind}:{self.seed}"
+
+
+Change = Callable[[Story, random.Random, int, set[int]], object]
+OF_ROWS: tuple[Change, ...] = (
+    lambda story, dice, at, numbers: story.add(at, numbers, dice.choice(HOWS)),
+    lambda story, dice, at, numbers: story.add(at, numbers, "plain"),
+    lambda story, dice, at, numbers: story.edit(at, numbers, dice.choice(sorted(CELLS)), dice),
+    lambda story, dice, at, numbers: story.date(at, numbers, dice.choice(["updated", "lastmod", "first"]), dice),
+    lambda story, dice, at, numbers: story.rename(at, numbers, dice.randrange(PAGES)),
+    lambda story, dice, at, numbers: story.respell(at, numbers, dice.choice(HOWS)),
+    lambda story, dice, at, numbers: story.move(at, dice.randrange(len(NAMES)), numbers, dice.random() < 0.3),
+    lambda story, dice, at, numbers: story.move(at, dice.randrange(len(NAMES)), numbers, False),
+    lambda story, dice, at, numbers: story.double(at, numbers, dice.choice(["body", "updated", "images", "title"])),
+    lambda story, dice, at, numbers: story.drop(at, numbers),
+    lambda story, dice, at, numbers: story.mark_deleted(at, numbers, dice.choice([1, None])),
+)
+OF_RULES: tuple[Change, ...] = (
+    lambda story, dice, at, numbers: story.rules(at, dice.choice(sorted(RULES)), dice),
+    lambda story, dice, at, numbers: story.column(at, dice.choice(CONTRACT)),
+    lambda story, dice, at, numbers: story.urls(dice.choice(URLS), dice.choice(ROBOTS)),
+    lambda story, dice, at, numbers: story.recent(dice.choice([None, "3d", "1d"])),
+    lambda story, dice, at, numbers: story.section_comes_or_goes(dice, dice.choice(NAMES)),
+    lambda story, dice, at, numbers: story.reorder(dice.randrange(99)),
+    lambda story, dice, at, numbers: story.shuffle(at, dice.randrange(99), dice.randint(1, 3)),
+)
+
+
+class Trial(Story):
+    """A site under one kind of trouble.
+
+    `plain`: its rules stay, and need nothing that only the state knows. `short`: trouble comes once, and the nights
+    after it are few.
+    """
+
+    kind: ClassVar[str]
+
+    def __init__(self, seed: int, world: World, *, plain: bool = False, short: bool = False) -> None:
+        super().__init__(world)
+        self.dice = random.Random(seed)
+        self.plain = plain
+        self.short = short
+        self.points: Counter[str] = Counter()
+
+    def play(self) -> None:
+        """All of it. Raises AssertionError where the site is not as it has to be."""
+        self.begin(self.dice)
+        for _ in range(1 if self.short else self.dice.randint(2, 4)):
+            self.trouble()
+        if not self.short:
+            self.leave()
+
+    def trouble(self) -> None:
+        """Edits, trouble, and a good night."""
+        raise NotImplementedError
+
+    def lay_out(self, dice: random.Random) -> None:
+        super().lay_out(dice)
+        if self.plain:
+            self.world.site.keys.pop("recent", None)
+            for spec in self.world.specs.values():
+                spec.since = None
+                spec.keys["lastmod"] = "updated"
+
+    def change(self) -> None:
+        """What happens between two nights."""
+        dice = self.dice
+        changes = OF_ROWS if self.plain else OF_ROWS + OF_RULES
+        for _ in range(dice.randint(1, 5)):
+            numbers = set(dice.sample(range(PAGES), dice.randint(1, 12)))
+            dice.choice(changes)(self, dice, dice.randrange(len(NAMES)), numbers)
+
+    def some_time(self) -> None:
+        """Until the next night."""
+        self._pass(self.dice.choice(GAPS))
+
+    def good_night(self, *, full: bool = False) -> None:
+        """A night without trouble, forced where a gate refuses it."""
+        self._night(full=full)
+        if self.refused:
+            self._pass(timedelta(minutes=25))
+            self._night(full=full, force=self.refused)
+
+    def troubled(self, trouble: Trouble) -> Running:
+        """A run in which this happens, and the model's word on what it left."""
+        asked = self.ask(ping=self.dice.random() < 0.7)
+        assert asked is not None
+        running = self.world.begin(trouble, asked.kept, ping=asked.ping, **asked.options)
+        done = self.end(running)
+        self.answer(asked, done, troubled=running.fired)
+        return running
+
+    def end(self, running: Running) -> Done:
+        """Wait for a run. Raises AssertionError, in words that say which, where it saw or did what must not be."""
+        try:
+            return self.world.end(running)
+        except AssertionError as error:
+            self._fail([f"{error} (with {running.order.trouble}, after {len(running.writes)} writes: {last(running)})"])
+            raise
+
+    def leave(self) -> None:
+        """The nights after: whatever trouble left is gone when its time is over."""
+        self._pass(timedelta(days=3))
+        self.good_night()
+        self._pass(timedelta(days=16))
+        self.add(0, {self.dice.randrange(PAGES)}, "plain")
+        self.good_night(full=True)
+        self._pass(timedelta(hours=1))
+        self.good_night()
+        if left := self.world.temporary():
+            self._fail([f"temporary files are left: {', '.join(str(path) for path in left)}"])
+
+
+def last(running: Running) -> str:
+    """The last write that a run began, without its folder."""
+    return running.writes[-1].replace(str(running.order.folder), "") if running.writes else "none"
+
+
+POINTS = {
+    "a public file deleted": r"^-.*/public/",
+    "robots.txt": r"/public/robots\.txt$",
+    "an index": r"/public/sitemap(-\d+)?\.xml$",
+    "a sitemap": r"/public/sitemap-.*\.xml\.gz$",
+    "another public file": r"/public/",
+    "the lease": r"/state/lease\.json$",
+    "an intent": r"^[^-].*/state/intent-",
+    "a manifest": r"^[^-].*/state/manifest-",
+    "current.json": r"/state/current\.json$",
+    "what engines hear": r"^[^-].*/state/(changes|ledger)/",
+    "another object of the state": r"^[^-].*/state/",
+    "staging": r"^[^-].*/runs/",
+    "a report": r"^[^-].*/reports/",
+    "what is removed from the state": r"^-",
+}
+
+
+def point(running: Running) -> str:
+    """What a run was writing last."""
+    at = running.writes[-1] if running.writes else ""
+    return next((name for name, pattern in POINTS.items() if re.search(pattern, at)), "before any write")
+
+
+def outcome(trial: Trial, seed: int) -> Outcome:
+    """Play a trial; gives what came of it."""
+    began = time.monotonic()
+    found = Outcome(trial.kind, seed, points=trial.points)
+    try:
+        trial.play()
+    except Exception as error:  # noqa: BLE001 - the trial is told of, and the next one begins
+        found.problem = "".join(traceback.format_exception(error))
+    finally:
+        found.runs, found.seconds = trial.world.runs, time.monotonic() - began
+        trial.world.close()
+    return found
