@@ -167,6 +167,7 @@ class State:
     def swap(self, old: Held, new: Current) -> Held:
         """Replace `current.json`, only if it is still `old`. Raises PreconditionFailed if it is not."""
         expect: Expect = ABSENT if old.etag is None else old.etag
+        new = replace(new, serial=old.current.serial + 1)
         stat = put_document(self.storage, layout.CURRENT, new, expect=expect)
         return Held(new, stat.etag)
 
@@ -192,9 +193,10 @@ class State:
         key = layout.manifest(manifest.run_id)
         try:
             put_document(self.storage, key, manifest, expect=ABSENT)
-        except PreconditionFailed:
-            # An earlier try of this run: its bytes may name other ETags of the same objects. Ours are newer.
-            put_document(self.storage, key, manifest)
+        except PreconditionFailed as error:
+            # An earlier try of this run: its bytes may name other ETags of the same objects. Ours are newer, and a late
+            # request of that try must not find them as it expects.
+            put_document(self.storage, key, manifest, expect=None if error.found is None else error.found.etag)
         return key
 
     def put_snapshot(self, rows: pa.Table) -> str:

@@ -556,7 +556,7 @@ class Nights(RuleBasedStateMachine):
             # A view shows again what others list, and its files are written in place.
             plain = (listed for name, listed in night.listed.items() if not is_view(night.keys(name)))
             still = {loc for listed in plain for loc in listed}
-            lost = (was & still) - locs - self._exchanged(night)
+            lost = (was & still) - locs
             self._fail([f"{sorted(lost)} is unlisted on the way"] if lost else [])
         for key in list(self.model.retired):
             if key in seen.index or seen.objects.get(key) != before.objects.get(key):
@@ -573,19 +573,6 @@ class Nights(RuleBasedStateMachine):
             self.broken = self.broken or seen.objects != before.objects
         self.broken = True
         self.seen = seen
-
-    def _exchanged(self, night: Night) -> set[str]:
-        """Pages of sections that give pages to each other both ways: their files have no order to be written in."""
-        plain = self.model.current.plain() if self.model.current else {}
-        gives: dict[str, set[str]] = {name: set() for name in (*night.listed, *(owner for owner, _ in plain.values()))}
-        for name, listed in night.listed.items():
-            for loc in listed.keys() & plain.keys():
-                gives[plain[loc][0]].add(name)
-        for by, further in gives.items():
-            for receivers in gives.values():
-                receivers.update(further if by in receivers else ())
-        around = {name for name in gives if any(name in gives[other] for other in gives[name] - {name})}
-        return {loc for loc, (owner, _) in plain.items() if owner in around}
 
     def _settle(
         self, night: Night, done: Done, columns: dict[str, set[str]], *, forced: tuple[str, ...], ping: bool

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import gzip
 import json
 import re
 import shutil
@@ -28,7 +27,7 @@ from sitemap_etl.state.records import Options
 from tests.model.model import Row, Source, Spelled
 from tests.model.settle import INDEX, ROBOTS, Seen
 from tests.support.engines import Reply, Request, Side
-from tests.support.sites import NS, TestSite, parse
+from tests.support.sites import NS, TestSite, content, parse
 from tests.support.storages import Clocked, Died
 
 START = datetime(2021, 3, 1, 2, 0, 17, tzinfo=UTC)
@@ -342,13 +341,6 @@ class World:
             elif match := re.fullmatch(r"\w+\.(rss|atom)\.xml", key):
                 seen.feeds[key] = list(items(ET.fromstring(data), match[1]))
         return seen
-
-
-def content(key: str, data: bytes) -> bytes:
-    """What a file says: unpacked, and without the comment that tells two writes of it apart."""
-    if key.endswith(".gz"):
-        return gzip.decompress(data)
-    return re.sub(rb"(<!--[^>]*-->\s*)+\Z", b"", data) if key.endswith(".xml") else data
 
 
 def items(feed: ET.Element, format_: str) -> Iterable[tuple[str, str]]:
