@@ -14,11 +14,13 @@ from typing import Any
 
 import pytest
 
+from sitemap_etl.errors import DamagedState
 from sitemap_etl.publish.claim import Overtaken
 from sitemap_etl.publish.publish import publish
 from sitemap_etl.publish.summary import finish_run
 from sitemap_etl.runs.local import run_locally
 from sitemap_etl.runs.rollback import published_sets, roll_back
+from sitemap_etl.runs.verify import verify_state
 from sitemap_etl.stages.run import open_run, open_work
 from sitemap_etl.state.lease import release_lease, take_lease
 from sitemap_etl.state.records import Current, Manifest, Options
@@ -41,15 +43,20 @@ def family(prefix: str, numbers: Sequence[int], changed: Sequence[int] = ()) -> 
 
 BASE = {"p": family("p", range(0, 160, 4)), "q": family("q", range(20)), "gone": family("g", range(4))}
 GROWN = {  # a split, an edit, rows that change places both ways, a section that goes
-    "p": [*family("p", sorted({*range(0, 160, 4), *range(1, 60, 4)}), changed=[120])[1:], *family("q", [3])],
-    "q": [row for row in family("q", range(20)) if row["loc"] != "/q/0003"] + family("p", [0]),
+    "p": [*family("p", sorted({*range(0, 156, 4), *range(1, 60, 4)}), changed=[120]), *family("q", [3])],
+    "q": [row for row in family("q", range(20)) if row["loc"] != "/q/0003"] + family("p", [156]),
 }
 OTHER = {  # another file is split, other rows move
     "p": [*family("p", sorted({*range(0, 160, 4), *range(101, 160, 4)}))[2:]],
     "q": family("q", range(20)) + family("p", [4]),
     "gone": family("g", range(4)),
 }
-NIGHTS: dict[str, dict[str, Rows]] = {"base": BASE, "grown": GROWN, "other": OTHER}
+CIRCLE = {  # a page of each goes to the next
+    "p": [*family("p", range(0, 156, 4)), *family("q", [3])],
+    "q": [row for row in family("q", range(20)) if row["loc"] != "/q/0003"] + family("g", [0]),
+    "gone": family("g", range(1, 4)) + family("p", [156]),
+}
+NIGHTS: dict[str, dict[str, Rows]] = {"base": BASE, "grown": GROWN, "other": OTHER, "circle": CIRCLE}
 
 
 @dataclass
@@ -298,3 +305,83 @@ def test_a_store_that_ignores_the_condition_of_a_delete_gets_the_file_again_in_t
     assert world.night("base", 6) == "published"
     assert "gone.rss.xml" in world.objects()
     world.agrees()
+
+
+@pytest.mark.parametrize("night", ["grown", "circle"])
+def test_pages_that_change_places_are_listed_all_the_time(world: World, night: str) -> None:
+    """Both ways, and in a circle of three: a copy of a file stands in the index until they have arrived."""
+    always = locs("base") & locs(night)
+    indexes: set[bytes] = set()
+
+    def valid() -> None:
+        assert always <= world.listed()
+        indexes.add(world.objects()["sitemap.xml"])
+
+    world.prepare("a", night, 1)
+    assert world.publish("a", 1, after_write=valid) == "published"
+    assert world.listed() == locs(night)
+    _, manifest = world.state()
+    bridges = {item.key for item in manifest.retired if item.key in world.objects()} - {"gone.rss.xml"}
+    numbered = {key for key in bridges if not any(key.endswith(ending) for ending in ("gone-00001.xml.gz", ".txt.gz"))}
+    assert len(numbered) == 1
+    (bridge,) = numbered
+    assert any(bridge.encode() in index for index in indexes)
+    assert bridge.encode() not in world.objects()["sitemap.xml"]
+    assert world.night(night, 2) == "unchanged"
+    assert world.night(night, 4) == "published"
+    assert bridge not in world.objects()
+    world.agrees()
+
+
+def test_no_two_versions_of_the_state_are_the_same_bytes(world: World) -> None:
+    """Else a late claim, or a late commit, would hold."""
+    versions: list[str] = []
+
+    def note() -> None:
+        found = [(url, value[1]) for url, value in world.store.objects.items() if url.endswith("/state/current.json")]
+        if not versions or versions[-1] != found[0][1]:
+            versions.append(found[0][1])
+
+    world.prepare("a", "base", 1)
+    world.prepare("b", "base", 2)
+    kept = world.store.objects
+    staged = {url: value for url, value in kept.items() if url.startswith("/staging/")}
+    for name, day in (("a", 1), ("b", 2), ("a", 1), ("b", 2), ("a", 1)):
+        world.store.objects.update(staged)
+        assert world.publish(name, day, after_write=note) == "unchanged"
+    assert len(versions) == len(set(versions)) == 6
+
+
+def test_a_damaged_record_of_an_interrupted_publish_is_told_and_forgotten_by_a_repair(world: World) -> None:
+    trial = Trial(world, "other")
+    trial.die(trial.count - 1)
+    assert world.publish("b", 2) == "published"
+    (key,) = world.state()[0].suspect
+    url = next(url for url in world.store.objects if url.endswith(key))
+    data, etag, modified = world.store.objects[url]
+    world.store.objects[url] = (data[:-20], etag, modified)
+    with pytest.raises(DamagedState, match="intent-"):
+        world.night("other", 3)
+    world.store.begin()
+    site = world.site.load()
+    found = verify_state(site, world.environment)
+    assert [broken.key for broken in found.broken] == [url]
+    assert verify_state(site, world.environment, repair=True).sound
+    assert not world.state()[0].suspect
+    assert world.night("other", 3) == "unchanged"
+
+
+def test_the_keys_of_an_interrupted_publish_are_watched_until_a_run_two_days_later_saw_them_clean(world: World) -> None:
+    trial = Trial(world, "other")
+    trial.die(trial.count - 1)
+    assert world.publish("b", 2) == "published"
+    assert len(world.state()[0].suspect) == 1
+    assert world.night("other", 3) == "unchanged"
+    assert len(world.state()[0].suspect) == 1
+    url = f"{world.address}/sitemap-q-00001.xml.gz"
+    world.store.objects[url] = (b"something", "other", world.store.now)
+    assert world.night("other", 5) == "published", "repaired, by a run that did not see it clean"
+    assert world.listed() == locs("other")
+    assert len(world.state()[0].suspect) == 1
+    assert world.night("other", 6) in ("unchanged", "published")
+    assert not world.state()[0].suspect

@@ -149,9 +149,7 @@ class _Publication:
                 if not tries_left:
                     raise
                 continue  # one of its requests came in between
-            with self._counting:
-                self.outcome.written += 1
-                self.outcome.bytes += item.file.stored
+            self._count(item.file)
             return replace(item.file, etag=stat.etag)
         return None
 
@@ -190,7 +188,10 @@ class _Publication:
     def _intended(self) -> dict[str, Write]:
         """Every key to write: its ETag and the hash of its inflated bytes now, and the new hash."""
         old = self.actual.files
-        return {
+        bridges = {
+            bridge.key: Write(old_etag=None, old_sha256=None, new_sha256=None) for bridge in self.bridges.values()
+        }
+        return bridges | {
             item.file.key: Write(
                 old_etag=item.expect if isinstance(item.expect, str) else None,
                 old_sha256=old[item.file.key].sha256 if item.file.key in old else None,
@@ -276,6 +277,7 @@ class _Publication:
         data = compress.gzip([plain]) if bridge.key.endswith(".gz") else plain
         bridge.written = plain_object(bridge.key, plain, data, self.run.plan.now)
         self._put(bridge.written, fenced=True)
+        self._count(bridge.written.file)
 
     def _list_old_and_new(self, root: Root) -> list[str]:
         """Let the indexes list the old files and the new ones, before any old file gives rows away.
@@ -313,12 +315,14 @@ class _Publication:
 
     def _write(self, item: Object) -> None:
         self._put(item, fenced=self._comes_back(item.file))
+        self.written[item.file.key] = item.file
+        self._count(item.file)
+        self.run.environment.advance("publish", len(self.written), len(self.desired.objects()))
+
+    def _count(self, file: File) -> None:
         with self._counting:
-            self.written[item.file.key] = item.file
             self.outcome.written += 1
-            self.outcome.bytes += item.file.stored
-            written = self.outcome.written
-        self.run.environment.advance("publish", written, len(self.desired.objects()))
+            self.outcome.bytes += file.stored
 
     def _comes_back(self, file: File) -> bool:
         """Whether these bytes may have been under the key before, so that a late request may be on its way that

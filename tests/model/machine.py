@@ -564,7 +564,9 @@ class Nights(RuleBasedStateMachine):
         current = self.world.current()
         if current != (self.model.current.run_id if self.model.current else None):
             self._tally("killed after the commit")
-            settling = Settling(self.model, night.now, night.site, seen, before, clock=self.world.now, doubt=True)
+            settling = Settling(
+                self.model, night.now, night.site, seen, before, clock=self.world.now, doubt=True, died=True
+            )
             assert current is not None
             found = settling.night(night, columns, current)
             self._fail(settling.problems)
