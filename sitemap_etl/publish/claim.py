@@ -61,11 +61,15 @@ class Claim:
 
     def settle(self) -> None:
         """Find out what interrupted publishes may have touched. One that is still under way is taken over."""
-        for key in self.held.current.suspect:
+        grace = int(self.run.work.now().timestamp()) - GRACE.total_seconds()
+        for key, since in self.held.current.suspect.items():
+            if since <= grace and self.run.work.stat(key) is None:
+                continue  # a release that does not know of it has removed it, in its time
             intent = self._intent(key)
             self._watched[key] = frozenset(intent.touched)
             self.watched |= intent.touched
             self._recall(intent)
+            self._forget_changes(intent)
         if self.held.current.pending is not None:
             self._take_over(self.held.current.pending)
 
@@ -85,7 +89,7 @@ class Claim:
         )
         self.take()
         self.took_over = True
-        self._recall(intent)
+        self._forget_changes(intent)
 
     def _intent(self, key: str) -> Intent:
         intent = read_intent(self.run, key)
@@ -98,10 +102,13 @@ class Claim:
         return intent
 
     def _recall(self, intent: Intent) -> None:
-        """What is known of an interrupted publish. No engine may hear of changes that were never published."""
+        """What is known of an interrupted publish."""
         self.unmanaged |= intent.unmanaged
         for name, number in intent.numbers.items():
             self.numbers[name] = max(number, self.numbers.get(name, 1))
+
+    def _forget_changes(self, intent: Intent) -> None:
+        """No engine may hear of changes that were never published."""
         run = self.run
         if intent.run_id == run.run_id:
             return
