@@ -32,6 +32,7 @@ _PROBE: Final = "https://host.invalid"
 _UNRESERVED: Final = re.compile(r"[A-Za-z0-9\-._~]")
 _DAMAGED: Final = "\ufffd"
 _BREAK: Final = re.compile(rb"\r\n|\n|\r")
+_MARKED: Final = "# written by run "
 _LINE: Final = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r|\Z)")
 
 
@@ -160,8 +161,10 @@ def sitemaps(robots_txt: bytes) -> list[str]:
     return list(Protego.parse(_text(robots_txt)).sitemaps)
 
 
-def with_block(existing: bytes | None, name: str, sitemaps: Sequence[str]) -> bytes:
+def with_block(existing: bytes | None, name: str, sitemaps: Sequence[str], *, mark: str | None = None) -> bytes:
     """The robots.txt with the block of `name` naming these sitemaps, and everything else as it was.
+
+    `mark`: a comment in the block, which tells two writes of the same lines apart.
 
     A block that is there is replaced in its place; a new one goes to the end, in the line breaks of the
     file, and is left without a final one where the file is. Where it would end beyond 500 KiB, which
@@ -170,7 +173,7 @@ def with_block(existing: bytes | None, name: str, sitemaps: Sequence[str]) -> by
     Raises `Refused` where the file is UTF-16, or where the block at the top would push a rule that is
     read now beyond 500 KiB; `ValueError` for a name or an address that is not one line.
     """
-    for value in (name, *sitemaps):
+    for value in (name, *sitemaps, *([] if mark is None else [mark])):
         if not value or value != value.strip() or not value.isprintable():
             raise ValueError(f"{value!r} can't stand in a robots.txt: expected one line of text")
     existing = existing or b""
@@ -181,7 +184,8 @@ def with_block(existing: bytes | None, name: str, sitemaps: Sequence[str]) -> by
     if not sitemaps:
         return rest
     line_break = found[0] if (found := _BREAK.search(existing)) else b"\n"
-    lines = [f"# sitemap_etl {name} begin", *(f"Sitemap: {loc}" for loc in sitemaps), f"# sitemap_etl {name} end"]
+    lines = [f"# sitemap_etl {name} begin", *(f"Sitemap: {loc}" for loc in sitemaps)]
+    lines += [*([] if mark is None else [f"{_MARKED}{mark}"]), f"# sitemap_etl {name} end"]
     block = line_break.join(line.encode() for line in lines)
     placed, end = _placed(existing, rest, spans, block, line_break)
     lost = _lost(existing, placed)
@@ -201,6 +205,16 @@ def with_block(existing: bytes | None, name: str, sitemaps: Sequence[str]) -> by
 def without_block(existing: bytes, name: str) -> bytes:
     """The robots.txt without the block of `name`: byte for byte what it was before `with_block`."""
     return _cut(existing, 0, _spans(existing, name))
+
+
+def without_mark(existing: bytes, name: str) -> bytes:
+    """The robots.txt without the marks in the block of `name`."""
+    kept, at = [], 0
+    for begin, end in _spans(existing, name):
+        lines = _LINE.findall(existing[begin:end])
+        kept += [existing[at:begin], *(line for line in lines if not line.startswith(_MARKED.encode()))]
+        at = end
+    return b"".join([*kept, existing[at:]])
 
 
 def unread_rules(robots_txt: bytes) -> list[str]:

@@ -260,3 +260,17 @@ def test_sitemap_lines_are_found_whoever_wrote_them():
     )
     assert robots.sitemaps(text) == ["https://a.example/1.xml", "https://b.example/2.xml"]
     assert robots.sitemaps(b"") == []
+
+
+@given(st.sampled_from([b"", b"User-agent: *\nDisallow: /x\n", b"User-agent: *\r\n", BOM + b"User-agent: *", b"a\rb"]))
+def test_a_mark_in_the_block_makes_other_bytes_and_goes_without_a_trace(existing: bytes):
+    plain = robots.with_block(existing, "shop", LOCS)
+    marked = [robots.with_block(plain, "shop", LOCS, mark=mark) for mark in ("20261120T020000Z-7f3a", "other")]
+    assert len({plain, *marked}) == 3
+    for data in marked:
+        assert robots.without_mark(data, "shop") == plain
+        assert robots.with_block(data, "shop", LOCS) == plain
+        assert robots.sitemaps(data) == robots.sitemaps(plain)
+        assert robots.without_block(data, "shop") == robots.without_block(plain, "shop")
+        assert robots.without_mark(data, "other") == data
+    assert robots.with_block(marked[0], "shop", LOCS, mark="other") == marked[1]

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from sitemap_etl.arrow import mask_of, over
 from sitemap_etl.check.report import Faults
 from sitemap_etl.limits import ROBOTS_BYTES
+from sitemap_etl.render.fence import without_blank_line
 
 _FIELD: Final = re.compile(r"\s*([A-Za-z][A-Za-z-]*)\s*:")
 _SITEMAP: Final = re.compile(r"\s*sitemap\s*:\s*([^#\r\n]*)", re.IGNORECASE)
@@ -35,7 +36,7 @@ def _lines(data: bytes) -> tuple[Any, np.ndarray]:
 
 def check_text(data: bytes, faults: Faults) -> tuple[Any, np.ndarray]:
     """The URLs of a text sitemap and their places; what is none is reported."""
-    texts, at = _lines(data)
+    texts, at = _lines(without_blank_line(data))
     trimmed = pc.utf8_trim_whitespace(texts)
     blank = mask_of(pc.equal(trimmed, ""))
     faults.rows("text-blank", blank, None, at)

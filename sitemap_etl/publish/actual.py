@@ -5,11 +5,9 @@ As the last manifest says, or as the objects are where it can't be believed.
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import os.path
 import re
-import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -17,6 +15,7 @@ from html import unescape
 from typing import Final, TypeVar
 
 from sitemap_etl.errors import Refused
+from sitemap_etl.render import fence
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import File
 from sitemap_etl.storage import ABSENT, Expect, Stat, Storage
@@ -44,19 +43,30 @@ CONTENT_TYPES: Final = {
 class Actual:
     """The public files as they are.
 
-    `files`: by key, as the last manifest has them; none where the set is to lie elsewhere now. `touched`: keys
-    that interrupted publishes may have written. `suspect`: keys of which only the object is believed (with `--full`,
-    every one); `there`: what is under them. `relocated`: `publish.to` is not where the last set was put.
+    `files`: by key, as the last manifest has them; none where the set is to lie elsewhere now. `again`: the keys of an
+    interrupted publish, of which `secured` were put again as they are; `touched`: these, and those of earlier ones that
+    were put again lately. `suspect`: keys of which only the object is believed (with `--full`, every one); `there`:
+    what is under them. `relocated`: `publish.to` is not where the last set was put.
     """
 
-    def __init__(self, run: Run, public: Storage, touched: Collection[str]) -> None:
+    def __init__(
+        self,
+        run: Run,
+        public: Storage,
+        *,
+        again: Collection[str] = (),
+        watched: Collection[str] = (),
+        secured: Mapping[str, File] | None = None,
+    ) -> None:
         base = run.base
         self.public = public
         self.relocated = base is not None and base.to != run.site.publish.to
         published = {file.key: file for file in base.files()} if base is not None else {}
         self.files = {} if self.relocated else published
-        self.touched = frozenset(touched)
-        self.suspect = {*touched, *(published if self.relocated or run.options.full else ())}
+        self.secured = secured or {}
+        self.again = frozenset(again)
+        self.touched = self.again | frozenset(watched)
+        self.suspect = {*self.touched, *(published if self.relocated or run.options.full else ())}
         self.there = look(public, self.suspect)
         self._at = run.site.publish.at
         self._listed: dict[str, dict[str, str]] = {}
@@ -66,29 +76,44 @@ class Actual:
             self._listed[index.file.key] = {self._at + e.file.key: e.file.lastmod for e in entries}
 
     def unchanged(self, files: Iterable[File]) -> dict[str, File]:
-        """Those of the files that are there already, byte for byte, with their ETags, by key."""
+        """Those of the files that are there already, with the same content, by key: as they are stored."""
         found = {}
         suspect = []
         for file in files:
             known = self.files.get(file.key)
-            if file.key in self.suspect:
-                suspect.append(file)
-            elif known is not None and known.sha256 == file.sha256:
+            if known is not None and known.sha256 != file.sha256:
+                known = None
+            if file.key in self.again:
+                secured = self.secured.get(file.key)
+                if secured is not None and secured.sha256 == file.sha256:
+                    found[file.key] = replace(secured, lastmod=file.lastmod)
+            elif file.key in self.touched:
+                if known is not None and self.is_as_stored(known):
+                    found[file.key] = known
+            elif file.key in self.suspect:
+                suspect.append(known or file)
+            elif known is not None:
                 found[file.key] = known
         looked = in_threads(self._look, suspect)
         return found | {file.key: file for file in looked if file is not None}
 
-    def _look(self, file: File) -> File | None:
-        """The file with the ETag of the object, where that is the file."""
+    def is_as_stored(self, file: File) -> bool:
+        """Whether a suspect object is the very one that the file says."""
         stat = self.there.get(file.key)
-        if stat is None:
-            return None
-        if stat.etag == file.etag:
+        return stat is not None and stat.etag is not None and stat.etag == file.etag
+
+    def _look(self, file: File) -> File | None:
+        """The file as it is stored, where the object has its content."""
+        if self.is_as_stored(file):
             return file
-        stored = self.public.get(file.key) if stat.size == file.stored else None
-        if stored is None or hashlib.sha256(stored.data).hexdigest() != file.stored_sha256:
+        stored = self.public.get(file.key) if file.key in self.there else None
+        if stored is None:
             return None
-        return replace(file, etag=stored.stat.etag)
+        content = fence.content(file.key, stored.data)
+        if content is None or hashlib.sha256(content).hexdigest() != file.sha256:
+            return None
+        stored_sha256 = hashlib.sha256(stored.data).hexdigest()
+        return replace(file, stored=stored.stat.size, stored_sha256=stored_sha256, etag=stored.stat.etag)
 
     def dated(self, file: File) -> File:
         """The file with the lastmod that its bytes have had since an earlier set."""
@@ -112,12 +137,8 @@ class Actual:
 
     def _inflated(self, key: str) -> bytes:
         stored = self.public.get(key) if key in self.there else None
-        if stored is None:
-            return b""
-        try:
-            return gzip.decompress(stored.data) if key.endswith(".gz") else stored.data
-        except (OSError, EOFError, zlib.error):
-            return b""  # whatever changed it, no crawler reads it either
+        # Where it can't be unpacked: whatever changed it, no crawler reads it either.
+        return (fence.content(key, stored.data) or b"") if stored is not None else b""
 
 
 @dataclass

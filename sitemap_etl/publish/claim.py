@@ -2,119 +2,177 @@
 
 A publish first puts its intent, every key it will write or delete, and then swaps `current.json` to name
 it. From then on it alone may write. A run that finds an intent there takes it over before it looks at
-anything public; of the keys of an interrupted publish nothing is believed but the objects themselves. As its
-process may only have been paused, that holds for two days: `state/interrupted/<run>.json` remembers them.
+anything public. Requests of the interrupted publish may still be on their way, and their conditions hold where the
+bytes come back that it had seen. So the run that takes over puts every key of that intent again, as far as it is
+listed, with a fence (`render.fence`), and `current.json` remembers the intent: its keys are looked at by every run
+until one, two days later or more, has seen all of them as they should be.
 """
 
 from __future__ import annotations
 
 import os
+import secrets
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from sitemap_etl.dates import instant
 from sitemap_etl.errors import DamagedState, Refused
+from sitemap_etl.publish.retention import kept_manifests
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state import layout
-from sitemap_etl.state.records import Current, Intent, Interrupted, Retired, Write
+from sitemap_etl.state.records import Current, Intent, Retired, Write
 from sitemap_etl.state.store import GRACE, Held, ended, put_document, read_document
-from sitemap_etl.storage import PreconditionFailed
+from sitemap_etl.storage import ABSENT, PreconditionFailed
+
+
+class Overtaken(Refused):
+    """Another run was first, or has taken over."""
 
 
 class Claim:
-    """A run's right to publish. Raises Refused where another run was first or took over.
+    """A run's right to publish. Raises Overtaken where another run was first or took over.
 
-    `suspect`, `unmanaged`: as in an intent. `took_over`: an interrupted publish was under way.
+    `again`: keys that must be put again, with a fence; `watched`: keys that were, lately; `robots`: whether robots.txt
+    must be put again. `unmanaged`, `numbers`: as in an intent. `took_over`: an interrupted publish was under way.
     """
 
     def __init__(self, run: Run, held: Held) -> None:
         if held.current.manifest != run.plan.base:
-            raise Refused(
+            raise Overtaken(
                 f"Overtaken: this run started from {run.plan.base or 'an empty state'}, and "
                 f"{_last(held.current)} was published in the meantime. Nothing public was touched; run again"
             )
         self.run = run
         self.held = held
-        self.suspect: set[str] = set()
+        self.again: set[str] = set()
+        self.watched: set[str] = set()
+        self.robots = False
         self.unmanaged: dict[str, str | None] = {}
+        self.numbers: dict[str, int] = {}
         self.took_over = False
         self._number = 0
-        self._interrupted: tuple[str, ...] = ()
+        self._watched: dict[str, frozenset[str]] = {}  # intent → its keys
+
+    @property
+    def mark(self) -> str:
+        """What tells this claim's writes from those of every other one."""
+        return self.run.run_id if self._number < 2 else f"{self.run.run_id}-{self._number}"
 
     def settle(self) -> None:
         """Find out what interrupted publishes may have touched. One that is still under way is taken over."""
-        self._recall()
+        grace = int(self.run.work.now().timestamp()) - GRACE.total_seconds()
+        for key, since in self.held.current.suspect.items():
+            if since <= grace and self.run.work.stat(key) is None:
+                continue  # a release that does not know of it has removed it, in its time
+            intent = self._intent(key)
+            self._watched[key] = frozenset(intent.touched)
+            self.watched |= intent.touched
+            self._recall(intent)
+            self._forget_changes(intent)
         if self.held.current.pending is not None:
             self._take_over(self.held.current.pending)
 
-    def _recall(self) -> None:
-        """The keys of publishes that were taken over lately."""
-        work = self.run.work
-        young = work.now() - GRACE
-        for stat in [stat for prefix in layout.INTERRUPTED for stat in work.list(prefix)]:
-            found = read_document(work, stat.key, Interrupted) if stat.modified > young else None
-            if found is not None:
-                self.suspect |= set(found[0].keys)
-                self.unmanaged |= found[0].unmanaged
-                self._forget_changes(found[0].run_id)
-
     def _take_over(self, pending: str) -> None:
         """Make the claim ours, so that its run can write no more, and remember what it may have touched."""
-        intent = read_intent(self.run, pending)
-        if intent is None:
-            raise DamagedState(
-                f"{self.run.work.url_of(pending)} is missing, although {layout.CURRENT} refers to it. Restore it "
-                f"from a backup of the state; without one, set `pending` in {layout.CURRENT} to null, remove its "
-                "`checksum`, and run with --adopt"
-            )
+        intent = self._intent(pending)
         self.run.environment.log(f"the publish of {intent.describe()}, was interrupted: this run continues from it")
-        own = self.run.run_id
-        if intent.run_id == own:
+        if intent.run_id == self.run.run_id:
             self._number = intent.number
-        self.suspect |= intent.touched
-        self.unmanaged |= intent.unmanaged
-        self._interrupted = tuple(sorted({*intent.interrupted, intent.run_id} - {own}))
+        self.again |= intent.touched
+        self.robots = intent.robots
+        self._recall(intent)
+        since = int(self.run.work.now().timestamp())
+        self.held = replace(
+            self.held,
+            current=replace(self.held.current, suspect={**self.held.current.suspect, pending: since}),
+        )
         self.take()
         self.took_over = True
-        for run_id in self._interrupted:
-            record = Interrupted(run_id, tuple(sorted(intent.touched)), dict(intent.unmanaged), own)
-            put_document(self.run.work, layout.interrupted(run_id), record)
-            self._forget_changes(run_id)
+        self._forget_changes(intent)
 
-    def _forget_changes(self, run_id: str) -> None:
+    def _intent(self, key: str) -> Intent:
+        intent = read_intent(self.run, key)
+        if intent is None:
+            raise DamagedState(
+                f"{self.run.work.url_of(key)} is missing, although {layout.CURRENT} refers to it. Restore it from a "
+                "backup of the state. Without one, run sitemap-etl state verify --repair, which forgets it, and then "
+                "run with --full --adopt"
+            )
+        return intent
+
+    def _recall(self, intent: Intent) -> None:
+        """What is known of an interrupted publish."""
+        self.unmanaged |= intent.unmanaged
+        for name, number in intent.numbers.items():
+            self.numbers[name] = max(number, self.numbers.get(name, 1))
+
+    def _forget_changes(self, intent: Intent) -> None:
         """No engine may hear of changes that were never published."""
-        for stat in list(self.run.work.list(f"{layout.CHANGES}{run_id}/")):
-            self.run.work.delete(stat.key)
+        run = self.run
+        if intent.run_id == run.run_id:
+            return
+        changes = list(run.work.list(f"{layout.CHANGES}{intent.run_id}/"))
+        own = layout.manifest(intent.run_id)
+        if changes and all(key != own for key, _ in kept_manifests(run.state, run.site.keep)):
+            for stat in changes:
+                run.work.delete(stat.key)
 
     def take(
-        self, writes: Mapping[str, Write] | None = None, deletes: Sequence[Retired] = (), *, robots: bool = False
+        self,
+        writes: Mapping[str, Write] | None = None,
+        deletes: Sequence[Retired] = (),
+        *,
+        robots: bool = False,
+        numbers: Mapping[str, int] | None = None,
     ) -> None:
-        """Claim the publish for these keys. From here on no other run may write, and the next one knows of them."""
+        """Claim the publish for these keys. From here on no other run may write, and the next one knows of them.
+
+        `numbers`: as in an intent, of what is written.
+        """
         work = self.run.work
-        self._number += 1
         intent = Intent(
-            self.run.run_id,
-            self.run.plan.base,
-            self.run.plan.owner or f"process {os.getpid()} on {socket.gethostname()}",
-            instant(work.now()),
-            writes or {},
-            tuple(deletes),
-            robots,
-            tuple(sorted(self.suspect)),
-            self.unmanaged,
-            self._interrupted,
-            self._number,
+            run_id=self.run.run_id,
+            base=self.run.plan.base,
+            by=self.run.plan.owner or f"process {os.getpid()} on {socket.gethostname()}",
+            at=instant(work.now()),
+            writes=writes or {},
+            deletes=tuple(deletes),
+            robots=robots or self.robots,
+            suspect=tuple(sorted(self.again)),
+            unmanaged=self.unmanaged,
+            numbers={**self.numbers, **(numbers or {})},
+            claim=secrets.token_hex(8),
         )
-        key = layout.intent(self.run.run_id, self._number)
-        put_document(work, key, intent)
+        while True:
+            self._number += 1
+            key = layout.intent(self.run.run_id, self._number)
+            try:
+                put_document(work, key, replace(intent, number=self._number), expect=ABSENT)
+            except PreconditionFailed:
+                continue  # of an earlier try of this run, or on its way from one
+            break
         self._swap(replace(self.held.current, pending=key))
+
+    def settled(self) -> None:
+        """Everything that had to be put again has been committed."""
+        self.again, self.robots = set(), False
+
+    def forget(self, is_clean: Callable[[str], bool]) -> None:
+        """Stop to watch interrupted publishes of two days ago and more, whose keys are all as they should be."""
+        now = int(self.run.work.now().timestamp())
+        suspect = {
+            key: since
+            for key, since in self.held.current.suspect.items()
+            if now - since < GRACE.total_seconds() or not all(map(is_clean, self._watched.get(key, ())))
+        }
+        self.held = replace(self.held, current=replace(self.held.current, suspect=suspect))
 
     def hold(self) -> None:
         """Stop where the claim is no longer ours."""
         now = self.run.state.current()
         if now.pending != self.held.current.pending:
-            raise Refused(self._overtaken(now))
+            raise Overtaken(self._overtaken(now))
 
     def end(self, status: str, mirrors: Mapping[str, str | None], manifest: str | None = None) -> None:
         """Swap `current.json` to what this run leaves: with `manifest`, a new set is committed.
@@ -132,7 +190,7 @@ class Claim:
         try:
             self.held = self.run.state.swap(self.held, self.run.state.owned(new))
         except PreconditionFailed as error:
-            raise Refused(self._overtaken(self.run.state.current())) from error
+            raise Overtaken(self._overtaken(self.run.state.current())) from error
 
     def _overtaken(self, now: Current) -> str:
         intent = None if now.pending is None else read_intent(self.run, now.pending)

@@ -8,10 +8,12 @@ keys it must look at again.
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final, Literal
 
 import pyarrow as pa
@@ -19,28 +21,36 @@ import pyarrow.compute as pc
 
 from sitemap_etl.arrow import column_of
 from sitemap_etl.errors import Refused, Unavailable
-from sitemap_etl.publish.actual import Actual, Object, content_type, in_threads, survey
-from sitemap_etl.publish.claim import Claim
+from sitemap_etl.publish.actual import Actual, Object, content_type, in_threads, look, survey
+from sitemap_etl.publish.claim import Claim, Overtaken
 from sitemap_etl.publish.plan import (
+    FORMER_DIGITS,
     Desired,
     Target,
+    add_indexes,
     desired_set,
     index_object,
     made_manifest,
+    plain_object,
     retired_files,
     state_differs,
-    with_etags,
+    with_former,
+    with_written,
+    without_deleted,
 )
 from sitemap_etl.publish.retention import hold_snapshots
 from sitemap_etl.publish.robots import Root, open_root
+from sitemap_etl.render import compress, fence
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state import layout
 from sitemap_etl.state.changes import put_changes
-from sitemap_etl.state.records import Manifest, Notification, Retired, Write
+from sitemap_etl.state.records import File, Manifest, Notification, Retired, Write
 from sitemap_etl.state.store import put_document
 from sitemap_etl.storage import ABSENT, PreconditionFailed, Stat, put_verified
 
 FEEDS: Final = (".rss.xml", ".atom.xml")
+_TRIES: Final = 4
+"""So often a write is tried that requests of an interrupted publish come before."""
 
 
 @dataclass
@@ -75,34 +85,85 @@ class _Publication:
         self.target = target
         self.claim = claim
         self.public = run.public()
-        self.actual = Actual(run, self.public, claim.suspect)
-        self.desired = desired_set(run, target.drafts, target.extras, self.actual)
         self.outcome = Outcome("published", None)
-        self.etags: dict[str, str | None] = {}
+        self.written: dict[str, File] = {}
+        self.bridges: dict[str, Bridge] = {}
         self._counting = threading.Lock()
+        secured = self._secure()
+        self.actual = Actual(run, self.public, again=claim.again, watched=claim.watched, secured=secured)
+        self.desired = desired_set(run, target.drafts, target.extras, self.actual)
 
     def publish(self, *, adopt: bool) -> Outcome:
         run, desired, outcome = self.run, self.desired, self.outcome
-        retired, due = retired_files(run, desired, self.actual, self.claim.unmanaged)
-        manifest = made_manifest(run, self.target, desired, retired)
+        waiting, due = retired_files(run, desired, self.actual, self.claim.unmanaged)
+        manifest = made_manifest(run, self.target, desired, [*waiting, *due], self.claim.numbers)
         root = open_root(run, self._addresses(manifest), [self._address(key) for key in sorted(desired.keys())])
         outcome.warnings += root.warnings
-        outcome.unchanged = len(desired.keys()) - len(desired.objects())
-        says = root.writes(self._addresses(manifest))
-        if not (desired.objects() or due or says or self.claim.took_over or state_differs(run, manifest)):
+        changed = {item.file.key for item in desired.objects()}
+        outcome.unchanged = len(desired.keys() - changed - self.actual.secured.keys())
+        self.claim.forget(self._is_clean)
+        says = self.claim.robots or root.writes(self._addresses(manifest))
+        if desired.objects() or says or self.claim.took_over or state_differs(run, manifest):
+            hold_snapshots(run, manifest)
+            self._survey(adopt=adopt)
+            order = self._order(manifest, adopt=adopt)
+            manifest = self._with_bridges(manifest)
+            self.claim.take(self._intended(), robots=says, numbers=_numbers(manifest))
+            self._write_set(root, order)
+            self._commit(manifest)
+            self.claim.settled()
+        elif not due:
             self._keep_sources()
             self.claim.end("unchanged", self.target.mirrors)
             outcome.status, outcome.manifest = "unchanged", run.base
             return outcome
-        hold_snapshots(run, manifest)
-        self._keep_adopted(survey(self.public, desired.objects(), known_etags(run, self.actual), adopt=adopt))
-        self.claim.take(self._intended(), due, robots=says)
-        self._write_set(root)
-        for item in due:
-            self.claim.hold()
-            outcome.deleted += self._delete(item)
-        self._commit(manifest)
+        if due:
+            self._delete(due, outcome.manifest or manifest)
         return outcome
+
+    # --- after an interrupted publish ----------------------------------------------------------------
+
+    def _secure(self) -> dict[str, File]:
+        """Put every object of the interrupted publish again as it is, each with a fence; gives them by key.
+
+        From then on none of its requests changes what is listed, and the set stands still. What is there is a set that
+        it meant to be there on the way, whichever of its requests still arrive meanwhile. A file that waits to be
+        deleted is left, for no index lists it, and so is an object of others that it had leave to replace.
+        """
+        retired = {item.key for item in self.run.base.retired} if self.run.base is not None else set()
+        keys = sorted(look(self.public, self.claim.again - retired))
+        return {file.key: file for file in in_threads(self._put_again, keys) if file is not None}
+
+    def _put_again(self, key: str) -> File | None:
+        """The object as it is stored now; None where there is none, or nobody can read it."""
+        for tries_left in reversed(range(_TRIES)):
+            stored = self.public.get(key)
+            content = None if stored is None else fence.content(key, stored.data)
+            if stored is None or content is None or self.claim.unmanaged.get(key, "") == stored.stat.etag:
+                return None
+            item = plain_object(key, content, fence.fenced(key, stored.data, self.claim.mark), self.run.plan.now)
+            item.expect = stored.stat.etag
+            try:
+                stat = self._put_once(item, item.data())
+            except PreconditionFailed:
+                if not tries_left:
+                    raise
+                continue  # one of its requests came in between
+            self._count(item.file)
+            return replace(item.file, etag=stat.etag)
+        return None
+
+    def _survey(self, *, adopt: bool) -> None:
+        known = known_etags(self.run, self.actual)
+        self._keep_adopted(survey(self.public, self.desired.objects(), known, adopt=adopt))
+
+    def _is_clean(self, key: str) -> bool:
+        """Whether no late request of an interrupted publish has changed what is under a key."""
+        if key in self.actual.files:
+            return self.actual.is_as_stored(self.actual.files[key])
+        stat = self.actual.there.get(key)
+        retired = self.run.base.retired if self.run.base is not None else ()
+        return stat is None or any((item.key, item.etag) == (key, stat.etag) for item in retired)
 
     def _address(self, key: str) -> str:
         return self.run.site.publish.at + key
@@ -127,7 +188,10 @@ class _Publication:
     def _intended(self) -> dict[str, Write]:
         """Every key to write: its ETag and the hash of its inflated bytes now, and the new hash."""
         old = self.actual.files
-        return {
+        bridges = {
+            bridge.key: Write(old_etag=None, old_sha256=None, new_sha256=None) for bridge in self.bridges.values()
+        }
+        return bridges | {
             item.file.key: Write(
                 old_etag=item.expect if isinstance(item.expect, str) else None,
                 old_sha256=old[item.file.key].sha256 if item.file.key in old else None,
@@ -138,21 +202,64 @@ class _Publication:
 
     # --- the writes, in their order ------------------------------------------------------------------
 
-    def _write_set(self, root: Root) -> None:
+    def _order(self, manifest: Manifest, *, adopt: bool) -> Order:
+        """In which order files that are there are written, and a bridge for each circle of them."""
+        changed = self._changed()
+        moves_to = with_actual_rows(self.run, self.target.moves_to, self.desired, changed, self.actual)
+        order = receivers_first(changed, moves_to)
+        numbers = _numbers(manifest)
+        entries = {entry.file.key: entry for entry in self.desired.entries}
+        for key in order.bridged:
+            entry = entries[key]
+            number = numbers[entry.section]
+            numbers[entry.section] = number + 1
+            own = self.run.site.publish.names.file_name(entry.section, number)
+            self.bridges[key] = Bridge(own, entry.section, number, entry.index)
+        missing = {bridge.index for bridge in self.bridges.values()} - {
+            index.number for index in self.desired.indexes if index.file.key in self.desired.index_objects
+        }
+        if missing:
+            add_indexes(self.run, self.desired, missing)
+            self._survey(adopt=adopt)
+        return order
+
+    def _changed(self) -> dict[str, Object]:
+        """Files to be written that an index lists. What lies there unlisted is written before one does, as a new file:
+        a late delete may be on its way to it.
+        """
+        return {
+            key: item
+            for key, item in self.desired.files.items()
+            if item.expect is not ABSENT and self._address(key) in self._listed
+        }
+
+    @cached_property
+    def _listed(self) -> frozenset[str]:
+        """The addresses that the indexes list before anything is written."""
+        base = self.run.base.indexes if self.run.base is not None else ()
+        keys = {index.file.key for index in (*base, *self.desired.indexes)}
+        return frozenset(address for key in keys for address in self.actual.listed(key))
+
+    def _with_bridges(self, manifest: Manifest) -> Manifest:
+        """The manifest, with next numbers past those of the bridges."""
+        sections = dict(manifest.sections)
+        for bridge in self.bridges.values():
+            sections[bridge.section] = replace(sections[bridge.section], next_number=bridge.number + 1)
+        return replace(manifest, sections=sections)
+
+    def _write_set(self, root: Root, order: Order) -> None:
         desired = self.desired
-        new = [item for item in desired.files.values() if item.expect is ABSENT]
-        changed = {key: item for key, item in desired.files.items() if item.expect is not ABSENT}
-        in_threads(self._write, new)
+        changed = self._changed()
+        in_threads(self._write, [item for key, item in desired.files.items() if key not in changed])
+        in_threads(self._write_bridge, list(self.bridges))
         indexes = dict(desired.index_objects)
         if changed or len(indexes) > 1:
             for key in self._list_old_and_new(root):
                 del indexes[key]
-        moves_to = with_actual_rows(self.run, self.target.moves_to, desired, changed, self.actual)
-        ordered = receivers_first(changed, moves_to)
-        givers = [key for key in ordered if moves_to.get(key, frozenset()) & set(ordered) - {key}]
-        in_threads(self._write, [changed[key] for key in ordered if key not in givers])
-        for key in givers:
-            self._write(changed[key])
+        in_threads(self._write, [changed[key] for key in order.keys if key not in order.givers])
+        for key in order.keys:
+            if key in order.givers:
+                self._write(changed[key])
         in_threads(self._write, list(indexes.values()))
         in_threads(self._write, desired.extra_objects)
         self._name_in_robots(root, [self._address(index.file.key) for index in desired.indexes])
@@ -160,67 +267,147 @@ class _Publication:
             self.claim.hold()
             root.key_file.write(root.key)
 
+    def _write_bridge(self, giver: str) -> None:
+        """Put a file as it is under another name too, until those that take over its URLs are written."""
+        stored = self.public.get(giver)
+        plain = None if stored is None else fence.content(giver, stored.data)
+        if plain is None:
+            return  # nobody could read it either
+        bridge = self.bridges[giver]
+        data = compress.gzip([plain]) if bridge.key.endswith(".gz") else plain
+        bridge.written = plain_object(bridge.key, plain, data, self.run.plan.now)
+        self._put(bridge.written, fenced=True)
+        self._count(bridge.written.file)
+
     def _list_old_and_new(self, root: Root) -> list[str]:
         """Let the indexes list the old files and the new ones, before any old file gives rows away.
 
         Gives the keys of those that are final by that.
         """
         done = []
+        now = self.run.plan.now
         for index in self.desired.indexes:
             item = self.desired.index_objects.get(index.file.key)
             if item is None:
                 continue
             listed = self.actual.listed(index.file.key)
             final = {self._address(e.file.key): e.file.lastmod for e in self.desired.entries if e.index == index.number}
+            bridges = [b for b in self.bridges.values() if b.index == index.number and b.written is not None]
+            final |= {self._address(bridge.key): now for bridge in bridges}
             if not final.keys() <= listed.keys():
-                both = index_object(index.file.key, list({**final, **listed}.items()), self.run.plan.now)
+                both = index_object(index.file.key, list({**final, **listed}.items()), now)
                 if both.file.sha256 == item.file.sha256:
                     self._write(item)
                     done.append(both.file.key)
                 else:
-                    self._put(both.file.key, both.data(), item)
+                    both.expect = item.expect
+                    self._put(both, fenced=True)
+                    item.expect = both.expect
         old = self._addresses(None if self.actual.relocated else self.run.base)
         new = [self._address(index.file.key) for index in self.desired.indexes]
-        if not set(new) <= set(old):
+        if self.claim.robots or not set(new) <= set(old):
             self._name_in_robots(root, [*old, *(address for address in new if address not in old)])
         return done
 
     def _name_in_robots(self, root: Root, addresses: Sequence[str]) -> None:
-        data = root.naming(addresses)
-        if data is not None and root.robots is not None:
-            self.claim.hold()
-            root.robots.write(data)
+        again = self.claim.robots or (self.target.rolled_back_to is not None and root.naming(addresses) is not None)
+        root.name_indexes(addresses, self.claim.mark if again else None, self.claim.hold)
 
     def _write(self, item: Object) -> None:
-        data = item.data()
-        self._put(item.file.key, data, item)
-        with self._counting:
-            self.etags[item.file.key] = item.expect if isinstance(item.expect, str) else None
-            self.outcome.written += 1
-            self.outcome.bytes += len(data)
-            written = self.outcome.written
-        self.run.environment.advance("publish", written, len(self.desired.objects()))
+        self._put(item, fenced=self._comes_back(item.file))
+        self.written[item.file.key] = item.file
+        self._count(item.file)
+        self.run.environment.advance("publish", len(self.written), len(self.desired.objects()))
 
-    def _put(self, key: str, data: bytes, item: Object) -> None:
-        """Write these bytes where `item` goes, on the condition it has, and renew the condition."""
+    def _count(self, file: File) -> None:
+        with self._counting:
+            self.outcome.written += 1
+            self.outcome.bytes += file.stored
+
+    def _comes_back(self, file: File) -> bool:
+        """Whether these bytes may have been under the key before, so that a late request may be on its way that
+        expects them there.
+        """
+        known = self.actual.files.get(file.key)
+        return (
+            file.key in self.actual.touched
+            or self.target.rolled_back_to is not None
+            or (known is not None and known.sha256 == file.sha256)
+            or not {None, file.stored_sha256[:FORMER_DIGITS], ""}.isdisjoint(self._former.get(file.key, ()))
+        )
+
+    @cached_property
+    def _former(self) -> dict[str, set[str | None]]:
+        """Key → what it had lately (`Former.stored`); None: it waits to be deleted."""
+        found: dict[str, set[str | None]] = defaultdict(set)
+        for former in self.run.base.former if self.run.base is not None else ():
+            found[former.key].add(former.stored)
+        for item in self.run.base.retired if self.run.base is not None else ():
+            found[item.key].add(None)
+        return found
+
+    def _put(self, item: Object, *, fenced: bool) -> None:
+        """Write an object on the condition it has; then it has the file as it is stored, and the next condition.
+
+        `fenced`: under an ETag that the key never had.
+        """
+        key, data = item.file.key, item.data()
+        if fenced:
+            data = fence.fenced(key, data, self.claim.mark)
+        for tries_left in reversed(range(_TRIES)):
+            try:
+                stat = self._put_once(item, data)
+            except PreconditionFailed as error:
+                if tries_left and key in self.actual.touched:
+                    # A request of an interrupted publish came in between. The claim is looked at again after this.
+                    there = self.public.stat(key)
+                    item.expect = ABSENT if there is None else there.etag
+                    continue
+                self.claim.hold()
+                raise Refused(
+                    f"{error} Publishing stopped there; the published files are valid, and the next run continues from "
+                    "them"
+                ) from error
+            break
+        stored_sha256 = hashlib.sha256(data).hexdigest()
+        item.file = replace(item.file, stored=len(data), stored_sha256=stored_sha256, etag=stat.etag)
+        item.expect = stat.etag
+
+    def _put_once(self, item: Object, data: bytes) -> Stat:
         self.claim.hold()
-        publish = self.run.site.publish
-        kind = content_type(key)
+        key, publish = item.file.key, self.run.site.publish
         try:
-            stat = put_verified(
-                self.public, key, data, content_type=kind, cache_control=publish.cache_control, expect=item.expect
+            return put_verified(
+                self.public,
+                key,
+                data,
+                content_type=content_type(key),
+                cache_control=publish.cache_control,
+                expect=item.expect,
             )
         except Unavailable:
             self.claim.hold()  # other bytes than were put may be those of a run that took over
             raise
-        except PreconditionFailed as error:
-            self.claim.hold()
-            raise Refused(
-                f"{error} Publishing stopped there; the published files are valid, and the next run continues from them"
-            ) from error
-        item.expect = stat.etag
 
-    def _delete(self, item: Retired) -> bool:
+    # --- the deletes ---------------------------------------------------------------------------------
+
+    def _delete(self, due: Sequence[Retired], manifest: Manifest) -> None:
+        """Delete the files whose grace is over, under a claim of its own.
+
+        Where another run takes over after the set was committed, the rest is left to that run.
+        """
+        try:
+            self.claim.take(deletes=due, numbers=_numbers(manifest))
+            gone = [item for item in due if self._delete_one(item)]
+            self._commit(without_deleted(manifest, due, int(self.run.work.now().timestamp())))
+        except Overtaken:
+            if self.outcome.manifest is None:
+                raise
+            return
+        self.outcome.deleted = len(gone)
+
+    def _delete_one(self, item: Retired) -> bool:
+        self.claim.hold()
         try:
             return item.etag is not None and self.public.delete(item.key, expect=item.etag)
         except PreconditionFailed:
@@ -233,11 +420,17 @@ class _Publication:
     # --- the commit ----------------------------------------------------------------------------------
 
     def _commit(self, manifest: Manifest) -> None:
-        manifest = with_etags(manifest, self.etags)
+        at = int(self.run.work.now().timestamp())
+        bridges = [bridge.written for bridge in self.bridges.values() if bridge.written is not None]
+        if self.outcome.manifest is None:
+            left = tuple(Retired(item.file.key, item.file.etag, at) for item in bridges)
+            manifest = with_former(with_written(manifest, self.written), self.run.base, at)
+            manifest = replace(manifest, retired=(*manifest.retired, *left))
         self.claim.hold()
         # Kept before the commit, so that it can't be lost after.
-        put_changes(self.run.state, self.run.run_id, self.target.changes, self._notification(manifest))
-        self._keep_sources()
+        if self.outcome.manifest is None:
+            put_changes(self.run.state, self.run.run_id, self.target.changes, self._notification(manifest))
+            self._keep_sources()
         self.claim.end("published", self.target.mirrors, self.run.state.put_manifest(manifest))
         self.outcome.manifest = manifest
 
@@ -304,15 +497,42 @@ def with_actual_rows(
     return {key: frozenset(receivers) for key, receivers in result.items()}
 
 
-def receivers_first(changed: Iterable[str], moves_to: Mapping[str, frozenset[str]]) -> list[str]:
-    """Changed files in the order to write them: those that give no row away, then receivers before givers.
+def _numbers(manifest: Manifest) -> dict[str, int]:
+    """Section → the number of its next file. Those of views are not counted."""
+    own = {name: state.next_number for name, state in manifest.sections.items() if not state.view}
+    return {**manifest.numbers, **own}
 
-    `moves_to`: key → keys of the files that now list URLs it listed. Files that exchange rows both ways, or in a
-    circle, have no such order; among them, and them alone, a URL may be missing between two writes.
+
+@dataclass
+class Bridge:
+    """A copy of a file as it was, which keeps its URLs listed until others have taken them over."""
+
+    key: str
+    section: str
+    number: int
+    index: int
+    written: Object | None = None
+
+
+@dataclass(frozen=True)
+class Order:
+    """In which order changed files are written: those that give no row away, then receivers before givers.
+
+    `givers`: those that give rows to others of them. `bridged`: a giver out of every circle of files that give rows to
+    each other: it is written before its receivers, so its rows must be listed elsewhere meanwhile.
     """
+
+    keys: tuple[str, ...]
+    givers: frozenset[str]
+    bridged: tuple[str, ...]
+
+
+def receivers_first(changed: Iterable[str], moves_to: Mapping[str, frozenset[str]]) -> Order:
+    """The order of changed files. `moves_to`: key → keys of the files that now list URLs it listed."""
     keys = sorted(changed)
     inside = {key: moves_to.get(key, frozenset()) & frozenset(keys) - {key} for key in keys}
     done: list[str] = []
+    bridged: list[str] = []
     written: set[str] = set()
     waiting = dict(inside)
     while waiting:
@@ -320,11 +540,12 @@ def receivers_first(changed: Iterable[str], moves_to: Mapping[str, frozenset[str
         if not ready:
             circle = _circle({key: receivers - written for key, receivers in waiting.items()})
             ready = [min(circle, key=lambda key: (len(waiting[key] - written), key))]
+            bridged += ready
         for key in ready:
             done.append(key)
             written.add(key)
             del waiting[key]
-    return done
+    return Order(tuple(done), frozenset(key for key, receivers in inside.items() if receivers), tuple(bridged))
 
 
 def _circle(gives: Mapping[str, frozenset[str]]) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
@@ -22,6 +22,7 @@ from sitemap_etl.state.records import (
     Counts,
     Entry,
     File,
+    Former,
     Gate,
     Index,
     Manifest,
@@ -32,9 +33,12 @@ from sitemap_etl.state.records import (
     StagedFile,
 )
 from sitemap_etl.state.store import GRACE
+from sitemap_etl.storage import ABSENT
 
 Kind: TypeAlias = Literal["file", "text"]
 
+FORMER_DIGITS: Final = 16
+"""Digits of a hash by which bytes are known again that a key had before."""
 RESERVED: Final = 10
 """Places of each index that shards leave free, for the files of recent changes."""
 
@@ -63,11 +67,7 @@ def desired_set(run: Run, drafts: Sequence[Draft], extras: Sequence[Object], act
     """Compare the drafts, their indexes and the extras with what is there; what is as it should be is left."""
     desired = Desired(in_slots([draft.entry for draft in drafts]), [], [], {}, {}, [])
     _add_files(run, drafts, actual, desired)
-    at = run.site.publish.at
-    made = []
-    for number in sorted({entry.index for entry in desired.entries}):
-        entries = [(at + e.file.key, e.file.lastmod) for e in desired.entries if e.index == number]
-        made.append((number, index_object(run.site.publish.names.index_name(number), entries, run.plan.now)))
+    made = [(number, _index(run, desired, number)) for number in sorted({entry.index for entry in desired.entries})]
     there = actual.unchanged([*(item.file for _, item in made), *(item.file for item in extras)])
     for number, item in made:
         desired.indexes.append(Index(number, _settled(item, there, actual)))
@@ -78,6 +78,22 @@ def desired_set(run: Run, drafts: Sequence[Draft], extras: Sequence[Object], act
         if item.file.key not in there:
             desired.extra_objects.append(item)
     return desired
+
+
+def _index(run: Run, desired: Desired, number: int) -> Object:
+    """An index of the set, as it should be."""
+    at = run.site.publish.at
+    entries = [(at + e.file.key, e.file.lastmod) for e in desired.entries if e.index == number]
+    return index_object(run.site.publish.names.index_name(number), entries, run.plan.now)
+
+
+def add_indexes(run: Run, desired: Desired, numbers: Set[int]) -> None:
+    """Let these indexes be written, though they are as they should be."""
+    for index in desired.indexes:
+        if index.number in numbers:
+            item = _index(run, desired, index.number)
+            item.file = replace(item.file, lastmod=index.file.lastmod)
+            desired.index_objects[index.file.key] = item
 
 
 def in_slots(entries: Sequence[Entry]) -> list[Entry]:
@@ -102,8 +118,13 @@ def in_slots(entries: Sequence[Entry]) -> list[Entry]:
 def index_object(key: str, entries: Sequence[tuple[str, str | None]], now: str) -> Object:
     """An index of these addresses and lastmods."""
     data = index_document.document(entries)
-    stored = compress.gzip([data]) if key.endswith(".gz") else data
-    return Object(File(key, len(data), _sha256(data), len(stored), _sha256(stored), None, now), lambda: stored)
+    return plain_object(key, data, compress.gzip([data]) if key.endswith(".gz") else data, now)
+
+
+def plain_object(key: str, content: bytes, stored: bytes, now: str) -> Object:
+    """An object to be put under a key where there is none. `stored`: the content as it is stored."""
+    file = File(key, len(content), _sha256(content), len(stored), _sha256(stored), None, now)
+    return Object(file, lambda: stored, ABSENT)
 
 
 def _settled(item: Object, there: Mapping[str, File], actual: Actual) -> File:
@@ -171,16 +192,22 @@ class Target:
     rolled_back_to: str | None = None
 
 
-def made_manifest(run: Run, target: Target, desired: Desired, retired: Sequence[Retired]) -> Manifest:
-    """The manifest of this publish; the ETags of what is yet to be written are not in it."""
+def made_manifest(
+    run: Run, target: Target, desired: Desired, retired: Sequence[Retired], numbers: Mapping[str, int]
+) -> Manifest:
+    """The manifest of this publish; the ETags of what is yet to be written are not in it.
+
+    `numbers`: section → number that no file has been given yet, whatever became of the publish that gave the last.
+    """
     base = run.base
     # A drop that a person let through, or went back to, is no slow loss: the seven days are counted from there.
     restarts = target.rolled_back_to is not None or any(gate.endswith("max_drop") for gate in target.forced)
     history = () if restarts else target.week
     sections = {name: state.listed for name, state in target.sections.items()}
-    numbers: dict[str, int] = {}
+    gone = dict(numbers)
     if base is not None:
-        numbers = {**base.numbers, **{name: state.next_number for name, state in base.sections.items()}}
+        for name, number in [*base.numbers.items(), *((name, s.next_number) for name, s in base.sections.items())]:
+            gone[name] = max(number, gone.get(name, 1))
     manifest = Manifest(
         name=run.site.name,
         site=run.site.site,
@@ -188,8 +215,8 @@ def made_manifest(run: Run, target: Target, desired: Desired, retired: Sequence[
         now=run.plan.now,
         to=run.site.publish.to,
         base=run.plan.base,
-        sections=target.sections,
-        numbers={name: number for name, number in numbers.items() if name not in target.sections},
+        sections={name: _numbered(state, numbers.get(name, 1)) for name, state in target.sections.items()},
+        numbers={name: number for name, number in gone.items() if name not in target.sections},
         entries=tuple(desired.entries),
         indexes=tuple(desired.indexes),
         extras=tuple(desired.extras),
@@ -204,11 +231,16 @@ def made_manifest(run: Run, target: Target, desired: Desired, retired: Sequence[
     return replace(manifest, history=(*history, SetSize(run.plan.now, manifest.listed, sections)))
 
 
-def with_etags(manifest: Manifest, etags: Mapping[str, str | None]) -> Manifest:
-    """The manifest with the ETags of what was written, by key."""
+def _numbered(state: SectionState, number: int) -> SectionState:
+    """The section, with a next number that is at least this. The files of a view have the same names every night."""
+    return state if state.view else replace(state, next_number=max(state.next_number, number))
+
+
+def with_written(manifest: Manifest, written: Mapping[str, File]) -> Manifest:
+    """The manifest with the files as they were written, by key."""
 
     def fresh(file: File) -> File:
-        return replace(file, etag=etags[file.key]) if file.key in etags else file
+        return written.get(file.key, file)
 
     return replace(
         manifest,
@@ -218,15 +250,42 @@ def with_etags(manifest: Manifest, etags: Mapping[str, str | None]) -> Manifest:
     )
 
 
+def with_former(manifest: Manifest, base: Manifest | None, at: int) -> Manifest:
+    """The manifest, with the bytes that keys had until now and lately. `at`: now, by the clock of `work`."""
+    if base is None:
+        return manifest
+    now = {file.key: file.stored_sha256 for file in manifest.files()}
+    left = [
+        Former(file.key, file.stored_sha256[:FORMER_DIGITS], at)
+        for file in base.files()
+        if now.get(file.key) != file.stored_sha256
+    ]
+    lately = [former for former in base.former if at - former.at < GRACE.total_seconds()]
+    return replace(manifest, former=(*lately, *left))
+
+
+def without_deleted(manifest: Manifest, deleted: Sequence[Retired], at: int) -> Manifest:
+    """The manifest after these files were deleted, which it remembers."""
+    gone = {item.key for item in deleted}
+    return replace(
+        manifest,
+        retired=tuple(item for item in manifest.retired if item.key not in gone),
+        former=(*manifest.former, *(Former(key, "", at) for key in sorted(gone))),
+    )
+
+
 def state_differs(run: Run, manifest: Manifest) -> bool:
-    """Whether the state would change though no file does: new snapshots, a new rule, a rollback, a new place."""
+    """Whether the state would change though no file does: new snapshots, a new rule, a rollback, a new place, a file
+    that came by itself.
+    """
     if run.base is None or manifest.rolled_back_to is not None:
         return True
 
     def essence(of: Manifest) -> object:
         sections = {name: replace(state, mirror=None, dated=True) for name, state in of.sections.items()}
         entries = [(entry.section, entry.number, entry.low, entry.snapshot) for entry in of.entries]
-        return of.to, sections, entries, {file.key: file.etag for file in of.files()}
+        retired = {(item.key, item.etag) for item in of.retired}
+        return of.to, sections, entries, {file.key: file.etag for file in of.files()}, retired
 
     return essence(run.base) != essence(manifest)
 

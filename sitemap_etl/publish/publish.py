@@ -174,7 +174,7 @@ def where_most(run: Run, proposal: Proposal, gate: str) -> list[str]:
 def preview(run: Run, target: Target) -> tuple[Preview, list[str]]:
     """Compare the target with what is published, as a publish begins by doing; gives warnings besides."""
     public = run.public()
-    actual = Actual(run, public, ())
+    actual = Actual(run, public)
     desired = desired_set(run, target.drafts, target.extras, actual)
     waiting, due = retired_files(run, desired, actual, {})
     known = {item.key for item in run.base.retired} if run.base is not None else set()

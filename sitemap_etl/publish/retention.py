@@ -62,8 +62,7 @@ def forget(run: Run) -> int:
     for _, manifest in kept:
         referenced |= snapshots_of(manifest)
     current = state.current()
-    if current.pending is not None:
-        referenced.add(current.pending)
+    referenced |= {*current.suspect, *([] if current.pending is None else [current.pending])}
     if current.robots is not None and current.robots.key is not None:
         referenced.add(current.robots.key)
     mirrors = set(current.mirrors.values())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from typing import Final
 
 import pyarrow as pa
 
@@ -12,8 +13,11 @@ from sitemap_etl import robots
 from sitemap_etl.errors import Refused
 from sitemap_etl.stages.ping import key_file, why
 from sitemap_etl.stages.run import Run
-from sitemap_etl.storage import ABSENT, Expect, Storage, put_verified
+from sitemap_etl.storage import ABSENT, Expect, PreconditionFailed, Storage, put_verified
 from sitemap_etl.web import WebError, public_robots
+
+_TRIES: Final = 3
+"""So often robots.txt is written, and read again where somebody else has just changed it."""
 
 
 @dataclass
@@ -42,17 +46,39 @@ class Root:
     key: bytes | None = None  # what the key file is to hold; None: as it does
     warnings: list[str] = field(default_factory=list)
 
-    def naming(self, indexes: Sequence[str]) -> bytes | None:
-        """The robots.txt that names these indexes (addresses) in this site's block; None: it stays as it is."""
+    def naming(self, indexes: Sequence[str], mark: str | None = None) -> bytes | None:
+        """The robots.txt that names these indexes (addresses) in this site's block; None: it stays as it is.
+
+        `mark`: the block has to bear it. Without, one that it bears stays as long as the indexes do.
+        """
         if self.robots is None:
             return None
-        existing = self.robots.data
-        data = robots.with_block(existing, self.name, list(indexes))
-        return data if data != (existing or b"") else None
+        existing = self.robots.data or b""
+        data = robots.with_block(existing, self.name, list(indexes), mark=mark)
+        same = existing if mark is not None else robots.without_mark(existing, self.name)
+        return data if data != same else None
 
-    def writes(self, indexes: Sequence[str]) -> bool:
-        """Whether anything must be written so that these indexes are named."""
-        return self.key is not None or self.naming(indexes) is not None
+    def name_indexes(self, indexes: Sequence[str], mark: str | None, hold: Callable[[], None]) -> None:
+        """Write the robots.txt that `naming` gives. `hold`: makes sure, before each write, that it is ours to do.
+
+        One that somebody changed meanwhile is read again and taken as it is. Raises PreconditionFailed where that
+        happens again and again.
+        """
+        for tries_left in reversed(range(_TRIES)):
+            data = self.naming(indexes, mark)
+            if data is None or self.robots is None:
+                return
+            hold()
+            try:
+                self.robots.write(data)
+            except PreconditionFailed:
+                if not tries_left:
+                    raise
+                self.robots = _read(self.robots.storage, self.robots.key)
+
+    def writes(self, indexes: Sequence[str], mark: str | None = None) -> bool:
+        """Whether anything must be written so that these indexes are named, under this mark if there is one."""
+        return self.key is not None or self.naming(indexes, mark) is not None
 
 
 def open_root(run: Run, indexes: Sequence[str], files: Sequence[str]) -> Root:

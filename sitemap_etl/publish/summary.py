@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,8 +25,24 @@ from sitemap_etl.stages.run import Run
 from sitemap_etl.state import layout
 from sitemap_etl.state.changes import answer_of
 from sitemap_etl.state.codec import decode, encode, unseal
-from sitemap_etl.state.records import COUNTED, Asked, ChangeKind, Clusters, Files, Partition, ReadSplit, Splits, Summary
-from sitemap_etl.state.store import put_document
+from sitemap_etl.state.records import (
+    COUNTED,
+    Answered,
+    Asked,
+    ChangeKind,
+    Clusters,
+    Files,
+    Manifest,
+    Partition,
+    ReadSplit,
+    Splits,
+    Summary,
+)
+from sitemap_etl.state.store import put_document, read_document
+from sitemap_etl.storage import PreconditionFailed
+
+_TRIES: Final = 5
+"""So often the manifest is read and written again where another task was faster."""
 
 
 def finish_run(run: Run, published: Published, seconds: Mapping[str, float] | None = None) -> Summary:
@@ -170,12 +187,23 @@ def add_answers(run: Run, summary: Summary) -> Summary:
         if answer is not None:
             answers[engine] = answer
     failed = any(answer.failed for answer in answers.values()) and summary.status in ("published", "unchanged")
-    current = run.state.current().manifest
-    if answers and current == layout.manifest(run.run_id):
-        manifest = run.state.manifest(current)
-        if manifest is not None:
-            put_document(run.work, current, replace(manifest, indexing=answers))
+    if answers and run.state.current().manifest == layout.manifest(run.run_id):
+        _keep_answers(run, answers)
     return replace(summary, engines=answers, status="partial" if failed else summary.status)
+
+
+def _keep_answers(run: Run, answers: Mapping[str, Answered]) -> None:
+    """Add the answers to the run's manifest, as it is now."""
+    key = layout.manifest(run.run_id)
+    for _ in range(_TRIES):
+        found = read_document(run.work, key, Manifest)
+        if found is None:
+            return
+        try:
+            put_document(run.work, key, replace(found[0], indexing=answers), expect=found[1])
+        except PreconditionFailed:
+            continue  # another task has added to it meanwhile
+        return
 
 
 def remove_staging(run: Run) -> None:

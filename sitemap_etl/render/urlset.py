@@ -16,6 +16,7 @@ from sitemap_etl import limits
 from sitemap_etl.arrow import bytes_of, offsets_of, single
 from sitemap_etl.render import elements
 from sitemap_etl.render.escape import escaped_urls
+from sitemap_etl.render.fence import FENCE_BYTES
 
 _NAMESPACES: Final = {
     "image": limits.NS_IMAGE,
@@ -128,8 +129,8 @@ def wrapper(prefixes: tuple[str, ...]) -> tuple[bytes, bytes]:
     return header.encode(), _FOOTER
 
 
-WRAPPER_BYTES: Final = sum(map(len, wrapper(tuple(_NAMESPACES))))
-"""Bytes of the longest header and the footer."""
+WRAPPER_BYTES: Final = sum(map(len, wrapper(tuple(_NAMESPACES)))) + FENCE_BYTES
+"""Bytes of the longest header, the footer and a fence."""
 
 
 def document(rendered: pa.Array, start: int, stop: int, prefixes: tuple[str, ...]) -> list[bytes | memoryview]:

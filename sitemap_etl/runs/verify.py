@@ -6,7 +6,6 @@ again from the published files, where those are as they were, and removes what a
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +17,7 @@ import pyarrow as pa
 from sitemap_etl.config import Site
 from sitemap_etl.errors import DamagedState, SitemapEtlError
 from sitemap_etl.publish.retention import snapshots_of
-from sitemap_etl.render import urlset
+from sitemap_etl.render import fence, urlset
 from sitemap_etl.render.parse import rows_of
 from sitemap_etl.stages.run import Environment, new_run_id, open_work, state_of
 from sitemap_etl.state import layout
@@ -30,7 +29,6 @@ from sitemap_etl.state.records import (
     Document,
     Entry,
     Intent,
-    Interrupted,
     Lease,
     LedgerData,
     Manifest,
@@ -134,12 +132,24 @@ class _Reading:
         self.whole[name] += 1
         return found[0]
 
-    def _remove(self, key: str, done: str) -> Callable[[], str]:
+    def _remove(self, key: str, done: str = "removed") -> Callable[[], str]:
         def removing() -> str:
             self.work.delete(key)
             return done
 
         return removing
+
+    def _forget(self, key: str) -> Callable[[], str]:
+        """Let `current.json` name an intent no more."""
+
+        def forgetting() -> str:
+            held = self.state.held()
+            suspect = {one: since for one, since in held.current.suspect.items() if one != key}
+            pending = None if held.current.pending == key else held.current.pending
+            self.state.swap(held, replace(held.current, suspect=suspect, pending=pending))
+            return "forgotten: the next run needs --full --adopt"
+
+        return forgetting
 
     # --- what is published ---
 
@@ -157,7 +167,9 @@ class _Reading:
                 return None
             found = manifests[key]
             mirrors = {name: state.mirror for name, state in found.sections.items() if state.mirror is not None}
-            put_document(self.work, layout.CURRENT, replace(empty, manifest=key, mirrors=mirrors))
+            # Past all serials that it may have had: a night takes less than a handful.
+            serial = int(self.work.now().timestamp())
+            put_document(self.work, layout.CURRENT, replace(empty, manifest=key, mirrors=mirrors, serial=serial))
             return f"made again: it names the set of run {found.run_id}, which is the one that is public"
 
         cost = "it is not known what is published: no run can start"
@@ -179,11 +191,8 @@ class _Reading:
         stored = self.environment.open_storage(self.site.publish.to, checksums=self.site.publish.checksums).get(key)
         if stored is None:
             return None
-        try:
-            data = gzip.decompress(stored.data) if key.endswith(".gz") else stored.data
-        except (OSError, EOFError):
-            return None
-        return data if hashlib.sha256(data).hexdigest() == sha256 else None
+        data = fence.content(key, stored.data)
+        return data if data is not None and hashlib.sha256(data).hexdigest() == sha256 else None
 
     # --- rows ---
 
@@ -321,15 +330,10 @@ class _Reading:
     def _others(self, current: Current) -> None:
         for key in self._keys(layout.LEDGERS):
             self._ledger(key, "the engine may be notified again of changes that it has received")
-        for key in self._keys("state/intent-"):
-            cost = "a publish that did not end can't be distinguished from other programs' writes"
-            self._document(
-                key, Intent, "intents", cost, None if key == current.pending else self._remove(key, "removed")
-            )
-        for prefix in layout.INTERRUPTED:
-            for key in self._keys(prefix):
-                cost = "files of a publish that did not end are taken for another program's"
-                self._document(key, Interrupted, "interrupted publishes", cost)
+        named = {*current.suspect, *([] if current.pending is None else [current.pending])}
+        for key in sorted({*self._keys("state/intent-"), *named}):
+            cost = "files of a publish that did not end are taken for another program's" if key in named else "none"
+            self._document(key, Intent, "intents", cost, self._forget(key) if key in named else self._remove(key))
         if layout.LEASE in self.keys:
             cost = "none: it counts as ended"
             self._document(layout.LEASE, Lease, "leases", cost, self._remove(layout.LEASE, "removed"))

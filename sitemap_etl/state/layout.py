@@ -2,13 +2,12 @@
 
     state/current.json                 what is published; replaced by compare-and-swap only
     state/manifest-<run>.json          a published set
-    state/intent-<run>.json            what a publish is about to write and delete
+    state/intent-<run>.json            what a publish is about to write and delete; kept while its keys are suspect
     state/snapshots/<hash>.arrow       rows as published
     state/robots/<hash>.txt            the site's robots.txt as it was last read
     state/mirrors/<section>/           the rows of a source that is read incrementally, as they were extracted
     state/changes/<run>/               what the engines are to hear
     state/ledger/<engine>.json         what an engine has heard
-    state/interrupted/<run>.json       keys of a publish that was taken over
     state/adopted/<run>/               copies of objects of others that were replaced
     state/lease.json                   who is at it
     reports/<run>/                     what a run found
@@ -29,8 +28,6 @@ CHANGES: Final = "state/changes/"
 MIRRORS: Final = "state/mirrors/"
 ROBOTS: Final = "state/robots/"
 LEDGERS: Final = "state/ledger/"
-INTERRUPTED: Final = ("state/interrupted/", "state/broken-off/")
-"""Where interrupted publishes are remembered; the second by releases of format 1."""
 ADOPTED: Final = "state/adopted/"
 REPORTS: Final = "reports/"
 RUNS: Final = "runs/"
@@ -105,11 +102,6 @@ def answer(run_id: str, engine: str) -> str:
 def ledger(engine: str) -> str:
     """What an engine has heard."""
     return f"{LEDGERS}{engine}.json"
-
-
-def interrupted(run_id: str) -> str:
-    """The keys of a publish that was taken over."""
-    return f"{INTERRUPTED[0]}{run_id}.json"
 
 
 def adopted(run_id: str, key: str) -> str:

@@ -489,6 +489,18 @@ class Retired(Record):
 
 
 @dataclass(frozen=True)
+class Former(Record):
+    """Bytes that a key had until lately: should they come back, then with a fence (`render.fence`).
+
+    `stored`: the first digits of their SHA-256 without a fence; empty where the key was deleted: whatever comes back.
+    """
+
+    key: str
+    stored: str
+    at: int  # epoch seconds, by the clock of `work`
+
+
+@dataclass(frozen=True)
 class SectionState(Record):
     """What a section carries from run to run."""
 
@@ -594,6 +606,7 @@ class Manifest(Document):
     indexes: tuple[Index, ...] = ()
     extras: tuple[File, ...] = ()  # feeds: published, but in no index
     retired: tuple[Retired, ...] = ()
+    former: tuple[Former, ...] = ()
     counts: Mapping[str, Counts] = field(default_factory=dict)
     history: tuple[SetSize, ...] = ()  # of the last seven days
     gates: tuple[Gate, ...] = ()
@@ -694,6 +707,8 @@ class Current(Document):
     mirrors: Mapping[str, str] = field(default_factory=dict)  # section → key of its mirror's generation
     owner: Owner | None = None  # None: a release that did not record it
     robots: KnownRobots | None = None  # the rules that hold where robots.txt does not answer
+    suspect: Mapping[str, int] = field(default_factory=dict)  # intent of an interrupted publish → since when
+    serial: int = 0  # of its swaps: no two of its versions are the same bytes, so that no condition on one holds again
 
     title: ClassVar[str] = "state"
 
@@ -709,9 +724,10 @@ class Write(Record):
 
 @dataclass(frozen=True)
 class Intent(Document):
-    """What a publish is about to do. `suspect`: keys that interrupted publishes before it may have touched.
+    """What a publish is about to do. `suspect`: keys of interrupted publishes that it has to put again.
 
-    `unmanaged`: key → ETag of objects of others that it, or they, had leave to replace.
+    `unmanaged`: key → ETag of objects of others that it, or they, had leave to replace. `numbers`: section → the number
+    of its next file, past every one that is named here. `claim`: its own, so that no two intents are the same bytes.
     """
 
     run_id: str
@@ -723,14 +739,15 @@ class Intent(Document):
     robots: bool = False
     suspect: tuple[str, ...] = ()
     unmanaged: Mapping[str, str | None] = field(default_factory=dict)
-    interrupted: tuple[str, ...] = ()  # runs whose keys `suspect` has
+    numbers: Mapping[str, int] = field(default_factory=dict)
     number: int = 1  # of its run's claims
+    claim: str = ""
 
     title: ClassVar[str] = "intent"
 
     @classmethod
     def upgraded(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
-        return _renamed(data, doubtful="suspect", foreign="unmanaged", broken_off="interrupted")
+        return _renamed(data, doubtful="suspect", foreign="unmanaged")
 
     @property
     def touched(self) -> set[str]:
@@ -739,22 +756,6 @@ class Intent(Document):
 
     def describe(self) -> str:
         return f"run {self.run_id}, since {self.at} ({self.by})"
-
-
-@dataclass(frozen=True)
-class Interrupted(Document):
-    """The keys of a publish that was taken over: for two days only the objects are believed."""
-
-    run_id: str
-    keys: tuple[str, ...]
-    unmanaged: Mapping[str, str | None]
-    taken_over_by: str
-
-    title: ClassVar[str] = "record of an interrupted publish"
-
-    @classmethod
-    def upgraded(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
-        return _renamed(data, foreign="unmanaged")
 
 
 @dataclass(frozen=True)

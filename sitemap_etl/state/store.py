@@ -21,7 +21,7 @@ from sitemap_etl.frames import SNAPSHOT, conform, filled
 from sitemap_etl.state import layout
 from sitemap_etl.state.codec import damaged, decode, encode, seal, unseal
 from sitemap_etl.state.records import FORMAT, Current, Document, LastRun, Manifest, Owner, RunDocument
-from sitemap_etl.storage import ABSENT, Expect, PreconditionFailed, Stat, Storage
+from sitemap_etl.storage import ABSENT, Expect, Stat, Storage
 
 GRACE: Final = timedelta(days=2)
 """State that nothing references is removed when older; retired files are deleted after it."""
@@ -167,6 +167,7 @@ class State:
     def swap(self, old: Held, new: Current) -> Held:
         """Replace `current.json`, only if it is still `old`. Raises PreconditionFailed if it is not."""
         expect: Expect = ABSENT if old.etag is None else old.etag
+        new = replace(new, serial=old.current.serial + 1)
         stat = put_document(self.storage, layout.CURRENT, new, expect=expect)
         return Held(new, stat.etag)
 
@@ -188,13 +189,12 @@ class State:
         return None if found is None else found[0]
 
     def put_manifest(self, manifest: Manifest) -> str:
-        """Write a manifest; gives its key. A retry of the same run finds its own."""
+        """Write a manifest; gives its key. Raises PreconditionFailed where another try of the run writes it as well."""
         key = layout.manifest(manifest.run_id)
-        try:
-            put_document(self.storage, key, manifest, expect=ABSENT)
-        except PreconditionFailed:
-            # An earlier try of this run: its bytes may name other ETags of the same objects. Ours are newer.
-            put_document(self.storage, key, manifest)
+        # What is there is of an earlier claim of this run: it may name other ETags of the same objects, and ours are
+        # newer. A late request of that claim must not find it as it expects.
+        there = self.storage.stat(key)
+        put_document(self.storage, key, manifest, expect=ABSENT if there is None else there.etag)
         return key
 
     def put_snapshot(self, rows: pa.Table) -> str:

@@ -311,8 +311,7 @@ class _Watched(Clocked):
         self.tell("stopped")
         # To this thread: of a signal to the process it might go on for a moment, and stop with a lock held.
         signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
-        # Whoever published meanwhile may list others: a write that was under way when the run stopped is a documented
-        # limit, and what it unlists the next run lists again.
+        # Whoever published meanwhile may list others.
         self.kept = frozenset()
 
     def _look_after(self, act: Callable[[], Any]) -> Any:

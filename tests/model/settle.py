@@ -58,12 +58,14 @@ class Settling:
         *,
         clock: datetime,
         doubt: bool,
+        died: bool = False,
     ) -> None:
         """`now`: the time of the run; `clock`: that of the store, later where a run is published that was staged.
 
-        `doubt`: a run died in between, so that files may be written again though they are as they were."""
+        `doubt`: a run died in between, so that files may be written again though they are as they were. `died`: this
+        run did, after its commit, so that files may lie there still whose time is over."""
         self.model, self.now, self.site, self.seen, self.before, self.doubt = model, now, site, seen, before, doubt
-        self.clock = clock
+        self.clock, self.died = clock, died
         self.base = model.current
         self.problems: list[str] = []
         self.sections: dict[str, Section] = {}
@@ -347,12 +349,13 @@ class Settling:
         for key in sorted(there - objects - self.loose):
             self.say(f"{key} is missing")
         for key in sorted(objects - there - self.loose):
-            if self.doubt:
+            if self.doubt or self._is_bridge(key):
                 retired.setdefault(key, self.clock)
             if key not in retired:
                 self.say(f"{key} lies there and belongs to nothing")
-            elif self.clock >= retired[key] + GRACE:
+            elif self.clock >= retired[key] + GRACE and not self.died:
                 self.say(f"{key} left the set at {retired[key]:%Y-%m-%dT%H:%M:%SZ} and still lies there")
+        came_back = retired.keys() & there  # with the same bytes, a late delete could find them
         unsure = self.model.unsure
         unsure.update(self.loose)
         unsure -= there - self.loose
@@ -362,8 +365,15 @@ class Settling:
                 self.say(f"{key} left the set at {gone:%Y-%m-%dT%H:%M:%SZ} and is deleted already")
         for key in sorted(there & objects & self.before.objects.keys()):
             same = self.before.content[key] == self.seen.content[key]
-            if same and not self.doubt and self.before.objects[key] != self.seen.objects[key]:
+            if same and not self.doubt and key not in came_back and self.before.objects[key] != self.seen.objects[key]:
                 self.say(f"{key} has the same content and other bytes")
+
+    def _is_bridge(self, key: str) -> bool:
+        """Whether it is a copy of a file as it was, which kept pages listed while files exchanged them."""
+        match = re.fullmatch(r"sitemap-(\w+)-(\d+)\.xml\.gz", key)
+        was = {self.before.content[each] for each in self.before.index if each in self.before.content}
+        new = match is not None and int(match[2]) > self.model.numbers[match[1]] and key not in self.before.objects
+        return new and self.seen.content[key] in was
 
     def _recent(self) -> None:
         """The pages that were added or changed within the time that `recent` says."""

@@ -215,7 +215,7 @@ class Story(Edits):
             options = {**options, "force": tuple(sorted(known)), "reason": "meant"}
             if not known:
                 return None
-        kept = frozenset(self._placed(night).keys() & _listed(night) - self._exchanged(night))
+        kept = frozenset(self._placed(night) & _listed(night))
         return Asked(night, without, columns, {**options, "sections": only}, tuple(sorted(known)), kept, ping)
 
     def answer(self, asked: Asked, done: Done, *, troubled: bool = False) -> None:
@@ -307,7 +307,14 @@ class Story(Edits):
         """The run was committed, though it has not come to its end. `before`: what was public before it."""
         seen = self.world.look()
         settling = Settling(
-            self.model, asked.night.now, asked.night.site, seen, before or self.seen, clock=self.world.now, doubt=True
+            self.model,
+            asked.night.now,
+            asked.night.site,
+            seen,
+            before or self.seen,
+            clock=self.world.now,
+            doubt=True,
+            died=True,
         )
         run_id = self.world.current()
         assert run_id is not None
@@ -316,8 +323,8 @@ class Story(Edits):
         self._accept(asked.night, found, ())
         self.seen, self.broken = seen, True
 
-    def _placed(self, night: Night) -> dict[str, set[str]]:
-        """Public URL → sections that list it, in files that are written in the order of the rows that move.
+    def _placed(self, night: Night) -> set[str]:
+        """The public URLs in files that are written in the order of the rows that move.
 
         A view shows again what others list, and its files are written in place.
         """
@@ -325,28 +332,13 @@ class Story(Edits):
         views |= {
             name for name, each in (self.model.current.sections if self.model.current else {}).items() if each.view
         }
-        found: dict[str, set[str]] = {}
-        for key, entries in self.seen.entries.items():
-            name = key.removeprefix("sitemap-").rpartition("-")[0]
-            for entry in entries if name not in views | {"recent"} else ():
-                found.setdefault(entry.loc, set()).add(name)
-        return found
-
-    def _exchanged(self, night: Night) -> set[str]:
-        """Pages of sections that give pages to each other both ways: their files have no order to be written in."""
-        placed = self._placed(night)
-        gives: dict[str, set[str]] = {
-            name: set() for name in (*night.listed, *(o for each in placed.values() for o in each))
+        files = {key: key.removeprefix("sitemap-").rpartition("-")[0] for key in self.seen.entries}
+        return {
+            entry.loc
+            for key, name in files.items()
+            if name not in views | {"recent"}
+            for entry in self.seen.entries[key]
         }
-        for name, listed in night.listed.items():
-            for loc in listed.keys() & placed.keys():
-                for owner in placed[loc]:
-                    gives[owner].add(name)
-        for by, further in gives.items():
-            for receivers in gives.values():
-                receivers.update(further if by in receivers else ())
-        around = {name for name in gives if any(name in gives[other] for other in gives[name] - {name})}
-        return {loc for loc, owners in placed.items() if owners & around}
 
     def _settle(
         self, night: Night, done: Done, columns: dict[str, set[str]], *, forced: tuple[str, ...], ping: bool

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import gzip
 import os
 import re
 import shutil
 import sqlite3
 import tempfile
 import xml.etree.ElementTree as ET
-import zlib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -30,7 +28,7 @@ from tests.model.planted import planted
 from tests.model.settle import INDEX, ROBOTS, Seen
 from tests.support.engines import Reply, Request, Side
 from tests.support.s3 import CREDENTIALS, S3Server
-from tests.support.sites import NS, TestSite, parse
+from tests.support.sites import NS, TestSite, content, parse
 from tests.support.storages import Clocked, Died
 
 START = datetime(2021, 3, 1, 2, 0, 17, tzinfo=UTC)
@@ -457,14 +455,6 @@ def read_set(objects: dict[str, bytes], lost: frozenset[str] = frozenset()) -> S
         elif match := re.fullmatch(r"\w+\.(rss|atom)\.xml", key):
             seen.feeds[key] = list(items(ET.fromstring(data), match[1]))
     return seen
-
-
-def content(key: str, data: bytes) -> bytes:
-    """What a file says: unpacked, and without the comment that tells two writes of it apart."""
-    if key.endswith(".gz"):
-        with contextlib.suppress(OSError, EOFError, zlib.error):  # where it is listed, it is read all the same
-            return gzip.decompress(data)
-    return re.sub(rb"(<!--[^>]*-->\s*)+\Z", b"", data) if key.endswith(".xml") else data
 
 
 def items(feed: ET.Element, format_: str) -> Iterable[tuple[str, str]]:

@@ -31,7 +31,7 @@ from sitemap_etl.state.codec import encode
 from sitemap_etl.state.records import Manifest
 from sitemap_etl.storage import Storage, open_storage
 from tests.support.s3 import S3Server
-from tests.support.sites import FIRST_NIGHT, TestSite
+from tests.support.sites import FIRST_NIGHT, TestSite, content
 from tests.support.storages import Wrapped, Wrapping
 
 ORIGIN = "http://127.0.0.1:9"
@@ -93,10 +93,14 @@ class Done:
 
 @dataclass
 class World:
-    """What a stranger and the next run see."""
+    """What a stranger and the next run see. Two are the same whose objects have the same content."""
 
-    objects: dict[str, bytes]
+    objects: dict[str, bytes] = field(compare=False)
     manifest: dict[str, Any] | None
+    said: dict[str, bytes] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.said = {key: content(key, data) for key, data in self.objects.items()}
 
 
 class Laboratory:
@@ -229,11 +233,12 @@ class Laboratory:
 
 
 def essence(manifest: Manifest) -> dict[str, Any]:
-    """What must be the same whatever happened on the way: all but run ids, ETags and what is on its way out."""
+    """What must be the same whatever happened on the way: all but run ids, and what tells two writes apart."""
+    apart = {"etag", "stored", "stored_sha256", "former"}
 
     def plain(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: plain(item) for key, item in value.items() if key != "etag"}
+            return {key: plain(item) for key, item in value.items() if key not in apart}
         if isinstance(value, list | tuple):
             return [plain(item) for item in value]
         return value
@@ -300,6 +305,12 @@ def _run(site: Any, environment: Any, now: datetime, order: Mapping[str, Any]) -
 
 
 def _prepare(site: Any, environment: Any, now: datetime, order: Mapping[str, Any]) -> str:
+    prepare(site, environment, now, environment.open_storage(order["staging"]))
+    return "prepared"
+
+
+def prepare(site: Any, environment: Any, now: datetime, staging: Storage) -> Any:
+    """A run that is rendered, and not published yet."""
     from sitemap_etl.stages.extract import extract_split
     from sitemap_etl.stages.merge import merge_bucket, plan_merge
     from sitemap_etl.stages.partition import partition
@@ -308,7 +319,6 @@ def _prepare(site: Any, environment: Any, now: datetime, order: Mapping[str, Any
     from sitemap_etl.stages.transform import transform_split
     from sitemap_etl.state.records import Options
 
-    staging = environment.open_storage(order["staging"])
     run = start_run(site, Options(), environment, now=now, staging=staging)
     for work in (extract_split, transform_split):
         for n in range(len(run.plan.units)):
@@ -317,7 +327,7 @@ def _prepare(site: Any, environment: Any, now: datetime, order: Mapping[str, Any
         merge_bucket(run, n)
     for n in range(len(partition(run).units)):
         render_group(run, n)
-    return "prepared"
+    return run
 
 
 def _publish(site: Any, environment: Any, now: datetime, order: Mapping[str, Any]) -> str:

@@ -1,0 +1,77 @@
+"""The protocol of publishing, every order of events up to a bound: with its rules nothing is unlisted, without one of
+them something is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.protocol import NEW, Explorer, Night, Rules
+
+
+def night(delete: bool = False, **files: str) -> Night:
+    named = {NEW if name == "new" else name: frozenset(rows) for name, rows in files.items()}
+    return Night(named, delete)
+
+
+BASE = {"f1": frozenset("ab"), "f2": frozenset("cd")}
+AS_IT_WAS = night(f1="ab", f2="cd")
+SPLIT = night(f1="a", new="b", f2="cd")
+MOVED = night(f1="a", f2="bcd")
+EXCHANGED = night(f1="ac", f2="bd")
+OTHER_SPLIT = night(f1="ab", f2="c", new="d")
+VIEW = {"v": frozenset("a")}
+
+CASES: dict[str, dict[str, Any]] = {
+    "split, then as it was": {"nights": (SPLIT, AS_IT_WAS, AS_IT_WAS), "deaths": 2},
+    "split, then again": {"nights": (SPLIT, SPLIT, AS_IT_WAS), "deaths": 2},
+    "split, then another": {"nights": (SPLIT, OTHER_SPLIT, AS_IT_WAS), "deaths": 2},
+    "split, as it was, another": {"nights": (SPLIT, AS_IT_WAS, OTHER_SPLIT), "deaths": 1},
+    "moved, then back": {"nights": (MOVED, AS_IT_WAS, MOVED), "deaths": 2},
+    "moved, then back, twice": {"nights": (MOVED, AS_IT_WAS), "deaths": 1, "twice": 1},
+    "exchanged, then back": {"nights": (EXCHANGED, AS_IT_WAS, EXCHANGED), "deaths": 1},
+    "exchanged, then elsewhere": {"nights": (EXCHANGED, SPLIT), "deaths": 1, "twice": 1},
+    "deleted, then back": {
+        "nights": (night(delete=True, f1="ab", f2="cd"), night(f1="ab", f2="cd", v="a"), AS_IT_WAS),
+        "retired": VIEW,
+        "deaths": 2,
+    },
+    "deleted, then back, twice": {
+        "nights": (night(delete=True, f1="ab", f2="cd"), night(f1="ab", f2="cd", v="a")),
+        "retired": VIEW,
+        "deaths": 1,
+        "twice": 1,
+    },
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_whatever_dies_and_arrives_late_nothing_is_unlisted_and_no_index_names_what_is_gone(case: str) -> None:
+    explorer = Explorer(BASE, **CASES[case])
+    found = explorer.explore()
+    print(f"{case}: {explorer.states:,} states")
+    assert found is None, found
+    assert explorer.states > 100
+
+
+@pytest.mark.parametrize(
+    ("case", "without", "problem"),
+    [
+        ("moved, then back", "again", "not listed|listed at rest"),
+        ("split, then as it was", "again", "not listed|listed at rest"),
+        ("deleted, then back", "again former", "the index names"),
+        ("moved, then back, twice", "former", "not listed|listed at rest"),
+        ("deleted, then back, twice", "former", "the index names"),
+        ("split, as it was, another", "numbers again", "refused"),
+        ("exchanged, then back", "bridges", "not listed"),
+    ],
+)
+def test_without_a_rule_the_defect_that_it_prevents_is_found(case: str, without: str, problem: str) -> None:
+    rules = replace(Rules(), **dict.fromkeys(without.split(), False))
+    found = Explorer(BASE, **CASES[case], rules=rules).explore()
+    assert found is not None
+    print(found)
+    assert any(words in found for words in problem.split("|")), found
