@@ -26,9 +26,9 @@ from sitemap_etl.sources import SharedSnapshot, Split
 from sitemap_etl.stages.run import Environment, Run
 from sitemap_etl.stages.spool import SpoolWriter
 from sitemap_etl.state import layout
+from sitemap_etl.state.checked import open_checked, put_checked
 from sitemap_etl.state.mirror import KEY, OWN, SLOTS, key_text, slots
 from sitemap_etl.state.records import Extracted, Reading, Spool, Unit
-from sitemap_etl.storage import open_object
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """What `:since` is where everything is read."""
@@ -174,8 +174,8 @@ def _copied(run: Run, n: int, unit: Unit) -> Extracted:
         finally:
             if writer is not None:
                 writer.close()
-        run.staging.put(key, path)
-    return Extracted(rows=rows, raw=key, read_at=run.environment.clock().isoformat())
+        raw = put_checked(run.staging, key, path)
+    return Extracted(rows=rows, raw=raw, read_at=run.environment.clock().isoformat())
 
 
 def _routed(run: Run, n: int, unit: Unit, reading: Reading) -> Extracted:
@@ -303,10 +303,7 @@ def read_raw(run: Run, n: int, columns: Sequence[str] | None) -> tuple[list[str]
     if receipt.raw is None:
         names = sources.columns(split).names
         return names, sources.read(split, columns=_wanted(names, columns))
-    stat = run.staging.stat(receipt.raw)
-    if stat is None:
-        raise Refused(f"{run.staging.url_of(receipt.raw)} is missing: the staging of run {run.run_id} was removed")
-    file = pq.ParquetFile(pa.PythonFile(open_object(run.staging, receipt.raw, stat.size), mode="r"))
+    file = pq.ParquetFile(pa.PythonFile(open_checked(run.staging, receipt.raw), mode="r"))
     names = file.schema_arrow.names
     return names, file.iter_batches(batch_size=limits.BATCH_ROWS, columns=_wanted(names, columns))
 

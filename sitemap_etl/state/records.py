@@ -195,27 +195,36 @@ class Plan(RunDocument):
 
 
 @dataclass(frozen=True)
+class Checked(Record):
+    """An object that is verified as it is read (see state.checked). `blocks`: the CRC-32 of each of its blocks."""
+
+    key: str
+    bytes: int
+    blocks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Spool(Record):
     """A shuffle file: routed rows, one compressed Arrow message or several a window.
 
-    `borders`: the first locs of windows 1, 2, …; `places`: for each window the (start, bytes) of its messages.
+    `borders`: the first locs of windows 1, 2, …; `places`: for each window the (start, bytes, CRC-32) of its messages.
     """
 
     key: str
     schema: str  # base64 of an Arrow schema
-    places: tuple[tuple[tuple[int, int], ...], ...]
+    places: tuple[tuple[tuple[int, int, int], ...], ...]
     borders: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Extracted(RunDocument):
-    """What extract left of a split. `raw`: key of the staged rows; None: the export is read where it is.
+    """What extract left of a split. `raw`: the staged rows; None: the export is read where it is.
 
     `spool`: the rows of a section that keeps a mirror, by slot of their key.
     """
 
     rows: int = 0
-    raw: str | None = None
+    raw: Checked | None = None
     spool: Spool | None = None
     read_at: str = ""  # ISO 8601
     held: str | None = None  # why the section stays as published
@@ -240,9 +249,9 @@ class Transformed(RunDocument):
     rejected_read: int = 0  # of the rows that were read
     reasons: Mapping[str, Tally] = field(default_factory=dict)  # excluded, rejected, duplicates, notes
     elsewhere: Mapping[str, int] = field(default_factory=dict)  # other origins → rows, the most frequent
-    aside: Mapping[str, str] = field(default_factory=dict)  # excluded, rejected, duplicates → key of the rows
+    aside: Mapping[str, Checked] = field(default_factory=dict)  # excluded, rejected, duplicates → the rows
     spool: Spool | None = None
-    digest: tuple[int, int] | None = None  # where samples and histogram lie in the spool's file (stages.transform)
+    digest: tuple[int, int, int] | None = None  # the place of samples and histogram in the spool (stages.transform)
     ends: tuple[str, str] | None = None  # the lowest and the highest loc
     kinds: tuple[tuple[str, str], ...] | None = None  # of the fingerprint's columns
     tags: tuple[str, ...] = ()  # hreflang tags seen
@@ -296,7 +305,7 @@ class SectionPlan(Record):
     spools: tuple[tuple[str, int], ...] = ()
     index: Spool | None = None
     ends: tuple[str, str] | None = None
-    signals: str | None = None  # key of the table from signal bin to priority
+    signals: Checked | None = None  # the table from signal bin to priority
     rule: str | None = None  # id of the fingerprint's definition
     kinds: tuple[tuple[str, str], ...] | None = None  # of its columns
     tags: int = 0  # languages of its cluster
@@ -393,9 +402,9 @@ class Rendered(RunDocument):
     dated: int  # such rows that have one
     examples: Mapping[str, tuple[str, ...]]  # added, changed, removed, undated → a few locs
     redated: Mapping[str, int] = field(default_factory=dict)  # new lastmod of pages that had another → pages; the top
-    changes: str | None = None  # key of the staged changes
-    duplicates: str | None = None  # key of the duplicate rows
-    top: str | None = None  # key of the rows that a feed could show
+    changes: Checked | None = None
+    duplicates: Checked | None = None  # the duplicate rows
+    top: Checked | None = None  # the rows that a feed could show
     notes: Tally = field(default_factory=Tally)  # what listed rows lost
     twice: tuple[int, tuple[str, ...]] = (0, ())  # pages listed with and without a slash at the end, a few of them
 
@@ -513,7 +522,7 @@ class SetSize(Record):
 
 
 @dataclass(frozen=True)
-class Answered(Record):
+class Answered(Document):
     """What an engine answered to a submission (see engines.Answer), or `failed`: it could not even be asked."""
 
     engine: str
@@ -521,6 +530,8 @@ class Answered(Record):
     sent: int
     message: str
     details: Mapping[str, Any] = field(default_factory=dict)
+
+    title: ClassVar[str] = "answer of an engine"
 
     @property
     def failed(self) -> bool:
@@ -877,7 +888,7 @@ class Asked(Record):
 
 
 @dataclass(frozen=True)
-class Summary(Record):
+class Summary(Document):
     """What became of a run: what `--json` prints, the report shows and `reports/<run>/summary.json` keeps."""
 
     run_id: str | None = None
@@ -907,6 +918,8 @@ class Summary(Record):
     report: str | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
     against: Comparison | None = None
+
+    title: ClassVar[str] = "summary"
 
 
 @dataclass(frozen=True)
@@ -938,12 +951,14 @@ class ReadSplit(Record):
 class Splits(Document):
     """What a run read: the sections, and what the numbers of rows in its reports speak of.
 
-    `splits`: by number. `readers`: by number, of sections that keep a mirror, the runs that read the rows.
+    `splits`: by number. `readers`: by number, of sections that keep a mirror, the runs that read the rows. `tables`:
+    the rows that were not listed, by kind.
     """
 
     splits: tuple[ReadSplit, ...] = ()
     readers: Mapping[str, ReadSplit] = field(default_factory=dict)
     read: tuple[str, ...] = ()
+    tables: Mapping[str, Checked] = field(default_factory=dict)
 
     title: ClassVar[str] = "list of splits"
 
