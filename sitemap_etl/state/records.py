@@ -91,7 +91,7 @@ class Mirror(Document):
     run_id: str
     key: str  # the column that says what a row is
     select: str  # hash of the SELECT's text
-    params: str  # hash of its params
+    params: str  # what tells its params from others (see stages.parameters)
     schema: str  # base64 of an Arrow schema
     read_at: str  # ISO 8601: from here on the next run asks for what changed
     full_at: str  # `now` of the last run that read everything
@@ -158,7 +158,8 @@ class Reading(Record):
     """How a section whose SELECT names `:since` is read.
 
     `mirror`: key of the generation into which what changed is merged; None: everything is read, `because` says why.
-    `compared`: key of a generation that a full read is compared with. `select`, `params`: hashes of what was asked.
+    `compared`: key of a generation that a full read is compared with. `select`, `params`: tell what was asked from
+    other SELECTs and params.
     """
 
     key: str  # the column that says what a row is
@@ -186,6 +187,7 @@ class Plan(RunDocument):
     robots: str | None = None  # the site's robots.txt as it was, Latin-1
     known_robots: KnownRobots | None = None  # what the state is to remember of it; None: it is not asked for
     readings: Mapping[str, Reading] = field(default_factory=dict)  # of sections that keep a mirror
+    params: Mapping[str, str] = field(default_factory=dict)  # of sections with secret ones (see stages.parameters)
     owner: str = ""  # what a scheduler calls this run
     site_file: str = ""  # for messages
     snapshots: tuple[str, ...] = ()  # connections of which one process reads all splits from one snapshot
