@@ -52,4 +52,5 @@ app.command("schema", cls=Page, short_help="Print the JSON Schema of site files.
 
 _upkeep = typer.Typer(no_args_is_help=True, rich_markup_mode=None)
 _upkeep.command("verify", cls=Page, short_help="Read the whole state, and repair it.")(upkeep.verify)
+_upkeep.command("forget", cls=Page, short_help="Remove rows from the state now.")(upkeep.forget)
 app.add_typer(_upkeep, name="state", help="Look after the state of a site.", short_help="Look after the state.")

@@ -1,4 +1,4 @@
-"""The commands that look after the state itself: state verify."""
+"""The commands that look after the state itself: state verify, state forget."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sitemap_etl.cli.options import Json, SiteFile, put_json, read_site
+from sitemap_etl.cli.options import Json, SiteFile, put_json, read_site, readable
 from sitemap_etl.errors import DamagedState
 
 if TYPE_CHECKING:
+    from sitemap_etl.runs.forget import Forgotten
     from sitemap_etl.runs.verify import Verified
 
 
@@ -61,3 +62,47 @@ def _lines(found: Verified) -> Iterator[str]:
             f"{left:,} of these are not repaired: restore them from a backup of the state, or run with --repair, which "
             "makes snapshots again from published files and drops what the next run makes anew"
         )
+
+
+def forget(
+    site_file: SiteFile,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--key", parser=readable, metavar="KEY", help="Key of a row, in a section with `key:`. Can be repeated."
+        ),
+    ] = None,
+    url: Annotated[
+        list[str] | None,
+        typer.Option("--url", parser=readable, metavar="URL", help="URL of a row, in any section. Can be repeated."),
+    ] = None,
+    section: Annotated[
+        str | None, typer.Option("--section", metavar="NAME", help="The section whose keys are meant.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Remove rows from everything that the state and the reports hold.
+
+    The rows must be gone from the source and from the published set. Can be repeated if it was interrupted.
+    """
+    from sitemap_etl.runs.forget import forget_rows
+    from sitemap_etl.stages.run import Environment
+    from sitemap_etl.state.codec import encode
+
+    found = forget_rows(read_site(site_file), Environment(), keys=key or (), urls=url or (), section=section)
+    if as_json:
+        put_json({"status": "done", "error": None, "exit": 0, **encode(found)})
+    else:
+        print("\n".join(_told(found)))
+
+
+def _told(found: Forgotten) -> Iterator[str]:
+    """What was rewritten and removed, and what is out of reach."""
+    yield f"{found.place}"
+    for done, counts in (("rewritten", found.rewritten), ("removed", found.removed)):
+        shown = ", ".join(f"{count:,} {kind}" for kind, count in counts.items() if count)
+        yield f"{done}: {shown or 'nothing'}"
+    if found.run_id is not None:
+        yield f"The current set is now that of {found.run_id}; no public file was changed."
+        yield "Not reached:"
+    yield from (f"  {text}" for text in found.left)

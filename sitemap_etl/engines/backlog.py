@@ -79,6 +79,19 @@ def mark_of(table: pa.Table) -> int:
     return int(combine([hash64(table[name]) for name in ("loc", "kind", "lastmod")]).sum(dtype=np.uint64))
 
 
+def without(waiting: Waiting, changes: pa.Table, gone: npt.NDArray[np.bool_]) -> Waiting:
+    """What is left of a run whose `ordered` changes lose the rows of the mask `gone`."""
+    stays = ~gone
+    before = np.cumsum(stays)  # rows that stay, up to each
+    return replace(
+        waiting,
+        position=int(stays[: waiting.position].sum()),
+        held=(before[waiting.held[stays[waiting.held]]] - 1).astype(np.uint32),
+        rows=int(stays.sum()),
+        mark=mark_of(changes.filter(pa.array(stays))),
+    )
+
+
 def left_of(waiting: Sequence[Waiting], tables: Sequence[pa.Table], scope: str) -> pa.Table:
     """The rows still to be sent: loc, kind, lastmod, `run` (index into `waiting`), `position` (in that run's order).
 

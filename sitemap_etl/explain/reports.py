@@ -12,13 +12,13 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from sitemap_etl.arrow import column_of
-from sitemap_etl.errors import DamagedState
+from sitemap_etl.errors import DamagedState, Refused
 from sitemap_etl.frames import ROW_BITS
 from sitemap_etl.state import layout
-from sitemap_etl.state.codec import decode, unseal
-from sitemap_etl.state.records import Splits, Summary
+from sitemap_etl.state.checked import open_checked
+from sitemap_etl.state.records import Checked, Splits, Summary
 from sitemap_etl.state.store import read_document
-from sitemap_etl.storage import Storage, open_object
+from sitemap_etl.storage import Storage
 from sitemap_etl.urls import UrlRules, canonical_urls, canonicalize
 
 KINDS: Final = {"rejected": "rejected", "excluded": "excluded", "duplicates": "duplicate"}
@@ -94,17 +94,13 @@ def reports(work: Storage) -> Iterator[Report]:
     """The runs that left a report, newest first. One that can't be read is passed over."""
     names = {stat.key.split("/")[1] for stat in work.list(layout.REPORTS) if stat.key.endswith("/summary.json")}
     for run_id in sorted(names, reverse=True)[:_LOOKED_BACK]:
-        key = layout.summary(run_id)
-        stored = work.get(key)
-        if stored is None:
-            continue
-        where = work.url_of(key)
         try:
-            summary = decode(Summary, unseal(stored.data, where), where)
+            summary = read_document(work, layout.summary(run_id), Summary)
             splits = read_document(work, layout.splits(run_id), Splits)
-        except DamagedState:
+        except (DamagedState, Refused):
             continue  # nothing rests on a report
-        yield Report(run_id, summary, Splits() if splits is None else splits[0])
+        if summary is not None:
+            yield Report(run_id, summary[0], Splits() if splits is None else splits[0])
 
 
 @dataclass(frozen=True)
@@ -135,15 +131,14 @@ def set_aside(
 ) -> dict[str, Rows]:
     """The rows of these sections that a run set aside, by the text of the URL they are of.
 
-    A file is read piece by piece, its rows filtered as they are read.
+    A file is read piece by piece, its rows filtered as they are read. Raises DamagedState.
     """
     found = {one.text: Rows() for one in asked}
     for name, answer in KINDS.items():
-        key = layout.aside(report.run_id, name)
-        stat = work.stat(key)
-        if stat is None or not asked:
+        table = report.splits.tables.get(name)
+        if table is None or not asked or work.stat(table.key) is None:
             continue
-        for batch in _scan(work, key, stat.size, _condition(asked, rules)):
+        for batch in _scan(work, table, _condition(asked, rules)):
             _match(batch, report, answer, asked, rules, sections, found)
     return found
 
@@ -164,9 +159,9 @@ def _condition(asked: Sequence[Asked], rules: UrlRules) -> pc.Expression:
     return condition | like
 
 
-def _scan(work: Storage, key: str, size: int, condition: pc.Expression) -> Iterator[pa.Table]:
-    file = pa.PythonFile(open_object(work, key, size), mode="r")
-    fragment = ds.ParquetFileFormat().make_fragment(file, file_size=size)
+def _scan(work: Storage, table: Checked, condition: pc.Expression) -> Iterator[pa.Table]:
+    file = pa.PythonFile(open_checked(work, table), mode="r")
+    fragment = ds.ParquetFileFormat().make_fragment(file, file_size=table.bytes)
     for batch in fragment.to_batches(filter=condition, batch_readahead=2):
         if batch.num_rows:
             yield pa.Table.from_batches([batch])

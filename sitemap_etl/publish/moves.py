@@ -16,6 +16,7 @@ from sitemap_etl.errors import Refused
 from sitemap_etl.frames import CHANGES, conform
 from sitemap_etl.hashes import hash64
 from sitemap_etl.stages.run import Run
+from sitemap_etl.state.checked import read_checked
 from sitemap_etl.state.records import Entry, Rendered
 
 
@@ -98,11 +99,11 @@ def read_changes(run: Run, receipt: Rendered) -> pa.Table | None:
     """A group's staged changes, or None where it has none."""
     if receipt.changes is None:
         return None
-    stored = run.staging.get(receipt.changes)
+    stored = read_checked(run.staging, receipt.changes)
     if stored is None:
-        where = run.staging.url_of(receipt.changes)
+        where = run.staging.url_of(receipt.changes.key)
         raise Refused(f"{where} is missing: the staging of run {run.run_id} was removed. Run again")
-    return pq.read_table(pa.BufferReader(stored.data))
+    return pq.read_table(pa.BufferReader(stored))
 
 
 def net_changes(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry], moves: Moves) -> pa.Table:

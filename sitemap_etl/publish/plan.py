@@ -18,6 +18,7 @@ from sitemap_etl.render import compress, text, urlset
 from sitemap_etl.render import index as index_document
 from sitemap_etl.stages.render import put_staged
 from sitemap_etl.stages.run import Run
+from sitemap_etl.state.checked import spoiled
 from sitemap_etl.state.records import (
     Counts,
     Entry,
@@ -159,12 +160,13 @@ def _staged(run: Run, file: File, staged: StagedFile) -> Object:
 
 
 def _read_staged(run: Run, staged: StagedFile) -> bytes:
-    """The bytes of a staged file. Raises Refused where they are gone or others."""
+    """The bytes of a staged file. Raises Refused where they are gone, DamagedState where they are others."""
     stored = run.staging.get(staged.staged)
-    if stored is None or _sha256(stored.data) != staged.stored_sha256:
-        where = run.staging.url_of(staged.staged)
-        what = "is missing" if stored is None else "is not what was staged"
-        raise Refused(f"{where} {what}: the staging of run {run.run_id} was removed or changed. Run again")
+    where = run.staging.url_of(staged.staged)
+    if stored is None:
+        raise Refused(f"{where} is missing: the staging of run {run.run_id} was removed. Run again")
+    if _sha256(stored.data) != staged.stored_sha256:
+        raise spoiled(where)
     return stored.data
 
 

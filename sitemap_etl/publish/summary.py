@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -24,12 +23,13 @@ from sitemap_etl.stages.ping import engines_of
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state import layout
 from sitemap_etl.state.changes import answer_of
-from sitemap_etl.state.codec import decode, encode, unseal
+from sitemap_etl.state.checked import put_checked, read_checked
 from sitemap_etl.state.records import (
     COUNTED,
     Answered,
     Asked,
     ChangeKind,
+    Checked,
     Clusters,
     Files,
     Manifest,
@@ -63,12 +63,12 @@ def finish_run(run: Run, published: Published, seconds: Mapping[str, float] | No
 def _put_reports(run: Run) -> None:
     """Put the rows that are not listed under `reports/<run>/`, and the splits that their row numbers speak of."""
     planned = run.partition()
-    for kind in layout.ASIDE:
-        _gather_aside(run, planned, kind)
+    tables = {kind: _gather_aside(run, planned, kind) for kind in layout.ASIDE}
     splits = Splits(
         splits=tuple(ReadSplit(unit.section, unit.label) for unit in run.plan.units),
         readers=readers_of(run),
         read=tuple(planned.sections),
+        tables=tables,
     )
     put_document(run.work, layout.splits(run.run_id), splits)
 
@@ -79,33 +79,30 @@ def put_summary(run: Run, summary: Summary) -> None:
 
     page = report.render(summary).encode()
     run.work.put(layout.report(run.run_id), page, content_type="text/html; charset=utf-8")
-    body = json.dumps(encode(summary), ensure_ascii=False, separators=(",", ":")).encode()
-    run.work.put(layout.summary(run.run_id), body, content_type="application/json")
+    put_document(run.work, layout.summary(run.run_id), summary)
 
 
 def read_summary(run: Run) -> Summary | None:
     """The summary that was put, or None."""
-    key = layout.summary(run.run_id)
-    stored = run.work.get(key)
-    where = run.work.url_of(key)
-    return None if stored is None else decode(Summary, unseal(stored.data, where), where)
+    found = read_document(run.work, layout.summary(run.run_id), Summary)
+    return None if found is None else found[0]
 
 
-def _gather_aside(run: Run, planned: Partition, kind: str) -> None:
+def _gather_aside(run: Run, planned: Partition, kind: str) -> Checked:
     """One Parquet file of the rows of one kind, of all splits and groups."""
-    keys = [part.aside.get(kind) for section in planned.sections for part in run.parts(section)]
+    staged = [part.aside.get(kind) for section in planned.sections for part in run.parts(section)]
     if kind == "duplicates":
-        keys += [receipt.duplicates for receipt in run.all_rendered()]
+        staged += [receipt.duplicates for receipt in run.all_rendered()]
     with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
         path = Path(scratch) / "rows.parquet"
         with pq.ParquetWriter(path, ASIDE, compression="zstd") as writer:
-            for key in keys:
-                stored = None if key is None else run.staging.get(key)
+            for part in staged:
+                stored = None if part is None else read_checked(run.staging, part)
                 if stored is None:
                     continue
-                for batch in pq.ParquetFile(pa.BufferReader(stored.data)).iter_batches():
+                for batch in pq.ParquetFile(pa.BufferReader(stored)).iter_batches():
                     writer.write_batch(batch)
-        run.work.put(layout.aside(run.run_id, kind), path)
+        return put_checked(run.work, layout.aside(run.run_id, kind), path)
 
 
 def _summary(run: Run, published: Published) -> Summary:

@@ -19,6 +19,7 @@ from sitemap_etl.render import feeds, urlset
 from sitemap_etl.settings import Shards
 from sitemap_etl.stages.render import put_staged
 from sitemap_etl.stages.run import Run
+from sitemap_etl.state.checked import read_checked
 from sitemap_etl.state.records import Entry, File, SectionState
 
 RECENT: Final = "recent"
@@ -89,10 +90,10 @@ def with_tops(run: Run, sections: dict[str, SectionState]) -> dict[str, SectionS
             continue
         tables = [SNAPSHOT.empty_table()]
         for receipt in run.all_rendered():
-            key = receipt.top if receipt.section == name else None
-            stored = None if key is None else run.staging.get(key)
+            top = receipt.top if receipt.section == name else None
+            stored = None if top is None else read_checked(run.staging, top)
             if stored is not None:
-                tables.append(pq.read_table(pa.BufferReader(stored.data), schema=SNAPSHOT))
+                tables.append(pq.read_table(pa.BufferReader(stored), schema=SNAPSHOT))
         rows = conform(feeds.newest(pa.concat_tables(tables), section.feed.items), SNAPSHOT)
         result[name] = replace(state, top=run.state.put_snapshot(rows) if rows.num_rows else None)
     return result

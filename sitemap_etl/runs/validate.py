@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from sitemap_etl import sources
 from sitemap_etl.config import CsvSource, DatabaseSource, Section, Site
 from sitemap_etl.errors import ConfigError, InvalidSource, SitemapEtlError
-from sitemap_etl.stages.extract import EPOCH, label_of, params_of
+from sitemap_etl.stages.extract import EPOCH, label_of
+from sitemap_etl.stages.parameters import params_of, unspoken
 from sitemap_etl.stages.ping import engines_of, ready_engine
 from sitemap_etl.stages.plan import key_missing
 from sitemap_etl.stages.rules import rules_of
@@ -76,7 +77,8 @@ def _lacks(site: Site, section: Section, environment: Environment) -> Iterator[s
     if isinstance(source, DatabaseSource):
         params = params_of(source, site, environment, environment.clock(), EPOCH)
         connection = environment.connection(source.database)
-        schema = sources.probe_database(connection, source.query, params=params, label=label_of(source))
+        with unspoken(source, environment):
+            schema = sources.probe_database(connection, source.query, params=params, label=label_of(source))
     elif isinstance(source, CsvSource):
         schema = sources.probe_files("csv", source.csv, source.query, delimiter=source.delimiter)
     else:

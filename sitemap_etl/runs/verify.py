@@ -22,9 +22,11 @@ from sitemap_etl.render.parse import rows_of
 from sitemap_etl.stages.run import Environment, new_run_id, open_work, state_of
 from sitemap_etl.state import layout
 from sitemap_etl.state.changes import changes_of_run
+from sitemap_etl.state.checked import read_checked
 from sitemap_etl.state.codec import decode, unseal
 from sitemap_etl.state.lease import release_lease, take_lease
 from sitemap_etl.state.records import (
+    Answered,
     Current,
     Document,
     Entry,
@@ -35,12 +37,14 @@ from sitemap_etl.state.records import (
     Mirror,
     Notification,
     Record,
+    Splits,
+    Summary,
 )
 from sitemap_etl.state.store import put_document, read_document
 from sitemap_etl.storage import Storage
 
 _D = TypeVar("_D", bound=Document)
-_SUMMARY: Final = "/summary.json"
+_UNEXPLAINED: Final = "explain has no answers about that run"
 
 
 @dataclass(frozen=True)
@@ -313,7 +317,8 @@ class _Reading:
                 if found is not None:
                     self._changes_of(run_id, cost)
             elif "/answers/" in key:
-                self._sealed(key, "answers of engines", "an engine may be notified of the run again")
+                cost_of_answer = "an engine may be notified of the run again"
+                self._document(key, Answered, "answers of engines", cost_of_answer, self._remove(key, "removed"))
 
     def _changes_of(self, run_id: str, cost: str) -> None:
         key = layout.changes(run_id)
@@ -338,11 +343,26 @@ class _Reading:
             cost = "none: it counts as ended"
             self._document(layout.LEASE, Lease, "leases", cost, self._remove(layout.LEASE, "removed"))
         for key in self._keys(layout.REPORTS):
-            if key.endswith(_SUMMARY):
-                self._sealed(key, "summaries", "explain has no answers about that run")
+            run_id = key.split("/")[1]
+            if key == layout.summary(run_id):
+                self._document(key, Summary, "summaries", _UNEXPLAINED, self._remove(key, "removed"))
+            elif key == layout.splits(run_id):
+                found = self._document(key, Splits, "lists of splits", _UNEXPLAINED, self._remove(key, "removed"))
+                self._tables(found)
         for key in self._keys(layout.RUNS):
             if key.endswith(".json"):
                 self._sealed(key, "receipts of runs", "that run can't be published")
+
+    def _tables(self, splits: Splits | None) -> None:
+        """The rows that a run did not list."""
+        for table in splits.tables.values() if splits is not None else ():
+            try:
+                there = table.key not in self.keys or read_checked(self.work, table) is not None
+            except DamagedState as error:
+                problem = _problem(error, self.work.url_of(table.key))
+                self._tell(table.key, problem, _UNEXPLAINED, self._remove(table.key, "removed"))
+            else:
+                self.whole["tables of reports"] += there
 
     def _sealed(self, key: str, name: str, cost: str) -> None:
         """A record whose checksum is enough to know."""

@@ -202,8 +202,8 @@ class Bucket:
         if self.plan.index is None:
             return
         places: dict[int, list[Place]] = {}
-        for _, split, start, size, _ in index_rows(read_index(self.run.staging, self.plan.index, self.bucket)):
-            places.setdefault(split, []).append((start, size))
+        for _, split, start, size, check, _ in index_rows(read_index(self.run.staging, self.plan.index, self.bucket)):
+            places.setdefault(split, []).append((start, size, check))
         for split in sorted(places):
             key, schema = self.plan.spools[split]
             spool = Spool(key, self.plan.schemas[schema], ())

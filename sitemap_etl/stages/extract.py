@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -19,16 +19,17 @@ import pyarrow.parquet as pq
 
 from sitemap_etl import limits, sources
 from sitemap_etl.arrow import grouped
-from sitemap_etl.config import CsvSource, DatabaseSource, Section, Site, parameters
+from sitemap_etl.config import CsvSource, DatabaseSource, Section, Site
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.partition import Routed
 from sitemap_etl.sources import SharedSnapshot, Split
+from sitemap_etl.stages.parameters import params_of, planned_params, unspoken
 from sitemap_etl.stages.run import Environment, Run
 from sitemap_etl.stages.spool import SpoolWriter
 from sitemap_etl.state import layout
+from sitemap_etl.state.checked import open_checked, put_checked
 from sitemap_etl.state.mirror import KEY, OWN, SLOTS, key_text, slots
 from sitemap_etl.state.records import Extracted, Reading, Spool, Unit
-from sitemap_etl.storage import open_object
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 """What `:since` is where everything is read."""
@@ -45,13 +46,14 @@ def plan_splits(
     source = section.source
     if isinstance(source, DatabaseSource):
         split = (source.split.column, source.split.parts) if source.split else None
-        return sources.plan_database(
-            environment.connection(source.database),
-            source.query,
-            params=params_of(source, site, environment, now, since),
-            split=split,
-            label=label_of(source),
-        )
+        with unspoken(source, environment):
+            return sources.plan_database(
+                environment.connection(source.database),
+                source.query,
+                params=params_of(source, site, environment, now, since),
+                split=split,
+                label=label_of(source),
+            )
     if isinstance(source, CsvSource):
         if source.query is not None:
             return sources.plan_query("csv", source.csv, source.query, delimiter=source.delimiter, label=section.name)
@@ -76,7 +78,8 @@ def read_schema(
         return pa.schema([(name, _TYPES[kind]) for name, kind in splits[0].detail["types"].items()])
     params = params_of(source, site, environment, now, since)
     connection = environment.connection(source.database)
-    return sources.probe_database(connection, source.query, params=params, label=section.name)
+    with unspoken(source, environment):
+        return sources.probe_database(connection, source.query, params=params, label=section.name)
 
 
 _TYPES: Final = {
@@ -91,16 +94,6 @@ _TYPES: Final = {
 def label_of(source: DatabaseSource) -> str:
     """What messages call a database source: its connection and the file of its SELECT."""
     return source.database if source.sql is None else f"{source.database} ({Path(source.sql).name})"
-
-
-def params_of(
-    source: DatabaseSource, site: Site, environment: Environment, now: datetime, since: datetime
-) -> dict[str, Any]:
-    """The values bound to a SELECT. Those the person named come last: they may not take our names.
-
-    Raises ConfigError where a variable in one is not set.
-    """
-    return {**parameters(source, environment.environ), "now": now, "since": since, "site": site.site}
 
 
 def reads_changes_only(section: Section, environment: Environment) -> bool:
@@ -174,8 +167,8 @@ def _copied(run: Run, n: int, unit: Unit) -> Extracted:
         finally:
             if writer is not None:
                 writer.close()
-        run.staging.put(key, path)
-    return Extracted(rows=rows, raw=key, read_at=run.environment.clock().isoformat())
+        raw = put_checked(run.staging, key, path)
+    return Extracted(rows=rows, raw=raw, read_at=run.environment.clock().isoformat())
 
 
 def _routed(run: Run, n: int, unit: Unit, reading: Reading) -> Extracted:
@@ -260,9 +253,10 @@ def _schema(run: Run, section: Section) -> pa.Schema:
     """The columns of a source that yielded no row."""
     source = section.source
     assert isinstance(source, DatabaseSource)
-    params = params_of(source, run.site, run.environment, run.now, _since(run, section.name))
+    params = planned_params(run, section, source, _since(run, section.name))
     connection = run.environment.connection(source.database)
-    return sources.probe_database(connection, source.query, params=params, label=label_of(source))
+    with unspoken(source, run.environment):
+        return sources.probe_database(connection, source.query, params=params, label=label_of(source))
 
 
 def _batches(run: Run, split: Split, section: Section) -> Iterator[pa.RecordBatch]:
@@ -275,13 +269,14 @@ def _read_database(run: Run, section: Section, split: Split, since: datetime) ->
     source = section.source
     assert isinstance(source, DatabaseSource)
     shared = run.snapshots.get(source.database)
-    return sources.read(
-        split,
-        connection=run.environment.connection(source.database),
-        query=source.query,
-        params=params_of(source, run.site, run.environment, run.now, since),
-        snapshot=None if shared is None else shared.name(),
-    )
+    with unspoken(source, run.environment):
+        yield from sources.read(
+            split,
+            connection=run.environment.connection(source.database),
+            query=source.query,
+            params=planned_params(run, section, source, since),
+            snapshot=None if shared is None else shared.name(),
+        )
 
 
 @contextmanager
@@ -303,10 +298,7 @@ def read_raw(run: Run, n: int, columns: Sequence[str] | None) -> tuple[list[str]
     if receipt.raw is None:
         names = sources.columns(split).names
         return names, sources.read(split, columns=_wanted(names, columns))
-    stat = run.staging.stat(receipt.raw)
-    if stat is None:
-        raise Refused(f"{run.staging.url_of(receipt.raw)} is missing: the staging of run {run.run_id} was removed")
-    file = pq.ParquetFile(pa.PythonFile(open_object(run.staging, receipt.raw, stat.size), mode="r"))
+    file = pq.ParquetFile(pa.PythonFile(open_checked(run.staging, receipt.raw), mode="r"))
     names = file.schema_arrow.names
     return names, file.iter_batches(batch_size=limits.BATCH_ROWS, columns=_wanted(names, columns))
 

@@ -74,7 +74,7 @@ def plan_merge(run: Run) -> Merging:
 def _merge_plan(run: Run, name: str, reading: Reading, spools: Sequence[Spool], rows: int) -> MergePlan:
     mirror = None if reading.mirror is None else read_mirror(run.work, reading.mirror)
     if mirror is None:
-        buckets = buckets_for(rows, sum(size for spool in spools for _, size in _messages(spool)))
+        buckets = buckets_for(rows, sum(size for spool in spools for _, size, _ in _messages(spool)))
     else:
         buckets = len(mirror.buckets)
     index = []
@@ -85,7 +85,7 @@ def _merge_plan(run: Run, name: str, reading: Reading, spools: Sequence[Spool], 
             for slot in range(first, past):
                 for place in spool.places[slot]:
                     places[place] = True
-            index += [(bucket, number, start, size, False) for start, size in places]
+            index += [(bucket, number, *place, False) for place in places]
     schemas = tuple(dict.fromkeys(spool.schema for spool in spools))
     known = [] if mirror is None else [unpack_schema(mirror.schema)]
     key = run.attempt(f"{layout.MERGE}/{name}")

@@ -16,7 +16,8 @@ from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.spool import Row, put_index
 from sitemap_etl.stages.transform import read_digest
 from sitemap_etl.state import layout
-from sitemap_etl.state.records import Partition, SectionPlan, Spool, Transformed
+from sitemap_etl.state.checked import put_checked, read_checked
+from sitemap_etl.state.records import Checked, Partition, SectionPlan, Spool, Transformed
 
 _HREFLANG: Final = 40
 """Bytes of memory an alternate takes besides its address."""
@@ -113,16 +114,15 @@ def _languages(run: Run, name: str, receipts: Mapping[str, Sequence[Transformed]
     return len(tags)
 
 
-def _put_signals(run: Run, key: str, histogram: np.ndarray) -> str:
+def _put_signals(run: Run, key: str, histogram: np.ndarray) -> Checked:
     """Stage the table from signal bin to priority (int8, tenths)."""
-    run.staging.put(key, priority.percentile_table(histogram).astype(np.int8).tobytes())
-    return key
+    return put_checked(run.staging, key, priority.percentile_table(histogram).astype(np.int8).tobytes())
 
 
 def signals_of(run: Run, plan: SectionPlan) -> np.ndarray | None:
     """The table from signal bin to priority (int8, tenths); None where the section has no signal."""
-    stored = None if plan.signals is None else run.staging.get(plan.signals)
-    return None if stored is None else np.frombuffer(stored.data, np.int8)
+    stored = None if plan.signals is None else read_checked(run.staging, plan.signals)
+    return None if stored is None else np.frombuffer(stored, np.int8)
 
 
 def _places(number: int, spool: Spool, planned: Sequence[Window]) -> Iterator[Row]:
@@ -136,5 +136,5 @@ def _places(number: int, spool: Spool, planned: Sequence[Window]) -> Iterator[Ro
         for at in range(first, final + 1):
             # A message at the edge may reach beyond the window.
             exact = (at > first or not low or low in known) and (at < final or high is None or high in known)
-            for start, size in spool.places[at]:
-                yield window, number, start, size, exact
+            for place in spool.places[at]:
+                yield window, number, *place, exact

@@ -50,9 +50,16 @@ def engines_to_notify(site: Site, environment: Environment, *, published: bool) 
     return [
         engine
         for engine in engines_of(site)
-        if engines.named(engine).pending(StoredLedger(state, engine))
-        or not all(_is_notified(state, run, engine) for run in runs)
+        if _is_waiting(state, engine) or not all(_is_notified(state, run, engine) for run in runs)
     ]
+
+
+def _is_waiting(state: State, engine: str) -> bool:
+    """Whether the engine's ledger has something that is pending; also where a newer release wrote it."""
+    try:
+        return bool(engines.named(engine).pending(StoredLedger(state, engine)))
+    except Refused:
+        return True  # the answer will say so
 
 
 def _in_silence(_text: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import codecs
 import hashlib
-import json
 import posixpath
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,12 +14,13 @@ from http import HTTPStatus
 import pyarrow as pa
 
 from sitemap_etl import limits, sources
-from sitemap_etl.config import DatabaseSource, Section, Site, parameters
+from sitemap_etl.config import DatabaseSource, Section, Site
 from sitemap_etl.dates import instant
 from sitemap_etl.errors import ConfigError, DamagedState, InvalidSource, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.settings.site import STATE_FOLDER
 from sitemap_etl.sources import Split, unpack_schema
-from sitemap_etl.stages.extract import EPOCH, label_of, params_of, plan_splits, read_schema, reads_changes_only
+from sitemap_etl.stages.extract import EPOCH, label_of, plan_splits, read_schema, reads_changes_only
+from sitemap_etl.stages.parameters import has_secrets, params_digest, params_of, unspoken
 from sitemap_etl.stages.run import Environment, Run, check_options, new_run_id, open_work, state_of
 from sitemap_etl.state import layout
 from sitemap_etl.state.lease import release_lease, take_lease
@@ -85,6 +85,7 @@ def start_run(
             robots=None if robots.text is None else robots.text.decode("latin-1"),
             known_robots=robots.known,
             readings=read.readings,
+            params=read.params,
             owner=owner,
             site_file=environment.site_file,
             snapshots=tuple(sorted(read.snapshots)),
@@ -181,6 +182,7 @@ class _Sources:
         self.units: list[Unit] = []
         self.held: dict[str, str] = {}
         self.readings: dict[str, Reading] = {}
+        self.params: dict[str, str] = {}
         problems: list[SitemapEtlError] = []
         for name in [name for name in site.sections if not options.sections or name in options.sections]:
             section = site.sections[name]
@@ -198,6 +200,8 @@ class _Sources:
 
     def _add(self, section: Section) -> None:
         source = section.source
+        if isinstance(source, DatabaseSource) and has_secrets(source):
+            self.params[section.name] = params_digest(section.name, source, self.site, self.environment)
         if not section.keyed or self.options.limit is not None or not reads_changes_only(section, self.environment):
             splits = self._splits(section, EPOCH)
             self._secure(section, splits, EPOCH)
@@ -226,15 +230,16 @@ class _Sources:
         asked = self.one_process and len(splits) > 1 and name not in self.snapshots
         if asked and sources.SharedSnapshot.possible(connection, label=name):
             self.snapshots.add(name)
-        found = sources.split_losses(
-            connection,
-            source.query,
-            splits,
-            params=params_of(source, self.site, self.environment, self.now, since),
-            key=source.key,
-            one_snapshot=name in self.snapshots,
-            label=label_of(source),
-        )
+        with unspoken(source, self.environment):
+            found = sources.split_losses(
+                connection,
+                source.query,
+                splits,
+                params=params_of(source, self.site, self.environment, self.now, since),
+                key=source.key,
+                one_snapshot=name in self.snapshots,
+                label=label_of(source),
+            )
         for text in found:
             self.warnings.append(f"section {section.name}: {text}")
             self.environment.log(f"warning: section {section.name}: {text}")
@@ -245,14 +250,13 @@ class _Sources:
     def _reading(self, section: Section, source: DatabaseSource) -> Reading:
         """How a section that keeps a mirror is read: what changed since the mirror was, or everything."""
         connection = self.environment.connection(source.database)
-        params = parameters(source, self.environment.environ)
         assert source.key is not None
         everything = Reading(
             key=source.key,
             since=EPOCH.isoformat(),
             read_at=min(sources.clock(connection, label=source.database), self.now).isoformat(),
             select=_digest(source.query),
-            params=_digest(json.dumps(params, sort_keys=True)),
+            params=params_digest(section.name, source, self.site, self.environment),
             deleted=source.deleted,
         )
         key = self.current.mirrors.get(section.name)

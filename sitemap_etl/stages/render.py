@@ -24,7 +24,8 @@ from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.transform import count_reasons
 from sitemap_etl.stages.window import Reader, Window, read_window
 from sitemap_etl.state import layout
-from sitemap_etl.state.records import Entry, GroupCounts, Rendered, StagedFile, StagedShard
+from sitemap_etl.state.checked import put_checked
+from sitemap_etl.state.records import Checked, Entry, GroupCounts, Rendered, StagedFile, StagedShard
 
 TOP: Final = 100
 """So many different new dates are counted in a window."""
@@ -83,8 +84,8 @@ class _Group:
         staged = {}
         for kind, writer in self.tables.items():
             writer.close()
-            staged[kind] = f"{self.key}-{kind}.parquet"
-            self.run.staging.put(staged[kind], self.scratch / f"{kind}.parquet")
+            path = self.scratch / f"{kind}.parquet"
+            staged[kind] = put_checked(self.run.staging, f"{self.key}-{kind}.parquet", path)
         return Rendered(
             section=self.section.name,
             group=group,
@@ -235,14 +236,12 @@ class _Group:
         assert self.section.feed
         self.top = conform(feeds.newest(pa.concat_tables([self.top, rows]), self.section.feed.items), SNAPSHOT)
 
-    def _put_top(self) -> str | None:
+    def _put_top(self) -> Checked | None:
         if not self.section.feed or not self.top.num_rows:
             return None
-        key = f"{self.key}-top.parquet"
         sink = pa.BufferOutputStream()
         pq.write_table(self.top, sink)
-        self.run.staging.put(key, memoryview(sink.getvalue()))
-        return key
+        return put_checked(self.run.staging, f"{self.key}-top.parquet", memoryview(sink.getvalue()))
 
 
 def _top(dates: pa.ChunkedArray) -> list[dict[str, Any]]:

@@ -1,13 +1,14 @@
 """Spools, the files of the shuffle: routed rows, one lz4 Arrow message or several a window.
 
-Where each window's messages lie is kept in the receipt, so a window is read by its messages alone;
-nothing is listed, nothing else is touched.
+Where each window's messages lie, and the checksum of each, is kept in the receipt: a window is read by its messages
+alone, and none is decoded before it is verified. Nothing is listed, nothing else is touched.
 """
 
 from __future__ import annotations
 
 import base64
 import itertools
+import os
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from sitemap_etl.partition import Routed
+from sitemap_etl.state.checked import checksum, spoiled
 from sitemap_etl.state.records import Spool
 from sitemap_etl.storage import Storage
 
@@ -24,8 +26,8 @@ _WRITE: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 """Units run side by side already; handing small messages to threads costs more than it gives."""
 _READ_BYTES: Final = 32 * 1024 * 1024
 """Bytes of neighbouring messages that are read at once."""
-Place = tuple[int, int]
-"""Start and length of a message, in bytes."""
+Place = tuple[int, int, int]
+"""Start and length of a message, in bytes, and its CRC-32."""
 
 
 class SpoolWriter:
@@ -36,6 +38,7 @@ class SpoolWriter:
         self._schema = schema
         self._places: list[list[Place]] = [[] for _ in range(windows)]
         self._file = pa.OSFile(str(path), "wb")
+        self._written = path.open("rb", buffering=0)
         self._writer = pa.ipc.new_stream(self._file, schema, options=_WRITE)
         self._header = -1
 
@@ -52,21 +55,27 @@ class SpoolWriter:
                     self._header = self._schema.serialize().size
                 before = max(self._file.tell(), self._header)
                 self._writer.write_batch(batch.slice(start, stop - start))
-                place = (before, self._file.tell() - before)
+                place = self._place(before)
                 for at in range(window * spread, (window + 1) * spread):
                     self._places[at].append(place)
+
+    def _place(self, start: int) -> Place:
+        """The place of what was written from `start` on."""
+        size = self._file.tell() - start
+        return start, size, checksum(os.pread(self._written.fileno(), size, start))
 
     def append(self, data: pa.Buffer) -> Place:
         """Write what is no row after the last one; gives where it lies. No rows may follow."""
         self._writer.close()
         start = self._file.tell()
         self._file.write(data)
-        return start, data.size
+        return self._place(start)
 
     def put(self, storage: Storage, key: str, borders: Sequence[str] = ()) -> Spool:
         """Put the file under a key; gives the record of it."""
         self._writer.close()
         self._file.close()
+        self._written.close()
         storage.put(key, self._path)
         schema = base64.b64encode(self._schema.serialize()).decode()
         return Spool(key, schema, tuple(tuple(places) for places in self._places), tuple(borders))
@@ -82,7 +91,10 @@ def read_windows(
 def read_messages(
     storage: Storage, spool: Spool, places: Iterable[Place], columns: Sequence[str] | None = None
 ) -> Iterator[pa.Table]:
-    """The rows of these messages of a spool, a table each, in the order in which they lie there."""
+    """The rows of these messages of a spool, a table each, in the order in which they lie there.
+
+    Raises DamagedState where one is not what was written.
+    """
     header = base64.b64decode(spool.schema)
     schema = pa.ipc.read_schema(pa.py_buffer(header))
     included = None
@@ -90,10 +102,7 @@ def read_messages(
         included = [at for at, name in enumerate(schema.names) if name in columns]
         options = pa.ipc.IpcReadOptions(included_fields=included, use_threads=False)
     for together in _neighbours(sorted(set(places))):
-        first = together[0][0]
-        data = memoryview(storage.read(spool.key, first, sum(length for _, length in together)))
-        for start, length in together:
-            message = data[start - first : start - first + length]
+        for message in read_places(storage, spool.key, together):
             if included is None:
                 batch = pa.ipc.read_record_batch(pa.ipc.read_message(pa.py_buffer(message)), schema)
                 yield pa.Table.from_batches([batch])
@@ -102,15 +111,27 @@ def read_messages(
                 yield pa.ipc.open_stream(stream, options=options).read_all()
 
 
+def read_places(storage: Storage, key: str, places: Sequence[Place]) -> Iterator[memoryview]:
+    """What lies at these places of a spool's file, side by side. Raises DamagedState."""
+    first = places[0][0]
+    data = memoryview(storage.read(key, first, sum(length for _, length, _ in places)))
+    for start, length, check in places:
+        message = data[start - first : start - first + length]
+        if checksum(message) != check:
+            raise spoiled(storage.url_of(key))
+        yield message
+
+
 def _neighbours(places: Sequence[Place]) -> Iterator[list[Place]]:
     """Messages that lie side by side, to be read at once."""
     together: list[Place] = []
     size = 0
-    for start, length in places:
+    for place in places:
+        start, length, _ = place
         if together and (together[-1][0] + together[-1][1] != start or size + length > _READ_BYTES):
             yield together
             together, size = [], 0
-        together.append((start, length))
+        together.append(place)
         size += length
     if together:
         yield together
@@ -124,11 +145,12 @@ INDEX: Final = pa.schema(
         ("spool", pa.int32()),
         ("start", pa.int64()),
         ("bytes", pa.int64()),
+        ("check", pa.int64()),  # its CRC-32
         ("exact", pa.bool_()),  # all rows of the message are in the window
     ]
 )
 """One row a window and message, ordered by window."""
-Row = tuple[int, int, int, int, bool]
+Row = tuple[int, int, int, int, int, bool]
 
 
 def put_index(staging: Storage, key: str, rows: Sequence[Row], groups: Sequence[tuple[int, int]]) -> Spool:

@@ -23,8 +23,9 @@ from sitemap_etl.stages.extract import named, read_raw
 from sitemap_etl.stages.published import published_ranges
 from sitemap_etl.stages.rules import rules_of
 from sitemap_etl.stages.run import Run
-from sitemap_etl.stages.spool import SpoolWriter
+from sitemap_etl.stages.spool import SpoolWriter, read_places
 from sitemap_etl.state import layout
+from sitemap_etl.state.checked import put_checked
 from sitemap_etl.state.records import Transformed
 from sitemap_etl.storage import Storage
 from sitemap_etl.transform import Outcome, Rules, transform
@@ -211,8 +212,8 @@ class Inventory:
         aside = {}
         for kind, writer in self.aside.items():
             writer.close()
-            aside[kind] = f"{self.key}-{kind}.parquet"
-            self.run.staging.put(aside[kind], self.scratch / f"{kind}.parquet")
+            path = self.scratch / f"{kind}.parquet"
+            aside[kind] = put_checked(self.run.staging, f"{self.key}-{kind}.parquet", path)
         ends = None if self.lowest is None or self.highest is None else (self.lowest, self.highest)
         spool, digest = None, None
         if self.writer is not None:
@@ -258,7 +259,7 @@ def read_digest(staging: Storage, receipt: Transformed) -> tuple[list[Sample], n
     """The samples of a split, and the histogram of its signal (int64, one a bin); None where it has no signal."""
     if receipt.spool is None or receipt.digest is None:
         return [], None
-    data = staging.read(receipt.spool.key, *receipt.digest)
+    (data,) = read_places(staging, receipt.spool.key, [receipt.digest])
     (row,) = pa.ipc.open_stream(pa.py_buffer(data)).read_all().to_pylist()
     histogram = None
     if row["bins"]:

@@ -21,7 +21,7 @@ from sitemap_etl.stages.partition import signals_of
 from sitemap_etl.stages.published import overlapping, published_rows, remembered, same_definition
 from sitemap_etl.stages.rules import is_dated
 from sitemap_etl.stages.run import Run
-from sitemap_etl.stages.spool import Row, index_rows, read_index, read_messages, read_windows
+from sitemap_etl.stages.spool import Place, Row, index_rows, read_index, read_messages, read_windows
 from sitemap_etl.state.records import Spool
 
 _EDGE_ROWS: Final = 200_000
@@ -43,10 +43,10 @@ class Reader:
     ) -> Iterator[pa.Table]:
         """The section's inventory rows in [low, high), in no order, a table a message."""
         plan = self.planned.sections[section]
-        places: dict[int, dict[tuple[int, int], bool]] = {}
-        for window, spool, start, size, exact in self._messages(section, low, high):
+        places: dict[int, dict[Place, bool]] = {}
+        for window, spool, start, size, check, exact in self._messages(section, low, high):
             own = plan.windows[window] == (low, high)
-            places.setdefault(spool, {})[(start, size)] = own and exact
+            places.setdefault(spool, {})[(start, size, check)] = own and exact
         rows = 0
         edges: list[pa.Table] = []  # messages that may reach beyond the stretch: cut together, which is cheaper
         for number, found in places.items():

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from sitemap_etl.frames import CHANGES
 from sitemap_etl.state import layout
-from sitemap_etl.state.codec import damaged, decode, encode, seal, unseal
+from sitemap_etl.state.codec import damaged
 from sitemap_etl.state.records import Answered, Notification
 from sitemap_etl.state.store import State, put_document, read_document
 
@@ -59,15 +59,13 @@ def runs_with_changes(state: State) -> list[str]:
 
 def answer_of(state: State, run_id: str, engine: str) -> Answered | None:
     """What an engine answered to a run, or None."""
-    key = layout.answer(run_id, engine)
-    stored = state.storage.get(key)
-    where = state.storage.url_of(key)
-    return None if stored is None else decode(Answered, unseal(stored.data, where), where)
+    found = read_document(state.storage, layout.answer(run_id, engine), Answered)
+    return None if found is None else found[0]
 
 
 def put_answer(state: State, run_id: str, answer: Answered) -> None:
     """Keep an engine's answer; a later one replaces it."""
-    state.storage.put(layout.answer(run_id, answer.engine), seal(encode(answer)), content_type="application/json")
+    put_document(state.storage, layout.answer(run_id, answer.engine), answer)
 
 
 def together(tables: Sequence[pa.Table]) -> pa.Table:

@@ -10,7 +10,10 @@ its key and the run that read it.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+import secrets
+import tempfile
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -167,6 +170,47 @@ def stored_rows(
                     rows = rows.filter(pc.invert(rows.column(GONE))).drop_columns([GONE])
                 if rows.num_rows:
                     yield rows
+
+
+def bucket_of(key: str, buckets: int) -> int:
+    """The bucket of a key."""
+    return int(slots(pa.array([key], pa.string()))[0]) * buckets // SLOTS
+
+
+def rows_with_key(work: Storage, mirror: Mirror, key: str) -> pa.Table | None:
+    """Everything that a mirror holds of a key, each version of its row as it was read; None where it has none."""
+    found = []
+    for file in mirror.buckets[bucket_of(key, len(mirror.buckets))].files():
+        for table in _read(work, file, None):
+            rows = table.filter(pc.equal(table.column(KEY), key))
+            if rows.num_rows:
+                found.append(rows)
+    return pa.concat_tables(found, promote_options="permissive") if found else None
+
+
+def without_keys(work: Storage, mirror: Mirror, keys: Collection[str], run_id: str) -> Mirror:
+    """The mirror without whatever it holds of these keys. Files that have some of it are written anew."""
+    buckets = list(mirror.buckets)
+    lost = pa.array(sorted(keys), pa.string())
+    for at in {bucket_of(key, len(buckets)) for key in keys}:
+        old = buckets[at]
+        kept = {file.key: _without(work, file, lost, mirror.section, run_id) for file in old.files()}
+        deltas = tuple(new for file in old.deltas if (new := kept[file.key]) is not None)
+        buckets[at] = replace(old, base=None if old.base is None else kept[old.base.key], deltas=deltas)
+    return replace(mirror, buckets=tuple(buckets))
+
+
+def _without(work: Storage, file: MirrorFile, keys: pa.Array, section: str, run_id: str) -> MirrorFile | None:
+    """The file without the rows of these keys: itself where it has none of them, None where it has nothing else."""
+    with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
+        writer: MirrorWriter | None = None
+        for table in _read(work, file, None):
+            if writer is None:
+                writer = MirrorWriter(Path(scratch) / "mirror.parquet", table.schema.remove_metadata())
+            writer.write(table.filter(pc.invert(pc.is_in(table.column(KEY), keys))))
+        if writer is None or writer.rows == file.rows:
+            return file
+        return writer.put(work, layout.mirror_file(section, run_id, secrets.token_hex(6))) if writer.rows else None
 
 
 def _read(work: Storage, file: MirrorFile, columns: Sequence[str] | None) -> Iterator[pa.Table]:

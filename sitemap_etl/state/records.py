@@ -91,7 +91,7 @@ class Mirror(Document):
     run_id: str
     key: str  # the column that says what a row is
     select: str  # hash of the SELECT's text
-    params: str  # hash of its params
+    params: str  # what tells its params from others (see stages.parameters)
     schema: str  # base64 of an Arrow schema
     read_at: str  # ISO 8601: from here on the next run asks for what changed
     full_at: str  # `now` of the last run that read everything
@@ -158,7 +158,8 @@ class Reading(Record):
     """How a section whose SELECT names `:since` is read.
 
     `mirror`: key of the generation into which what changed is merged; None: everything is read, `because` says why.
-    `compared`: key of a generation that a full read is compared with. `select`, `params`: hashes of what was asked.
+    `compared`: key of a generation that a full read is compared with. `select`, `params`: tell what was asked from
+    other SELECTs and params.
     """
 
     key: str  # the column that says what a row is
@@ -186,6 +187,7 @@ class Plan(RunDocument):
     robots: str | None = None  # the site's robots.txt as it was, Latin-1
     known_robots: KnownRobots | None = None  # what the state is to remember of it; None: it is not asked for
     readings: Mapping[str, Reading] = field(default_factory=dict)  # of sections that keep a mirror
+    params: Mapping[str, str] = field(default_factory=dict)  # of sections with secret ones (see stages.parameters)
     owner: str = ""  # what a scheduler calls this run
     site_file: str = ""  # for messages
     snapshots: tuple[str, ...] = ()  # connections of which one process reads all splits from one snapshot
@@ -195,27 +197,36 @@ class Plan(RunDocument):
 
 
 @dataclass(frozen=True)
+class Checked(Record):
+    """An object that is verified as it is read (see state.checked). `blocks`: the CRC-32 of each of its blocks."""
+
+    key: str
+    bytes: int
+    blocks: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class Spool(Record):
     """A shuffle file: routed rows, one compressed Arrow message or several a window.
 
-    `borders`: the first locs of windows 1, 2, …; `places`: for each window the (start, bytes) of its messages.
+    `borders`: the first locs of windows 1, 2, …; `places`: for each window the (start, bytes, CRC-32) of its messages.
     """
 
     key: str
     schema: str  # base64 of an Arrow schema
-    places: tuple[tuple[tuple[int, int], ...], ...]
+    places: tuple[tuple[tuple[int, int, int], ...], ...]
     borders: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Extracted(RunDocument):
-    """What extract left of a split. `raw`: key of the staged rows; None: the export is read where it is.
+    """What extract left of a split. `raw`: the staged rows; None: the export is read where it is.
 
     `spool`: the rows of a section that keeps a mirror, by slot of their key.
     """
 
     rows: int = 0
-    raw: str | None = None
+    raw: Checked | None = None
     spool: Spool | None = None
     read_at: str = ""  # ISO 8601
     held: str | None = None  # why the section stays as published
@@ -240,9 +251,9 @@ class Transformed(RunDocument):
     rejected_read: int = 0  # of the rows that were read
     reasons: Mapping[str, Tally] = field(default_factory=dict)  # excluded, rejected, duplicates, notes
     elsewhere: Mapping[str, int] = field(default_factory=dict)  # other origins → rows, the most frequent
-    aside: Mapping[str, str] = field(default_factory=dict)  # excluded, rejected, duplicates → key of the rows
+    aside: Mapping[str, Checked] = field(default_factory=dict)  # excluded, rejected, duplicates → the rows
     spool: Spool | None = None
-    digest: tuple[int, int] | None = None  # where samples and histogram lie in the spool's file (stages.transform)
+    digest: tuple[int, int, int] | None = None  # the place of samples and histogram in the spool (stages.transform)
     ends: tuple[str, str] | None = None  # the lowest and the highest loc
     kinds: tuple[tuple[str, str], ...] | None = None  # of the fingerprint's columns
     tags: tuple[str, ...] = ()  # hreflang tags seen
@@ -296,7 +307,7 @@ class SectionPlan(Record):
     spools: tuple[tuple[str, int], ...] = ()
     index: Spool | None = None
     ends: tuple[str, str] | None = None
-    signals: str | None = None  # key of the table from signal bin to priority
+    signals: Checked | None = None  # the table from signal bin to priority
     rule: str | None = None  # id of the fingerprint's definition
     kinds: tuple[tuple[str, str], ...] | None = None  # of its columns
     tags: int = 0  # languages of its cluster
@@ -393,9 +404,9 @@ class Rendered(RunDocument):
     dated: int  # such rows that have one
     examples: Mapping[str, tuple[str, ...]]  # added, changed, removed, undated → a few locs
     redated: Mapping[str, int] = field(default_factory=dict)  # new lastmod of pages that had another → pages; the top
-    changes: str | None = None  # key of the staged changes
-    duplicates: str | None = None  # key of the duplicate rows
-    top: str | None = None  # key of the rows that a feed could show
+    changes: Checked | None = None
+    duplicates: Checked | None = None  # the duplicate rows
+    top: Checked | None = None  # the rows that a feed could show
     notes: Tally = field(default_factory=Tally)  # what listed rows lost
     twice: tuple[int, tuple[str, ...]] = (0, ())  # pages listed with and without a slash at the end, a few of them
 
@@ -525,7 +536,7 @@ class SetSize(Record):
 
 
 @dataclass(frozen=True)
-class Answered(Record):
+class Answered(Document):
     """What an engine answered to a submission (see engines.Answer), or `failed`: it could not even be asked."""
 
     engine: str
@@ -533,6 +544,8 @@ class Answered(Record):
     sent: int
     message: str
     details: Mapping[str, Any] = field(default_factory=dict)
+
+    title: ClassVar[str] = "answer of an engine"
 
     @property
     def failed(self) -> bool:
@@ -878,7 +891,7 @@ class Asked(Record):
 
 
 @dataclass(frozen=True)
-class Summary(Record):
+class Summary(Document):
     """What became of a run: what `--json` prints, the report shows and `reports/<run>/summary.json` keeps."""
 
     run_id: str | None = None
@@ -908,6 +921,8 @@ class Summary(Record):
     report: str | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
     against: Comparison | None = None
+
+    title: ClassVar[str] = "summary"
 
 
 @dataclass(frozen=True)
@@ -939,12 +954,14 @@ class ReadSplit(Record):
 class Splits(Document):
     """What a run read: the sections, and what the numbers of rows in its reports speak of.
 
-    `splits`: by number. `readers`: by number, of sections that keep a mirror, the runs that read the rows.
+    `splits`: by number. `readers`: by number, of sections that keep a mirror, the runs that read the rows. `tables`:
+    the rows that were not listed, by kind.
     """
 
     splits: tuple[ReadSplit, ...] = ()
     readers: Mapping[str, ReadSplit] = field(default_factory=dict)
     read: tuple[str, ...] = ()
+    tables: Mapping[str, Checked] = field(default_factory=dict)
 
     title: ClassVar[str] = "list of splits"
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Literal
 
 from sitemap_etl.errors import ConfigError
 from sitemap_etl.storage.protocol import ABSENT, Data, Expect, PreconditionFailed, Stat, Storage, Stored
-from sitemap_etl.storage.reader import open_object
 from sitemap_etl.storage.verify import put_verified
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ __all__ = [
     "Stat",
     "Storage",
     "Stored",
-    "open_object",
     "open_storage",
     "put_verified",
 ]

@@ -1,0 +1,427 @@
+"""Forget rows now: whatever the state and the reports hold of them goes, before `keep` and the grace would take it.
+
+The order makes it safe to be killed, and to be done again. First it is found out which URLs the rows had; what says so,
+the mirrors and the tables of reports, is rewritten last. Rows as published are written anew without them, then a set
+that names those is committed: a run that started before is overtaken and can't bring them back. Only then are older
+sets changed, and only at the end what nothing names any more is deleted.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tempfile
+import zlib
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sitemap_etl import engines
+from sitemap_etl.arrow import column_of
+from sitemap_etl.config import Site
+from sitemap_etl.dates import instant
+from sitemap_etl.engines.backlog import Waiting, mark_of, ordered, without
+from sitemap_etl.errors import ConfigError, DamagedState, Refused
+from sitemap_etl.frames import ASIDE
+from sitemap_etl.publish.retention import snapshots_of
+from sitemap_etl.runs.traces import Traces
+from sitemap_etl.stages.ping import StoredLedger, engines_of
+from sitemap_etl.stages.run import Environment, new_run_id, open_work, state_of
+from sitemap_etl.state import layout
+from sitemap_etl.state.changes import answer_of, notification_of, put_changes
+from sitemap_etl.state.checked import put_checked
+from sitemap_etl.state.codec import decode, encode
+from sitemap_etl.state.lease import release_lease, take_lease
+from sitemap_etl.state.mirror import without_keys
+from sitemap_etl.state.records import (
+    Answered,
+    Counts,
+    Entry,
+    Manifest,
+    Record,
+    Splits,
+    Summary,
+)
+from sitemap_etl.state.store import put_document, read_document
+from sitemap_etl.storage import PreconditionFailed
+
+REASON: Final = "rows were forgotten (state forget)"
+
+
+@dataclass(frozen=True)
+class Forgotten(Record):
+    """What became of it. `rows`: versions of rows that were found. `rewritten`, `removed`: kind of object → how many.
+
+    `run_id`: the set that took the place of the current one; None: nothing was found. `left`: what is out of reach.
+    """
+
+    place: str
+    rows: int = 0
+    urls: int = 0
+    run_id: str | None = None
+    rewritten: dict[str, int] = field(default_factory=dict)
+    removed: dict[str, int] = field(default_factory=dict)
+    left: tuple[str, ...] = ()
+
+
+def forget_rows(
+    site: Site,
+    environment: Environment,
+    *,
+    keys: Sequence[str] = (),
+    urls: Sequence[str] = (),
+    section: str | None = None,
+) -> Forgotten:
+    """Forget the rows with these keys, or of these URLs.
+
+    `section`: whose keys they are, where several have them. Raises ConfigError where that is not said, Refused where a
+    row is still in its source, listed or linked to, or where another run is at it, DamagedState before anything is
+    changed.
+    """
+    if not keys and not urls:
+        raise ConfigError("state forget: name rows with --key, or with --url where a section has no key")
+    if section is not None and section not in site.sections:
+        raise ConfigError(f"--section {section}: there is no such section. There are: {', '.join(site.sections)}")
+    work = open_work(site, environment)
+    state = state_of(site, environment, work)
+    base = state.manifest(state.current().manifest)
+    run_id = new_run_id(environment.clock(), after="" if base is None else base.run_id)
+    take_lease(work, run_id)
+    try:
+        return _Forgetting(site, environment, run_id).forget(keys, urls, section)
+    finally:
+        release_lease(work, run_id)
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is left of a snapshot: its new key (None: nothing), its rows, its first and last loc."""
+
+    key: str | None
+    rows: int
+    first: str = ""
+    last: str = ""
+
+    @classmethod
+    def of(cls, rows: pa.Table, key: str | None) -> Kept:
+        if key is None:
+            return cls(None, 0)
+        locs = column_of(rows, "loc")
+        return cls(key, len(locs), locs[0].as_py(), locs[-1].as_py())
+
+
+class _Forgetting(Traces):
+    """One call of it."""
+
+    def __init__(self, site: Site, environment: Environment, run_id: str) -> None:
+        super().__init__(site, environment)
+        self.run_id = run_id
+        self.rewritten: Counter[str] = Counter()
+        self.removed: Counter[str] = Counter()
+
+    def forget(self, keys: Sequence[str], urls: Sequence[str], section: str | None) -> Forgotten:
+        self.find(keys, urls, section)
+        self.refuse()
+        pending = self._pending()
+        snapshots = self._rewrite_snapshots()
+        if not (self._in_state(snapshots) or self._staged() or self._unreferenced()):
+            return Forgotten(self.work.url, left=_NOTHING_FOUND)
+        self._commit(snapshots)
+        self._manifests(snapshots)
+        self._changes()
+        take_lease(self.work, self.run_id)
+        self._texts()
+        self._staging()
+        self._adopted()
+        self._tables()
+        self._mirrors()
+        for key in self._unreferenced():
+            self.removed["files of mirrors" if key.startswith(layout.MIRRORS) else "snapshots"] += self.work.delete(key)
+        return Forgotten(
+            self.work.url,
+            self.rows,
+            len(self.marks.locs),
+            self.run_id,
+            dict(sorted((+self.rewritten).items())),
+            dict(sorted((+self.removed).items())),
+            tuple(self._left(pending)),
+        )
+
+    def _pending(self) -> dict[str, list[str]]:
+        """Engines → runs whose removal of a URL they have yet to hear."""
+        found: dict[str, list[str]] = {}
+        for run_id, table in self.changed():
+            if not self.marks.of_locs(table.column("loc")).any():
+                continue
+            for name in engines_of(self.site):
+                answer = answer_of(self.state, run_id, name)
+                waits = run_id in engines.named(name).pending(StoredLedger(self.state, name))
+                if answer is None or answer.pending or waits:
+                    found.setdefault(name, []).append(run_id)
+        return found
+
+    # --- rows as published, and the sets that name them ---
+
+    def _rewrite_snapshots(self) -> dict[str, Kept]:
+        """Snapshots that have some of the rows, each with what takes its place."""
+        found: dict[str, Kept] = {}
+        for key in sorted({key for manifest in self.manifests.values() for key in snapshots_of(manifest)}):
+            try:
+                rows = self.state.snapshot(key, ["loc", "alternates"])
+            except DamagedState:
+                if self.work.stat(key) is None and (self.current is None or key not in snapshots_of(self.current)):
+                    continue  # of a set that is no longer kept
+                raise
+            if self.marks.of_locs(rows.column("loc")).any() or self.marks.linking(column_of(rows, "alternates")).any():
+                kept = self.marks.without(self.state.snapshot(key))
+                found[key] = Kept.of(kept, self.state.put_snapshot(kept) if kept.num_rows else None)
+        return found
+
+    def _in_state(self, snapshots: Collection[str]) -> bool:
+        """Whether anything that can be read names the rows."""
+        if snapshots or self.marks.keys or any(self.names(encode(one)) for one in self.manifests.values()):
+            return True
+        if any(self.marks.of_locs(table.column("loc")).any() for _, table in self.changed()):
+            return True
+        return any(self.names(one) for one in self.documents()) or any(
+            self.marks.of_aside(rows).any() for _, rows in self.aside()
+        )
+
+    def _cleaned(self, manifest: Manifest, snapshots: Mapping[str, Kept]) -> Manifest:
+        """The set without the rows."""
+        entries: list[Entry] = []
+        fewer: Counter[str] = Counter()
+        first: set[str] = set()  # sections whose first file is gone
+        for entry in manifest.entries:
+            kept = snapshots.get(entry.snapshot, Kept(entry.snapshot, entry.rows, entry.first, entry.last))
+            fewer[entry.section] += entry.rows - kept.rows
+            if kept.key is None:
+                first |= {entry.section} if entry.low == "" else set()
+                continue
+            low = "" if entry.section in first else entry.low
+            first.discard(entry.section)
+            rest = replace(entry, snapshot=kept.key, low=low, rows=kept.rows, first=kept.first, last=kept.last)
+            entries.append(self.marks.bounded(rest, self.site.site))
+        sections = {}
+        for name, state in manifest.sections.items():
+            sections[name] = replace(
+                state,
+                listed=state.listed - fewer[name],
+                removed_lately=_now(snapshots, state.removed_lately),
+                top=_now(snapshots, state.top),
+            )
+        cleaned = replace(manifest, entries=tuple(entries), sections=sections)
+        return decode(Manifest, self.marks.scrubbed(encode(cleaned)), "") if self.names(encode(cleaned)) else cleaned
+
+    def _commit(self, snapshots: Mapping[str, Kept]) -> None:
+        """Put a set without the rows in the place of the current one. Raises Refused where another run was first."""
+        if self.current is None:
+            return
+        old = self._cleaned(self.current, snapshots)
+        now = max(instant(self.environment.clock()), old.now)
+        carried = {name: Counts(carried=state.listed, listed=state.listed) for name, state in old.sections.items()}
+        manifest = replace(
+            old,
+            run_id=self.run_id,
+            now=now,
+            base=self.held.current.manifest,
+            counts=carried,
+            gates=(),
+            forced=(),
+            reason=REASON,
+            indexing={},
+        )
+        key = self.state.put_manifest(manifest)
+        try:
+            self.held = self.state.swap(self.held, replace(self.held.current, manifest=key))
+        except PreconditionFailed as error:
+            self.work.delete(key)
+            raise Refused(
+                "Another run was first: it published in the meantime. Nothing was changed; try again"
+            ) from error
+        self.manifests[key] = manifest
+        self.rewritten["snapshots"] += len(snapshots)
+
+    def _manifests(self, snapshots: Mapping[str, Kept]) -> None:
+        for key, manifest in self.manifests.items():
+            cleaned = self._cleaned(manifest, snapshots)
+            if cleaned != manifest:
+                put_document(self.work, key, cleaned)
+                self.manifests[key] = cleaned
+                self.rewritten["manifests"] += 1
+
+    # --- what engines hear ---
+
+    def _changes(self) -> None:
+        """Positions in ledgers first: a table that was rewritten no longer tells them."""
+        for run_id, table in self.changed():
+            gone = self.marks.of_locs(table.column("loc"))
+            notification = notification_of(self.state, run_id)
+            assert notification is not None
+            if not gone.any() and notification.changes_sha256 is not None:
+                continue
+            if gone.any():
+                self._positions(run_id, table)
+                self.rewritten["changes"] += 1
+            # In between they are read as those of format 1, without a hash.
+            key = layout.notification(run_id)
+            put_document(self.work, key, replace(notification, changes_sha256=None))
+            put_changes(self.state, run_id, table.filter(pa.array(~gone)), notification)
+
+    def _positions(self, run_id: str, table: pa.Table) -> None:
+        """The places of a run's changes in the ledgers of engines, as they are without the rows."""
+        changes = ordered(table)
+        gone = self.marks.of_locs(changes.column("loc").cast(pa.string()))
+        for name in engines_of(self.site):
+            ledger = StoredLedger(self.state, name)
+            data = ledger.load()
+            waiting = [Waiting.from_json(entry) for entry in data.get("waiting", [])]
+            if any(entry.run == run_id and entry.mark == mark_of(changes) for entry in waiting):
+                moved = [without(entry, changes, gone) if entry.run == run_id else entry for entry in waiting]
+                ledger.save({**data, "waiting": [entry.to_json() for entry in moved]})
+                self.rewritten["ledgers"] += 1
+
+    # --- texts ---
+
+    def _texts(self) -> None:
+        from sitemap_etl import report
+
+        for key in self.keys(layout.REPORTS):
+            if key.endswith("/summary.json") and (summary := self._scrubbed(key, Summary)) is not None:
+                page = report.render(summary).encode()
+                page_key = layout.report(key.split("/")[1])
+                self.work.put(page_key, page, content_type="text/html; charset=utf-8")
+                put_document(self.work, key, summary)
+                self.rewritten["reports"] += 1
+            elif key.endswith("/splits.json") and (splits := self._scrubbed(key, Splits)) is not None:
+                put_document(self.work, key, splits)
+        for key in self.keys(layout.CHANGES):
+            if "/answers/" in key and (answer := self._scrubbed(key, Answered)) is not None:
+                put_document(self.work, key, answer)
+                self.rewritten["answers of engines"] += 1
+
+    def _scrubbed(self, key: str, kind: type[Any]) -> Any:
+        """The document without what names the rows; None where nothing does."""
+        found = read_document(self.work, key, kind)
+        body = None if found is None else encode(found[0])
+        return decode(kind, self.marks.scrubbed(body), self.work.url_of(key)) if self.names(body) else None
+
+    def _staged(self) -> dict[str, list[str]]:
+        """What runs staged, by folder. Of a run that was published only the plan is left, which may name a row too."""
+        folders: dict[str, list[str]] = {}
+        for key in self.keys(layout.RUNS):
+            folders.setdefault("/".join(key.split("/")[:2]), []).append(key)
+        return {
+            folder: keys
+            for folder, keys in folders.items()
+            if keys != [f"{folder}/{layout.PLAN}"] or self._in_plan(keys[0])
+        }
+
+    def _staging(self) -> None:
+        """What runs staged goes as a whole: it is what they read."""
+        for keys in self._staged().values():
+            for key in sorted(keys, reverse=True):
+                self.work.delete(key)
+            self.removed["staged runs"] += 1
+
+    def _in_plan(self, key: str) -> bool:
+        stored = self.work.get(key)
+        body = None if stored is None else stored.data.decode("utf-8", "replace")
+        words = [json.dumps(word) for word in (*self.marks.all_keys(), *self.marks.locs, *self.marks.raw)]
+        return body is not None and any(word in body for word in words)
+
+    def _adopted(self) -> None:
+        """Copies of other programs' files, which can't be rewritten."""
+        for key in self.keys(layout.ADOPTED):
+            stored = self.work.get(key)
+            if stored is not None and any(loc.encode() in _inflated(stored.data) for loc in self.marks.locs):
+                self.removed["copies of replaced files"] += self.work.delete(key)
+
+    # --- what says which URLs the rows had ---
+
+    def _tables(self) -> None:
+        """A table leaves the list of its run before it is rewritten, and enters it after."""
+        for key in self.keys(layout.REPORTS):
+            if not key.endswith("/splits.json"):
+                continue
+            run_id = key.split("/")[1]
+            splits = self.splits(key)
+            for kind in layout.ASIDE:
+                table_key = layout.aside(run_id, kind)
+                there = self.work.stat(table_key) is not None
+                table = splits.tables.get(kind)
+                if table is None and there:  # by an earlier release, or a try of this that was killed
+                    self.removed["tables of reports"] += self.work.delete(table_key)
+                elif (
+                    table is not None and there and any(self.marks.of_aside(rows).any() for rows in self.rows_of(table))
+                ):
+                    splits = self._put_table(key, splits, kind)
+
+    def _put_table(self, key: str, splits: Splits, kind: str) -> Splits:
+        others = {name: table for name, table in splits.tables.items() if name != kind}
+        with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
+            path = Path(scratch) / "rows.parquet"
+            with pq.ParquetWriter(path, ASIDE, compression="zstd") as writer:
+                for rows in self.rows_of(splits.tables[kind]):
+                    writer.write_table(rows.filter(pa.array(~self.marks.of_aside(rows))))
+            put_document(self.work, key, replace(splits, tables=others))
+            table = put_checked(self.work, splits.tables[kind].key, path)
+        splits = replace(splits, tables={**others, kind: table})
+        put_document(self.work, key, splits)
+        self.rewritten["tables of reports"] += 1
+        return splits
+
+    def _mirrors(self) -> None:
+        for key, mirror in self.mirrors.items():
+            keys = self.marks.keys.get(mirror.section)
+            new = without_keys(self.work, mirror, keys, self.run_id) if keys else mirror
+            if new != mirror:
+                put_document(self.work, key, new)
+                self.mirrors[key] = new
+                self.rewritten["mirrors"] += 1
+
+    def _unreferenced(self) -> list[str]:
+        """Rows that nothing names: of sets that are gone, of runs that died, and what was rewritten."""
+        used = {key for manifest in self.manifests.values() for key in snapshots_of(manifest)} | set(self.mirrors)
+        for mirror in self.mirrors.values():
+            used |= {file.key for bucket in mirror.buckets for file in bucket.files()}
+        return [key for prefix in (layout.SNAPSHOTS, layout.MIRRORS) for key in self.keys(prefix) if key not in used]
+
+    def _left(self, pending: dict[str, list[str]]) -> Iterator[str]:
+        """What is out of reach, in sentences."""
+        for name in pending:
+            yield f"{name} was not notified yet that the page is gone, and no longer will be"
+        retired = self.current.retired if self.current is not None else ()
+        if retired:
+            yield (
+                f"{len(retired):,} public files that no index lists any more, such as {retired[0].key}, may have it: "
+                "runs delete them two days after they left the index"
+            )
+        yield from _OUT_OF_REACH
+
+
+def _now(snapshots: Mapping[str, Kept], key: str | None) -> str | None:
+    """What a snapshot is called now; None where nothing of it is left."""
+    return snapshots[key].key if key is not None and key in snapshots else key
+
+
+def _inflated(data: bytes) -> bytes:
+    try:
+        return gzip.decompress(data)
+    except (OSError, EOFError, zlib.error):
+        return data
+
+
+_NOTHING_FOUND: Final = ("nothing in the state has this row: it was never read, or forgotten before, or needs --url",)
+_OUT_OF_REACH: Final = (
+    "the source: if it yields the row again, even to say that it is deleted, the next run reads it",
+    "earlier versions of the state's objects, where the bucket keeps versions, and backups",
+    "logs of runs (Airflow's, or where stderr was led), and summaries that were copied from here",
+    "copies that search engines, caches and archives made of public files",
+    "temporary folders (sitemap_etl-…) that killed runs left on their machines",
+)

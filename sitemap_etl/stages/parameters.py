@@ -1,0 +1,93 @@
+"""The parameters of a SELECT: every task reads them from its own environment, and knows them again by a hash.
+
+What a plan and a mirror store of a secret parameter is 16 bits of a slow hash, salted with the site and the section. So
+whoever reads them learns 16 bits of the secret at the most, however many guesses they make, and a table that was
+made before is of no use. A changed value is overlooked once in 65,536.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Final
+
+from sitemap_etl.config import DatabaseSource, Section, Site, parameters, variables
+from sitemap_etl.engines.credentials import Redactor
+from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError
+from sitemap_etl.settings import Secret
+from sitemap_etl.stages.run import Environment, Run
+
+_SCRYPT: Final[dict[str, int]] = {"n": 1 << 15, "r": 8, "p": 3, "maxmem": 1 << 26}
+"""A quarter of a second and 32 MB a guess: as strong as n = 2^17, r = 8, p = 1 (OWASP Password Storage Cheat Sheet)."""
+_BYTES: Final = 2
+
+
+def params_of(
+    source: DatabaseSource, site: Site, environment: Environment, now: datetime, since: datetime
+) -> dict[str, Any]:
+    """The values bound to a SELECT. Those the person named come last: they may not take our names.
+
+    Raises ConfigError where a variable in one is not set.
+    """
+    return {**parameters(source, environment.environ), "now": now, "since": since, "site": site.site}
+
+
+def planned_params(run: Run, section: Section, source: DatabaseSource, since: datetime) -> dict[str, Any]:
+    """The values bound to a SELECT by a task of a run. Raises Refused where they are not those of its plan."""
+    planned = run.plan.params.get(section.name)
+    if planned is not None and planned != params_digest(section.name, source, run.site, run.environment):
+        named = ", ".join(f"params.{name} ({value.template})" for name, value in _secrets(source).items())
+        raise Refused(
+            f"section {section.name}: {named}: the value is not what it was when run {run.run_id} was planned. Nothing "
+            "public was touched. Give all machines of the run the same environment, and start a new run"
+        )
+    return params_of(source, run.site, run.environment, run.now, since)
+
+
+def has_secrets(source: DatabaseSource) -> bool:
+    """Whether a parameter of the SELECT has variables in it."""
+    return bool(_secrets(source))
+
+
+def params_digest(section: str, source: DatabaseSource, site: Site, environment: Environment) -> str:
+    """What tells the parameters of a section from others: text that holds none of them.
+
+    Raises ConfigError where a variable in one is not set.
+    """
+    values = parameters(source, environment.environ)
+    secrets = _secrets(source)
+    plain = {name: None if name in secrets else value for name, value in values.items()}
+    digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
+    if not secrets:
+        return digest
+    hidden = json.dumps({name: values[name] for name in sorted(secrets)})
+    return f"{digest}:{_slow(hidden, json.dumps([site.name, site.site, section]))}"
+
+
+@lru_cache(maxsize=64)
+def _slow(text: str, salt: str) -> str:
+    return hashlib.scrypt(text.encode(), salt=salt.encode(), dklen=_BYTES, **_SCRYPT).hex()
+
+
+def _secrets(source: DatabaseSource) -> dict[str, Secret]:
+    return {name: value for name, value in source.params.items() if isinstance(value, Secret)}
+
+
+@contextmanager
+def unspoken(source: DatabaseSource, environment: Environment) -> Iterator[None]:
+    """While this is open, what a database says of a parameter that is a secret is masked in the error."""
+    try:
+        yield
+    except SitemapEtlError as error:
+        secrets = [secret.template or "" for secret in _secrets(source).values()]
+        known = [variables.expand(secret, environment.environ)[0] for secret in secrets]
+        known += [value for secret in secrets for value in variables.values(secret, environment.environ)]
+        masked = Redactor(known)(str(error))
+        if masked == str(error):
+            raise
+        told: SitemapEtlError = ConfigError([masked]) if isinstance(error, ConfigError) else type(error)(masked)
+        raise told from None  # the cause says it too

@@ -1,0 +1,116 @@
+"""Objects that are verified as they are read, before any decoder sees them: what stages hand on, and tables of reports.
+
+An object is checked in blocks of `BLOCK` bytes, so that a part of it can be read and believed. CRC-32 finds every
+flipped bit and every burst of up to 32 of them; it is no defence against somebody who means to deceive. ISA-L's costs
+a hundredth of what compressing the same bytes does (13 GB/s of one core).
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from isal import isal_zlib
+
+from sitemap_etl.errors import DamagedState
+from sitemap_etl.state.records import Checked
+from sitemap_etl.storage import Storage
+
+BLOCK: Final = 1 << 20
+Data: TypeAlias = bytes | memoryview
+
+
+def checksum(data: Data) -> int:
+    """The CRC-32 of these bytes."""
+    return int(isal_zlib.crc32(data))
+
+
+def put_checked(storage: Storage, key: str, data: Data | Path) -> Checked:
+    """Put the object; gives the record with which it is read."""
+    blocks = tuple(checksum(block) for block in _blocks(data))
+    return Checked(key, storage.put(key, data).size, blocks)
+
+
+def read_checked(storage: Storage, checked: Checked) -> bytes | None:
+    """The object; None where it is gone. Raises DamagedState where it is not what was put."""
+    stored = storage.get(checked.key)
+    if stored is None:
+        return None
+    _verify(storage, checked, stored.data, 0)
+    return stored.data
+
+
+def open_checked(storage: Storage, checked: Checked) -> io.BufferedReader:
+    """The object as a file that is read and sought in, a few blocks at a time.
+
+    Reading raises DamagedState where the blocks are not those that were put.
+    """
+    return io.BufferedReader(_Object(storage, checked), BLOCK)
+
+
+def _blocks(data: Data | Path) -> Iterator[Data]:
+    if isinstance(data, Path):
+        with data.open("rb", buffering=0) as file:
+            while block := file.read(BLOCK):
+                yield block
+        return
+    view = memoryview(data).cast("B")
+    yield from (view[start : start + BLOCK] for start in range(0, len(view), BLOCK))
+
+
+def _verify(storage: Storage, checked: Checked, data: Data, first: int) -> None:
+    """Compare what was read, from block `first` on."""
+    blocks = tuple(checksum(block) for block in _blocks(data))
+    if blocks != checked.blocks[first : first + len(blocks)] or (first == 0 and len(data) > checked.bytes):
+        raise spoiled(storage.url_of(checked.key))
+
+
+def spoiled(where: str) -> DamagedState:
+    """The error for an object of a run that is not what its stages wrote."""
+    return DamagedState(
+        f"{where} is damaged: its content is not what was written. It belongs to one run alone, so nothing has to be "
+        "restored: start a new run. If this happens again, check the disk or the store"
+    )
+
+
+class _Object(io.RawIOBase):
+    """The raw file below the buffer."""
+
+    def __init__(self, storage: Storage, checked: Checked) -> None:
+        self._storage, self._checked, self._at = storage, checked, 0
+        self._held: tuple[int, bytes] = (0, b"")  # where what was read last begins, and that
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        begin = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._checked.bytes}[whence]
+        self._at = max(0, begin + offset)
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        length = max(0, min(len(buffer), self._checked.bytes - self._at))
+        if length:
+            start, data = self._around(self._at, self._at + length)
+            buffer[:length] = memoryview(data)[self._at - start :][:length]
+            self._at += length
+        return length
+
+    def _around(self, start: int, stop: int) -> tuple[int, bytes]:
+        """The blocks that hold these bytes, verified, and where the first of them begins."""
+        begin, held = self._held
+        if start < begin or stop > begin + len(held):
+            begin = start // BLOCK * BLOCK
+            stop = min(-(-stop // BLOCK) * BLOCK, self._checked.bytes)
+            held = self._storage.read(self._checked.key, begin, stop - begin)
+            _verify(self._storage, self._checked, held, begin // BLOCK)
+            self._held = begin, held
+        return begin, held
