@@ -206,6 +206,8 @@ _CODES: Final[dict[str, str]] = {
     "TokenRefreshRequired": "the session token has expired. Get new credentials.",
     "InvalidToken": "the session token is not valid. Correct AWS_SESSION_TOKEN, or unset it.",
     "RequestTimeTooSkewed": "the clock of this machine is wrong by more than the store allows. Set it.",
+    "Unauthorized": f"the store does not accept the credentials. Correct them. {_WHERE_CREDENTIALS}",
+    "ExpiredRequest": "the request was too old on arrival: the clock of this machine is wrong. Set it.",
     "RequestExpired": "the request was too old on arrival: the clock of this machine is wrong. Set it.",
     "AllAccessDisabled": "all access to it has been disabled. Ask the account's owner.",
     "AccountProblem": "there is a problem with the AWS account. Ask its owner.",
@@ -310,7 +312,7 @@ def translated(error: Exception, action: str, url: str, *, bucket: str, endpoint
     if isinstance(error, boto.ClientError):
         # An answer to HEAD can't say in words that something is not implemented.
         code = "NotImplemented" if status_of(error) == 501 else code_of(error)
-        text = str(error.response.get("Error", {}).get("Message", "")).strip()
+        text = str(error.response.get("Error", {}).get("Message", "")).strip(" .\n")
         return _answered(code, status_of(error), text, action, say, url, bucket, _region(error))
     if (found := _ARROWS.search(str(error))) is not None:
         code = "".join(word.capitalize() for word in found["code"].split("_"))
@@ -339,10 +341,15 @@ def _answered(
         return Refused(f"{say}{_CODES[code]}")
     if code in _REDIRECTS or status in (301, 307):
         return Refused(f"{say}bucket {bucket} is in {region}. Set AWS_REGION to that.")
+    if status == 401:
+        return Refused(f"{say}{_CODES['Unauthorized']}")
     if status == 403:
         return _forbidden(action, f"{say}the store answered {answer}", url, bucket)
     kind: type[SitemapEtlError] = Refused
-    advice = ""
+    # An answer without a body has its status as its code; it need not even be the store's.
+    advice = (
+        "" if code != str(status) else " It gave no reason: look at the log of the store, and of any proxy before it."
+    )
     if status >= _SERVER_FAULT or status == _THROTTLED or code in _PASSING:
         kind, advice = Unavailable, " Try again later."
     return kind(f"{say}the store answered {answer}{f': {text}' if text else ''}.{advice}")

@@ -23,6 +23,7 @@ from sitemap_etl.sources import Split, unpack_schema
 from sitemap_etl.stages.extract import EPOCH, label_of, params_of, plan_splits, read_schema, reads_changes_only
 from sitemap_etl.stages.run import Environment, Run, check_options, new_run_id, open_work, state_of
 from sitemap_etl.state import layout
+from sitemap_etl.state.conditions import demand_conditions
 from sitemap_etl.state.lease import release_lease, take_lease
 from sitemap_etl.state.mirror import read_mirror
 from sitemap_etl.state.records import Current, KnownRobots, Manifest, Mirror, Options, Plan, Reading, Unit
@@ -64,6 +65,7 @@ def start_run(
     run_id = new_run_id(now, after="" if base is None else base.run_id)
     if posixpath.basename(site.work) == STATE_FOLDER and not site.work.startswith("s3://"):
         _keep_out_of_git(site, environment)
+    demand_conditions(work)
     take_lease(work, run_id, pid=pid, owner=owner)
     try:
         current = state.current()  # a run that has just ended may have moved it
