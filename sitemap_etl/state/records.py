@@ -694,6 +694,7 @@ class Current(Document):
     mirrors: Mapping[str, str] = field(default_factory=dict)  # section → key of its mirror's generation
     owner: Owner | None = None  # None: a release that did not record it
     robots: KnownRobots | None = None  # the rules that hold where robots.txt does not answer
+    committed: tuple[str, ...] | None = None  # runs whose changes engines may hear, in order; None: not recorded
 
     title: ClassVar[str] = "state"
 
