@@ -8,9 +8,10 @@ state for two days: then it goes as all that nothing refers to, and the store is
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from typing import Final
 
-from sitemap_etl.errors import Refused
+from sitemap_etl.errors import Refused, SitemapEtlError
 from sitemap_etl.state import layout
 from sitemap_etl.state.codec import seal
 from sitemap_etl.storage import ABSENT, Expect, PreconditionFailed, Storage
@@ -44,14 +45,22 @@ def _try(storage: Storage, key: str) -> None:
     storage.put(key, b"0", expect=ABSENT)
     try:
         for number, (expect, header) in enumerate(_TRIED, 1):
-            try:
-                storage.put(key, b"%d" % number, expect=expect)
-            except PreconditionFailed:
-                continue
-            raise Refused(
-                f"{storage.url} ignores {header}: a write that had to fail was accepted. Two runs at the same moment "
-                "could overwrite each other's work unseen. Nothing was published. Use a store with conditional "
-                "writes; or accept that, and set publish: {conditional_writes: false}"
-            )
-    finally:
-        storage.delete(key)
+            if not _refuses(storage, key, b"%d" % number, expect):
+                raise Refused(
+                    f"{storage.url} ignores {header}: a write that had to fail was accepted. Two runs at the same "
+                    "moment could overwrite each other's work unseen. Nothing was published. Use a store with "
+                    "conditional writes; or accept that, and set publish: {conditional_writes: false}"
+                )
+    except SitemapEtlError:
+        with suppress(SitemapEtlError):
+            storage.delete(key)
+        raise
+    storage.delete(key)
+
+
+def _refuses(storage: Storage, key: str, data: bytes, expect: Expect) -> bool:
+    try:
+        storage.put(key, data, expect=expect)
+    except PreconditionFailed:
+        return True
+    return False
