@@ -8,6 +8,7 @@ such a store does with a whole run is tested against moto and SeaweedFS.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from sitemap_etl.storage import ABSENT, PreconditionFailed, Storage, open_storag
 from tests.support.proxy import CARELESS, Fault, FaultProxy, Seen
 from tests.support.s3 import S3Server
 from tests.support.sites import TestSite, pages
+from tests.support.slow import slow
 
 
 def error(code: str, message: str = "", *more: str) -> bytes:
@@ -165,6 +167,38 @@ def test_a_delete_with_a_condition_that_finds_nothing_has_nothing_to_refuse(
     proxy.once(Fault("answer", answer.status, body=answer.body, applied=True), method="DELETE")
     assert behind.delete("k", expect=put.etag) in (True, False)
     assert behind.stat("k") is None
+
+
+# --- stores whose answers have no end ----------------------------------------------------------------
+
+LATE = b'Last-Modified: Wed, 01 Oct 2025 00:00:00 GMT\r\nETag: "0"\r\n'
+DRIPS = {
+    "headers": b"HTTP/1.1 200 OK\r\n" + LATE + b"X-Pad: " + b"x" * 900 + b"\r\nContent-Length: 1\r\n\r\n1",
+    "a body": b"HTTP/1.1 200 OK\r\n" + LATE + b"Content-Length: 900\r\n\r\n" + b"x" * 900,
+    "the last body": b"HTTP/1.1 200 OK\r\nConnection: close\r\n" + LATE + b"Content-Length: 900\r\n\r\n" + b"x" * 900,
+}
+
+
+@pytest.mark.parametrize("said", DRIPS.values(), ids=DRIPS)
+def test_an_answer_that_drips_is_given_up_as_none(said: bytes, s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every byte comes in time, and the whole would in a minute."""
+    monkeypatch.setenv("SITEMAP_ETL_S3_TIMEOUT", "0.4")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    with slow(said, step=0.06) as server:
+        storage = open_storage("s3://bucket/p", endpoint=f"http://127.0.0.1:{server.port}")
+        with pytest.raises(Unavailable, match="p/k"):
+            storage.get("k")
+
+
+def test_a_connection_is_used_again_after_its_time(s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is shut down while nobody uses it."""
+    monkeypatch.setenv("SITEMAP_ETL_S3_TIMEOUT", "0.4")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    storage = open_storage(f"s3://{bucket}/p")
+    for number in range(3):
+        storage.put("k", b"%d" % number)
+        time.sleep(2.2)
+    assert storage.get("k").data == b"2"
 
 
 # --- stores that take a condition and don't keep to it ------------------------------------------------

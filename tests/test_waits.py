@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import sqlite3
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -26,51 +25,11 @@ from tests.support.command import process
 from tests.support.engines import Reply, Request, Side
 from tests.support.s3 import CREDENTIALS
 from tests.support.sites import TestSite, pages
+from tests.support.slow import slow
 
 PATIENCE = 15
 """Seconds in which the process must have ended: ten times what it takes on a machine that has nothing else to do."""
 BOTH = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-
-
-class Slow:
-    """A server that takes whatever comes and answers a byte a second, or never."""
-
-    def __init__(self, said: bytes = b"") -> None:
-        self.said = said
-        self.asked = threading.Event()
-        self._server = socket.create_server(("127.0.0.1", 0))
-        self.port = self._server.getsockname()[1]
-        self._over = threading.Event()
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def _serve(self) -> None:
-        with suppress(OSError):
-            while True:
-                connection, _ = self._server.accept()
-                self.asked.set()
-                threading.Thread(target=self._drip, args=(connection,), daemon=True).start()
-
-    def _drip(self, connection: socket.socket) -> None:
-        with suppress(OSError), connection:
-            connection.recv(65_536)
-            for byte in self.said:
-                connection.sendall(bytes([byte]))
-                if self._over.wait(1):
-                    return
-            self._over.wait()
-
-    def close(self) -> None:
-        self._over.set()
-        self._server.close()
-
-
-@contextmanager
-def slow(said: bytes = b"") -> Iterator[Slow]:
-    server = Slow(said)
-    try:
-        yield server
-    finally:
-        server.close()
 
 
 HEADERS = b"HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\n" + b"X-Pad: " + b"x" * 600

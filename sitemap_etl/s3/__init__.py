@@ -25,6 +25,7 @@ from botocore.parsers import ResponseParserError
 from urllib3.exceptions import HTTPError
 
 from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError, Unavailable
+from sitemap_etl.s3.bounds import bound
 
 if TYPE_CHECKING:
     import pyarrow.fs
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 ATTEMPTS: Final = 5
 """Tries of one request, boto3's backoff between them; AWS_MAX_ATTEMPTS or the AWS configuration override it."""
 TIMEOUT: Final = 60.0
-"""Seconds without a byte before a try is given up; SITEMAP_ETL_S3_TIMEOUT overrides it."""
+"""Seconds without a byte before a try is given up; SITEMAP_ETL_S3_TIMEOUT overrides it. `bounds` ends a whole try."""
 CONNECT_TIMEOUT: Final = 10.0
 """Seconds for a connection."""
 CONNECTIONS: Final = 32
@@ -151,6 +152,7 @@ class S3Client:
         except ValueError as error:
             # boto3's word for an endpoint without a scheme; not repeated, a password may stand in it.
             raise ConfigError("AWS_ENDPOINT_URL is not a URL: expected one such as https://s3.example:9000") from error
+        bound(client, timeout)
         if urlsplit(client.meta.endpoint_url).username is not None:
             raise ConfigError(
                 f"the endpoint {_public(client.meta.endpoint_url)} contains a user name, which S3 does not use: "
