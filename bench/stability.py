@@ -52,7 +52,8 @@ def night(folder: Path, number: int, ids: np.ndarray, versions: np.ndarray) -> i
     pq.write_table(rows_of(ids, versions), folder / "export.parquet")
     now = FIRST + timedelta(days=number)
     environment = replace(Environment(environ={}), clock=lambda: now)
-    finished = run_locally(load(folder / "site.yaml", environ={}), Options(), environment, now=now)
+    options = Options(reason="a night of the benchmark")
+    finished = run_locally(load(folder / "site.yaml", environ={}), options, environment, now=now)
     return max(0, int(finished.summary.files.written) - 1)  # the index is always among them
 
 

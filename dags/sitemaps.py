@@ -26,6 +26,7 @@ under its canonical URL, and replaces only those published files whose contents 
 | `dry_run` | stop before anything public is written; the log of `publish` says what would be |
 | `ping` | off: the engines hear of the changes with the next run |
 | `force`, `reason` | let a gate pass that refused, such as `products.max_drop`; the reason is kept in the manifest |
+| `now`, `reason` | the time of the run, such as `2026-11-20T02:00:00Z`, where the clocks say another one |
 | `moved` | once, after the site or the place it is published to was changed on purpose: its state is taken along |
 
 ### When it fails
@@ -168,7 +169,13 @@ def parameters(site: Site) -> dict[str, Param]:
             None,
             type=["string", "null"],
             title="Reason",
-            description="Why a gate is forced; the manifest keeps it.",
+            description="Why a gate is forced, or another time is meant; the manifest keeps it.",
+        ),
+        "now": Param(
+            None,
+            type=["string", "null"],
+            title="Now",
+            description="The time of the run, in ISO 8601. Far from the clocks it wants a reason.",
         ),
         "moved": Param(
             False,
@@ -289,6 +296,8 @@ def wire(site: Site, site_file: Path) -> None:
     @task(task_id="plan", multiple_outputs=False)
     def plan() -> list[Unit]:
         """Fix what the run does; gives the units of extract."""
+        from sitemap_etl.stages.clock import written
+
         context = get_current_context()
         asked = context["params"]
 
@@ -303,7 +312,8 @@ def wire(site: Site, site_file: Path) -> None:
                 reason=asked["reason"],
                 moved=asked["moved"],
             )
-            return tasks.start(site, options, world, final=is_last_try(), owner=owner_of(context))
+            now = written(asked["now"])
+            return tasks.start(site, options, world, now=now, final=is_last_try(), owner=owner_of(context))
 
         return attempt(start, site_file)
 

@@ -29,6 +29,7 @@ class Dating:
     `dated`: the section has a lastmod rule; where it has not, another extension is a change.
     `fingerprint`: dates come from fingerprints. `reset`: their definition is not the published one.
     `first_seen`: pages that appear later are dated. `first_publish`: the section was never published.
+    `back`: the published set is from after `now`, by a clock that was fast.
     """
 
     now: str  # YYYY-MM-DDThh:mm:ssZ
@@ -38,6 +39,7 @@ class Dating:
     reset: bool = False
     first_seen: bool = False
     first_publish: bool = False
+    back: bool = False
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,8 @@ def compare(
     beside = np.zeros(len(at), bool)
     for name in BESIDE:
         beside |= _unlike(fresh, old, name) & found
+    if dating.back:
+        beside |= found & mask_of(pc.fill_null(pc.greater(old.column("since"), dating.epoch), False))
     taken = np.zeros(known.num_rows, bool)
     taken[at[found]] = True
     fresh = _put(fresh, "since", _since(old_or_moved, found | came, changed, dating))
@@ -145,7 +149,7 @@ def _dated(fresh: pa.Table, old: pa.Table, found: np.ndarray, dating: Dating, el
         prints,
         fresh.column("lastmod"),
         old_prints,
-        old_dates,
+        lastmod.until(old_dates, dating.now),
         pa.array(found),
         now_text=dating.now,
         reset=dating.reset,
@@ -158,7 +162,10 @@ def _dated(fresh: pa.Table, old: pa.Table, found: np.ndarray, dating: Dating, el
 def _since(old: pa.Table, found: np.ndarray, changed: np.ndarray, dating: Dating) -> pa.Array:
     """When each row was added or last changed; null for what a section's first publish brought."""
     new = pa.scalar(None if dating.first_publish else dating.epoch, pa.int64())
-    return pc.if_else(pa.array(found & ~changed), column_of(old, "since"), new)
+    kept = column_of(old, "since")
+    if dating.back:
+        kept = pc.if_else(pc.greater(kept, dating.epoch), dating.epoch, kept)
+    return pc.if_else(pa.array(found & ~changed), kept, new)
 
 
 def _unlike(one: pa.Table, other: pa.Table, name: str) -> np.ndarray:

@@ -67,6 +67,10 @@ CLOCK_SKEW: Final = 600
 differ by less than one, one that has just woken up by minutes. S3 refuses requests that are off by 15 minutes
 (RequestTimeTooSkewed), so that two machines which both publish there are hardly further apart."""
 
+CLOCK_OFF: Final = 3_600
+"""Seconds by which a run's clock may differ from that of the store of its state. An hour is more than any clock that is
+kept in time is off, and what a wrong zone makes of it at the least."""
+
 # --- Sizes we work in ------------------------------------------------------------------------
 BATCH_ROWS: Final = 500_000
 BATCH_BYTES: Final = 128 * 1024 * 1024

@@ -16,7 +16,7 @@ settings.register_profile(
 )
 settings.load_profile("tests")
 
-pytest_plugins = ["tests.support.fixtures", "tests.support.postgres"]
+pytest_plugins = ["tests.support.fixtures", "tests.support.postgres", "tests.support.seaweedfs"]
 
 
 @pytest.hookimpl(wrapper=True)

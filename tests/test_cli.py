@@ -10,7 +10,7 @@ import pytest
 from sitemap_etl import __version__
 from sitemap_etl.cli.columns import in_columns
 from sitemap_etl.cli.endings import _Call
-from tests.support.command import RUN_KEYS, Done, call
+from tests.support.command import RUN_KEYS, Done, at, call
 from tests.support.sites import TestSite, pages
 
 COMMANDS = ("init", "validate", "run", "publish", "ping", "history", "rollback", "explain", "check", "schema")
@@ -23,7 +23,7 @@ def site(tmp_path: Path) -> TestSite:
 
 
 def run(site: TestSite, night: int, *arguments: object) -> Done:
-    return call("run", site.path, "--now", f"2026-11-{night:02}T02:00:00Z", *arguments)
+    return call("run", site.path, *at(f"2026-11-{night:02}T02:00:00Z"), *arguments)
 
 
 def shown(done: Done, word: str) -> list[str]:
@@ -186,7 +186,7 @@ def test_a_foreign_object_is_named_and_can_be_adopted_as_the_message_says(site: 
 
 
 def test_a_gate_that_is_forced_wants_a_reason(site: TestSite) -> None:
-    done = run(site, 1, "--force", "products.max_drop")
+    done = call("run", site.path, "--force", "products.max_drop")
     assert (done.code, done.err) == (2, "--force wants a --reason, which the manifest keeps\n")
 
 
@@ -269,7 +269,8 @@ def test_history_lists_the_sets_with_their_reasons(site: TestSite) -> None:
     assert newest.split()[0].startswith("20261102")
     assert "current" in newest
     assert "“range discontinued”" in newest
-    assert oldest.split()[1:] == ["100", "2"]
+    assert oldest.split()[1:3] == ["100", "2"]
+    assert "“a test's time”" in oldest
     assert [entry["listed"] for entry in call("history", site.path, "--json").json["sets"]] == [50, 100]
 
 

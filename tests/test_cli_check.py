@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.command import call
+from tests.support.command import at, call
 from tests.support.s3 import S3Server
 from tests.support.sites import TestSite, pages
 
@@ -107,7 +107,7 @@ def test_no_follow_reads_the_index_alone(site: TestSite) -> None:
 
 
 def against(site: TestSite, url: str) -> dict:
-    done = call("run", site.path, "--dry-run", "--against", url, "--now", "2026-11-02T02:00:00Z", "--json")
+    done = call("run", site.path, "--dry-run", "--against", url, *at("2026-11-02T02:00:00Z"), "--json")
     assert done.code == 0, done.err
     return done.json["against"]
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.crash import Laboratory, World, listed, locs_of
+from tests.support.fixtures import reachable
 from tests.support.s3 import S3Server
 
 Rows = list[dict[str, Any]]
@@ -179,13 +180,18 @@ def prepared(lab: Laboratory, scenario: Scenario) -> tuple[set[str], World, list
 
 @pytest.mark.parametrize(
     ("scenario", "store"),
-    [(GROWN, "folder"), (SHRUNK, "folder"), (SMALLER, "s3")],
-    ids=["grown-folder", "shrunk-folder", "smaller-s3"],
+    [(GROWN, "folder"), (SHRUNK, "folder"), (SMALLER, "moto"), (SMALLER, "seaweedfs")],
+    ids=["grown-folder", "shrunk-folder", "smaller-moto", "smaller-seaweedfs"],
 )
 def test_a_publish_killed_after_any_write_leaves_a_valid_set_that_the_next_run_finishes(
-    laboratory: Callable[..., Laboratory], s3: S3Server, scenario: Scenario, store: str
+    laboratory: Callable[..., Laboratory],
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    scenario: Scenario,
+    store: str,
 ) -> None:
-    lab = laboratory(s3 if store == "s3" else None, **scenario.site())
+    server = None if store == "folder" else reachable(request.getfixturevalue(store), monkeypatch)
+    lab = laboratory(server, **scenario.site())
     before, world, writes = prepared(lab, scenario)
     for at in until_committed(writes):
         lab.restore()

@@ -416,6 +416,7 @@ def test_who_starts_a_run_is_asked_for_typed_parameters(shop: Shop) -> None:
         "ping": True,
         "force": [],
         "reason": None,
+        "now": None,
         "moved": False,
     }
     assert one["params"]["sections"]["items"]["enum"] == ["pages"]

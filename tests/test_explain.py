@@ -366,7 +366,7 @@ def test_after_a_rollback_the_reports_of_what_it_took_back_do_not_speak(site: Te
     first = site.night(1).run.run_id
     site.export("products", pages(52))
     site.night(2)
-    roll_back(site.load(), first, site.environment, reason="broken export", now=FIRST_NIGHT + timedelta(days=2))
+    roll_back(site.load(), first, site.at(FIRST_NIGHT + timedelta(days=2)), reason="broken export")
     answer = ask(site, "/p/000051")
     assert answer["answer"] == "absent"
     assert answer["published"]["rolled_back_to"] == first

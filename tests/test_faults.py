@@ -18,8 +18,8 @@ from tests.test_crash import SMALLER, check, prepared, source_of
 
 
 @pytest.fixture
-def faulty(s3: S3Server) -> Iterator[FaultProxy]:
-    with fault_proxy(s3.endpoint) as running:
+def faulty(each_s3: S3Server) -> Iterator[FaultProxy]:
+    with fault_proxy(each_s3.endpoint) as running:
         yield running
 
 
@@ -50,14 +50,14 @@ def survives(lab: Laboratory, proxy: FaultProxy, number: int, fault: Fault, befo
 
 
 def test_whatever_a_request_of_a_publish_comes_to_the_set_is_valid_and_the_next_try_finishes_it(
-    tmp_path: Path, s3: S3Server, faulty: FaultProxy
+    tmp_path: Path, each_s3: S3Server, faulty: FaultProxy
 ) -> None:
     """Up to the commit: each write with one fault, the claim and the commit with several, each eighth read with one.
 
     Nothing is tried again by itself.
     """
     env = {"AWS_ENDPOINT_URL": faulty.endpoint, "AWS_MAX_ATTEMPTS": "1", "SITEMAP_ETL_S3_TIMEOUT": "0.7"}
-    with Laboratory(tmp_path, s3=s3, env=env) as lab:
+    with Laboratory(tmp_path, s3=each_s3, env=env) as lab:
         before, world, _ = prepared(lab, SMALLER)
         seen = requests_of(lab, faulty)
         swaps = [request.number for request in seen if request.writes and request.path.endswith("/current.json")]
@@ -72,10 +72,10 @@ def test_whatever_a_request_of_a_publish_comes_to_the_set_is_valid_and_the_next_
     assert statuses.count("Unavailable") > len(statuses) / 4
 
 
-def test_a_fault_that_passes_is_not_noticed(tmp_path: Path, s3: S3Server, faulty: FaultProxy) -> None:
+def test_a_fault_that_passes_is_not_noticed(tmp_path: Path, each_s3: S3Server, faulty: FaultProxy) -> None:
     """With the usual number of tries: at the claim, then at the index."""
     env = {"AWS_ENDPOINT_URL": faulty.endpoint, "SITEMAP_ETL_S3_TIMEOUT": "0.7"}
-    with Laboratory(tmp_path, s3=s3, env=env) as lab:
+    with Laboratory(tmp_path, s3=each_s3, env=env) as lab:
         lab.site.section("products", pages(30))
         lab.robots("")
         for night, fault in enumerate(FAULTS, 1):
@@ -118,14 +118,14 @@ def test_a_store_that_keeps_other_bytes_than_it_was_given_is_caught(tmp_path: Pa
 
 
 def test_a_store_that_knows_no_conditions_works_and_each_run_says_what_is_lost(
-    tmp_path: Path, s3: S3Server, faulty: FaultProxy, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, each_s3: S3Server, faulty: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It answers 501 to If-Match and If-None-Match, as some do."""
     monkeypatch.setenv("AWS_ENDPOINT_URL", faulty.endpoint)
     conditions = {"if-match", "if-none-match"}
     unknown = Fault("answer", 501, "NotImplemented")
     faulty.plan = lambda seen: unknown if seen.writes and conditions & {name.lower() for name in seen.headers} else None
-    bucket = s3.bucket()
+    bucket = each_s3.bucket()
     to = {"to": f"s3://{bucket}/public", "conditional_writes": False}
     site = TestSite(tmp_path, work=f"s3://{bucket}/work", publish=to, site="http://127.0.0.1:9")
     site.section("products", pages(30))

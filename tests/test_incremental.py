@@ -492,9 +492,7 @@ def test_a_rollback_takes_the_mirror_of_its_set(site: Catalog) -> None:
     first = site.manifest()
     site.sql("UPDATE pages SET exclude = 'x', touched = '2026-11-01T12:00' WHERE id = 7")
     site.night(2)
-    now = FIRST_NIGHT + timedelta(days=1, hours=3)
-    environment = replace(site.environment, clock=lambda: now)
-    roll_back(site.load(), None, environment, reason="test", now=now)
+    roll_back(site.load(), None, site.at(FIRST_NIGHT + timedelta(days=1, hours=3)), reason="test")
     assert site.state().current().mirrors["pages"] == first.sections["pages"].mirror
     assert "/pages/007" in site.locs()
     counts = site.night(3).summary.sections["pages"]

@@ -21,7 +21,7 @@ import pytest
 import yaml
 from scrapy.utils.sitemap import Sitemap
 
-from tests.support.command import Done, call
+from tests.support.command import Done, at, call
 from tests.support.postgres import Postgres
 from tests.support.rendered import fault_by_xmllint, faults_by_lxml
 from tests.support.s3 import S3Server
@@ -113,7 +113,7 @@ def atlas(
 
 
 def run(path: Path, day: int) -> Done:
-    done = call("run", path, "--json", "--now", f"2026-11-{day:02}T02:00:00Z")
+    done = call("run", path, "--json", *at(f"2026-11-{day:02}T02:00:00Z"))
     assert done.code == 0, done.err
     return done
 

@@ -28,7 +28,7 @@ OPERATIONS: dict[str, tuple[Callable[[Storage, str], object], object, dict[str, 
     "read": (lambda storage, known: storage.read("old", 4, 3), OLD[4:7], BEFORE),
     "stat": (lambda storage, known: storage.stat("old").size, len(OLD), BEFORE),
     "stat nothing": (lambda storage, known: storage.stat("new"), None, BEFORE),
-    "list": (lambda storage, known: [stat.key for stat in storage.list()], ["old", "other"], BEFORE),
+    "list": (lambda storage, known: sorted(stat.key for stat in storage.list()), ["old", "other"], BEFORE),
     "put": (lambda storage, known: storage.put("old", NEW).size, len(NEW), REPLACED),
     "put absent": (
         lambda storage, known: storage.put("new", NEW, expect=ABSENT).size,
@@ -96,7 +96,9 @@ def each_fault(s3: S3Server, operation: str, work: Callable[[Line, Fault, int, s
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_one_fault_at_any_request_is_got_over(operation: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_fault_at_any_request_is_got_over(
+    operation: str, each_s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each request in turn goes wrong once: the operation succeeds all the same, and did what it says."""
     monkeypatch.setenv("SITEMAP_ETL_S3_TIMEOUT", "0.5")
     run, expected, after = OPERATIONS[operation]
@@ -109,12 +111,12 @@ def test_one_fault_at_any_request_is_got_over(operation: str, s3: S3Server, monk
         assert answer == expected or (expected is True and fault.applied)
         assert line.contents() == after
 
-    each_fault(s3, operation, work)
+    each_fault(each_s3, operation, work)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_fault_that_stays_is_unavailable_and_leaves_the_old_or_the_new(
-    operation: str, s3: S3Server, monkeypatch: pytest.MonkeyPatch
+    operation: str, each_s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """From each request in turn on all go wrong; trying again on a good line ends as an undisturbed try does."""
     monkeypatch.setenv("SITEMAP_ETL_S3_TIMEOUT", "0.5")
@@ -141,4 +143,4 @@ def test_a_fault_that_stays_is_unavailable_and_leaves_the_old_or_the_new(
         assert line.answer(run, known) in (expected, False)
         assert line.contents() == after
 
-    each_fault(s3, operation, work)
+    each_fault(each_s3, operation, work)

@@ -110,7 +110,7 @@ def test_a_rollback_and_the_night_after_it_keep_every_date(site: TestSite) -> No
 
     from tests.support.sites import FIRST_NIGHT
 
-    roll_back(site.load(), None, site.environment, reason="test", now=FIRST_NIGHT + timedelta(days=1, hours=8))
+    roll_back(site.load(), None, site.at(FIRST_NIGHT + timedelta(days=1, hours=8)), reason="test")
     assert dates(site) == {None: 40}
     site.night(3)
     assert dates(site) == expected == {None: 10, SECOND: 30}

@@ -8,7 +8,7 @@ runs, sites, state, sitemaps  the commands
 options, pages               shared options; help pages
 show, plan, explain, columns printed results
 progress                     progress on stderr
-endings, streams             errors and Ctrl-C as messages and exit codes; output that nobody reads
+endings, interruption, streams  errors as messages and exit codes; Ctrl-C; output that nobody reads
 """
 
 from __future__ import annotations

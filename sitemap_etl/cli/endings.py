@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
 import traceback
 from collections.abc import Sequence
-from types import FrameType
 from typing import Any, Final
 
 import typer
 
 from sitemap_etl.cli.app import app
+from sitemap_etl.cli.interruption import Interruption
 from sitemap_etl.cli.options import put_json
 from sitemap_etl.cli.streams import lasting, lost_output
 from sitemap_etl.cli.words import message, named
@@ -28,16 +26,9 @@ _STOPPED: Final = f"Interrupted. {_VALID}, and the next run continues from there
 def run(arguments: Sequence[str]) -> int:
     """Run the command; gives its exit code."""
     call = _Call(arguments)
-    interruption = _Interruption(call)
-    with lasting():
-        before = {number: signal.signal(number, interruption) for number in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            code = _run(call)
-            interruption.late = True
-            return _whole(call, code)
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+    interruption = Interruption(call.stop)
+    with lasting(), interruption.heard():
+        return _whole(call, _run(call, interruption))
 
 
 def _whole(call: _Call, code: int) -> int:
@@ -50,16 +41,19 @@ def _whole(call: _Call, code: int) -> int:
     return code if code or call.command in (*_RUNS, "ping") else _NO_ROOM
 
 
-def _run(call: _Call) -> int:
+def _run(call: _Call, interruption: Interruption) -> int:
     try:
         # Not its `main`, which tells of errors and ends the process itself.
         command = typer.main.get_command(app)
         with command.make_context("sitemap-etl", list(call.arguments)) as context:
             command.invoke(context)
+        interruption.over()
     except typer.Exit as ended:
+        interruption.over()
         return ended.exit_code
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever is raised, --json prints one object
-        return call.tell(error)
+        interruption.over()
+        return call.tell(error, interrupted=interruption.asked)
     return 0
 
 
@@ -68,7 +62,6 @@ class _Call:
 
     def __init__(self, arguments: Sequence[str]) -> None:
         self.arguments = arguments
-        self.interrupted = False
         self.json = "--json" in arguments
         self.command = next((text for text in arguments if not text.startswith("-")), None)
         self.site_file = next((text for text in arguments if text.endswith((".yaml", ".yml"))), None)
@@ -81,7 +74,7 @@ class _Call:
         print(spoken or text, file=sys.stderr, flush=True)
         return code
 
-    def tell(self, error: BaseException) -> int:
+    def tell(self, error: BaseException, *, interrupted: bool = False) -> int:
         """Tell of whatever ended the call; gives its exit code."""
         match error:
             case SitemapEtlError():
@@ -97,7 +90,7 @@ class _Call:
                 )
             case MemoryError():
                 code = self.end(f"Out of memory. {_VALID}; run again with --jobs 1", "machine", _NO_ROOM)
-            case _ if self.interrupted:  # an import that was broken off fails in ways of its own
+            case _ if interrupted:  # an import that was broken off fails in ways of its own
                 code = self.stop()
             case _:
                 traceback.print_exception(error)
@@ -135,24 +128,3 @@ def _empty_summary() -> dict[str, Any]:
     from sitemap_etl.state.records import Summary
 
     return dict(encode(Summary()))
-
-
-class _Interruption:
-    """Ctrl-C and SIGTERM: the first ends what is under way in good order, the second at once."""
-
-    def __init__(self, call: _Call) -> None:
-        self.call = call
-        self.late = False  # there is nothing left to interrupt
-
-    def __call__(self, _number: int, _frame: FrameType | None) -> None:
-        if self.late:
-            return
-        if self.call.interrupted:
-            # Whatever the line it stops on, what is public is valid, and a dead process holds no lease.
-            code = self.call.stop()
-            sys.stdout.flush()
-            os._exit(code)
-        self.call.interrupted = True
-        if sys.stderr.isatty():
-            print("\nStopping after the current step. Press Ctrl-C again to stop at once.", file=sys.stderr, flush=True)
-        raise KeyboardInterrupt

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +12,6 @@ import typer
 from rich.console import Console
 
 from sitemap_etl.cli.streams import is_unicode
-from sitemap_etl.errors import ConfigError
 
 if TYPE_CHECKING:
     from sitemap_etl.config import Site
@@ -28,7 +27,10 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, also 
 Reason = Annotated[
     str | None,
     typer.Option(
-        "--reason", parser=readable, metavar="TEXT", help="Why you override a gate; recorded in the manifest."
+        "--reason",
+        parser=readable,
+        metavar="TEXT",
+        help="Why you override a gate or a clock; recorded in the manifest.",
     ),
 ]
 Force = Annotated[
@@ -43,7 +45,10 @@ Moved = Annotated[
 ]
 NoPing = Annotated[bool, typer.Option("--no-ping", help="Do not notify search engines.")]
 Now = Annotated[
-    str | None, typer.Option("--now", metavar="TIME", help="The time of the run, in ISO 8601 (default: now).")
+    str | None,
+    typer.Option(
+        "--now", metavar="TIME", help="The time of the run, in ISO 8601. Far from the clocks, it needs a --reason."
+    ),
 ]
 
 
@@ -69,11 +74,9 @@ def moment(text: str | None) -> datetime | None:
     """The time that `--now` names. Raises ConfigError."""
     if text is None:
         return None
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise ConfigError(f"--now {text}: expected a time in ISO 8601, such as 2026-11-20T02:00:00Z") from error
-    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+    from sitemap_etl.stages.clock import written
+
+    return written(text)
 
 
 def console() -> Console:

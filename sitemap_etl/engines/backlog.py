@@ -149,7 +149,8 @@ class Recent:
 
     def __init__(self, data: Sequence[dict[str, Any]], *, now: float, cooldown: float) -> None:
         self._sent = [(float(e["at"]), bool(e["answered"]), _unpack(e["hashes"], "<u8")) for e in data]
-        self._sent = [entry for entry in self._sent if entry[0] + cooldown > now]
+        # Neither long ago nor, by a clock that was fast, in the future.
+        self._sent = [entry for entry in self._sent if abs(now - entry[0]) < cooldown]
 
     def has(self, locs: pa.ChunkedArray, *, unanswered: bool = False) -> npt.NDArray[np.bool_]:
         """For each loc whether it was sent; with `unanswered`, whether that is all that is known."""

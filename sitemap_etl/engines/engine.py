@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
-from typing import Any, ClassVar, Generic, TypeVar
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from sitemap_etl import web
 from sitemap_etl.connections import Connection
@@ -17,6 +17,9 @@ from sitemap_etl.errors import ConfigError, Refused, Unavailable
 from sitemap_etl.settings import Engine, Secret
 
 S = TypeVar("S", bound=Engine)
+
+_LONGEST: Final = timedelta(days=30)
+"""No engine asks to be left alone for longer."""
 
 
 class HttpEngine(Generic[S]):
@@ -30,6 +33,8 @@ class HttpEngine(Generic[S]):
     secret_paths: ClassVar[tuple[str, ...]] = ()
     pace: ClassVar[float] = 0.0
     """Seconds from request to request."""
+    reads_back: ClassVar[bool] = False
+    """Whether it says what it found of the set, so that it is asked on quiet nights too."""
 
     def __init__(self, settings: S, connection: Connection | None = None) -> None:
         """`settings`: their secrets read. `connection`: the one that they name.
@@ -90,7 +95,9 @@ class HttpEngine(Generic[S]):
             self.name, client, redact, clock=clock, sleep=sleep, patience=self.settings.patience, pace=self.pace
         )
         if not_before := book.data.pop("not_before", None):
-            exchange.until(datetime.fromisoformat(not_before))
+            until = datetime.fromisoformat(not_before)
+            if until - clock() < _LONGEST:  # else a clock was fast when it was noted
+                exchange.until(until)
         try:
             return self.notify(submission, book, exchange)
         except Later as later:

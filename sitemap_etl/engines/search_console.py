@@ -40,6 +40,7 @@ class SearchConsole(HttpEngine[settings.SearchConsole]):
 
     name: ClassVar[str] = "search_console"
     pace: ClassVar[float] = SEARCH_CONSOLE_PACE
+    reads_back: ClassVar[bool] = True
 
     @classmethod
     def credentials(cls, connection: Connection) -> Mapping[str, str]:

@@ -7,7 +7,7 @@ where it has an instant. Both are valid in W3C-DTF and in the XSD, and they sort
 from __future__ import annotations
 
 from .cells import fingerprint
-from .dates import REASONS, from_column, newest_of
+from .dates import REASONS, from_column, newest_of, until
 from .decision import resolve
 from .definition import HASH_VERSION, Kinds, agreed, comparable, kinds, rule_id
 
@@ -23,4 +23,5 @@ __all__ = [
     "newest_of",
     "resolve",
     "rule_id",
+    "until",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
 import numpy as np
@@ -81,6 +81,16 @@ def newest_of(columns: Sequence[pa.Array]) -> pa.Array:
     if not columns:
         raise ValueError("newest_of needs at least one column")
     return pc.max_element_wise(*columns, skip_nulls=True) if len(columns) > 1 else columns[0]
+
+
+def until(column: pa.Array | pa.ChunkedArray, now: str) -> pa.Array | pa.ChunkedArray:
+    """The lastmods (text) that can be true at `now`, an instant as text: those that are later are null.
+
+    A date may be that of the next day: it may have begun elsewhere.
+    """
+    tomorrow = (date.fromisoformat(now[:10]) + timedelta(days=1)).isoformat()
+    latest = pc.if_else(pc.equal(pc.binary_length(column), len(tomorrow)), tomorrow, now)
+    return pc.if_else(pc.fill_null(pc.greater(column, latest), False), pa.scalar(None, pa.string()), column)
 
 
 class _Column:

@@ -38,6 +38,7 @@ def resolve(
     | known, otherwise | the old one to the byte; where it had none, `until_changed` |
     | unknown | `until_changed`; without it now if `first_seen` and not `first_publish`, else none |
 
+    `old_lastmod` is without dates in the future (`until`).
     A null fingerprint on either side never differs: give null as the old one where a row was published
     under another rule (a page that moved here from another section), and its date stays.
     Changed is a known row whose fingerprint differs or whose lastmod is now another, a first one included.

@@ -21,6 +21,7 @@ from sitemap_etl.errors import DamagedState, Refused
 from sitemap_etl.publish.retention import kept_manifests
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state import layout
+from sitemap_etl.state.changes import committed_with
 from sitemap_etl.state.records import Current, Intent, Retired, Write
 from sitemap_etl.state.store import GRACE, Held, ended, put_document, read_document
 from sitemap_etl.storage import ABSENT, PreconditionFailed
@@ -184,7 +185,10 @@ class Claim:
         kept = {name: key for name, key in both.items() if key is not None and name in self.run.site.sections}
         robots = self.run.plan.known_robots
         current = replace(current, mirrors=kept, robots=current.robots if robots is None else robots)
-        self._swap(current if manifest is None else replace(current, manifest=manifest, pending=None))
+        if manifest is not None:
+            committed = committed_with(self.run.state, current, self.run.run_id)
+            current = replace(current, manifest=manifest, pending=None, committed=committed)
+        self._swap(current)
 
     def _swap(self, new: Current) -> None:
         try:

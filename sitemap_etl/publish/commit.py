@@ -44,6 +44,7 @@ from sitemap_etl.render import compress, fence
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state import layout
 from sitemap_etl.state.changes import put_changes
+from sitemap_etl.state.conditions import demand_conditions
 from sitemap_etl.state.records import File, Manifest, Notification, Retired, Write
 from sitemap_etl.state.store import put_document
 from sitemap_etl.storage import ABSENT, PreconditionFailed, Stat, put_verified
@@ -72,6 +73,7 @@ def publish_target(run: Run, target: Target, *, adopt: bool = False) -> Outcome:
     if held.current.manifest == layout.manifest(run.run_id):
         manifest = run.state.manifest(held.current.manifest)
         return Outcome("published", manifest, warnings=["this run was published already; nothing was done"])
+    demand_conditions(run.work, run.public())
     claim = Claim(run, held)
     claim.settle()
     return _Publication(run, target, claim).publish(adopt=adopt)

@@ -138,11 +138,11 @@ def last_week(run: Run, moves: Moves) -> list[SetSize]:
     """What the sets of the last seven days listed, as if what moves this time had always stood where it is now."""
     if run.base is None:
         return []
-    since = instant(run.now - WEEK)
+    since, until = instant(run.now - WEEK), run.plan.now
     return [
         replace(size, sections={name: max(0, count + moves.net(name)) for name, count in size.sections.items()})
         for size in run.base.history
-        if size.at >= since
+        if since <= size.at <= until
     ]
 
 

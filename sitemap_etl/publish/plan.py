@@ -68,6 +68,7 @@ def desired_set(run: Run, drafts: Sequence[Draft], extras: Sequence[Object], act
     """Compare the drafts, their indexes and the extras with what is there; what is as it should be is left."""
     desired = Desired(in_slots([draft.entry for draft in drafts]), [], [], {}, {}, [])
     _add_files(run, drafts, actual, desired)
+    desired.entries = [_dated_until(run.plan.now, entry) for entry in desired.entries]
     made = [(number, _index(run, desired, number)) for number in sorted({entry.index for entry in desired.entries})]
     there = actual.unchanged([*(item.file for _, item in made), *(item.file for item in extras)])
     for number, item in made:
@@ -79,6 +80,13 @@ def desired_set(run: Run, drafts: Sequence[Draft], extras: Sequence[Object], act
         if item.file.key not in there:
             desired.extra_objects.append(item)
     return desired
+
+
+def _dated_until(now: str, entry: Entry) -> Entry:
+    """The entry with no file from after the run: the clock of the one that wrote it may have been fast."""
+    if entry.file.lastmod <= now:
+        return entry
+    return replace(entry, file=replace(entry.file, lastmod=now))
 
 
 def _index(run: Run, desired: Desired, number: int) -> Object:

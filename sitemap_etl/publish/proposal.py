@@ -17,7 +17,7 @@ from sitemap_etl.errors import Refused
 from sitemap_etl.frames import SNAPSHOT, Tally, conform, without_fingerprints
 from sitemap_etl.publish.gates import Dates, Outcome, gates_of, one_date
 from sitemap_etl.publish.moves import Moves, net_moves, read_changes
-from sitemap_etl.stages.published import remembered, same_definition
+from sitemap_etl.stages.published import in_time, remembered, rows_in_time, same_definition
 from sitemap_etl.stages.rules import is_dated
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import (
@@ -92,8 +92,9 @@ def propose(run: Run, force: frozenset[str] | None = None) -> Proposal:
             _read_section(run, planned.sections[name], by_section[name], published, proposal)
             _warn(run, planned.sections[name], by_section[name], published, proposal)
         elif published is not None and base is not None:
-            proposal.drafts += [Draft(entry) for entry in base.of(name)]
-            proposal.sections[name] = published
+            proposal.drafts += [Draft(in_time(run, entry) if run.goes_back else entry) for entry in base.of(name)]
+            top = rows_in_time(run, published.top) if run.goes_back and published.top is not None else published.top
+            proposal.sections[name] = replace(published, top=top)
             proposal.counts[name] = Counts(carried=published.listed, listed=published.listed)
     held = [
         f"{name} {'stays as published' if name in proposal.sections else 'was never published and is left out'}: {why}"

@@ -30,8 +30,9 @@ from sitemap_etl.publish.retention import kept_manifests
 from sitemap_etl.publish.summary import finish_run
 from sitemap_etl.publish.views import RECENT, feed_objects, recent_drafts
 from sitemap_etl.runs.local import Finished
+from sitemap_etl.stages.clock import moment_of
 from sitemap_etl.stages.ping import engines_of, ping_engine, put_by_hand
-from sitemap_etl.stages.published import same_definition
+from sitemap_etl.stages.published import in_time, rows_in_time, same_definition
 from sitemap_etl.stages.run import Environment, Run, new_run_id, open_work, state_of
 from sitemap_etl.state import layout
 from sitemap_etl.state.lease import release_lease, take_lease
@@ -86,7 +87,8 @@ def roll_back(
     """Publish an older set as a new run: its rows as they were, the numbers of shards never reused.
 
     `run_id`: the set; without it, the last one that differs from the current. The next nightly run goes
-    on from there. Gates don't hold it. Raises ConfigError where the set is not kept.
+    on from there. Gates don't hold it. `now`: the clock's time by default; that of the current set is no matter.
+    Raises ConfigError where the set is not kept, Refused as `moment_of`.
     """
     work = open_work(site, environment)
     state = state_of(site, environment, work, moved=moved)
@@ -94,7 +96,7 @@ def roll_back(
     old = _older(state, site, current.manifest, run_id)
     base = state.manifest(current.manifest)
     assert base is not None
-    moment = now or environment.clock()
+    moment = moment_of(environment.clock(), work.now(), work.url, given=now, reason=reason)
     own = new_run_id(moment)
     take_lease(work, own)
     try:
@@ -134,6 +136,8 @@ def _older(state: State, site: Site, current: str | None, run_id: str | None) ->
 
 def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
     published = {file.key: file for file in base.files()}
+    if old.now > run.plan.now:
+        old = _in_time(run, old)
     drafts = [_draft(run, entry, published) for entry in old.entries if entry.section != RECENT]
     sections = {
         name: replace(
@@ -171,6 +175,16 @@ def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
     check_distinct(run, (draft.entry for draft in target.drafts), sections)
     outcome = publish_target(run, target)
     return Published(outcome.status, proposal, outcome, None, list(outcome.warnings))
+
+
+def _in_time(run: Run, old: Manifest) -> Manifest:
+    """The set without what lies after the run: it was published by a clock that was fast."""
+
+    def state(of: SectionState) -> SectionState:
+        return replace(of, top=None if of.top is None else rows_in_time(run, of.top))
+
+    entries = tuple(in_time(run, entry) if entry.snapshot else entry for entry in old.entries)
+    return replace(old, entries=entries, sections={name: state(of) for name, of in old.sections.items()})
 
 
 def _draft(run: Run, entry: Entry, published: Mapping[str, File]) -> Draft:

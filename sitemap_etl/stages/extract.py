@@ -142,7 +142,7 @@ def named(section: Section, error: Exception) -> str:
 def _referred(run: Run, split: Split) -> Extracted:
     """A Parquet export's receipt: its rows are known, and transform reads them where they are."""
     assert split.rows is not None
-    return Extracted(rows=split.rows, read_at=run.environment.clock().isoformat())
+    return Extracted(rows=split.rows, read_at=run.read_moment().isoformat())
 
 
 def _copied(run: Run, n: int, unit: Unit) -> Extracted:
@@ -168,7 +168,7 @@ def _copied(run: Run, n: int, unit: Unit) -> Extracted:
             if writer is not None:
                 writer.close()
         raw = put_checked(run.staging, key, path)
-    return Extracted(rows=rows, raw=raw, read_at=run.environment.clock().isoformat())
+    return Extracted(rows=rows, raw=raw, read_at=run.read_moment().isoformat())
 
 
 def _routed(run: Run, n: int, unit: Unit, reading: Reading) -> Extracted:
@@ -184,7 +184,7 @@ def _routed(run: Run, n: int, unit: Unit, reading: Reading) -> Extracted:
         if not rows:
             keyed.add(_schema(run, run.site.sections[unit.section]).empty_table())
         spool = keyed.finish(run, f"{run.attempt(name)}.spool")
-    return Extracted(rows=rows, spool=spool, read_at=run.environment.clock().isoformat())
+    return Extracted(rows=rows, spool=spool, read_at=run.read_moment().isoformat())
 
 
 class _Keyed:

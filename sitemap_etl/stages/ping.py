@@ -37,7 +37,9 @@ def engines_of(site: Site) -> list[str]:
 
 
 def engines_to_notify(site: Site, environment: Environment, *, published: bool) -> list[str]:
-    """The engines that a run which came to its end notifies: all, or those that were not notified of runs before it.
+    """The engines that a run which came to its end notifies.
+
+    All; or where it changed nothing, those that were not notified of runs before it, or say what they found.
 
     `published`: whether the run put a new set in place.
     """
@@ -50,7 +52,9 @@ def engines_to_notify(site: Site, environment: Environment, *, published: bool) 
     return [
         engine
         for engine in engines_of(site)
-        if _is_waiting(state, engine) or not all(_is_notified(state, run, engine) for run in runs)
+        if engines.named(engine).reads_back
+        or _is_waiting(state, engine)
+        or not all(_is_notified(state, run, engine) for run in runs)
     ]
 
 
@@ -107,14 +111,17 @@ def ping_engine(
     done = answer_of(state, run_id, engine)
     if done is not None and done.status in ("accepted", "nothing", "skipped"):
         return done
-    notification = notification_of(state, run_id) or _of_no_changes(site, state)
+    runs = runs_with_changes(state)
+    # What a run left that was never committed is no change of the site.
+    own = notification_of(state, run_id) if run_id in runs else None
+    notification = own or _of_no_changes(site, state)
     pending: tuple[str, ...] = ()
     if not notification.by_hand:
-        pending = tuple(
-            run for run in runs_with_changes(state) if run < run_id and not _is_notified(state, run, engine)
-        )
+        earlier = runs[: runs.index(run_id)] if run_id in runs else runs
+        pending = tuple(run for run in earlier if not _is_notified(state, run, engine))
     try:
-        submission = _submission(site, state, run_id, notification, pending)
+        changes = None if own is None else changes_of_run(state, run_id)
+        submission = _submission(site, state, run_id, notification, changes, pending)
         made = _engine(site, engine, environment)
         with (open_client or engines.open_client)() as client:
             answer = _submit(made, submission, StoredLedger(state, engine, environment.log), client, environment.clock)
@@ -169,7 +176,7 @@ def put_by_hand(site: Site, environment: Environment, *, since: str | None, ever
         raise ConfigError(
             f"--since {since}: the changes of that run are not kept. Kept are: {', '.join(runs) or 'none'}"
         )
-    later = [run for run in runs if since is not None and run > since]
+    later = [] if since is None else runs[runs.index(since) + 1 :]
     tables = [table for run in later if (table := changes_of_run(state, run)) is not None]
     changes = _whole_site(state, site) if everything else together(tables) if tables else CHANGES.empty_table()
     addresses = tuple(site.publish.at + index.file.key for index in manifest.indexes)
@@ -196,9 +203,13 @@ def _of_no_changes(site: Site, state: State) -> Notification:
 
 
 def _submission(
-    site: Site, state: State, run_id: str, notification: Notification, pending: tuple[str, ...]
+    site: Site,
+    state: State,
+    run_id: str,
+    notification: Notification,
+    changes: pa.Table | None,
+    pending: tuple[str, ...],
 ) -> engines.Submission:
-    changes = changes_of_run(state, run_id)
     earlier = {run: found for run in pending if (found := notification_of(state, run)) is not None}
     every = [*earlier.values(), notification]
     changed = {address for one in every for address in one.changed_indexes}

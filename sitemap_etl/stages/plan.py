@@ -19,10 +19,12 @@ from sitemap_etl.dates import instant
 from sitemap_etl.errors import ConfigError, DamagedState, InvalidSource, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.settings.site import STATE_FOLDER
 from sitemap_etl.sources import Split, unpack_schema
+from sitemap_etl.stages.clock import moment_of
 from sitemap_etl.stages.extract import EPOCH, label_of, plan_splits, read_schema, reads_changes_only
 from sitemap_etl.stages.parameters import has_secrets, params_digest, params_of, unspoken
 from sitemap_etl.stages.run import Environment, Run, check_options, new_run_id, open_work, state_of
 from sitemap_etl.state import layout
+from sitemap_etl.state.conditions import demand_conditions
 from sitemap_etl.state.lease import release_lease, take_lease
 from sitemap_etl.state.mirror import read_mirror
 from sitemap_etl.state.records import Current, KnownRobots, Manifest, Mirror, Options, Plan, Reading, Unit
@@ -48,8 +50,8 @@ def start_run(
     """Fix what a run does and give it. `staging`: where it stages, the state's `runs/<run_id>` by default.
 
     A section whose source can't be planned is kept as published where the site file says so; `final`:
-    also where the source only did not answer. `now`: the clock's time by default; the run has that of the set in
-    place where it is a little before. `pid`: the process the lease belongs to, this one by default. `owner`: what a
+    also where the source only did not answer. `now`: the clock's time by default (see `stages.clock`).
+    `pid`: the process the lease belongs to, this one by default. `owner`: what a
     scheduler calls its run; another try of it takes the lease over. `one_process`: all splits are read by this one,
     under `stages.extract.one_moment`. `durable`: what is staged outlives a power cut. `split_rows`: rows of a split of
     a Parquet export. Raises ConfigError, InvalidSource, Refused, Unavailable.
@@ -60,15 +62,17 @@ def start_run(
     state = state_of(site, environment, work, moved=options.moved)
     # The state of another site is refused before anything is written there.
     base = state.manifest(state.current().manifest)
-    now = _not_before(base, now or environment.clock())
+    given = now
+    now = _moment(work, base, environment.clock(), given, options)
     run_id = new_run_id(now, after="" if base is None else base.run_id)
     if posixpath.basename(site.work) == STATE_FOLDER and not site.work.startswith("s3://"):
         _keep_out_of_git(site, environment)
+    demand_conditions(work)
     take_lease(work, run_id, pid=pid, owner=owner)
     try:
         current = state.current()  # a run that has just ended may have moved it
         base = state.manifest(current.manifest)
-        now = _not_before(base, now)
+        now = _moment(work, base, now, given, options)
         _check_limit(options, base)
         read = _Sources(
             site, options, environment, now, work, current, final=final, one_process=one_process, split_rows=split_rows
@@ -103,19 +107,19 @@ def start_run(
     return Run(work, staging, plan, environment)
 
 
-def _not_before(base: Manifest | None, now: datetime) -> datetime:
-    """The time of a run: its clock's, never before that of the set in place. Raises Refused where it is far before."""
-    if base is None:
-        return now
-    placed = datetime.fromisoformat(base.now)
-    if now <= placed - timedelta(seconds=limits.CLOCK_SKEW):
-        raise Refused(
-            f"The clock of this run says {instant(now)}, but the published set is from {base.now}: pages would get "
-            "earlier dates than they have. Nothing was written. Correct the clock, or use --now. If that set was "
-            "published by a clock that was fast, publish it again with the right time: sitemap-etl rollback "
-            f"SITE.yaml {base.run_id}"
-        )
-    return max(now, placed)
+def _moment(
+    work: Storage, base: Manifest | None, clock: datetime, given: datetime | None, options: Options
+) -> datetime:
+    """The time of a run. Raises Refused as `moment_of`."""
+    return moment_of(
+        clock,
+        work.now(),
+        work.url,
+        given=given,
+        reason=options.reason,
+        placed=None if base is None else datetime.fromisoformat(base.now),
+        run_id="" if base is None else base.run_id,
+    )
 
 
 def _keep_out_of_git(site: Site, environment: Environment) -> None:
@@ -273,7 +277,8 @@ class _Sources:
             return replace(everything, because=other)
         if self.options.full:
             return replace(everything, because="--full", compared=key)
-        if self.now - datetime.fromisoformat(mirror.full_at) >= source.full_every:
+        age = self.now - datetime.fromisoformat(mirror.full_at)
+        if age >= source.full_every or age < timedelta(0):
             return replace(everything, because=f"the last full read was {mirror.full_at}", compared=key)
         since = datetime.fromisoformat(mirror.read_at) - source.overlap
         return replace(everything, since=since.isoformat(), mirror=key)

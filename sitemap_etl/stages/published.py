@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -38,6 +39,29 @@ def same_definition(one: SectionState | SectionPlan, other: SectionState | Secti
 def remembered(removed: pa.Table, run: Run) -> pa.Table:
     """Of rows that left (their `since` is when they did) those whose dates are kept for their return."""
     return removed.filter(pc.greater_equal(removed.column("since"), run.epoch - int(REMEMBERED.total_seconds())))
+
+
+def in_time(run: Run, entry: Entry) -> Entry:
+    """A shard of another set without what lies after the run: its clock was fast. Its file is rendered anew then."""
+    key = rows_in_time(run, entry.snapshot)
+    since = None if entry.since is None else min(entry.since, run.epoch)
+    if key == entry.snapshot:
+        return replace(entry, since=since)
+    return replace(entry, snapshot=key, since=since, file=replace(entry.file, sha256="", stored_sha256=""))
+
+
+def rows_in_time(run: Run, key: str) -> str:
+    """The key of a snapshot's rows without what lies after the run."""
+    rows = run.state.snapshot(key)
+    believed = rows.set_column(
+        rows.schema.get_field_index("lastmod"),
+        rows.schema.field("lastmod"),
+        lastmod.until(rows.column("lastmod"), run.plan.now),
+    )
+    late = pc.fill_null(pc.greater(rows.column("since"), run.epoch), False)
+    since = pc.if_else(late, pa.scalar(run.epoch, pa.int64()), rows.column("since"))
+    believed = believed.set_column(rows.schema.get_field_index("since"), rows.schema.field("since"), since)
+    return key if believed.equals(rows) else run.state.put_snapshot(believed)
 
 
 def overlapping(entries: Sequence[Entry], low: str, high: str | None) -> list[tuple[Entry, str | None]]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sitemap_etl import lastmod
 from sitemap_etl.arrow import column_of, mask_of, single
 from sitemap_etl.frames import ASIDE, EXAMPLES, SNAPSHOT, Tally, conform
 from sitemap_etl.render import compress, feeds, text, urlset
@@ -191,7 +192,10 @@ class _Group:
         rows, at = window.compared.rows, window.compared.at
         had = np.zeros(len(at), bool)
         found = at >= 0
-        had[found] = mask_of(pc.is_valid(column_of(window.known, "lastmod")))[at[found]]
+        known = column_of(window.known, "lastmod")
+        if self.run.goes_back:
+            known = lastmod.until(known, self.run.plan.now)
+        had[found] = mask_of(pc.is_valid(known))[at[found]]
         undated = had & mask_of(pc.is_null(column_of(rows, "lastmod")))
         self.counts += GroupCounts(dated=int(had.sum()), undated=int(undated.sum()))
         if undated.any():

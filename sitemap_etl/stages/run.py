@@ -25,6 +25,7 @@ from sitemap_etl.connections import Connection, Connections, environment_connect
 from sitemap_etl.errors import ConfigError, Refused
 from sitemap_etl.settings import Gates
 from sitemap_etl.sources import SharedSnapshot
+from sitemap_etl.stages.clock import read_moment
 from sitemap_etl.state import layout
 from sitemap_etl.state.records import (
     Aligned,
@@ -105,6 +106,15 @@ class Run:
     def splits(self) -> Counter[str]:
         """Section → its splits."""
         return Counter(unit.section for unit in self.plan.units)
+
+    def read_moment(self) -> datetime:
+        """When rows are read that are read now."""
+        return read_moment(self.now, self.environment.clock(), self.work.now())
+
+    @cached_property
+    def goes_back(self) -> bool:
+        """Whether the set it starts from is of a time after its own, by a clock that was fast."""
+        return self.base is not None and self.base.now > self.plan.now
 
     def attempt(self, name: str) -> str:
         """A key of this attempt's own."""

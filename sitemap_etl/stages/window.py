@@ -245,6 +245,7 @@ def read_window(reader: Reader, section: str, low: str, high: str | None) -> Win
         reset=published is not None and not same_definition(published, plan),
         first_seen=site_section.lastmod.first_seen,
         first_publish=published is None,
+        back=run.goes_back,
     )
     locs = column_of(rows, "loc")
     moved = reader.moved(section, _absent(locs, column_of(known, "loc")))

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from sitemap_etl.frames import CHANGES
 from sitemap_etl.state import layout
 from sitemap_etl.state.codec import damaged
-from sitemap_etl.state.records import Answered, Notification
+from sitemap_etl.state.records import Answered, Current, Notification
 from sitemap_etl.state.store import State, put_document, read_document
 
 _BATCH = 200_000
@@ -52,9 +52,33 @@ def notification_of(state: State, run_id: str) -> Notification | None:
 
 
 def runs_with_changes(state: State) -> list[str]:
-    """The runs whose changes are kept, oldest first."""
+    """The runs whose changes are kept and were committed, or are asked for by a person, in their order.
+
+    Changes are put before the commit, so those of a run that died in between are kept too, until it is taken over.
+    Their order is that of the commits: a run's id is of its clock, which may have been wrong.
+    """
+    kept = _kept(state)
+    committed = state.current().committed
+    if committed is None:  # as a release before left it
+        return sorted(kept)
+    runs = [run for run in committed if run in kept]
+    for run in sorted(kept.difference(committed)):
+        notification = notification_of(state, run)
+        if notification is not None and notification.by_hand:
+            runs.insert(next((at for at, other in enumerate(runs) if other > run), len(runs)), run)
+    return runs
+
+
+def committed_with(state: State, current: Current, run_id: str) -> tuple[str, ...]:
+    """What `current.committed` is to be once this run is committed: the runs whose changes are kept, and this one."""
+    kept = _kept(state) - {run_id}
+    before = sorted(kept) if current.committed is None else [run for run in current.committed if run in kept]
+    return (*before, run_id)
+
+
+def _kept(state: State) -> set[str]:
     runs = {layout.run_of_notification(stat.key) for stat in state.storage.list(layout.CHANGES)}
-    return sorted(run for run in runs if run is not None)
+    return {run for run in runs if run is not None}
 
 
 def answer_of(state: State, run_id: str, engine: str) -> Answered | None:

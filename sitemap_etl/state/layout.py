@@ -9,6 +9,7 @@
     state/changes/<run>/               what the engines are to hear
     state/ledger/<engine>.json         what an engine has heard
     state/adopted/<run>/               copies of objects of others that were replaced
+    state/conditions/<store>.json      that a store keeps to conditions
     state/lease.json                   who is at it
     reports/<run>/                     what a run found
     runs/<run>/                        what a run stages
@@ -18,6 +19,7 @@ Keys of the last are relative to the run's folder: a local run stages elsewhere.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Final
 
 STATE: Final = "state/"
@@ -33,6 +35,7 @@ REPORTS: Final = "reports/"
 RUNS: Final = "runs/"
 _MANIFEST: Final = "state/manifest-"
 _INTENT: Final = "state/intent-"
+_CONDITIONS: Final = "state/conditions/"
 
 
 def manifest(run_id: str) -> str:
@@ -107,6 +110,17 @@ def ledger(engine: str) -> str:
 def adopted(run_id: str, key: str) -> str:
     """The copy of an object of others that a run replaced."""
     return f"{ADOPTED}{run_id}/{key}"
+
+
+def conditions(store: str) -> str:
+    """That a store was seen to keep to the conditions of writes."""
+    return f"{_CONDITIONS}{hashlib.sha256(store.encode()).hexdigest()[:16]}.json"
+
+
+PROBE: Final = "state/conditions/probe-"
+"""Where a store is tried; what a killed run leaves there goes with what nothing refers to."""
+PUBLIC_PROBE: Final = "sitemap-etl-probe-"
+"""The same in the public store, where the state lies in another."""
 
 
 # --- reports -----------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ so that a run in a folder proves something about a run in a bucket:
 - A put is all or nothing, also for a reader who looks meanwhile and after a kill.
 - A put that finds its own bytes under the key has succeeded, whatever it expected: the answer to an
   earlier try of it may have been lost. Who needs to know that *they* wrote puts their name into the bytes.
-- `list` goes in the bytewise order of the keys.
+- `list` gives every key once, in an order of the store's own: AWS goes by the keys' bytes, SeaweedFS folder by folder.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Storage(Protocol):
         """
 
     def list(self, prefix: str = "") -> Iterator[Stat]:
-        """Every object whose key begins with `prefix` (text, not a folder), in bytewise order of the keys."""
+        """Every object whose key begins with `prefix` (text, not a folder), once, in the store's order."""
 
     def now(self) -> datetime:
         """The time by the store's clock, in UTC: what `modified` can be compared with."""

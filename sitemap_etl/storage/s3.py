@@ -191,9 +191,13 @@ class S3Storage:
             except ClientError as error:
                 if code_of(error) in ("NoSuchKey", "404"):
                     return False
-                if expect is not None and condition_failed(error):
-                    raise precondition_failed(self.url_of(key), key, expect, self.stat(key)) from error
-                raise
+                if expect is None or not condition_failed(error):
+                    raise
+                # Where nothing is left, by an earlier try of this call, SeaweedFS says 412 and others 404 or 204.
+                found = self.stat(key)
+                if found is None:
+                    return False
+                raise precondition_failed(self.url_of(key), key, expect, found) from error
         return True
 
     def list(self, prefix: str = "") -> Iterator[Stat]:

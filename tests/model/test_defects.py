@@ -80,9 +80,8 @@ class Catalogue(TestSite):
             yield database
 
     def night(self, number: float, **options: Any) -> Finished:  # type: ignore[override]
-        now = START + timedelta(days=number - 1)
-        environment = replace(self.environment, clock=lambda: now)
-        return run_locally(self.load(), Options(**options), environment, jobs=1, now=now)
+        environment = self.at(START + timedelta(days=number - 1))
+        return run_locally(self.load(), Options(**options), environment, jobs=1)
 
     def listed(self) -> dict[str, Listed]:
         """Path → page, of all files; a page that stands in two of them is a fault."""

@@ -36,6 +36,11 @@ class Done:
         return json.loads(self.out)
 
 
+def at(time: str) -> tuple[str, ...]:
+    """The options of a run at this time, whatever the clocks say."""
+    return "--now", time, "--reason", "a test's time"
+
+
 def call(*arguments: object) -> Done:
     """Call the command in this process."""
     out, err = io.StringIO(), io.StringIO()

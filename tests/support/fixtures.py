@@ -17,14 +17,25 @@ def moto() -> Iterator[S3Server]:
         yield server
 
 
+def reachable(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
+    """The server, with this process's environment set to reach it."""
+    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_MAX_ATTEMPTS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in server.env.items():
+        monkeypatch.setenv(name, value)
+    return server
+
+
 @pytest.fixture
 def s3(moto: S3Server, monkeypatch: pytest.MonkeyPatch) -> S3Server:
     """The S3 server, with this process's environment set to reach it."""
-    for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3", "AWS_REGION", "AWS_MAX_ATTEMPTS"):
-        monkeypatch.delenv(name, raising=False)
-    for name, value in moto.env.items():
-        monkeypatch.setenv(name, value)
-    return moto
+    return reachable(moto, monkeypatch)
+
+
+@pytest.fixture(params=["moto", "seaweedfs"])
+def each_s3(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> S3Server:
+    """Each of two S3 servers that share nothing, as `s3`: for what must hold of any store."""
+    return reachable(request.getfixturevalue(request.param), monkeypatch)
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ class Fault:
 
     kind: `answer` (this status and S3 error code instead, or this body), `reset` (the connection is torn down),
     `hang` (no answer until the other side gives up), `truncate` (half of the answer, then the end),
-    `corrupt` (a byte of the request's body is changed on its way).
+    `corrupt` (a byte of the request's body is changed on its way), `careless` (the request loses its conditions).
     """
 
     kind: str
@@ -50,6 +50,7 @@ RESET_AFTER = Fault("reset", applied=True)
 TRUNCATE = Fault("truncate", applied=True)
 ERROR_AFTER = Fault("answer", 500, "InternalError", applied=True)
 CORRUPT = Fault("corrupt", applied=True)
+CARELESS = Fault("careless", applied=True)
 
 FAULTS = (ERROR, SLOW_DOWN, TIMEOUT, RESET, TRUNCATE, RESET_AFTER, TIMEOUT_AFTER, ERROR_AFTER)
 """What an S3 that misbehaves, without lying, may do to any request."""
@@ -139,13 +140,16 @@ class _Handler(BaseHTTPRequestHandler):
             seen.fault = fault = proxy.plan(seen)
         if fault is not None and fault.kind == "corrupt" and body:
             body = body[:-1] + bytes([body[-1] ^ 1])
+        if fault is not None and fault.kind == "careless":
+            for name in ("If-Match", "If-None-Match"):
+                del self.headers[name]
         answer: tuple[int, list[tuple[str, str]], bytes] | None = None
         if fault is None or fault.applied:
             proxy.before(seen)
             answer = self._ask(body)
             seen.status = answer[0]
             proxy.after(seen)
-        if fault is None or fault.kind == "corrupt":
+        if fault is None or fault.kind in ("corrupt", "careless"):
             assert answer is not None
             self._send(*answer)
         elif fault.kind == "answer":

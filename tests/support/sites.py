@@ -155,9 +155,13 @@ class TestSite:
         return load(self.path, environ=self.environment.environ)
 
     def night(self, number: int, *, jobs: int = 1, sections: Sequence[str] = (), **options: Any) -> Finished:
-        now = self.store.time = FIRST_NIGHT + timedelta(days=number - 1)
-        environment = self.store.around(self.environment)
-        return run_locally(self.load(), Options(sections=tuple(sections), **options), environment, jobs=jobs, now=now)
+        environment = self.at(FIRST_NIGHT + timedelta(days=number - 1))
+        return run_locally(self.load(), Options(sections=tuple(sections), **options), environment, jobs=jobs)
+
+    def at(self, time: datetime) -> Environment:
+        """The environment when it is this time by every clock."""
+        self.store.time = time
+        return self.store.around(self.environment)
 
     def state(self) -> State:
         site = self.load()

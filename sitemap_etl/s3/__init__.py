@@ -25,6 +25,7 @@ from botocore.parsers import ResponseParserError
 from urllib3.exceptions import HTTPError
 
 from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError, Unavailable
+from sitemap_etl.s3.bounds import bound
 
 if TYPE_CHECKING:
     import pyarrow.fs
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 ATTEMPTS: Final = 5
 """Tries of one request, boto3's backoff between them; AWS_MAX_ATTEMPTS or the AWS configuration override it."""
 TIMEOUT: Final = 60.0
-"""Seconds without a byte before a try is given up; SITEMAP_ETL_S3_TIMEOUT overrides it."""
+"""Seconds without a byte before a try is given up; SITEMAP_ETL_S3_TIMEOUT overrides it. `bounds` ends a whole try."""
 CONNECT_TIMEOUT: Final = 10.0
 """Seconds for a connection."""
 CONNECTIONS: Final = 32
@@ -151,6 +152,7 @@ class S3Client:
         except ValueError as error:
             # boto3's word for an endpoint without a scheme; not repeated, a password may stand in it.
             raise ConfigError("AWS_ENDPOINT_URL is not a URL: expected one such as https://s3.example:9000") from error
+        bound(client, timeout)
         if urlsplit(client.meta.endpoint_url).username is not None:
             raise ConfigError(
                 f"the endpoint {_public(client.meta.endpoint_url)} contains a user name, which S3 does not use: "
@@ -206,6 +208,8 @@ _CODES: Final[dict[str, str]] = {
     "TokenRefreshRequired": "the session token has expired. Get new credentials.",
     "InvalidToken": "the session token is not valid. Correct AWS_SESSION_TOKEN, or unset it.",
     "RequestTimeTooSkewed": "the clock of this machine is wrong by more than the store allows. Set it.",
+    "Unauthorized": f"the store does not accept the credentials. Correct them. {_WHERE_CREDENTIALS}",
+    "ExpiredRequest": "the request was too old on arrival: the clock of this machine is wrong. Set it.",
     "RequestExpired": "the request was too old on arrival: the clock of this machine is wrong. Set it.",
     "AllAccessDisabled": "all access to it has been disabled. Ask the account's owner.",
     "AccountProblem": "there is a problem with the AWS account. Ask its owner.",
@@ -310,7 +314,7 @@ def translated(error: Exception, action: str, url: str, *, bucket: str, endpoint
     if isinstance(error, boto.ClientError):
         # An answer to HEAD can't say in words that something is not implemented.
         code = "NotImplemented" if status_of(error) == 501 else code_of(error)
-        text = str(error.response.get("Error", {}).get("Message", "")).strip()
+        text = str(error.response.get("Error", {}).get("Message", "")).strip(" .\n")
         return _answered(code, status_of(error), text, action, say, url, bucket, _region(error))
     if (found := _ARROWS.search(str(error))) is not None:
         code = "".join(word.capitalize() for word in found["code"].split("_"))
@@ -339,10 +343,15 @@ def _answered(
         return Refused(f"{say}{_CODES[code]}")
     if code in _REDIRECTS or status in (301, 307):
         return Refused(f"{say}bucket {bucket} is in {region}. Set AWS_REGION to that.")
+    if status == 401:
+        return Refused(f"{say}{_CODES['Unauthorized']}")
     if status == 403:
         return _forbidden(action, f"{say}the store answered {answer}", url, bucket)
     kind: type[SitemapEtlError] = Refused
-    advice = ""
+    # An answer without a body has its status as its code; it need not even be the store's.
+    advice = (
+        "" if code != str(status) else " It gave no reason: look at the log of the store, and of any proxy before it."
+    )
     if status >= _SERVER_FAULT or status == _THROTTLED or code in _PASSING:
         kind, advice = Unavailable, " Try again later."
     return kind(f"{say}the store answered {answer}{f': {text}' if text else ''}.{advice}")

@@ -1,0 +1,87 @@
+"""The time of a run: whose clock says it, and when it is not believed.
+
+Fingerprints take their dates from it, so it may neither go back behind the published set nor lie in the future. Two
+clocks stand against it: that of the published set, and that of the store that holds the state.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from sitemap_etl.dates import instant
+from sitemap_etl.errors import ConfigError, Refused
+from sitemap_etl.limits import CLOCK_OFF, CLOCK_SKEW
+
+_DAY: Final = timedelta(days=1)
+"""No run lasts longer."""
+
+
+def written(text: str | None) -> datetime | None:
+    """The time that `--now`, or the parameter of a DAG, names; UTC where it names no zone. Raises ConfigError."""
+    if text is None or not text.strip():
+        return None
+    try:
+        found = datetime.fromisoformat(text.strip())
+    except ValueError as error:
+        raise ConfigError(f"--now {text}: expected a time in ISO 8601, such as 2026-11-20T02:00:00Z") from error
+    return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
+
+
+def moment_of(
+    clock: datetime,
+    store: datetime,
+    where: str,
+    *,
+    given: datetime | None,
+    reason: str | None,
+    placed: datetime | None = None,
+    run_id: str = "",
+) -> datetime:
+    """The time of a run: `given`, or that of this machine's `clock`.
+
+    `store`: the time by the clock of the state's store, which is at `where`. `placed`, `run_id`: when the published set
+    was made, and by which run; None where that is no matter. A time that is less than ten minutes before it counts as
+    the set's. Raises Refused for a time that is more than an hour from the store's, or ten minutes and more before the
+    set's, unless it was given with a `reason`.
+    """
+    now = given or clock
+    ahead = placed is not None and placed > store + timedelta(seconds=CLOCK_OFF)
+    behind = placed is not None and now <= placed - timedelta(seconds=CLOCK_SKEW)
+    off = abs(now - store) > timedelta(seconds=CLOCK_OFF)
+    meant = given is not None and bool((reason or "").strip())
+    if (behind or off) and not meant:
+        said = "--now" if given is not None else "The clock of this run"
+        others = []
+        if off or ahead:
+            others.append(f"the clock of {where} says {instant(store)}")
+        if behind and placed is not None:
+            others.append(f"the published set is from {instant(placed)} (run {run_id})")
+        wrong = "earlier dates than they have" if behind else "dates that are not true"
+        raise Refused(
+            f"{said} says {instant(now)}, but {' and '.join(others)}: pages would get {wrong}. Nothing was written. "
+            + _advice(store, given=given, ahead=ahead, behind=behind, off=off, run_id=run_id)
+        )
+    return now if placed is None or behind else max(now, placed)
+
+
+def _advice(store: datetime, *, given: datetime | None, ahead: bool, behind: bool, off: bool, run_id: str) -> str:
+    meant = f'--now {instant(given or store)} --reason "…" (in a DAG, the parameters now and reason)'
+    if behind and ahead:
+        return (
+            "That set was published by a clock that was fast. Publish it again with the right time: sitemap-etl "
+            f"rollback SITE.yaml {run_id}; or go on from it: {meant}. Dates in the future are left out"
+        )
+    if given is not None:
+        return f"If it is meant, say why; the manifest keeps the reason: {meant}"
+    return f"Correct the clock{' of this machine' if off else ''}. If the time is meant, say so and why: {meant}"
+
+
+def read_moment(now: datetime, clock: datetime, store: datetime) -> datetime:
+    """When rows were read, of a run of `now`: what lies later can't be true of them.
+
+    By this machine's `clock` and that of the `store`, the earlier one; where that is before the run, or a day and more
+    after it, by the run: one of them is wrong, or the time of the run was given.
+    """
+    found = min(clock, store)
+    return found if now <= found < now + _DAY else now

@@ -1,0 +1,66 @@
+"""Whether a store keeps to the conditions of a write, tried on a small object before anything rests on it.
+
+There are stores that answer 200 to `If-None-Match: *` for a key that exists, and to an `If-Match` that names another
+ETag. Lease, claim and commit would then hold nobody back, and nobody would notice. What was found is remembered in the
+state for two days: then it goes as all that nothing refers to, and the store is tried again.
+"""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import suppress
+from typing import Final
+
+from sitemap_etl.errors import Refused, SitemapEtlError
+from sitemap_etl.state import layout
+from sitemap_etl.state.codec import seal
+from sitemap_etl.storage import ABSENT, Expect, PreconditionFailed, Storage
+
+_TRIED: Final[tuple[tuple[Expect, str], ...]] = ((ABSENT, "If-None-Match: *"), ("0" * 32, "If-Match"))
+"""Conditions that fail for an object that exists, and the headers that carry them."""
+
+
+def demand_conditions(work: Storage, public: Storage | None = None) -> None:
+    """Raises Refused where the store of `work`, or another one of `public`, ignores or doesn't know conditions.
+
+    A folder enforces them itself, and where `conditional` is false none are relied on.
+    """
+    for storage, key in ((work, layout.PROBE), (public, layout.PUBLIC_PROBE)):
+        if storage is None or not storage.conditional or not storage.url.startswith("s3://"):
+            continue
+        if storage is public and work.conditional and _store(work) == _store(storage):
+            continue
+        tried = layout.conditions(_store(storage))
+        if work.stat(tried) is None:
+            _try(storage, f"{key}{secrets.token_hex(4)}")
+            work.put(tried, seal({"store": _store(storage)}), content_type="application/json")
+
+
+def _store(storage: Storage) -> str:
+    """The address of a bucket's store, empty for AWS; of a folder, the folder."""
+    return storage.place.partition(" at ")[2] if storage.url.startswith("s3://") else storage.place
+
+
+def _try(storage: Storage, key: str) -> None:
+    storage.put(key, b"0", expect=ABSENT)
+    try:
+        for number, (expect, header) in enumerate(_TRIED, 1):
+            if not _refuses(storage, key, b"%d" % number, expect):
+                raise Refused(
+                    f"{storage.url} ignores {header}: a write that had to fail was accepted. Two runs at the same "
+                    "moment could overwrite each other's work unseen. Nothing was published. Use a store with "
+                    "conditional writes; or accept that, and set publish: {conditional_writes: false}"
+                )
+    except SitemapEtlError:
+        with suppress(SitemapEtlError):
+            storage.delete(key)
+        raise
+    storage.delete(key)
+
+
+def _refuses(storage: Storage, key: str, data: bytes, expect: Expect) -> bool:
+    try:
+        storage.put(key, data, expect=expect)
+    except PreconditionFailed:
+        return True
+    return False
