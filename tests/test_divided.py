@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sitemap_etl.stages.transform import ENTRY_BYTES, read_digest
 from tests.support.sites import TestSite
 
 HOOKS = """
@@ -91,3 +92,27 @@ def test_columns_in_many_chunks_are_the_same_rows(tmp_path: Path, monkeypatch: p
         for hook in ("as_it_is", "in_chunks")
     )
     assert chunked == whole
+
+
+@pytest.mark.parametrize(
+    "beside", [{}, {"images": 120 * 40}, {"videos": 1_500 * 2}, {"alternates": 160 * 3}, {"title": 30}]
+)
+def test_what_stands_beside_a_loc_counts_towards_the_size_of_its_window(tmp_path: Path, beside: dict[str, int]) -> None:
+    """A dry run keeps what partition planned with: the bytes of some rows, by what is in them."""
+    count = 2_000
+    video = {"thumbnail_loc": "/t.jpg", "title": "T", "description": "D", "content_loc": "/v.mp4"}
+    columns = {
+        "images": [[f"/i/{n}.jpg" for n in range(40)]] * count,
+        "videos": [[video, {**video, "title": "U"}]] * count,
+        "alternates": [json.dumps({"en": "/e", "de": "/d", "fr": "/f"})] * count,
+        "title": ["x" * 30] * count,
+    }
+    site = TestSite(tmp_path)
+    read = {"feed": {"formats": ["rss"], "title": "All"}} if "title" in beside else {}  # by feeds only
+    site.keys["sections"]["p"] = {"from": {"parquet": "./p.parquet"}, **read}
+    locs = [f"/p/{n:06}" for n in range(count)]
+    pq.write_table(pa.table({"loc": locs, **{name: columns[name] for name in beside}}), tmp_path / "p.parquet")
+    run = site.night(1, dry_run=True).run
+    found, _ = read_digest(run.staging, run.transformed(0))
+    assert found
+    assert {sample.bytes - len(sample.loc) for sample in found} == {ENTRY_BYTES + sum(beside.values())}

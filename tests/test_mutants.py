@@ -26,8 +26,8 @@ def shares(rows: list[int] = [], *, strict: bool = False) -> float | None:
     return rows[0] / len(rows)
 '''
 CHANGES = {
-    ("3", "4"),
-    ("3", "2"),
+    ("LIMIT = 3", "LIMIT = 4"),
+    ("LIMIT = 3", "LIMIT = 2"),
     ("False", "True"),
     ("if not rows or len(rows) > LIMIT:", "if not (not rows or len(rows) > LIMIT):"),
     ("if not rows or len(rows) > LIMIT:", "if False:"),
@@ -38,8 +38,12 @@ CHANGES = {
     ("'ü' if strict else 'a'", "'a' if strict else 'ü'"),
     ("while rows[0] == 0:", "while False:"),
     ("rows[0] == 0", "rows[0] != 0"),
-    ("0", "1"),
-    ("0", "-1"),
+    ("rows[0] == 0", "rows[0] == 1"),
+    ("rows[0] == 0", "rows[0] == -1"),
+    ("rows[0]", "rows[1]"),
+    ("rows[0]", "rows[-1]"),
+    ("rows.pop(0)", "rows.pop(1)"),
+    ("rows.pop(0)", "rows.pop(-1)"),
     ("rows.pop(0)", "pass"),
     ("return rows[0] / len(rows)", "return None"),
 }
@@ -68,13 +72,16 @@ def test_a_mutant_keeps_its_name_where_the_code_around_it_moves() -> None:
     assert [name_of(one) for one in mutants("x.py", moved)] == [name_of(one) for one in mutants("x.py", SOURCE)]
 
 
-def test_a_mutant_is_tried_by_the_tests_of_its_line_and_the_fastest_first() -> None:
-    seconds = {"slow": 2.0, "fast": 0.1, "other": 0.1}
-    record = Record(seconds, {"x.py": {8: {"slow"}, 10: {"slow", "fast"}, 3: set()}, "y.py": {10: {"other"}}})
+def test_a_mutant_is_tried_by_the_tests_of_its_line_in_turn_by_the_fastest_and_the_most_special() -> None:
+    seconds = {"slow": 2.0, "fast": 0.1, "faster": 0.01, "other": 0.1}
+    ran = {3: set(), 8: {"slow"}, 10: {"slow", "fast", "faster"}}
+    record = Record(seconds, {"x.py": ran, "y.py": {10: {"other"}}})
     by_change = {(mutant.was, mutant.now): record.tests_of(mutant) for mutant in mutants("x.py", SOURCE)}
-    assert by_change["rows.sort()", "pass"] == ["fast", "slow"]
+    assert by_change["rows.sort()", "pass"] == ["faster", "slow", "fast"]
     assert by_change["not rows", "rows"] == ["slow"]
-    assert by_change["3", "4"] == ["fast", "slow"], "what runs at the import is any test's of the module"
+    assert by_change["LIMIT = 3", "LIMIT = 4"] == ["faster", "slow", "fast"], (
+        "what runs at the import is any test's of the module"
+    )
     assert by_change["rows.pop(0)", "pass"] == []
 
 

@@ -36,7 +36,7 @@ ROOMS = ("publish", "stages", "state", "diff", "partition", "lastmod", "urls", "
 FOLDER = PROJECT / "build" / "mutants"
 MARKS = Path(__file__).with_name("marks.toml")
 BUDGET = 90
-"""Seconds of tests for one mutant, as recorded: the fastest first, at least one."""
+"""Seconds of tests for one mutant, as recorded; at least one test."""
 PATIENCE = 4
 """A mutant may take so many times what its tests took; one that takes longer hangs, and is killed."""
 HEAVY = (

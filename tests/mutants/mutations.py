@@ -20,6 +20,9 @@ COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
 }
 """What a comparison becomes: a border on its other side, or the opposite."""
 
+_SHORT = (ast.Compare, ast.BinOp, ast.UnaryOp, ast.Call, ast.keyword, ast.Subscript, ast.Assign, ast.AugAssign)
+_SHORT += (ast.AnnAssign, ast.Return, ast.Slice)
+
 
 @dataclass(frozen=True)
 class Place:
@@ -74,7 +77,7 @@ class _Finder:
         for line in source.encode().splitlines(keepends=True):
             self.starts.append(self.starts[-1] + len(line))
 
-    def found(self, node: ast.AST, place: Place) -> Iterator[Mutant]:
+    def found(self, node: ast.AST, place: Place, parent: ast.AST | None = None) -> Iterator[Mutant]:
         if isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr | ast.Import | ast.ImportFrom):
             return
         if isinstance(node, ast.stmt):
@@ -82,7 +85,7 @@ class _Finder:
             last = max(node.lineno, first - 1) if first else node.end_lineno or node.lineno
             place = Place(place.within, place.called, range(node.lineno, last + 1))
         if isinstance(node, ast.stmt | ast.expr):
-            yield from self._of(node, place)
+            yield from self._of(node, place, parent)
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             inside = Place(f"{place.within}.{node.name}".lstrip("."), isinstance(node, ast.FunctionDef), range(0))
             if isinstance(node, ast.FunctionDef):
@@ -92,12 +95,12 @@ class _Finder:
                 yield from self.found(child, inside)
         elif isinstance(node, ast.AnnAssign):
             if node.value is not None:
-                yield from self.found(node.value, place)
+                yield from self.found(node.value, place, node)
         else:
             for each in ast.iter_child_nodes(node):
-                yield from self.found(each, place)
+                yield from self.found(each, place, node)
 
-    def _of(self, node: ast.stmt | ast.expr, place: Place) -> Iterator[Mutant]:
+    def _of(self, node: ast.stmt | ast.expr, place: Place, parent: ast.AST | None) -> Iterator[Mutant]:
         match node:
             case ast.Compare():
                 for at, operator in enumerate(node.ops):
@@ -109,10 +112,10 @@ class _Finder:
             case ast.UnaryOp(op=ast.Not()):
                 yield self._expression(node, node.operand, place)
             case ast.Constant(value=bool() as value):
-                yield self._expression(node, ast.Constant(not value), place)
+                yield self._constant(node, not value, place, parent)
             case ast.Constant(value=int() as value):
-                yield self._expression(node, ast.Constant(value + 1), place)
-                yield self._expression(node, ast.Constant(value - 1), place)
+                yield self._constant(node, value + 1, place, parent)
+                yield self._constant(node, value - 1, place, parent)
             case ast.IfExp(test=test, body=body, orelse=orelse):
                 yield self._expression(node, ast.IfExp(test, orelse, body), place)
             case ast.Return(value=ast.expr() as value) if not isinstance(value, ast.Constant):
@@ -131,6 +134,14 @@ class _Finder:
 
     def _expression(self, node: ast.expr, other: ast.expr, place: Place) -> Mutant:
         return self._change(node, ast.unparse(node), ast.unparse(other), f"({ast.unparse(other)})", place)
+
+    def _constant(self, node: ast.Constant, other: int, place: Place, parent: ast.AST | None) -> Mutant:
+        """A constant says little: it is shown with what it stands in, where that is short."""
+        value, shown = node.value, parent if isinstance(parent, _SHORT) else node
+        was = ast.unparse(shown)
+        node.value = other
+        now, node.value = ast.unparse(shown), value
+        return self._change(node, was, now, f"({other})", place)
 
     def _change(self, node: ast.stmt | ast.expr, was: str, now: str, text: str, place: Place) -> Mutant:
         assert node.end_lineno is not None

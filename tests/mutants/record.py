@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import itertools
 import json
 import os
 import subprocess
@@ -27,6 +28,7 @@ OUTSIDE = {
     "test_crash.py",
     "test_dag.py",
     "test_demo.py",
+    "test_faults.py",
     "test_mutants.py",
     "test_real_data.py",
     "test_session.py",
@@ -55,15 +57,24 @@ class Record:
     hashes: dict[str, str] = field(default_factory=dict)
 
     def tests_of(self, mutant: Mutant) -> list[str]:
-        """The tests that run the line of a mutant, the fastest first.
+        """The tests that run the line of a mutant, in the order in which one of them may soon fail.
 
-        What runs when its module is imported belongs to every test that runs a line of the module.
+        In turn the fastest one, and the one that runs the lines of the module which the fewest tests run: many lines
+        are run by every whole night, and only the tests of their module ask what they do. What runs when a module is
+        imported belongs to every test that runs a line of it.
         """
         lines = self.lines.get(mutant.file, {})
         found = set().union(*(lines.get(line, set()) for line in mutant.place.lines))
         if not found and not mutant.place.called:
             found = set().union(*lines.values())
-        return sorted(found & self.seconds.keys(), key=lambda test: (self.seconds[test], test))
+        found &= self.seconds.keys()
+        rarity: dict[str, float] = defaultdict(float)
+        for tests in lines.values():
+            for test in tests:
+                rarity[test] += 1 / len(tests)
+        fast = sorted(found, key=lambda test: (self.seconds[test], test))
+        rare = sorted(found, key=lambda test: (-rarity[test], self.seconds[test], test))
+        return list(dict.fromkeys(itertools.chain.from_iterable(zip(fast, rare, strict=True))))
 
 
 def up_to_date(folder: Path, *, jobs: int, record_changed: bool = True) -> Record:
