@@ -43,6 +43,11 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.hypothesis_seed = str(random.SystemRandom().randrange(10**9))
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than processors: many a test waits, for time limits above all."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long files first, all others as they come."""
     order = {name: number for number, name in enumerate(LONG)}
