@@ -24,7 +24,7 @@ import sys
 import time
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -227,7 +227,7 @@ def diff(mutant: Mutant, source: str) -> str:
     return "\n".join(lines)
 
 
-def report(trials: Sequence[Trial]) -> str:
+def report(trials: Sequence[Trial], sources: Mapping[str, str]) -> str:
     """Per room what became of its mutants; then every survivor with its change."""
     rooms: dict[str, Counter[str]] = defaultdict(Counter)
     for trial in trials:
@@ -240,7 +240,6 @@ def report(trials: Sequence[Trial]) -> str:
         )
     asked = len(trials) - total["marked"]
     lines.append(f"{total['killed'] / max(asked, 1):.1%} of {asked} were killed")
-    sources = modules()
     for trial in trials:
         if trial.verdict in ("survived", "never run"):
             mutant = trial.mutant
@@ -285,7 +284,7 @@ def main() -> None:
     for trial in trials:
         if trial.by in broken:
             trial.verdict = "survived"
-    print(report(trials))
+    print(report(trials, nursery.sources))
     sys.exit(any(not trial.killed and trial.verdict != "marked" for trial in trials))
 
 
