@@ -91,10 +91,11 @@ def test_all_tells_of_every_index(world: World) -> None:
     assert world.submit("bing", settings, all=True).sent == 2
 
 
-def test_many_indexes_are_named_in_short(world: World) -> None:
-    indexes = tuple(engines.Index(f"{SITE}/sitemap-{number}.xml", True) for number in range(9))
+@pytest.mark.parametrize(("count", "end"), [(3, "sitemap-2.xml"), (4, "sitemap-2.xml and 1 more"), (9, " and 6 more")])
+def test_many_indexes_are_named_in_short(world: World, count: int, end: str) -> None:
+    indexes = tuple(engines.Index(f"{SITE}/sitemap-{number}.xml", True) for number in range(count))
     message = world.submit("bing", {"key": "a-bing-key", "endpoint": world.side.url}, indexes=indexes).message
-    assert message.endswith("sitemap-2.xml and 6 more")
+    assert message.endswith(end)
 
 
 def test_a_hub_is_told_of_all_changed_feeds_in_one_request(world: World) -> None:

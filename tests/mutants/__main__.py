@@ -37,6 +37,8 @@ FOLDER = PROJECT / "build" / "mutants"
 MARKS = Path(__file__).with_name("marks.toml")
 BUDGET = 90
 """Seconds of tests for one mutant, as recorded; at least one test."""
+LONGEST = 10
+"""Seconds of one test: a longer one would leave no time for others."""
 PATIENCE = 4
 """A mutant may take so many times what its tests took; one that takes longer hangs, and is killed."""
 HEAVY = (
@@ -175,7 +177,7 @@ class Nursery:
         time.sleep(0.05)
         for tree, trial in list(self.busy.items()):
             ended, status = os.waitpid(trial.process, os.WNOHANG)
-            allowed = 60 + PATIENCE * sum(self.record.seconds[test] for test in trial.tests)
+            allowed = 120 + PATIENCE * sum(self.record.seconds[test] for test in trial.tests)
             if not ended and time.monotonic() - trial.began < allowed:
                 continue
             if not ended:
@@ -211,13 +213,16 @@ def _tell(trial: Trial) -> None:
 
 
 def chosen(record: Record, mutant: Mutant) -> tuple[list[str], int]:
-    """The tests to run against a mutant, and how many more there are beyond the budget."""
-    tests, spent = record.tests_of(mutant), 0.0
-    for number, test in enumerate(tests):
-        spent += record.seconds[test]
-        if number and spent > BUDGET:
-            return tests[:number], len(tests) - number
-    return tests, 0
+    """The tests to run against a mutant, and how many more there are that take too long."""
+    tests = record.tests_of(mutant)
+    found: list[str] = []
+    spent = 0.0
+    for test in tests:
+        seconds = record.seconds[test]
+        if not found or (seconds <= LONGEST and spent + seconds <= BUDGET):
+            found.append(test)
+            spent += seconds
+    return found, len(tests) - len(found)
 
 
 def diff(mutant: Mutant, source: str) -> str:

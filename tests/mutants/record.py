@@ -15,7 +15,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from tests.mutants.mutations import Mutant
 
@@ -49,7 +49,7 @@ def _hashes() -> dict[str, str]:
 
 @dataclass
 class Record:
-    """`seconds`: test → how long it took. `lines`: path in the package → line → the tests that run it."""
+    """`seconds`: test → how long a processor was busy with it. `lines`: path in the package → line → its tests."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     lines: dict[str, dict[int, set[str]]] = field(default_factory=dict)
@@ -59,9 +59,9 @@ class Record:
     def tests_of(self, mutant: Mutant) -> list[str]:
         """The tests that run the line of a mutant, in the order in which one of them may soon fail.
 
-        In turn the fastest one, and the one that runs the lines of the module which the fewest tests run: many lines
-        are run by every whole night, and only the tests of their module ask what they do. What runs when a module is
-        imported belongs to every test that runs a line of it.
+        In turn the fastest one, and the most special one: of the files that are called as the module, then those that
+        run the lines of the module which the fewest tests run. Many lines are run by every whole night, and only a few
+        tests ask what they do. What runs when a module is imported belongs to every test that runs a line of it.
         """
         lines = self.lines.get(mutant.file, {})
         found = set().union(*(lines.get(line, set()) for line in mutant.place.lines))
@@ -73,7 +73,12 @@ class Record:
             for test in tests:
                 rarity[test] += 1 / len(tests)
         fast = sorted(found, key=lambda test: (self.seconds[test], test))
-        rare = sorted(found, key=lambda test: (-rarity[test], self.seconds[test], test))
+        stem = PurePath(mutant.file).stem
+
+        def special(test: str) -> tuple[bool, float, float, str]:
+            return stem not in PurePath(test.partition("::")[0]).stem, -rarity[test], self.seconds[test], test
+
+        rare = sorted(found, key=special)
         return list(dict.fromkeys(itertools.chain.from_iterable(zip(fast, rare, strict=True))))
 
 
