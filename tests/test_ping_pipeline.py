@@ -16,6 +16,7 @@ import pytest
 from sitemap_etl.errors import ConfigError, SitemapEtlError
 from sitemap_etl.runs.local import ping_locally
 from sitemap_etl.runs.rollback import ping_by_hand
+from sitemap_etl.state.changes import notification_of
 from sitemap_etl.state.codec import encode
 from tests.support.command import call
 from tests.support.engines import Reply, Request, Side
@@ -347,3 +348,14 @@ def test_the_night_after_all_urls_were_sent_sends_what_changed_since_and_nothing
     world.change(5, 8)
     assert world.night(4).engines["indexnow"].status == "accepted"
     assert world.posted()[sent:] == [f"{world.side.url}/p/000008"]
+
+
+def test_engines_are_told_of_the_index_that_went_and_of_no_other(world: World) -> None:
+    world.night(1)
+    world.site.keys["publish"] = {"to": "./public", "names": {"index": "map.xml"}}
+    for number, went in ((2, ("/sitemap.xml",)), (3, ())):
+        world.change(number)
+        said = notification_of(world.site.state(), world.night(number).run_id)
+        assert said is not None
+        assert said.indexes == (f"{world.side.url}/map.xml",)
+        assert said.retired_indexes == tuple(world.side.url + path for path in went)
