@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help install demo airflow test soak check clean
+.PHONY: help install demo airflow test soak mutants check clean
 
 help: ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -30,6 +30,10 @@ MINUTES ?= 60
 soak: $(READY) ## kills, faults, races and random nights for an hour (MINUTES=5, SEED=1, JOBS=1; TRIAL=kills:12 plays one)
 	$(BIN)/python -m tests.model --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS)) $(if $(TRIAL),--trial $(TRIAL))
 
+N ?= 100
+mutants: $(READY) ## N=100 random mistakes made in the code: which of them does no test notice (SEED=7: the same again)
+	$(BIN)/python -m tests.mutants --number $(N) $(if $(SEED),--seed $(SEED))
+
 check: $(READY) ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -37,4 +41,4 @@ check: $(READY) ## format, lint, types, import contracts
 	$(BIN)/lint-imports
 
 clean: ## remove what the targets made
-	rm -rf .venv .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .demo build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,8 +1,9 @@
-"""Fixtures that every test may ask for, and the rule that CI skips nothing."""
+"""Fixtures that every test may ask for, the order of a session, and the rule that CI skips nothing."""
 
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Generator
 
 import pytest
@@ -18,12 +19,50 @@ settings.load_profile("tests")
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.postgres", "tests.support.seaweedfs"]
 
+LONG = (
+    "test_airflow_ui",
+    "test_demo",
+    "test_crash",
+    "test_dag",
+    "test_faults",
+    "test_mirror_databases",
+    "test_cli_streams",
+    "test_nights",
+    "test_retention",
+    "test_incremental",
+    "test_storage_faults",
+    "test_concurrency",
+)
+"""The files that take longest, the longest first: begun at the end of a session, one would keep it waiting."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """One seed for all properties of a session: a failure tells it, and the same examples can be had again."""
+    if config.getoption("--hypothesis-seed") is None:
+        config.option.hypothesis_seed = str(random.SystemRandom().randrange(10**9))
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than processors: many a test waits, for time limits above all."""
+    return (os.cpu_count() or 1) + 1
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files first, all others as they come."""
+    order = {name: number for number, name in enumerate(LONG)}
+    items.sort(key=lambda item: order.get(item.path.stem, len(LONG)))
+
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """A test that lacks what it needs is skipped on a person's machine, and fails in CI."""
     report = yield
     if report.skipped and os.environ.get("CI") == "true" and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped, which CI does not allow: {report.longrepr}"
+    if report.failed and getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+        seed = item.config.getoption("--hypothesis-seed")
+        again = f"pytest {item.nodeid!r} --hypothesis-seed={seed}"
+        report.sections.append(("The same examples again", again))
     return report

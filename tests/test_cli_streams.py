@@ -6,11 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from tests.support.command import PROGRAM
+from tests.support.command import PROGRAM, Done
 from tests.support.sites import TestSite, pages
 from tests.test_cli_process import on_terminal
 
@@ -117,6 +118,37 @@ def started(site: TestSite, environ: dict[str, str], *arguments: object) -> subp
     )
 
 
+ONE_BY_ONE = """
+import json, sys
+from sitemap_etl.cli import main
+for arguments in json.loads(sys.argv[1]):
+    try:
+        main(arguments)
+    except SystemExit as ended:
+        for stream in (sys.stdout, sys.stderr):
+            print("\\f", ended.code, "\\f", sep="", end="", file=stream, flush=True)
+"""
+
+
+def one_by_one(
+    site: TestSite, environ: dict[str, str], calls: Sequence[tuple[str, ...]]
+) -> dict[tuple[str, ...], Done]:
+    """Several calls of the command, one after the other, in one process with these streams."""
+    done = subprocess.run(
+        [sys.executable, "-c", ONE_BY_ONE, json.dumps(calls)],
+        cwd=site.folder,
+        env={**os.environ, **environ},
+        capture_output=True,
+        check=True,
+    )
+    out, err = (stream.decode("ascii").split("\f") for stream in (done.stdout, done.stderr))
+    assert len(out) == len(err) == 2 * len(calls) + 1, done
+    return {
+        call: Done(int(code), said, complained)
+        for call, said, code, complained in zip(calls, out[::2], out[1::2], err[::2], strict=False)
+    }
+
+
 @pytest.mark.parametrize("environ", NARROW[1:])
 def test_a_run_is_told_on_a_stream_of_another_encoding(site: TestSite, environ: dict[str, str]) -> None:
     site.export("products", [*pages(100), {"loc": "/größe/✓", "exclude": "ausverkauft – heute ✓"}])
@@ -145,19 +177,20 @@ def test_where_a_stream_does_not_take_every_character_others_stand_in(site: Test
         (("check", "größe ✓.xml"), 2),
         (("init", "größe.txt"), 2),
     ]
+    plain = [arguments for arguments, _ in calls]
+    told = [
+        arguments for arguments, code in calls if not code or arguments[0] == "check"
+    ]  # others say it in the same way
+    helped = [(name, "--help") for name in ("run", "check")]
+    codes = {**dict(calls), **dict.fromkeys(helped, 0)}
     assert site.path.exists()
-    for arguments, code in calls:
-        for more in ((), ("--json",)):
-            if more and code and arguments[0] != "check":
-                continue  # told in the same way
-            done = started(site, environ, *arguments, *more)
-            assert done.returncode == code, (arguments, done)
-            assert b"Traceback" not in done.stderr
-            assert b"Encode" not in done.stderr
-            if more:
-                assert json.loads(done.stdout.decode("ascii"))["exit"] == code
-    for name in ("run", "check"):
-        assert started(site, environ, name, "--help").returncode == 0
+    for arguments, done in one_by_one(site, environ, [*plain, *helped]).items():
+        assert done.code == codes[arguments], (arguments, done)
+        assert "Traceback" not in done.err
+        assert "Encode" not in done.err
+    for arguments, done in one_by_one(site, environ, [(*each, "--json") for each in told]).items():
+        assert done.code == codes[arguments[:-1]], (arguments, done)
+        assert done.json["exit"] == done.code
 
 
 @pytest.mark.parametrize("environ", NARROW)

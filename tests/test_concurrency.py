@@ -186,14 +186,22 @@ def test_of_two_processes_at_once_one_publishes_and_the_other_is_told_who_is_at_
             assert len(listed(one.world().objects)) == 300 + number
 
 
-def test_a_retry_of_the_same_run_goes_on_and_its_first_try_writes_no_more(tmp_path: Path) -> None:
-    """As when a scheduler takes a task for dead that only sleeps."""
+ATTEMPTS: dict[str, Callable[[], Pausing]] = {
+    "after the claim": lambda: Pausing("current.json", before=False),
+    "before a public write": lambda: Pausing("sitemap-a-00001.xml.gz"),
+    "after a public write": lambda: Pausing("sitemap.xml", before=False),
+}
+
+
+@pytest.mark.parametrize("point", ATTEMPTS)
+def test_a_retry_of_the_same_run_goes_on_and_its_first_try_writes_no_more(tmp_path: Path, point: str) -> None:
+    """As when a scheduler takes a task for dead that only sleeps, wherever that is."""
     from sitemap_etl.publish.publish import publish
     from sitemap_etl.stages.run import open_run
 
     site = TestSite(tmp_path, site="http://127.0.0.1:9")
     published_ahead(site)
-    pausing = Pausing("sitemap.xml", before=False)
+    pausing = ATTEMPTS[point]()
     with paused(site, 2, pausing) as sleeper:
         staged = next((tmp_path / "work" / "shop" / "runs").glob("*/render/0.json")).parents[1]
         done = publish(open_run(str(staged), site.environment))
@@ -202,6 +210,33 @@ def test_a_retry_of_the_same_run_goes_on_and_its_first_try_writes_no_more(tmp_pa
         pausing.go_on.set()
         with pytest.raises(Refused, match="Overtaken"):
             sleeper.result(SECONDS)
-    assert not [url for url in pausing.written if "/public/" in url]
+    # The write it was held at goes to what the retry wrote already, which are the same bytes.
+    assert not [url for url in pausing.written if "/public/" in url and not url.endswith(pausing.ending)]
     assert site.public().objects() == after
     agrees(site)
+
+
+@pytest.mark.parametrize("point", ["after the claim", "after a public write"])
+def test_a_first_try_that_wakes_while_the_retry_is_at_it_writes_no_more(tmp_path: Path, point: str) -> None:
+    """Both are the same run: which of them holds the claim is not told by its id."""
+    from sitemap_etl.publish.publish import publish
+    from sitemap_etl.stages.run import open_run
+
+    site = TestSite(tmp_path, site="http://127.0.0.1:9")
+    published_ahead(site)
+    first, second = ATTEMPTS[point](), Pausing("current.json", before=False)
+    with paused(site, 2, first) as sleeper, ThreadPoolExecutor(1) as pool:
+        staged = next((tmp_path / "work" / "shop" / "runs").glob("*/render/0.json")).parents[1]
+        retry = pool.submit(publish, open_run(str(staged), second.around(site.environment)))
+        try:
+            assert second.reached.wait(SECONDS)
+            before = site.public().objects()
+            first.go_on.set()
+            with pytest.raises(Refused, match="Overtaken"):
+                sleeper.result(SECONDS)
+            assert site.public().objects() == before
+        finally:
+            second.go_on.set()
+        assert retry.result(SECONDS).status == "published"
+    agrees(site)
+    assert len(site.public().locs()) == 101

@@ -127,6 +127,7 @@ def test_202_is_accepted_and_says_that_the_key_is_being_checked(world: World) ->
     [(400, "could not be read"), (403, "key is not valid"), (422, "not on this host"), (418, "418")],
 )
 def test_a_refusal_is_explained_and_its_urls_are_sent_once_it_is_fixed(world: World, status: int, words: str) -> None:
+    world.settings = {"daily_limit": 1}  # which a refused URL takes nothing of
     world.side.faulty = lambda request: request.method == "POST"
     world.side.faults = [Reply(status)]
     with pytest.raises(Refused, match=words):

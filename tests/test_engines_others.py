@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sitemap_etl import engines, web
-from sitemap_etl.engines.credentials import MASK, Redactor
+from sitemap_etl.engines.credentials import MASK, Redactor, secrets_of_url
 from sitemap_etl.errors import ConfigError, Refused, Unavailable
 from tests.support.engines import ECHO, Memory, Reply, Side, Time, made, submission
 
@@ -60,7 +60,14 @@ def bing_error(code: int, status: int = 400) -> Reply:
     ("reply", "words"),
     [
         (bing_error(3), "API key is not valid.*400"),
+        (bing_error(6), "user of the API key is blocked"),
+        (bing_error(7), "address is not a valid URL"),
+        (bing_error(8), "a parameter is not valid"),
+        (bing_error(10), "user of the API key is unknown"),
+        (bing_error(11), "site is not in Bing Webmaster Tools"),
+        (bing_error(13), "user of the API key may not do this"),
         (bing_error(14, 200), "no access to this site"),
+        (bing_error(16), "no longer available"),
         (bing_error(99), "reason is not documented"),
         (Reply(404, "<html>", {"Content-Type": "text/html"}), "404"),
     ],
@@ -71,8 +78,9 @@ def test_bing_s_refusals_are_told_in_words(world: World, reply: Reply, words: st
         world.submit("bing", {"key": "a-bing-key", "endpoint": world.side.url})
 
 
-def test_bing_s_throttling_is_waited_out_and_a_feed_it_has_is_no_failure(world: World) -> None:
-    world.side.faults = [bing_error(4), bing_error(12)]
+@pytest.mark.parametrize("busy", [1, 4, 5])
+def test_bing_s_throttling_is_waited_out_and_a_feed_it_has_is_no_failure(world: World, busy: int) -> None:
+    world.side.faults = [bing_error(busy), bing_error(12)]
     assert world.submit("bing", {"key": "a-bing-key", "endpoint": world.side.url}).status == "accepted"
     assert world.time.slept == [1.0]
 
@@ -83,10 +91,11 @@ def test_all_tells_of_every_index(world: World) -> None:
     assert world.submit("bing", settings, all=True).sent == 2
 
 
-def test_many_indexes_are_named_in_short(world: World) -> None:
-    indexes = tuple(engines.Index(f"{SITE}/sitemap-{number}.xml", True) for number in range(9))
+@pytest.mark.parametrize(("count", "end"), [(3, "sitemap-2.xml"), (4, "sitemap-2.xml and 1 more"), (9, " and 6 more")])
+def test_many_indexes_are_named_in_short(world: World, count: int, end: str) -> None:
+    indexes = tuple(engines.Index(f"{SITE}/sitemap-{number}.xml", True) for number in range(count))
     message = world.submit("bing", {"key": "a-bing-key", "endpoint": world.side.url}, indexes=indexes).message
-    assert message.endswith("sitemap-2.xml and 6 more")
+    assert message.endswith(end)
 
 
 def test_a_hub_is_told_of_all_changed_feeds_in_one_request(world: World) -> None:
@@ -286,3 +295,10 @@ def test_a_secret_in_the_path_of_an_address_is_not_shown_either(
         world.submit(name, given_settings, "r2")
     engine = made(name, given_settings)
     assert "8812" not in f"{caught.value} {caplog.text} {world.ledger.versions} {engine!r}"
+
+
+def test_the_values_of_an_address_are_secrets_as_they_are_written_and_as_they_are_meant() -> None:
+    """An address may spell a character in a way that nobody else does; a server may answer with either."""
+    found = secrets_of_url("https://who:p%40ss@x.example/ping?token=a%2fb%63d&sitemap={sitemap}")
+    assert {"p@ss", "a%2fb%63d", "a/bcd"} <= found
+    assert "{sitemap}" not in found

@@ -52,7 +52,9 @@ def survives(lab: Laboratory, proxy: FaultProxy, number: int, fault: Fault, befo
 def test_whatever_a_request_of_a_publish_comes_to_the_set_is_valid_and_the_next_try_finishes_it(
     tmp_path: Path, each_s3: S3Server, faulty: FaultProxy
 ) -> None:
-    """Up to the commit: each write with one fault, the claim and the commit with several, each eighth read with one.
+    """Up to the commit: each write with one fault, the claim and the commit with several, each sixteenth read with one.
+
+    Each fault at each request of every call of the storage is in `test_storage_faults`.
 
     Nothing is tried again by itself.
     """
@@ -66,7 +68,7 @@ def test_whatever_a_request_of_a_publish_comes_to_the_set_is_valid_and_the_next_
             kinds = [FAULTS[request.number % len(FAULTS)]]
             if request.number in swaps:
                 kinds = list(FAULTS[swaps.index(request.number) % 2 :: 2])
-            elif not request.writes and request.number % 8:
+            elif not request.writes and request.number % 16:
                 continue
             statuses += [survives(lab, faulty, request.number, fault, before, world) for fault in kinds]
     assert statuses.count("Unavailable") > len(statuses) / 4

@@ -222,6 +222,11 @@ def test_dictionaries_runs_and_extension_types_are_what_they_hold():
         assert lastmod.kinds(pa.schema([("c", form.type)]), ["c"]) == [("c", "text")]
 
 
+def test_a_column_without_any_chunk_has_no_fingerprints():
+    empty = pa.table({"title": pa.chunked_array([], pa.string()), "price": pa.chunked_array([], pa.int64())})
+    assert lastmod.fingerprint(empty, ["title", "price"]).to_pylist() == []
+
+
 def test_special_numbers_are_canonical():
     assert one(-0.0, pa.float64()) == one(0.0, pa.float32())
     other_nan = np.array([0xFFF8000000000001], np.uint64).view(np.float64)

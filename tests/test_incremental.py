@@ -89,6 +89,19 @@ def test_rows_that_were_not_read_are_those_of_the_mirror(site: Catalog) -> None:
     assert entries[f"{SHOP}/pages/008"].lastmod == "2026-10-01"
 
 
+@pytest.mark.parametrize("touched", ["1970-01-01", "1970-01-01 00:00:00", "1970-01-01T00:00:00Z"])
+def test_rows_dated_at_the_beginning_of_time_are_read_whenever_everything_is(site: Catalog, touched: str) -> None:
+    """A default of many databases; `:since` of a full read must lie before it."""
+    site.sql("UPDATE pages SET touched = ? WHERE id < 10", touched)
+    site.night(1)
+    assert len(site.locs()) == 100
+    site.sql("UPDATE pages SET loc = loc || '-new' WHERE id = 3")  # and nobody touched it: only a full read sees it
+    assert site.night(2).summary.status == "unchanged"
+    assert site.night(3, full=True).summary.sections["pages"].extracted == 100
+    assert "/pages/003-new" in site.locs()
+    assert len(site.locs()) == 100
+
+
 def test_a_row_that_is_read_to_be_excluded_leaves_the_set_and_comes_back(site: Catalog) -> None:
     site.night(1)
     site.sql("UPDATE pages SET exclude = 'sold out', touched = '2026-11-01T12:00:00' WHERE id = 7")

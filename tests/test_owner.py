@@ -133,6 +133,8 @@ def test_another_root_is_refused_and_one_that_is_added_is_not(tmp_path: Path) ->
     site.keys["publish"] = {**publish, "root": "./elsewhere"}
     with pytest.raises(AnothersState, match=r"robots.txt in .*/public\n[^\n]*robots.txt in .*/elsewhere"):
         site.night(3)
+    site.keys["publish"] = publish
+    assert site.night(4).summary.status == "unchanged", "one that is gone is no other either"
 
 
 def test_a_folder_may_be_reached_by_a_link_and_a_link_may_lead_elsewhere(tmp_path: Path) -> None:

@@ -57,6 +57,17 @@ def test_columns_of_every_kind_are_in_order() -> None:
         assert array.take(in_order(array)).to_pylist() == sorted(texts)
 
 
+@given(TEXT, st.lists(TEXT, max_size=30))
+def test_the_quick_order_is_the_bytewise_one_where_the_last_text_ends_with_the_memory(
+    prefix: str, tails: list[str]
+) -> None:
+    """A word that begins there would reach beyond it."""
+    texts = [prefix + tail for tail in tails]
+    for rows in (texts, [*texts, prefix + "~"], [*texts, ""]):
+        array = pa.array(rows, pa.string())
+        assert array.take(in_order(array)).to_pylist() == sorted(rows)
+
+
 @given(st.lists(TEXT, max_size=40), st.sets(TEXT, max_size=6))
 def test_every_row_is_routed_to_the_last_window_that_begins_before_it(locs: list[str], marks: set[str]) -> None:
     borders = sorted(marks - {""})

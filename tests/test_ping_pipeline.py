@@ -7,6 +7,7 @@ import json
 import logging
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from sitemap_etl.errors import ConfigError, SitemapEtlError
 from sitemap_etl.runs.local import ping_locally
 from sitemap_etl.runs.rollback import ping_by_hand
+from sitemap_etl.state.changes import notification_of
 from sitemap_etl.state.codec import encode
 from tests.support.command import call
 from tests.support.engines import Reply, Request, Side
@@ -300,3 +302,60 @@ def test_a_damaged_ledger_is_begun_anew_with_a_warning_and_stops_nothing(world: 
     assert (done.status, done.engines["indexnow"].status) == ("published", "accepted")
     assert any("indexnow.json is damaged" in line and "A new ledger was begun" in line for line in lines)
     assert json.loads(path.read_bytes())["runs"][-1] == done.run_id
+
+
+def test_a_night_on_which_only_robots_txt_lacks_the_set_publishes_it(world: World) -> None:
+    """Nothing of the set is written; without the line no engine would find it."""
+    robots = world.folder / "public" / "robots.txt"
+    world.night(1)
+    named = robots.read_text()
+    assert "Sitemap: " in named
+    robots.write_text("User-agent: *\nDisallow: /cart\n")
+    done = world.night(2)
+    assert (done.status, done.files.written) == ("published", 0)
+    assert robots.read_text().startswith("User-agent: *\nDisallow: /cart\n")
+    assert named.strip() in robots.read_text()
+    assert world.night(3).status == "unchanged"
+
+
+@pytest.mark.parametrize("lies", [None, "another key"], ids=["is gone", "holds another key"])
+def test_a_night_on_which_only_the_key_file_differs_writes_it(world: World, lies: str | None) -> None:
+    """Without it, the engine believes no submission."""
+    file = world.folder / "public" / f"{KEY}.txt"
+    world.night(1)
+    if lies is None:
+        file.unlink()
+    else:
+        file.write_text(lies)
+    done = world.night(2)
+    assert (done.status, done.files.written) == ("published", 0)
+    assert file.read_text() == KEY
+    assert world.night(3).status == "unchanged"
+
+
+def test_the_night_after_all_urls_were_sent_sends_what_changed_since_and_nothing_twice(world: World) -> None:
+    later = replace(world.site.environment, clock=lambda: world.site.store.time + timedelta(hours=1))
+    world.site.environment = later
+    world.night(1)
+    world.change(5)
+    world.night(2, ping=False)
+    everything: dict[str, Any] = {"engines": ("indexnow",), "since": None, "everything": True}
+    assert ping_by_hand(world.site.load(), world.site.environment, **everything)["indexnow"].status == "accepted"
+    sent = len(world.posted())
+    assert len(set(world.posted())) == 100
+    assert world.night(3).status == "unchanged"
+    assert len(world.posted()) == sent
+    world.change(5, 8)
+    assert world.night(4).engines["indexnow"].status == "accepted"
+    assert world.posted()[sent:] == [f"{world.side.url}/p/000008"]
+
+
+def test_engines_are_told_of_the_index_that_went_and_of_no_other(world: World) -> None:
+    world.night(1)
+    world.site.keys["publish"] = {"to": "./public", "names": {"index": "map.xml"}}
+    for number, went in ((2, ("/sitemap.xml",)), (3, ())):
+        world.change(number)
+        said = notification_of(world.site.state(), world.night(number).run_id)
+        assert said is not None
+        assert said.indexes == (f"{world.side.url}/map.xml",)
+        assert said.retired_indexes == tuple(world.side.url + path for path in went)

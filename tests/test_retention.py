@@ -109,8 +109,11 @@ class Nights(RuleBasedStateMachine):
     @rule()
     def refused(self) -> None:
         self.site.export("a", pages(25, title="x"))
+        broken_off = self.site.state().current().pending is not None
         done = self.site.go()
-        assert done.summary.status == ("refused" if self.listed > 25 else "unchanged")
+        # A run that takes over what another left unfinished publishes the set again, with no row changed.
+        unchanged = ("unchanged", "published") if broken_off else ("unchanged",)
+        assert done.summary.status in (("refused",) if self.listed > 25 else unchanged)
         self.staged.append(done.run.run_id)
 
     @rule(data=st.data())

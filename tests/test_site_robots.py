@@ -123,6 +123,18 @@ def test_a_site_without_robots_txt_has_no_rules_and_that_is_remembered(
     assert any("there was none then, so that no page is left out" in text for text in done.summary.warnings)
 
 
+@pytest.mark.parametrize("gone", [404, 410])
+def test_a_site_that_never_had_a_robots_txt_lists_every_page(site: TestSite, answer: Answer, gone: int) -> None:
+    answer.status = gone
+    assert site.night(1).summary.status == "published"
+    assert site.night(2).summary.status == "unchanged"
+    assert listed(site) == {"0", "1", "2"}
+    answer.status = 200
+    site.section("p", pages(4))
+    site.night(3)
+    assert listed(site) == {"0", "2", "3"}
+
+
 def test_rules_that_come_back_are_read_anew(site: TestSite, answer: Answer) -> None:
     site.night(1)
     answer.status = 503

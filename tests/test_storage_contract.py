@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import threading
 from datetime import timedelta
@@ -14,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sitemap_etl.errors import ConfigError, Refused
+from sitemap_etl.state.checked import open_checked, put_checked
 from sitemap_etl.storage import ABSENT, PreconditionFailed, Storage, open_storage
 from tests.support.fixtures import reachable
 from tests.support.s3 import S3Server
@@ -53,6 +55,15 @@ def test_what_was_put_is_what_is_read(storage: Storage) -> None:
     assert (stored.stat.key, stored.stat.size, stored.stat.etag) == ("a/b.xml", 9, put.etag)
     assert storage.stat("a/b.xml") == stored.stat
     assert put.modified.utcoffset() == timedelta(0)
+
+
+def test_an_object_is_read_as_a_file_is(storage: Storage) -> None:
+    file = open_checked(storage, put_checked(storage, "k", b"0123456789"))
+    assert file.read(4) == b"0123"
+    assert (file.seek(-3, io.SEEK_END), file.read()) == (7, b"789")
+    assert (file.seek(-8, io.SEEK_CUR), file.read(2)) == (2, b"23")
+    assert (file.seek(-20, io.SEEK_CUR), file.tell(), file.read(2)) == (0, 0, b"01")
+    assert (file.seek(20), file.read(2)) == (20, b"")
 
 
 def test_nothing_is_found_where_nothing_was_put(storage: Storage) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -41,6 +42,14 @@ OPERATIONS: dict[str, tuple[Callable[[Storage, str], object], object, dict[str, 
     "delete known": (lambda storage, known: storage.delete("old", expect=known), True, REMOVED),
 }
 """What is done, what it answers, what the bucket holds afterwards."""
+TRIES = 6
+ONCE_MORE = 3
+"""Requests that one fault may cost: the same again, a look at what its first try did, and what follows from that."""
+
+
+def md5(data: bytes) -> str:
+    """The etag that S3 gives to an object that was put at once."""
+    return hashlib.md5(data).hexdigest()
 
 
 class Line:
@@ -55,12 +64,14 @@ class Line:
 
     def begin(self) -> str:
         """The bucket as it is before each operation; the etag of `old`."""
-        for key in self.contents().keys() - BEFORE.keys():
+        there = self.contents()
+        for key in there.keys() - BEFORE.keys():
             self.client.delete_object(Bucket=self.bucket, Key=key)
         for key, data in BEFORE.items():
-            self.client.put_object(Bucket=self.bucket, Key=key, Body=data)
+            if there.get(key) != data:
+                self.client.put_object(Bucket=self.bucket, Key=key, Body=data)
         self.proxy.reset()
-        return self.client.head_object(Bucket=self.bucket, Key="old")["ETag"].strip('"')
+        return md5(OLD)
 
     def answer(self, run: Callable[[Storage, str], object], known: str) -> object:
         """Of an undisturbed line, tried until it comes: a busy machine may take longer than the short timeout here."""
@@ -70,23 +81,29 @@ class Line:
                 return run(self.storage, known)
 
     def contents(self) -> dict[str, bytes]:
-        keys = [entry["Key"] for entry in self.client.list_objects_v2(Bucket=self.bucket).get("Contents", [])]
-        return {key: self.client.get_object(Bucket=self.bucket, Key=key)["Body"].read() for key in keys}
+        """What is there, known by its etag: one request for all."""
+        known = {md5(data): data for data in (OLD, NEW, *BEFORE.values())}
+        found = self.client.list_objects_v2(Bucket=self.bucket).get("Contents", [])
+        return {entry["Key"]: known.get(entry["ETag"].strip('"'), b"other bytes") for entry in found}
 
 
-def each_fault(s3: S3Server, operation: str, work: Callable[[Line, Fault, int, str], None]) -> None:
-    """Do `work` for each fault at each request of the operation: the faults side by side, for they mostly wait."""
+def each_fault(s3: S3Server, operation: str, work: Callable[[Line, Fault, int, int], None]) -> None:
+    """Do `work` for each fault at each request of the operation: the faults side by side, for they mostly wait.
+
+    It gets the number of the request, and how many there are where nothing goes wrong.
+    """
 
     def all_requests(fault: Fault) -> int:
         with fault_proxy(s3.endpoint) as proxy:
             line = Line(client, proxy)
-            for _ in ("once to see that the bucket is there", "once to count"):
+            counted = []
+            for _ in range(4):  # once to see that the bucket is there, then to count: a slow request is sent again
                 known = line.begin()
                 assert line.answer(OPERATIONS[operation][0], known) in (OPERATIONS[operation][1], False)
-            requests = len(proxy.seen)
+                counted.append(len(proxy.seen))
+            requests = min(counted)
             for number in range(1, requests + 1):
-                known = line.begin()
-                work(line, fault, number, known)
+                work(line, fault, number, requests)
             return requests
 
     client = s3.client()
@@ -99,16 +116,27 @@ def each_fault(s3: S3Server, operation: str, work: Callable[[Line, Fault, int, s
 def test_one_fault_at_any_request_is_got_over(
     operation: str, each_s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each request in turn goes wrong once: the operation succeeds all the same, and did what it says."""
+    """Each request in turn goes wrong once: the operation succeeds all the same, and did what it says.
+
+    Where the machine is so busy that another request took too long as well, it is tried again.
+    """
     monkeypatch.setenv("SITEMAP_ETL_S3_TIMEOUT", "0.5")
     run, expected, after = OPERATIONS[operation]
 
-    def work(line: Line, fault: Fault, number: int, known: str) -> None:
-        line.proxy.at(number, fault)
-        answer = run(line.storage, known)
-        assert fault in [seen.fault for seen in line.proxy.seen]
+    def work(line: Line, fault: Fault, number: int, requests: int) -> None:
+        for _ in range(TRIES):
+            known = line.begin()
+            line.proxy.at(number, fault)
+            answer: object = Unavailable
+            with suppress(Unavailable):
+                answer = run(line.storage, known)
+            seen = list(line.proxy.seen)
+            if len(seen) <= requests + ONCE_MORE:
+                break
+        assert len(seen) <= requests + ONCE_MORE, [str(each) for each in seen]
+        assert fault in [each.fault for each in seen]
         # A delete whose answer was lost finds nothing at its second try: gone, by us or not.
-        assert answer == expected or (expected is True and fault.applied)
+        assert answer == expected or (expected is True and fault.applied), [str(each) for each in seen]
         assert line.contents() == after
 
     each_fault(each_s3, operation, work)
@@ -123,7 +151,8 @@ def test_a_fault_that_stays_is_unavailable_and_leaves_the_old_or_the_new(
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     run, expected, after = OPERATIONS[operation]
 
-    def work(line: Line, fault: Fault, number: int, known: str) -> None:
+    def work(line: Line, fault: Fault, number: int, _requests: int) -> None:
+        known = line.begin()
         line.proxy.at(number, fault, times=1_000)
         try:
             answer = run(line.storage, known)

@@ -195,6 +195,16 @@ def test_now_is_the_stores_time_also_where_there_is_nothing(storage: Storage) ->
     assert abs(storage.now() - datetime.now(UTC)) < timedelta(minutes=1)
 
 
+@pytest.mark.parametrize("status", [403, 404])
+def test_now_is_had_from_a_store_that_does_not_say_whether_the_object_exists(
+    behind: Storage, proxy: FaultProxy, status: int
+) -> None:
+    """Without the right to list, a HEAD for what is not there is answered 403: its Date is as good."""
+    date = ("Date", "Sat, 21 Nov 2026 02:00:00 GMT")
+    proxy.always(Fault("answer", status, "AccessDenied", headers=(date,)), method="HEAD")
+    assert behind.now() == datetime(2026, 11, 21, 2, tzinfo=UTC)
+
+
 def test_a_delete_that_somebody_overtook_is_refused(
     behind: Storage, proxy: FaultProxy, s3: S3Server, bucket: str
 ) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sitemap_etl import sources
 from sitemap_etl.config import CsvSource, DatabaseSource, Section, Site
 from sitemap_etl.errors import ConfigError, InvalidSource, SitemapEtlError
-from sitemap_etl.stages.extract import EPOCH, label_of
+from sitemap_etl.stages.extract import BEGINNING, label_of
 from sitemap_etl.stages.parameters import params_of, unspoken
 from sitemap_etl.stages.ping import engines_of, ready_engine
 from sitemap_etl.stages.plan import key_missing
@@ -75,7 +75,7 @@ def _lacks(site: Site, section: Section, environment: Environment) -> Iterator[s
     """What the source's columns lack for the section's rules."""
     source = section.source
     if isinstance(source, DatabaseSource):
-        params = params_of(source, site, environment, environment.clock(), EPOCH)
+        params = params_of(source, site, environment, environment.clock(), BEGINNING)
         connection = environment.connection(source.database)
         with unspoken(source, environment):
             schema = sources.probe_database(connection, source.query, params=params, label=label_of(source))

@@ -31,8 +31,8 @@ from sitemap_etl.state.checked import open_checked, put_checked
 from sitemap_etl.state.mirror import KEY, OWN, SLOTS, key_text, slots
 from sitemap_etl.state.records import Extracted, Reading, Spool, Unit
 
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-"""What `:since` is where everything is read."""
+BEGINNING: Final = datetime(1900, 1, 1, tzinfo=UTC)
+"""What `:since` is where everything is read: every database takes it, and 1970-01-01 is a common default in tables."""
 _FLUSH_ROWS: Final = 1_000_000
 _FLUSH_BYTES: Final = 192 * 1024 * 1024
 _MESSAGE_ROWS: Final = 4_096
@@ -246,7 +246,7 @@ def _columns(run: Run, split: Split, section: Section) -> pa.Schema:
 
 def _since(run: Run, section: str) -> datetime:
     reading = run.plan.readings.get(section)
-    return EPOCH if reading is None else datetime.fromisoformat(reading.since)
+    return BEGINNING if reading is None else datetime.fromisoformat(reading.since)
 
 
 def _schema(run: Run, section: Section) -> pa.Schema:

@@ -20,7 +20,7 @@ from sitemap_etl.errors import ConfigError, DamagedState, InvalidSource, Refused
 from sitemap_etl.settings.site import STATE_FOLDER
 from sitemap_etl.sources import Split, unpack_schema
 from sitemap_etl.stages.clock import moment_of
-from sitemap_etl.stages.extract import EPOCH, label_of, plan_splits, read_schema, reads_changes_only
+from sitemap_etl.stages.extract import BEGINNING, label_of, plan_splits, read_schema, reads_changes_only
 from sitemap_etl.stages.parameters import has_secrets, params_digest, params_of, unspoken
 from sitemap_etl.stages.run import Environment, Run, check_options, new_run_id, open_work, state_of
 from sitemap_etl.state import layout
@@ -207,8 +207,8 @@ class _Sources:
         if isinstance(source, DatabaseSource) and has_secrets(source):
             self.params[section.name] = params_digest(section.name, source, self.site, self.environment)
         if not section.keyed or self.options.limit is not None or not reads_changes_only(section, self.environment):
-            splits = self._splits(section, EPOCH)
-            self._secure(section, splits, EPOCH)
+            splits = self._splits(section, BEGINNING)
+            self._secure(section, splits, BEGINNING)
             self.units += [Unit(section.name, split) for split in splits]
             return
         assert isinstance(source, DatabaseSource)
@@ -217,9 +217,9 @@ class _Sources:
         if reading.mirror is not None:
             problem = self._unlike(section, source, reading, splits)
             if problem is not None:
-                since = EPOCH.isoformat()
+                since = BEGINNING.isoformat()
                 reading = replace(reading, since=since, mirror=None, because=problem)
-                splits = self._splits(section, EPOCH)
+                splits = self._splits(section, BEGINNING)
         self._secure(section, splits, datetime.fromisoformat(reading.since))
         self.readings[section.name] = reading
         self.units += [Unit(section.name, split) for split in splits]
@@ -257,7 +257,7 @@ class _Sources:
         assert source.key is not None
         everything = Reading(
             key=source.key,
-            since=EPOCH.isoformat(),
+            since=BEGINNING.isoformat(),
             read_at=min(sources.clock(connection, label=source.database), self.now).isoformat(),
             select=_digest(source.query),
             params=params_digest(section.name, source, self.site, self.environment),

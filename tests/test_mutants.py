@@ -1,0 +1,92 @@
+"""The mutants that `make mutants` makes are small mistakes that can be run, and its marks name code that there is."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from tests.mutants.__main__ import ROOMS, candidates, marked, name_of
+from tests.mutants.mutations import mutants
+from tests.mutants.record import Record, modules
+
+SOURCE = '''"""A module."""
+
+LIMIT = 3
+
+
+def shares(rows: list[int] = [], *, strict: bool = False) -> float | None:
+    """What 1 < 2 says here is for a person."""
+    if not rows or len(rows) > LIMIT:
+        raise ValueError(f"{len(rows) + 1} rows")
+    rows.sort()
+    größe = "ü" if strict else "a"
+    while rows[0] == 0:
+        rows.pop(0)
+    return rows[0] / len(rows)
+'''
+CHANGES = {
+    ("LIMIT = 3", "LIMIT = 4"),
+    ("LIMIT = 3", "LIMIT = 2"),
+    ("False", "True"),
+    ("if not rows or len(rows) > LIMIT:", "if not (not rows or len(rows) > LIMIT):"),
+    ("if not rows or len(rows) > LIMIT:", "if False:"),
+    ("not rows or len(rows) > LIMIT", "not rows and len(rows) > LIMIT"),
+    ("not rows", "rows"),
+    ("len(rows) > LIMIT", "len(rows) >= LIMIT"),
+    ("rows.sort()", "pass"),
+    ("'ü' if strict else 'a'", "'a' if strict else 'ü'"),
+    ("while rows[0] == 0:", "while False:"),
+    ("rows[0] == 0", "rows[0] != 0"),
+    ("rows[0] == 0", "rows[0] == 1"),
+    ("rows[0] == 0", "rows[0] == -1"),
+    ("rows[0]", "rows[1]"),
+    ("rows[0]", "rows[-1]"),
+    ("rows.pop(0)", "rows.pop(1)"),
+    ("rows.pop(0)", "rows.pop(-1)"),
+    ("rows.pop(0)", "pass"),
+    ("return rows[0] / len(rows)", "return None"),
+}
+
+
+def test_every_kind_of_mistake_is_made_and_none_in_what_a_person_reads() -> None:
+    found = mutants("x.py", SOURCE)
+    assert {(mutant.was, mutant.now) for mutant in found} == CHANGES
+    for mutant in found:
+        changed = mutant.applied(SOURCE)
+        assert changed != SOURCE
+        ast.parse(changed)
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_every_mutant_of_a_room_is_python(room: str) -> None:
+    sources = modules()
+    found = candidates([room])
+    assert len(found) > 50
+    for mutant in found[:: max(len(found) // 40, 1)]:
+        ast.parse(mutant.applied(sources[mutant.file]))
+
+
+def test_a_mutant_keeps_its_name_where_the_code_around_it_moves() -> None:
+    moved = SOURCE.replace("LIMIT = 3\n", "# The most.\nLIMIT = 3\nOTHER = None\n")
+    assert [name_of(one) for one in mutants("x.py", moved)] == [name_of(one) for one in mutants("x.py", SOURCE)]
+
+
+def test_a_mutant_is_tried_by_the_tests_of_its_line_in_turn_by_the_fastest_and_the_most_special() -> None:
+    seconds = {"slow": 2.0, "fast": 0.1, "faster": 0.01, "other": 0.1}
+    ran = {3: set(), 8: {"slow"}, 10: {"slow", "fast", "faster"}}
+    record = Record(seconds, {"x.py": ran, "y.py": {10: {"other"}}})
+    by_change = {(mutant.was, mutant.now): record.tests_of(mutant) for mutant in mutants("x.py", SOURCE)}
+    assert by_change["rows.sort()", "pass"] == ["faster", "slow", "fast"]
+    assert by_change["not rows", "rows"] == ["slow"]
+    assert by_change["LIMIT = 3", "LIMIT = 4"] == ["faster", "slow", "fast"], (
+        "what runs at the import is any test's of the module"
+    )
+    assert by_change["rows.pop(0)", "pass"] == []
+
+
+def test_every_mark_names_a_mutant_that_there_is_and_a_reason() -> None:
+    identities = {mutant.identity for mutant in candidates(ROOMS)}
+    for identity, reason in marked().items():
+        assert identity in identities, f"the code of this mark is gone: {identity}"
+        assert len(reason) > 10

@@ -1,0 +1,55 @@
+"""A session of tests ends, whatever a test does to its process, and says which test it was."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.airflow import PROJECT
+
+OTHERS = "import pytest\n@pytest.mark.parametrize('n', range(3))\ndef test_fine(n): pass\n"
+KILLED = "import os, signal\ndef test_bad(): os.kill(os.getpid(), signal.SIGKILL)\n"
+CRASHED = "import ctypes\ndef test_bad(): ctypes.string_at(0)\n"
+ASLEEP = "import time\ndef test_bad(): time.sleep(1_000)\n"
+DEAF = """import signal, time
+def test_bad():
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+    time.sleep(1_000)
+"""
+
+
+@pytest.mark.parametrize(
+    ("test", "said"),
+    [
+        (KILLED, "crashed while running 'test_a.py::test_bad'"),
+        (CRASHED, "Segmentation fault"),
+        (ASLEEP, "Timeout (>1.0s)"),
+        (DEAF, "crashed while running 'test_a.py::test_bad'"),
+    ],
+    ids=["killed", "crashed", "asleep", "deaf to the signal of its time"],
+)
+def test_a_session_ends_with_the_name_of_the_test_that_killed_its_process_or_hangs(
+    tmp_path: Path, test: str, said: str
+) -> None:
+    """The options of `make test` and of pyproject.toml, with less patience."""
+    for name in "abcd":
+        (tmp_path / f"test_{name}.py").write_text(OTHERS if name > "a" else OTHERS + test + OTHERS.partition("\n")[2])
+    makefile = (PROJECT / "Makefile").read_text()
+    options = makefile.partition("-m pytest ")[2].partition("\n")[0].replace("auto", "2").split()
+    patience = ["-o", "timeout=1", "-o", "faulthandler_timeout=3"]
+    command = [sys.executable, "-m", "pytest", "-c", str(PROJECT / "pyproject.toml"), "--rootdir", str(tmp_path)]
+    done = subprocess.run(
+        [*command, *options, *patience, "-p", "no:cacheprovider", str(tmp_path)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    shown = done.stdout + done.stderr
+    assert done.returncode == 1, shown
+    assert "FAILED test_a.py::test_bad" in shown
+    assert said in shown
