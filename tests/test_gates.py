@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sitemap_etl.publish.commit import receivers_first
 from sitemap_etl.publish.gates import Dates, Scope, evaluate, one_date
+from sitemap_etl.publish.order import receivers_first
 from sitemap_etl.settings import Gates
 from tests.support.sites import TestSite, pages
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Literal
@@ -23,6 +23,7 @@ from sitemap_etl.arrow import column_of
 from sitemap_etl.errors import Refused, Unavailable
 from sitemap_etl.publish.actual import Actual, Object, content_type, in_threads, look, survey
 from sitemap_etl.publish.claim import Claim, Overtaken
+from sitemap_etl.publish.order import Order, receivers_first
 from sitemap_etl.publish.plan import (
     FORMER_DIGITS,
     Desired,
@@ -514,62 +515,3 @@ class Bridge:
     number: int
     index: int
     written: Object | None = None
-
-
-@dataclass(frozen=True)
-class Order:
-    """In which order changed files are written: those that give no row away, then receivers before givers.
-
-    `givers`: those that give rows to others of them. `bridged`: a giver out of every circle of files that give rows to
-    each other: it is written before its receivers, so its rows must be listed elsewhere meanwhile.
-    """
-
-    keys: tuple[str, ...]
-    givers: frozenset[str]
-    bridged: tuple[str, ...]
-
-
-def receivers_first(changed: Iterable[str], moves_to: Mapping[str, frozenset[str]]) -> Order:
-    """The order of changed files. `moves_to`: key → keys of the files that now list URLs it listed."""
-    keys = sorted(changed)
-    inside = {key: moves_to.get(key, frozenset()) & frozenset(keys) - {key} for key in keys}
-    done: list[str] = []
-    bridged: list[str] = []
-    written: set[str] = set()
-    waiting = dict(inside)
-    while waiting:
-        ready = [key for key, receivers in waiting.items() if receivers <= written]
-        if not ready:
-            circle = _circle({key: receivers - written for key, receivers in waiting.items()})
-            ready = [min(circle, key=lambda key: (len(waiting[key] - written), key))]
-            bridged += ready
-        for key in ready:
-            done.append(key)
-            written.add(key)
-            del waiting[key]
-    return Order(tuple(done), frozenset(key for key, receivers in inside.items() if receivers), tuple(bridged))
-
-
-def _circle(gives: Mapping[str, frozenset[str]]) -> set[str]:
-    """Files that give rows to each other and to no others, where every file gives some."""
-    takes: dict[str, set[str]] = defaultdict(set)
-    for giver, receivers in gives.items():
-        for receiver in receivers:
-            takes[receiver].add(giver)
-    key = min(gives)
-    while True:
-        ahead, behind = _reached(key, gives), _reached(key, takes)
-        if ahead <= behind:
-            return ahead
-        key = min(ahead - behind)
-
-
-def _reached(key: str, edges: Mapping[str, Set[str]]) -> set[str]:
-    """The keys that edges lead to from a key."""
-    found: set[str] = set()
-    waiting = [key]
-    while waiting:
-        new = edges.get(waiting.pop(), frozenset()) - found
-        found |= new
-        waiting += new
-    return found
