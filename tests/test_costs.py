@@ -80,7 +80,7 @@ def nights(rows: int) -> list[Counter[str]]:
             threading.setprofile(count)
             sys.setprofile(count)
             try:
-                done = run_locally(site, Options(), environment, jobs=1, now=now)
+                done = run_locally(site, Options(reason="counted"), environment, jobs=1, now=now)
             finally:
                 sys.setprofile(None)
                 threading.setprofile(None)

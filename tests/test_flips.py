@@ -138,7 +138,7 @@ def test_one_flipped_bit_between_any_two_stages_is_told_or_publishes_the_same_by
     site.night(1)
     change(site)
     seen = list(staged(site, place, 2))
-    finished = site.public().objects()
+    finished = site.public().contents()
     before: set[str] = set()
     refused: set[str] = set()
     for stage, key, _ in seen:
@@ -153,7 +153,7 @@ def test_one_flipped_bit_between_any_two_stages_is_told_or_publishes_the_same_by
             if told(lambda at=stage: go_on(site, seen[0][2], at), key):  # type: ignore[misc]
                 refused.add(key)
                 break
-            assert site.public().objects() == finished, (stage, key)
+            assert site.public().contents() == finished, (stage, key)
     endings = {key.rpartition("-")[2] if key.endswith(".parquet") else key.rpartition(".")[2] for key in refused}
     assert {"spool", "json", "index", "signals", "xml", "txt"} <= endings
     assert {"excluded.parquet", "rejected.parquet", "duplicates.parquet", "top.parquet"} <= endings
@@ -203,7 +203,7 @@ def test_one_flipped_bit_of_what_a_run_left_is_told_or_changes_nothing(site: Cat
     wanted, answers = {}, {}
     for name, act in acts.items():
         answers[name] = repr(act())
-        wanted[name] = site.public().objects()
+        wanted[name] = site.public().contents()
         place.restore("two nights")
     refused = set()
     for key in place.files():
@@ -213,7 +213,7 @@ def test_one_flipped_bit_of_what_a_run_left_is_told_or_changes_nothing(site: Cat
             if told(lambda act=act, answer=answer: answer.append(act()), key):  # type: ignore[misc]
                 refused.add(key)
             else:
-                assert site.public().objects() == wanted[name], (name, key)
+                assert site.public().contents() == wanted[name], (name, key)
                 # Nothing rests on what explain says: it knows less of a run whose report, or rows, are damaged.
                 less = name == "explain" and (f"/{layout.REPORTS}" in key or f"/{layout.SNAPSHOTS}" in key)
                 assert name in ("night", "rollback") or less or repr(answer[0]) == answers[name], (name, key)

@@ -177,7 +177,7 @@ def test_the_nights_after_are_as_if_nothing_had_been(shop: Shop) -> None:
             )
             shop.export("prints", PRINTS[4 if night == 13 else 2 :])
             done = shop.night(night, full=night == 14)
-            found.append(shop.public().objects())
+            found.append(shop.public().contents())
             assert done.summary.status in ("published", "unchanged")
             assert done.summary.sections["catalog"].listed == 59
         return found

@@ -612,7 +612,7 @@ def test_incremental_nights_give_the_bytes_of_full_nights(tmp_path: Path, seed: 
         touched += timedelta(days=1)
         one, other = [site.night(night).summary for site in sites]
         assert (one.status, one.error) == (other.status, other.error), night
-        public, expected = [site.public().objects() for site in sites]
+        public, expected = [site.public().contents() for site in sites]
         assert public.keys() == expected.keys()
         for key in public:
             assert public[key] == expected[key], (night, key)

@@ -58,12 +58,12 @@ def test_a_file_of_ours_that_someone_changed_is_foreign_when_it_would_be_replace
 
 def test_full_finds_and_mends_what_was_lost_in_public(site: TestSite) -> None:
     site.night(1)
-    before = site.public().objects()
+    before = site.public().contents()
     for path in (site.folder / "public").glob("sitemap*"):
         path.unlink()
     assert site.night(2).summary.status == "unchanged"
     site.night(3, full=True)
-    assert site.public().objects() == before
+    assert site.public().contents() == before
 
 
 def test_the_state_of_another_site_is_refused(site: TestSite) -> None:

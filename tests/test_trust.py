@@ -206,7 +206,7 @@ def with_environ(environment: Environment, **more: str) -> Environment:
 
 def test_a_task_whose_parameter_is_not_that_of_the_plan_is_refused_and_shows_neither(tmp_path: Path) -> None:
     site = with_token(tmp_path, sqlite_of(tmp_path), "SELECT loc FROM pages WHERE :token <> :lang")
-    run = start_run(site.load(), Options(), site.environment, now=FIRST_NIGHT)
+    run = start_run(site.load(), Options(), site.environment)
     other = with_environ(site.environment, TOKEN="planted-4712")
     with pytest.raises(Refused, match=r"section pages: params\.token \(\$\{TOKEN\}\): .*start a new run") as refused:
         extract_split(open_run(run.staging.url, other, staging=run.staging), 0)

@@ -89,6 +89,8 @@ class S3Client:
         except HTTPError as error:
             # The text of an error broke off: the one place where boto3 lets its transport's own exception through.
             raise boto.ResponseStreamingError(error=error) from error
+        except ValueError as error:  # a header that broke off is no date or number, which its parser lets through
+            raise boto.ResponseStreamingError(error=error) from error
         return answer
 
     def filesystem(self) -> pyarrow.fs.FileSystem:

@@ -108,6 +108,10 @@ class Crawler:
         """Every public object by key."""
         return {stat.key: self.public.get(stat.key).data for stat in self.public.list()}  # type: ignore[union-attr]
 
+    def contents(self) -> dict[str, bytes]:
+        """What every public object says, by key."""
+        return {key: content(key, data) for key, data in self.objects().items()}
+
 
 class TestSite:
     """A site file with CSV exports in `folder`. `night(n)` runs it at 2 a.m. of the n-th night."""
