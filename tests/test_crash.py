@@ -202,11 +202,11 @@ def test_a_publish_killed_after_any_write_leaves_a_valid_set_that_the_next_run_f
     scenario: Scenario,
     store: str,
 ) -> None:
-    """In a folder after each write; in S3, where a run costs far more, after a third of them and each that decides."""
+    """In a folder after each write; in S3, where a run costs far more, after a fifth of them and each that decides."""
     server = None if store == "folder" else reachable(request.getfixturevalue(store), monkeypatch)
     lab = laboratory(server, **scenario.site())
     before, world, writes = prepared(lab, scenario)
-    for at in until_committed(writes, every=1 if store == "folder" else 3):
+    for at in until_committed(writes, every=1 if store == "folder" else 5):
         lab.restore()
         assert lab.publish(kill=at).killed
         check(lab.world(), before, source_of(scenario))

@@ -224,7 +224,7 @@ def test_a_row_that_was_only_published_is_known_by_its_url(shop: Shop) -> None:
 
 def test_it_can_be_killed_at_any_write_and_done_again(shop: Shop) -> None:
     kept = Kept(shop)
-    writes = 0  # every third: neighbours are mostly of one kind
+    writes = 0  # every fifth: neighbours are mostly of one kind
     while True:
         kept.restore()
         shop.store.die(writes)
@@ -236,12 +236,12 @@ def test_it_can_be_killed_at_any_write_and_done_again(shop: Shop) -> None:
             break
         (shop.folder / "work/shop/state/lease.json").unlink(missing_ok=True)
         assert verify_state(shop.load(), shop.environment).sound, writes
-        if writes % 12 == 0:
+        if writes % 20 == 0:
             assert shop.night(10).summary.status in ("published", "unchanged"), writes
             published_sets(shop.load(), shop.environment)
         shop.forget(KEY)
         assert holding(shop) == nothing(), writes
-        writes += 3
+        writes += 5
     shop.store.revive()
     assert writes > 30
 

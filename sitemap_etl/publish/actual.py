@@ -18,7 +18,7 @@ from sitemap_etl.errors import Refused
 from sitemap_etl.render import fence
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import File
-from sitemap_etl.storage import ABSENT, Expect, Stat, Storage
+from sitemap_etl.storage import ABSENT, Expect, Stat, Storage, Stored, Unreadable
 
 THREADS: Final = 16
 """Requests to a store at a time."""
@@ -106,7 +106,7 @@ class Actual:
         """The file as it is stored, where the object has its content."""
         if self.is_as_stored(file):
             return file
-        stored = self.public.get(file.key) if file.key in self.there else None
+        stored = readable(self.public, file.key) if file.key in self.there else None
         if stored is None:
             return None
         content = fence.content(file.key, stored.data)
@@ -136,7 +136,7 @@ class Actual:
         return [unescape(loc.decode()) for loc in _LOC.findall(self._inflated(key))]
 
     def _inflated(self, key: str) -> bytes:
-        stored = self.public.get(key) if key in self.there else None
+        stored = readable(self.public, key) if key in self.there else None
         # Where it can't be unpacked: whatever changed it, no crawler reads it either.
         return (fence.content(key, stored.data) or b"") if stored is not None else b""
 
@@ -166,6 +166,14 @@ def in_threads(work: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
         except BaseException:
             pool.shutdown(wait=True, cancel_futures=True)
             raise
+
+
+def readable(public: Storage, key: str) -> Stored | None:
+    """What is under a key; None where nothing is, or what was changed on its way there and is to be written again."""
+    try:
+        return public.get(key)
+    except Unreadable:
+        return None
 
 
 def look(storage: Storage, keys: Iterable[str]) -> dict[str, Stat]:

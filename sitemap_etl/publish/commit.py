@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from sitemap_etl.arrow import column_of
 from sitemap_etl.errors import Refused, Unavailable
-from sitemap_etl.publish.actual import Actual, Object, content_type, in_threads, look, survey
+from sitemap_etl.publish.actual import Actual, Object, content_type, in_threads, look, readable, survey
 from sitemap_etl.publish.claim import Claim, Overtaken
 from sitemap_etl.publish.order import Order, receivers_first
 from sitemap_etl.publish.plan import (
@@ -140,7 +140,7 @@ class _Publication:
     def _put_again(self, key: str) -> File | None:
         """The object as it is stored now; None where there is none, or nobody can read it."""
         for tries_left in reversed(range(_TRIES)):
-            stored = self.public.get(key)
+            stored = readable(self.public, key)
             content = None if stored is None else fence.content(key, stored.data)
             if stored is None or content is None or self.claim.unmanaged.get(key, "") == stored.stat.etag:
                 return None
@@ -272,7 +272,7 @@ class _Publication:
 
     def _write_bridge(self, giver: str) -> None:
         """Put a file as it is under another name too, until those that take over its URLs are written."""
-        stored = self.public.get(giver)
+        stored = readable(self.public, giver)
         plain = None if stored is None else fence.content(giver, stored.data)
         if plain is None:
             return  # nobody could read it either

@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sitemap_etl import lastmod
 from sitemap_etl.arrow import column_of, mask_of, single
 from sitemap_etl.frames import ASIDE, EXAMPLES, SNAPSHOT, Tally, conform
 from sitemap_etl.render import compress, feeds, text, urlset
@@ -188,14 +187,8 @@ class _Group:
             count_reasons(duplicates, self.reasons)
 
     def _count_dates(self, window: Window) -> None:
-        """What became of the dates of pages that had one."""
-        rows, at = window.compared.rows, window.compared.at
-        had = np.zeros(len(at), bool)
-        found = at >= 0
-        known = column_of(window.known, "lastmod")
-        if self.run.goes_back:
-            known = lastmod.until(known, self.run.plan.now)
-        had[found] = mask_of(pc.is_valid(known))[at[found]]
+        """What became of the dates of pages that had one, also of those that come from another section."""
+        rows, had = window.compared.rows, window.compared.dated
         undated = had & mask_of(pc.is_null(column_of(rows, "lastmod")))
         self.counts += GroupCounts(dated=int(had.sum()), undated=int(undated.sum()))
         if undated.any():

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from sitemap_etl.errors import ConfigError
-from sitemap_etl.storage.protocol import ABSENT, Data, Expect, PreconditionFailed, Stat, Storage, Stored
+from sitemap_etl.storage.protocol import ABSENT, Data, Expect, PreconditionFailed, Stat, Storage, Stored, Unreadable
 from sitemap_etl.storage.verify import put_verified
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ __all__ = [
     "Stat",
     "Storage",
     "Stored",
+    "Unreadable",
     "open_storage",
     "put_verified",
 ]

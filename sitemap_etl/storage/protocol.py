@@ -20,7 +20,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias
 
-from sitemap_etl.errors import ConfigError, Refused
+from sitemap_etl.errors import ConfigError, Refused, Unavailable
 from sitemap_etl.limits import KEY_BYTES
 
 if TYPE_CHECKING:
@@ -71,6 +71,10 @@ class PreconditionFailed(Refused):
         super().__init__(message)
         self.key = key
         self.found = found
+
+
+class Unreadable(Unavailable):
+    """What is stored under a key is not what its checksum says: it was changed on its way there, or since."""
 
 
 class Storage(Protocol):

@@ -27,12 +27,23 @@ from sitemap_etl.storage.protocol import (
     Expect,
     Stat,
     Stored,
+    Unreadable,
     check_key,
     check_prefix,
     join,
     precondition_failed,
 )
-from sitemap_etl.storage.s3_answers import Broken, data_of, date_of, decided, etag_of, says_missing, stat_of, whole
+from sitemap_etl.storage.s3_answers import (
+    Broken,
+    Changed,
+    data_of,
+    date_of,
+    decided,
+    etag_of,
+    says_missing,
+    stat_of,
+    whole,
+)
 
 
 class S3Storage:
@@ -298,6 +309,9 @@ class S3Storage:
             yield
         except SitemapEtlError:
             raise
+        except Changed as error:
+            say = f"can't {action} {self.url_of(key)}: its content is not what its checksum says ({error}). Try again."
+            raise Unreadable(say) from error
         except Broken as error:
             say = f"can't {action} {self.url_of(key)}: the response was damaged ({error}). Try again."
             raise Unavailable(say) from error

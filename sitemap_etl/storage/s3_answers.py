@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, TypeVar
 
-from botocore.exceptions import BotoCoreError, ClientError, ResponseStreamingError
+from botocore.exceptions import BotoCoreError, ClientError, FlexibleChecksumError, ResponseStreamingError
 from botocore.parsers import ResponseParserError
 
 from sitemap_etl.s3 import CONFLICTS, code_of
@@ -26,6 +26,10 @@ T = TypeVar("T")
 
 class Broken(Exception):
     """An answer lacks what every such answer has: it broke on the way."""
+
+
+class Changed(Broken):
+    """The object is not what its checksum says."""
 
 
 _BROKEN: Final = (Broken, ResponseStreamingError, ResponseParserError)
@@ -67,12 +71,16 @@ def says_missing(error: ClientError) -> bool:
 
 
 def data_of(answer: dict[str, Any]) -> bytes:
-    """The body of a GET. Raises `Broken` where it is not as long as the answer says, or the answer doesn't say."""
+    """The body of a GET. Raises `Broken` where it is not as long as the answer says, or the answer doesn't say, and
+    `Changed` where its checksum is another.
+    """
     etag_of(answer)  # what has none is no answer of an S3 store
     # Not `with answer["Body"]`: that gives the stream below, whose errors are not boto3's.
     with closing(answer["Body"]) as body:
         try:
             data: bytes = body.read()
+        except FlexibleChecksumError as error:
+            raise Changed(str(error)) from error
         except BotoCoreError as error:
             raise Broken(f"{type(error).__name__} in {answer.get('ContentLength')} bytes") from error
     if len(data) != answer.get("ContentLength"):

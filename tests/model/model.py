@@ -765,28 +765,18 @@ class Model:
 
     def _undated(self, night: Night, name: str | None, limits: Mapping[str, Any]) -> bool | None:
         """Pages that had a lastmod and have none now, over those that had."""
-        had, lost, at_most, moves = 0, 0, 0, 0
+        had, lost, at_most = 0, 0, 0
         for section, listed in night.listed.items():
             keys = night.keys(section)
             if name not in (None, section) or is_view(keys) or keys.get("lastmod") == "none":
                 continue
-            base = night.base.sections.get(section) if night.base is not None else None
             for loc in listed.keys() & night.before[section].keys():
                 if night.before[section][loc].lastmod is not None:
                     had += 1
-                    moved = base is None or loc not in base.pages
-                    open_ = moved and "dates of pages that move" in self.not_yet
-                    lost += all(version.lastmod is None for version in listed[loc]) and not open_
+                    lost += all(version.lastmod is None for version in listed[loc])
                     at_most += any(version.lastmod is None for version in listed[loc])
-                    moves += open_
         if had < FEW:
             return False
-        if moves:  # they count neither as pages that had a date, nor as such that lost it
-            return (
-                None
-                if at_most / had > limits["max_undated"] or lost / max(1, had - moves) > limits["max_undated"]
-                else False
-            )
         answers = {share / had > limits["max_undated"] for share in (lost, at_most)}
         return answers.pop() if len(answers) == 1 else None
 

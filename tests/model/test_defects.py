@@ -512,7 +512,6 @@ def test_a_section_that_moves_pages_to_another_one_drops_nothing(world: World) -
     assert done.summary["status"] == "published", done.summary["error"]
 
 
-@pytest.mark.xfail(reason="max_undated compares the pages of a section with those that it listed itself")
 def test_pages_that_lose_their_date_by_a_move_to_another_section_count_as_undated(world: World) -> None:
     """A gate that is asked for the site looks at the site: the pages had a lastmod, and have none now."""
     del world.site.keys["gates"]
@@ -639,7 +638,6 @@ def test_priority_alone_rewrites_no_file_whose_new_pages_go_behind_it(world: Wor
 # --- stores that change bytes ---------------------------------------------------------------------
 
 
-@pytest.mark.xfail(reason="the client refuses to read what is there, so the next run stops there as well")
 def test_a_new_file_that_was_changed_on_its_way_is_written_again_by_the_next_run(
     tmp_path: Path, s3: S3Server, proxy: FaultProxy
 ) -> None:
