@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help install demo airflow test soak mutants check clean
+.PHONY: help install demo airflow test soak mutants bench bench-large check clean
 
 help: ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -33,6 +33,15 @@ soak: $(READY) ## kills, faults, races and random nights for an hour (MINUTES=5,
 N ?= 100
 mutants: $(READY) ## N=100 random mistakes made in the code: which of them does no test notice (SEED=7: the same again)
 	$(BIN)/python -m tests.mutants --number $(N) $(if $(SEED),--seed $(SEED))
+
+bench: $(READY) ## what nights cost, as ratios to a floor and to a script (minutes; bench-large: up to 100 million rows)
+	$(BIN)/python bench/nights.py 5000000 --markdown
+	$(BIN)/python bench/nights.py 1000000 --urls slug,sorted,unicode,real --markdown
+	$(BIN)/python bench/splits.py
+
+bench-large: $(READY)
+	$(BIN)/python bench/nights.py 10000000 --rounds 1 --markdown
+	$(BIN)/python bench/nights.py 100000000 --rounds 1 --markdown
 
 check: $(READY) ## format, lint, types, import contracts
 	$(BIN)/ruff format --check .

@@ -49,7 +49,7 @@ class Compared:
     `at`: the place of the row's loc in the published rows, or -1. `moved`: an added row that stood in another section;
     there `changed` is against how it stood there. `differs`: the file's bytes would, priority and changefreq aside.
     `beside`: only what the snapshot keeps beside them would. `dated`: the page was published with a lastmod, in this
-    section or another. `gone`: places of published rows that are no longer there.
+    section or another; one that lies in the future is none. `gone`: places of published rows that are no longer there.
     """
 
     rows: pa.Table  # frames.SNAPSHOT
@@ -120,7 +120,8 @@ def compare(
     taken = np.zeros(known.num_rows, bool)
     taken[at[found]] = True
     fresh = _put(fresh, "since", _since(old_or_moved, found | came, changed, dating))
-    dated = (found | came) & mask_of(pc.is_valid(old_or_moved.column("lastmod")))
+    dates = old_or_moved.column("lastmod")
+    dated = (found | came) & mask_of(pc.is_valid(lastmod.until(dates, dating.now) if dating.back else dates))
     return Compared(fresh, at, ~found, came, changed, differs, beside & ~differs, dated, np.flatnonzero(~taken))
 
 
