@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sitemap_etl.errors import Refused
+from sitemap_etl.state import layout
 from tests.support.s3 import S3Server
 from tests.support.sites import TestSite, pages
 
@@ -47,6 +50,21 @@ def test_a_whole_job_with_state_and_staging_in_s3(site: TestSite, s3: S3Server, 
     assert site.night(2, dry_run=True).summary.status == "dry_run"
     assert site.night(3).summary.sections["p"].added == 1
     assert site.night(4).summary.status == "unchanged"
+
+
+def test_the_report_of_a_dry_run_has_the_same_rows_once_it_is_published(
+    site: TestSite, s3: S3Server, bucket: str
+) -> None:
+    from sitemap_etl.runs.local import publish_locally
+
+    s3.client().create_bucket(Bucket=f"{bucket}-private")
+    site.export("p", [*pages(30), {"loc": "https://elsewhere.example/p"}])
+    shown = site.night(1, dry_run=True)
+    environment = site.store.around(site.environment)
+    publish_locally(site.load(), shown.run.run_id, environment, force=(), reason=None, adopt=False)
+    stored = shown.run.work.get(layout.aside(shown.run.run_id, "rejected"))
+    assert stored is not None
+    assert pq.read_table(pa.BufferReader(stored.data)).column("loc").to_pylist() == ["https://elsewhere.example/p"]
 
 
 def test_a_dry_run_is_published_later_exactly_as_it_was_shown(site: TestSite, s3: S3Server, bucket: str) -> None:

@@ -157,10 +157,11 @@ def _keep_staging(run: Run) -> None:
 
 
 def copy_staging(staging: Storage, target: Storage) -> None:
-    """Copy what publishing a run needs; the rows on their way to render stay behind."""
+    """Copy what publishing a run needs, its reports included; the rows on their way to render stay behind."""
+    needed = (".json", *(f"-{kind}.parquet" for kind in layout.ASIDE))
     for prefix in KEPT:
         for stat in staging.list(prefix):
-            if stat.key.startswith((layout.EXTRACT, layout.TRANSFORM, layout.MERGE)) and not stat.key.endswith(".json"):
+            if stat.key.startswith((layout.EXTRACT, layout.TRANSFORM, layout.MERGE)) and not stat.key.endswith(needed):
                 continue
             stored = staging.get(stat.key)
             if stored is None:
