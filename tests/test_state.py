@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from sitemap_etl.errors import DamagedState, Refused
+from sitemap_etl.errors import DamagedState, Refused, Unavailable
 from sitemap_etl.frames import Tally
 from sitemap_etl.runs.local import publish_locally
 from sitemap_etl.runs.rollback import published_sets, roll_back
@@ -210,6 +210,27 @@ def test_an_old_manifest_that_cant_be_read_does_not_fail_a_run_that_published(si
     done = site.night(3)
     assert done.summary.status == "published"
     assert any("was not cleaned up" in warning and first.name in warning for warning in done.summary.warnings)
+
+
+class _Stubborn(Wrapped):
+    def delete(self, key: str, **options: Any) -> bool:
+        if key == layout.LEASE:
+            raise Unavailable(f"can't delete {key}: the store did not answer")
+        return bool(self._inner.delete(key, **options))
+
+
+class Stubborn(Wrapping):
+    """A store that gives no lease back."""
+
+    storage = _Stubborn
+
+
+def test_a_lease_that_cannot_be_given_back_fails_no_run_that_published(site: TestSite) -> None:
+    environment, site.environment = site.environment, Stubborn().around(site.environment)
+    site.export("products", pages(118, title="Lamp"))
+    assert site.night(5).summary.status == "published"
+    site.environment = environment
+    assert site.night(6).summary.status == "unchanged"
 
 
 # --- releases ----------------------------------------------------------------------------------------

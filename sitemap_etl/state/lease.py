@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import suppress
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
 
 from sitemap_etl.dates import instant
-from sitemap_etl.errors import DamagedState, Refused
+from sitemap_etl.errors import DamagedState, Refused, Unavailable
 from sitemap_etl.state.layout import LEASE
 from sitemap_etl.state.records import Lease
 from sitemap_etl.state.store import parse_document, put_document
@@ -49,13 +50,14 @@ def take_lease(work: Storage, run_id: str, *, pid: int | None = None, owner: str
 
 
 def release_lease(work: Storage, run_id: str, *, owner: str = "") -> None:
-    """Give the lease back, if it is still this run's."""
-    held, expect = _held(work)
-    if held is not None and held.is_of(run_id, owner) and isinstance(expect, str):
-        try:
+    """Give the lease back, if it is still this run's.
+
+    Where the store does not let it, the lease ends by itself: what the run did stands.
+    """
+    with suppress(Refused, Unavailable):
+        held, expect = _held(work)
+        if held is not None and held.is_of(run_id, owner) and isinstance(expect, str):
             work.delete(LEASE, expect=expect)
-        except PreconditionFailed:
-            return
 
 
 def _held(work: Storage) -> tuple[Lease | None, Expect]:
