@@ -297,6 +297,9 @@ class Story(Edits):
         if self.overtaken():
             self._tally("killed after the commit")
             self.adopt(asked, before)
+        elif self.model.current is not None and self.world.ended_quietly(asked.night.now):
+            self._tally("failed after it had found nothing to do")
+            self._keep(asked.night, self._there(asked, before), self.model.current)
         self.broken = True
 
     def overtaken(self) -> bool:
@@ -305,13 +308,19 @@ class Story(Edits):
 
     def adopt(self, asked: Asked, before: Seen | None = None) -> None:
         """The run was committed, though it has not come to its end. `before`: what was public before it."""
-        seen = self.world.look()
+        before = before or self.seen
+        self.seen = self.world.look()
+        self._accept(asked.night, self._there(asked, before), ())
+        self.broken = True
+
+    def _there(self, asked: Asked, before: Seen) -> Set:
+        """What a run left that did not come to its end, though it was committed."""
         settling = Settling(
             self.model,
             asked.night.now,
             asked.night.site,
-            seen,
-            before or self.seen,
+            self.seen,
+            before,
             clock=self.world.now,
             doubt=True,
             died=True,
@@ -320,8 +329,7 @@ class Story(Edits):
         assert run_id is not None
         found = settling.night(asked.night, asked.columns, run_id)
         self._fail(settling.problems)
-        self._accept(asked.night, found, ())
-        self.seen, self.broken = seen, True
+        return found
 
     def _placed(self, night: Night) -> set[str]:
         """The public URLs in files that are written in the order of the rows that move.
@@ -369,14 +377,7 @@ class Story(Edits):
         if put:
             self._accept(night, found, forced)
         elif before is not None:
-            # What the state remembers beside the set is as of tonight; its mirrors are those it was made with.
-            found.run_id, found.now, found.mirrors = before.run_id, before.now, before.mirrors
-            self.model.sets = [found if each is before else each for each in self.model.sets]
-            self.staged = [
-                (run, each, found if base is before else base, names) for run, each, base, names in self.staged
-            ]
-            self.model.current = found
-            self.model.mirrors = dict(night.mirrors)
+            self._keep(night, found, before)
         self._heard(done, ping=ping)
         self.seen = seen
         self.edited, self.broken, self.refused = False, False, ()
@@ -384,6 +385,17 @@ class Story(Edits):
             for key in keys:
                 self._tally(f"{key}: {keys[key]}" if key in RULES else f"with {key}")
             self._tally("held" if name in night.held else "read" if name in night.listed else "carried")
+
+    def _keep(self, night: Night, found: Set, before: Set) -> None:
+        """The run found nothing to do.
+
+        What the state remembers beside the set is as of tonight; its mirrors are those it was made with.
+        """
+        found.run_id, found.now, found.mirrors = before.run_id, before.now, before.mirrors
+        self.model.sets = [found if each is before else each for each in self.model.sets]
+        self.staged = [(run, each, found if base is before else base, names) for run, each, base, names in self.staged]
+        self.model.current = found
+        self.model.mirrors = dict(night.mirrors)
 
     def _accept(self, night: Night, found: Set, forced: tuple[str, ...]) -> None:
         before = self.model.current

@@ -402,6 +402,12 @@ class World:
         """The run whose set is in place."""
         return next((each["run_id"] for each in self.history() if each["current"]), None)
 
+    def ended_quietly(self, now: datetime) -> bool:
+        """Whether the run of this time came so far as to find that there is nothing to do."""
+        with variables(self.variables):
+            last = self.site.state().current().last_run
+        return last is not None and datetime.fromisoformat(last.at) == now and last.status == "unchanged"
+
     def yaml(self) -> str:
         return yaml.safe_dump(self.site.keys, sort_keys=False, allow_unicode=True)
 
