@@ -158,7 +158,7 @@ def script(folder: Path) -> None:
     frame["priority"] = (frame["sales"].rank(pct=True) * 10).round() / 10
     frame["lastmod"] = frame["lastmod"].dt.strftime("%Y-%m-%dT%H:%M:%SZ")
     frame = frame.sort_values("loc")
-    (folder / "script").mkdir()
+    (folder / "script").mkdir(exist_ok=True)
     for number, at in enumerate(range(0, len(frame), 50_000)):
         part = frame.iloc[at : at + 50_000]
         with gzip.open(
