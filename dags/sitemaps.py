@@ -137,7 +137,7 @@ def attempt(stage: Callable[[Any, Environment], T], site_file: Path | None = Non
         raise Unavailable(str(error)) from None
     except SitemapEtlError as error:
         raise AirflowFailException(str(error)) from None
-    except Exception as error:
+    except Exception as error:  # a defect of ours: another try of it would end the same
         raise AirflowFailException(defect(error)) from error
 
 

@@ -234,7 +234,7 @@ def test_it_can_be_killed_at_any_write_and_done_again(shop: Shop) -> None:
             shop.store.revive()
         else:
             break
-        (shop.folder / "work/shop/state/lease.json").unlink(missing_ok=True)
+        (shop.folder / "work" / "shop" / "state" / "lease.json").unlink(missing_ok=True)
         assert verify_state(shop.load(), shop.environment).sound, writes
         if writes % 20 == 0:
             assert shop.night(10).summary.status in ("published", "unchanged"), writes
@@ -302,7 +302,7 @@ def test_it_waits_for_other_runs_and_for_an_interrupted_publish(shop: Shop) -> N
 
 def test_a_damaged_object_is_told_before_anything_is_changed(shop: Shop) -> None:
     for kind in ("snapshots/*.arrow", "mirrors/*/*/*.parquet", "manifest-*.json"):
-        path = min((shop.folder / "work/shop/state").glob(kind))
+        path = min((shop.folder / "work" / "shop" / "state").glob(kind))
         whole = path.read_bytes()
         path.write_bytes(whole[:-9])
         with pytest.raises(DamagedState, match=path.name):

@@ -25,7 +25,7 @@ from sitemap_etl.state.records import FORMAT, Current, Document, Lease, Manifest
 from sitemap_etl.state.store import parse_document
 from tests.support.released import released
 from tests.support.sites import TestSite, pages
-from tests.support.storages import Wrapped, Wrapping
+from tests.support.storages import Counting, Wrapped, Wrapping
 
 WHERE = "state/x.json"
 
@@ -299,23 +299,6 @@ class Newer(Wrapping):
 
 
 # --- no square ---------------------------------------------------------------------------------------
-
-
-class _Counted(Wrapped):
-    def __getattr__(self, name: str) -> Any:
-        if name in ("get", "put", "stat", "list", "read", "delete"):
-            counting: Any = self._outer
-            counting.calls[name] += 1
-        return super().__getattr__(name)
-
-
-class Counting(Wrapping):
-    """Counts the calls of every storage that a run opens."""
-
-    storage = _Counted
-
-    def __init__(self) -> None:
-        self.calls: Counter[str] = Counter()
 
 
 def calls(folder: Path, splits: int) -> Counter[str]:

@@ -11,22 +11,17 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Literal
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from sitemap_etl.arrow import column_of
 from sitemap_etl.errors import Refused, Unavailable
 from sitemap_etl.publish.actual import Actual, Object, content_type, in_threads, look, readable, survey
 from sitemap_etl.publish.claim import Claim, Overtaken
-from sitemap_etl.publish.order import Order, receivers_first
+from sitemap_etl.publish.order import Order, receivers_first, with_actual_rows
 from sitemap_etl.publish.plan import (
     FORMER_DIGITS,
-    Desired,
     Target,
     add_indexes,
     desired_set,
@@ -466,38 +461,6 @@ def known_etags(run: Run, actual: Actual) -> dict[str, set[str | None]]:
         for key, etag in [(f.key, f.etag) for f in base.files()] + [(r.key, r.etag) for r in base.retired]:
             ours.setdefault(key, set()).add(etag)
     return ours | {key: {None} for key in actual.touched}
-
-
-def with_actual_rows(
-    run: Run, moves_to: Mapping[str, frozenset[str]], desired: Desired, changed: Mapping[str, Object], actual: Actual
-) -> dict[str, frozenset[str]]:
-    """`moves_to` (public key → keys of the files that list its URLs now), right also after an interrupted publish.
-
-    It was found by comparing with the last manifest. Where a suspect object is about to be replaced (`changed`, by
-    key), its rows count as they are there. Memory holds the rows that leave such objects.
-    """
-    result: dict[str, set[str]] = defaultdict(set, {key: set(receivers) for key, receivers in moves_to.items()})
-    suspect = [key for key in changed if key in actual.suspect]
-    if not suspect:
-        return {key: frozenset(receivers) for key, receivers in result.items()}
-    locs, keys = [], []
-    for key in suspect:
-        result.pop(key, None)
-        found = actual.locs(key)
-        locs.append(pa.array(found, pa.string()))
-        keys.append(pa.repeat(pa.scalar(key), len(found)))
-    rows = pa.table({"loc": pa.chunked_array(locs, pa.string()), "key": pa.chunked_array(keys, pa.string())})
-    for entry in desired.entries:
-        section = run.site.sections.get(entry.section)
-        receiver = entry.file.key
-        if receiver not in desired.files or section is None or section.view:
-            continue
-        arrived = column_of(run.state.snapshot(entry.snapshot, ["loc"]), "loc")
-        taken = rows.filter(pc.is_in(rows.column("loc"), arrived))
-        for giver in pc.unique(taken.column("key")).to_pylist():  # one a suspect file
-            if giver != receiver:
-                result[giver].add(receiver)
-    return {key: frozenset(receivers) for key, receivers in result.items()}
 
 
 def _numbers(manifest: Manifest) -> dict[str, int]:

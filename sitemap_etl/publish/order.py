@@ -6,6 +6,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sitemap_etl.arrow import column_of
+from sitemap_etl.publish.actual import Actual, Object
+from sitemap_etl.publish.plan import Desired
+from sitemap_etl.stages.run import Run
+
 
 @dataclass(frozen=True)
 class Order:
@@ -18,6 +26,38 @@ class Order:
     keys: tuple[str, ...]
     givers: frozenset[str]
     bridged: tuple[str, ...]
+
+
+def with_actual_rows(
+    run: Run, moves_to: Mapping[str, frozenset[str]], desired: Desired, changed: Mapping[str, Object], actual: Actual
+) -> dict[str, frozenset[str]]:
+    """`moves_to` (public key → keys of the files that list its URLs now), right also after an interrupted publish.
+
+    It was found by comparing with the last manifest. Where a suspect object is about to be replaced (`changed`, by
+    key), its rows count as they are there. Memory holds the rows that leave such objects.
+    """
+    result: dict[str, set[str]] = defaultdict(set, {key: set(receivers) for key, receivers in moves_to.items()})
+    suspect = [key for key in changed if key in actual.suspect]
+    if not suspect:
+        return {key: frozenset(receivers) for key, receivers in result.items()}
+    locs, keys = [], []
+    for key in suspect:
+        result.pop(key, None)
+        found = actual.locs(key)
+        locs.append(pa.array(found, pa.string()))
+        keys.append(pa.repeat(pa.scalar(key), len(found)))
+    rows = pa.table({"loc": pa.chunked_array(locs, pa.string()), "key": pa.chunked_array(keys, pa.string())})
+    for entry in desired.entries:
+        section = run.site.sections.get(entry.section)
+        receiver = entry.file.key
+        if receiver not in desired.files or section is None or section.view:
+            continue
+        arrived = column_of(run.state.snapshot(entry.snapshot, ["loc"]), "loc")
+        taken = rows.filter(pc.is_in(rows.column("loc"), arrived))
+        for giver in pc.unique(taken.column("key")).to_pylist():  # one a suspect file
+            if giver != receiver:
+                result[giver].add(receiver)
+    return {key: frozenset(receivers) for key, receivers in result.items()}
 
 
 def receivers_first(changed: Iterable[str], moves_to: Mapping[str, frozenset[str]]) -> Order:
