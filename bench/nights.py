@@ -19,7 +19,6 @@ import argparse
 import gzip
 import os
 import platform
-import resource
 import subprocess
 import sys
 import tempfile
@@ -179,10 +178,11 @@ def script(folder: Path) -> None:
 
 @dataclass
 class Cost:
-    """What one process tree took, in seconds, and what it printed."""
+    """What one process tree took, in seconds, its largest resident set in MB, and what it printed."""
 
     processor: float
     wall: float
+    peak: int
     said: str
 
 
@@ -196,7 +196,7 @@ def cost(command: list[str], cwd: Path) -> Cost:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise SystemExit(f"{' '.join(command)} ended with {process.returncode}:\n{said}")
-    return Cost(used.ru_utime + used.ru_stime, time.perf_counter() - started, said)
+    return Cost(used.ru_utime + used.ru_stime, time.perf_counter() - started, used.ru_maxrss // 1024, said)
 
 
 def round_of(folder: Path, jobs: int) -> dict[str, Cost]:
@@ -249,7 +249,8 @@ def report(kind: str, rows: int, rounds: list[dict[str, Cost]], *, markdown: boo
                 f"{rows / wall / 1e6:.2f}",
             )
         )
-    sys.stdout.flush()
+    peak = max(one[name].peak for one in rounds for name in NIGHTS)
+    print(f"{kind}: at most {peak:,} MB in a night", file=sys.stderr, flush=True)
 
 
 def main() -> None:
@@ -277,10 +278,9 @@ def main() -> None:
             exports(Path(scratch), kind, arguments.rows)
             rounds = [round_of(Path(scratch), arguments.jobs) for _ in range(arguments.rounds)]
             report(kind, arguments.rows, rounds, markdown=arguments.markdown)
-    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024
     machine = f"{os.cpu_count()} cores, {platform.machine()}"
     versions = f"Python {platform.python_version()}, pyarrow {pa.__version__}"
-    print(f"\n{arguments.rows:,} rows; {machine}; {versions}; peak of one process {peak:,} MB")
+    print(f"\n{arguments.rows:,} rows; {machine}; {versions}")
 
 
 if __name__ == "__main__":
