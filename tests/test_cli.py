@@ -13,7 +13,7 @@ from sitemap_etl.cli.endings import _Call
 from tests.support.command import RUN_KEYS, Done, at, call
 from tests.support.sites import TestSite, pages
 
-COMMANDS = ("init", "validate", "run", "publish", "ping", "history", "rollback", "explain", "check", "schema")
+COMMANDS = ("init", "validate", "run", "publish", "ping", "status", "history", "rollback", "explain", "check", "schema")
 DEAD = "http://127.0.0.1:1"
 
 
@@ -269,7 +269,7 @@ def test_history_lists_the_sets_with_their_reasons(site: TestSite) -> None:
     assert newest.split()[0].startswith("20261102")
     assert "current" in newest
     assert "“range discontinued”" in newest
-    assert oldest.split()[1:3] == ["100", "2"]
+    assert oldest.split()[1:4] == ["published", "100", "2"]
     assert "“a test's time”" in oldest
     assert [entry["listed"] for entry in call("history", site.path, "--json").json["sets"]] == [50, 100]
 

@@ -4,7 +4,7 @@
 answer, and trying again may help · 65 damaged state · 70 a defect of sitemap-etl · 130 interrupted.
 
 app                          the commands by name
-runs, sites, state, sitemaps  the commands
+runs, sites, state, status, sitemaps, upkeep  the commands
 options, pages               shared options; help pages
 show, plan, explain, columns printed results
 progress                     progress on stderr

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from sitemap_etl import __version__
-from sitemap_etl.cli import runs, sitemaps, sites, state, upkeep
+from sitemap_etl.cli import runs, sitemaps, sites, state, status, upkeep
 from sitemap_etl.cli.pages import Page
 
 app = typer.Typer(
@@ -44,7 +44,8 @@ app.command("validate", cls=Page, short_help="Check site files for mistakes.")(s
 app.command("run", cls=Page, short_help="Build and publish the sitemaps of a site.")(runs.run)
 app.command("publish", cls=Page, short_help="Publish a dry or refused run.")(runs.publish)
 app.command("ping", cls=Page, short_help="Notify search engines now.")(state.ping)
-app.command("history", cls=Page, short_help="List published sets, newest first.")(state.history)
+app.command("status", cls=Page, short_help="Show how sites are; exit code 1 if not well.")(status.status)
+app.command("history", cls=Page, short_help="List runs and published sets, newest first.")(state.history)
 app.command("rollback", cls=Page, short_help="Publish an older set again.")(runs.rollback)
 app.command("explain", cls=Page, short_help="Show why URLs are listed or not.")(state.explain)
 app.command("check", cls=Page, short_help="Check any sitemap for problems.")(sitemaps.check)

@@ -11,7 +11,7 @@ from sitemap_etl import lastmod, priority
 from sitemap_etl.cli.columns import in_columns
 from sitemap_etl.cli.plan import comparison_lines, plan_lines
 from sitemap_etl.frames import Reason
-from sitemap_etl.state.records import COUNTED, Counts, KeptSet, Summary
+from sitemap_etl.state.records import COUNTED, Attempt, Counts, KeptSet, Summary
 
 _HEADLINES: Final = {
     "published": "Published",
@@ -97,23 +97,42 @@ def _counts(sections: Mapping[str, Counts], width: int) -> Iterator[str]:
     yield from in_columns(["section", *used], rows, width)
 
 
-def show_history(console: Console, sets: Sequence[KeptSet]) -> None:
-    """The published sets, newest first."""
-    rows = []
-    for entry in sets:
-        notes = ["current"] if entry.current else []
-        if entry.rolled_back_to:
-            notes.append(f"rollback to {entry.rolled_back_to}")
-        if entry.forced:
-            notes.append(f"forced {', '.join(entry.forced)}")
-        if entry.reason:
-            notes.append(f"“{entry.reason}”")
-        rows.append([entry.run_id, f"{entry.listed:,}", f"{entry.files:,}", "; ".join(notes)])
+def show_history(console: Console, sets: Sequence[KeptSet], attempts: Sequence[Attempt]) -> None:
+    """The runs, newest first, and which of their sets are kept. A set of a release that kept no records has none."""
+    kept = {entry.run_id: entry for entry in sets}
+    known = {attempt.run_id for attempt in attempts}
+    rows = [_past_run(attempt, kept.get(attempt.run_id)) for attempt in attempts]
+    rows += [_past_set(entry) for entry in sets if entry.run_id not in known]
     if not rows:
         console.print("Nothing has been published yet.")
         return
-    head = ["run", "URLs", "files", "note"]
-    widths = [max(len(row[at]) for row in [head, *rows]) for at in range(3)]
+    head = ["run", "status", "URLs", "files", "note"]
+    widths = [max(len(row[at]) for row in [head, *rows]) for at in range(4)]
     for row in [head, *rows]:
-        cells = [row[0].ljust(widths[0]), row[1].rjust(widths[1]), row[2].rjust(widths[2]), row[3]]
+        cells = [row[0].ljust(widths[0]), row[1].ljust(widths[1])]
+        cells += [row[2].rjust(widths[2]), row[3].rjust(widths[3]), row[4]]
         console.print("  ".join(cells).rstrip(), highlight=False, markup=False, soft_wrap=True)
+
+
+def _past_set(entry: KeptSet) -> list[str]:
+    return [entry.run_id, "published", f"{entry.listed:,}", f"{entry.files:,}", "; ".join(_notes(entry))]
+
+
+def _past_run(attempt: Attempt, entry: KeptSet | None) -> list[str]:
+    status = attempt.status.replace("_", " ")
+    listed = f"{attempt.listed:,}" if attempt.sections else ""
+    if entry is not None:
+        return [attempt.run_id, status, f"{entry.listed:,}", f"{entry.files:,}", "; ".join(_notes(entry))]
+    why = (attempt.error or "").partition("\n")[0].removeprefix("Refused: ")
+    return [attempt.run_id, status, listed, "", why]
+
+
+def _notes(entry: KeptSet) -> list[str]:
+    notes = ["current"] if entry.current else ["kept"]
+    if entry.rolled_back_to:
+        notes.append(f"rollback to {entry.rolled_back_to}")
+    if entry.forced:
+        notes.append(f"forced {', '.join(entry.forced)}")
+    if entry.reason:
+        notes.append(f"“{entry.reason}”")
+    return notes

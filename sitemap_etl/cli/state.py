@@ -12,17 +12,19 @@ from sitemap_etl.errors import Unavailable
 
 
 def history(site_file: SiteFile, as_json: Json = False) -> None:
-    """List the published sets in the state, newest first."""
+    """List the runs of a site and the published sets that are kept, newest first."""
     from sitemap_etl.cli.show import show_history
     from sitemap_etl.runs.rollback import published_sets
+    from sitemap_etl.runs.status import past_runs
     from sitemap_etl.stages.run import Environment
     from sitemap_etl.state.codec import encode
 
-    sets = published_sets(read_site(site_file), Environment())
+    site, environment = read_site(site_file), Environment()
+    sets, attempts = published_sets(site, environment), past_runs(site, environment)
     if as_json:
-        put_json({"status": "done", "error": None, "exit": 0, "sets": encode(sets)})
+        put_json({"status": "done", "error": None, "exit": 0, "sets": encode(sets), "runs": encode(attempts)})
     else:
-        show_history(console(), sets)
+        show_history(console(), sets, attempts)
 
 
 def explain(

@@ -9,12 +9,10 @@ from collections.abc import Iterator, Mapping, Set
 from datetime import timedelta
 from typing import Final, TypeVar
 
-from sitemap_etl import engines
 from sitemap_etl.errors import DamagedState, Refused
-from sitemap_etl.stages.ping import StoredLedger, engines_of
+from sitemap_etl.stages.ping import engines_of, pending_runs
 from sitemap_etl.stages.run import Run
-from sitemap_etl.state import layout
-from sitemap_etl.state.changes import answer_of, runs_with_changes
+from sitemap_etl.state import attempts, layout
 from sitemap_etl.state.records import Document, Manifest, Mirror, Plan, Rendered, Transformed
 from sitemap_etl.state.store import GRACE, State, read_document
 from sitemap_etl.storage import Storage
@@ -24,7 +22,7 @@ STAGING_KEPT: Final = timedelta(days=14)
 """How long what a dry or refused run staged can be published, and the reports of runs that are not kept can be read."""
 _FRESH: Final = timedelta(days=1)
 """A run younger than this has its snapshots safe: none is removed before `GRACE`."""
-_NEVER: Final = (layout.LEDGERS, layout.ADOPTED)
+_NEVER: Final = (layout.LEDGERS, layout.ADOPTED, layout.ATTEMPTS)
 
 
 def kept_manifests(state: State, keep: int) -> list[tuple[str, Manifest]]:
@@ -79,6 +77,9 @@ def forget(run: Run) -> int:
         if key.startswith(layout.CHANGES) and key.removeprefix(layout.CHANGES).split("/")[0] in pending:
             continue
         removed += storage.delete(key)
+    for stat in list(storage.list(layout.ATTEMPTS)):
+        if stat.modified <= now - attempts.KEPT:
+            removed += storage.delete(stat.key)
     keep_reports = {layout.run_of_manifest(key) for key, _ in kept} | {run.run_id}
     for prefix in (layout.REPORTS, layout.RUNS):
         for stat in list(storage.list(prefix)):
@@ -184,14 +185,5 @@ def _staged_snapshots(storage: Storage, staged: Mapping[str, set[str]]) -> set[s
 
 def _pending(run: Run) -> set[str]:
     """Runs whose changes some engine has yet to hear, or is half way through."""
-    waiting: set[str] = set()
-    runs = runs_with_changes(run.state)
-    for name in engines_of(run.site):
-        ledger = StoredLedger(run.state, name)
-        pending = engines.named(name).pending(ledger)
-        waiting |= set(pending)
-        for run_id in runs:
-            answer = answer_of(run.state, run_id, name)
-            if answer is None or answer.pending:
-                waiting.add(run_id)
+    waiting = {pending for name in engines_of(run.site) for pending in pending_runs(run.state, name)}
     return waiting | {run.run_id}

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sitemap_etl.arrow import column_of
+from sitemap_etl.dates import instant
 from sitemap_etl.errors import DamagedState, Refused
 from sitemap_etl.frames import ASIDE, EXAMPLES
 from sitemap_etl.publish.proposal import Proposal, changes_of
@@ -22,12 +23,14 @@ from sitemap_etl.stages.merge import readers_of
 from sitemap_etl.stages.ping import engines_of
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state import layout
+from sitemap_etl.state.attempts import put_attempt
 from sitemap_etl.state.changes import answer_of
 from sitemap_etl.state.checked import put_checked, read_checked
 from sitemap_etl.state.records import (
     COUNTED,
     Answered,
     Asked,
+    Attempt,
     ChangeKind,
     Checked,
     Clusters,
@@ -74,12 +77,50 @@ def _put_reports(run: Run) -> None:
 
 
 def put_summary(run: Run, summary: Summary) -> None:
-    """Put the summary as JSON and as a page."""
+    """Put the summary as JSON and as a page, and remember what became of the run."""
     from sitemap_etl import report  # a DAG file is parsed without it
 
     page = report.render(summary).encode()
     run.work.put(layout.report(run.run_id), page, content_type="text/html; charset=utf-8")
     put_document(run.work, layout.summary(run.run_id), summary)
+    put_attempt(run.work, attempt_of(run, summary))
+
+
+_REASONS: Final = 20
+"""Reasons of rejected rows that are remembered of a section, the most frequent first."""
+_WARNINGS: Final = 20
+_WARNING: Final = 500
+"""Warnings that are remembered, and characters of each."""
+
+
+def attempt_of(run: Run, summary: Summary) -> Attempt:
+    """What is remembered of a run that came to its end."""
+    tallies = {name: kinds["rejected"].ordered() for name, kinds in summary.reasons.items() if "rejected" in kinds}
+    return Attempt(
+        run_id=run.run_id,
+        now=run.plan.now,
+        ended=instant(run.environment.clock()),
+        status=summary.status,
+        published=summary.published,
+        kind=None if summary.error is None else Refused.kind,
+        error=summary.error,
+        owner=run.plan.owner,
+        dry_run=summary.status == "dry_run",
+        options=summary.options,
+        base=summary.base,
+        sections=summary.sections,
+        views=summary.views,
+        kept=summary.kept,
+        rejected={name: {one.text: one.count for one in found[:_REASONS]} for name, found in tallies.items() if found},
+        files=summary.files,
+        bytes=summary.bytes,
+        gates=tuple(gate for gate in summary.gates if gate.status != "ok"),
+        reason=summary.reason,
+        engines=summary.engines,
+        warnings=tuple(text[:_WARNING] for text in summary.warnings[:_WARNINGS]),
+        seconds=summary.seconds,
+        report=summary.report,
+    )
 
 
 def read_summary(run: Run) -> Summary | None:

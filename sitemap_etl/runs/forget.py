@@ -21,7 +21,6 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sitemap_etl import engines
 from sitemap_etl.arrow import column_of
 from sitemap_etl.config import Site
 from sitemap_etl.dates import instant
@@ -30,16 +29,17 @@ from sitemap_etl.errors import ConfigError, DamagedState, Refused
 from sitemap_etl.frames import ASIDE
 from sitemap_etl.publish.retention import snapshots_of
 from sitemap_etl.runs.traces import Traces
-from sitemap_etl.stages.ping import StoredLedger, engines_of
+from sitemap_etl.stages.ping import StoredLedger, engines_of, pending_runs
 from sitemap_etl.stages.run import Environment, new_run_id, open_work, state_of
 from sitemap_etl.state import layout
-from sitemap_etl.state.changes import answer_of, notification_of, put_changes
+from sitemap_etl.state.changes import notification_of, put_changes
 from sitemap_etl.state.checked import put_checked
 from sitemap_etl.state.codec import decode, encode
 from sitemap_etl.state.lease import release_lease, take_lease
 from sitemap_etl.state.mirror import without_keys
 from sitemap_etl.state.records import (
     Answered,
+    Attempt,
     Counts,
     Entry,
     Manifest,
@@ -155,14 +155,11 @@ class _Forgetting(Traces):
     def _pending(self) -> dict[str, list[str]]:
         """Engines → runs whose removal of a URL they have yet to hear."""
         found: dict[str, list[str]] = {}
-        for run_id, table in self.changed():
-            if not self.marks.of_locs(table.column("loc")).any():
-                continue
-            for name in engines_of(self.site):
-                answer = answer_of(self.state, run_id, name)
-                waits = run_id in engines.named(name).pending(StoredLedger(self.state, name))
-                if answer is None or answer.pending or waits:
-                    found.setdefault(name, []).append(run_id)
+        removing = [run for run, table in self.changed() if self.marks.of_locs(table.column("loc")).any()]
+        for name in engines_of(self.site) if removing else ():
+            waiting = set(pending_runs(self.state, name))
+            if any(run in waiting for run in removing):
+                found[name] = [run for run in removing if run in waiting]
         return found
 
     # --- rows as published, and the sets that name them ---
@@ -304,6 +301,11 @@ class _Forgetting(Traces):
             if "/answers/" in key and (answer := self._scrubbed(key, Answered)) is not None:
                 put_document(self.work, key, answer)
                 self.rewritten["answers of engines"] += 1
+
+        for key in self.keys(layout.ATTEMPTS):
+            if (attempt := self._scrubbed(key, Attempt)) is not None:
+                put_document(self.work, key, attempt)
+                self.rewritten["records of runs"] += 1
 
     def _scrubbed(self, key: str, kind: type[Any]) -> Any:
         """The document without what names the rows; None where nothing does."""

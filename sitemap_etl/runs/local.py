@@ -17,6 +17,7 @@ from sitemap_etl.config import Site
 from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError
 from sitemap_etl.publish.publish import Published, publish
 from sitemap_etl.publish.summary import add_answers, finish_run, put_summary
+from sitemap_etl.runs.failures import remember_failure
 from sitemap_etl.stages.clusters import align, cluster_units, collect_members
 from sitemap_etl.stages.extract import extract_split, one_moment
 from sitemap_etl.stages.merge import merge_bucket, plan_merge
@@ -64,6 +65,20 @@ def run_locally(
     site: Site, options: Options, environment: Environment, *, jobs: int = 2, now: datetime | None = None
 ) -> Finished:
     """Run all stages here. What was staged is removed when it was published, and kept when it was not."""
+    check_options(site, options)
+    begun: list[Run] = []
+    try:
+        return _run(site, options, environment, jobs, now, begun)
+    except BaseException as error:
+        if begun or not options.dry_run:
+            remember_failure(site, environment, error, *begun)
+        raise
+
+
+def _run(
+    site: Site, options: Options, environment: Environment, jobs: int, now: datetime | None, begun: list[Run]
+) -> Finished:
+    """`begun` gets the run once there is one."""
     seconds: dict[str, float] = {}
     scratch = None if not site.work.startswith("s3://") else Path(tempfile.mkdtemp(prefix="sitemap_etl-"))
     try:
@@ -79,6 +94,7 @@ def run_locally(
             durable=False,
             split_rows=SPLIT_ROWS,
         )
+        begun.append(run)
         try:
             with one_moment(run):
                 _each(run, "extract", len(run.plan.units), extract_split, jobs, seconds)
@@ -209,6 +225,9 @@ def publish_locally(
         before = time.monotonic()
         published = publish(run, dry_run=False, force=frozenset(force), reason=reason, adopt=adopt)
         summary = finish_run(run, published, {"publish": time.monotonic() - before})
+    except BaseException as error:
+        remember_failure(site, environment, error, run)
+        raise
     finally:
         release_lease(work, run_id)
     return Finished(run, published, summary)

@@ -8,14 +8,16 @@ do it again.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Final, TypedDict
 
 from sitemap_etl.config import Site
-from sitemap_etl.errors import Refused
+from sitemap_etl.errors import Refused, Unavailable
 from sitemap_etl.frames import Reason
 from sitemap_etl.publish.publish import publish as publish_run
 from sitemap_etl.publish.summary import add_answers, finish_run, put_summary, read_summary, remove_staging
+from sitemap_etl.runs.failures import remember_abandoned, remember_failure
 from sitemap_etl.runs.work import missing_work
 from sitemap_etl.stages.clusters import align as align_run
 from sitemap_etl.stages.clusters import cluster_units, collect_members
@@ -25,7 +27,7 @@ from sitemap_etl.stages.partition import partition as partition_run
 from sitemap_etl.stages.ping import engines_of, engines_to_notify, ping_engine
 from sitemap_etl.stages.plan import start_run
 from sitemap_etl.stages.render import render_group
-from sitemap_etl.stages.run import Environment, Run, open_run, open_work
+from sitemap_etl.stages.run import Environment, Run, check_options, open_run, open_work
 from sitemap_etl.stages.transform import transform_split
 from sitemap_etl.state import layout
 from sitemap_etl.state.codec import encode
@@ -50,6 +52,16 @@ def demand_work(site: Site, environment: Environment) -> None:
         raise missing_work(site, environment.site_file)
 
 
+@contextmanager
+def _remembering(run: Run) -> Iterator[None]:
+    """Keep why a task failed with what becomes of its run; another try of it may mend that."""
+    try:
+        yield
+    except BaseException as error:
+        remember_failure(run.site, run.environment, error, run)
+        raise
+
+
 def start(
     site: Site,
     options: Options,
@@ -60,7 +72,13 @@ def start(
     owner: str = "",
 ) -> list[Unit]:
     """Plan a run; gives the units of extract. `final`: no other attempt follows. `owner`: the scheduler's run."""
-    run = start_run(site, options, environment, now=now, final=final, pid=NO_PROCESS, owner=owner)
+    check_options(site, options)
+    try:
+        run = start_run(site, options, environment, now=now, final=final, pid=NO_PROCESS, owner=owner)
+    except BaseException as error:
+        if not options.dry_run and (final or not isinstance(error, Unavailable)):
+            remember_failure(site, environment, error, owner=owner)
+        raise
     for name, why in run.plan.held.items():
         environment.log(f"warning: section {name} stays as published: {why}")
     return _units(run.work.url_of(layout.run_folder(run.run_id)), len(run.plan.units) or 1)
@@ -92,7 +110,8 @@ def extract(unit: Unit, environment: Environment, *, final: bool = True) -> dict
     run = _open_split(unit, environment)
     if run is None:
         return {"rows": 0}
-    receipt = extract_split(run, unit["n"], final=final)
+    with _remembering(run):
+        receipt = extract_split(run, unit["n"], final=final)
     _log_held(run, unit, receipt.held, environment)
     return {"rows": receipt.rows}
 
@@ -102,7 +121,8 @@ def transform(unit: Unit, environment: Environment, *, final: bool = True) -> di
     run = _open_split(unit, environment)
     if run is None:
         return {"rows": 0}
-    receipt = transform_split(run, unit["n"], final=final)
+    with _remembering(run):
+        receipt = transform_split(run, unit["n"], final=final)
     _log_held(run, unit, receipt.held, environment)
     return _counts(receipt)
 
@@ -113,7 +133,9 @@ def _counts(receipt: Transformed) -> dict[str, int]:
 
 def buckets(unit: Unit, environment: Environment) -> list[Unit]:
     """The buckets of the mirrors of what is read incrementally: units of merge."""
-    return _units(unit["key"], len(plan_merge(_open(unit, environment)).units))
+    run = _open(unit, environment)
+    with _remembering(run):
+        return _units(unit["key"], len(plan_merge(run).units))
 
 
 def merge(unit: Unit, environment: Environment, *, final: bool = True) -> dict[str, int]:
@@ -122,7 +144,8 @@ def merge(unit: Unit, environment: Environment, *, final: bool = True) -> dict[s
     units = run.merging().units
     section, bucket = units[unit["n"]]
     environment.label(f"{section} {bucket + 1} of {sum(other == section for other, _ in units)}")
-    receipt = merge_bucket(run, unit["n"], final=final)
+    with _remembering(run):
+        receipt = merge_bucket(run, unit["n"], final=final)
     if receipt.held:
         environment.log(f"warning: section {section} stays as published: {receipt.held}")
     return {**_counts(receipt), "carried": receipt.carried}
@@ -136,7 +159,8 @@ def _log_held(run: Run, unit: Unit, held: str | None, environment: Environment) 
 def partition(unit: Unit, environment: Environment) -> list[Unit]:
     """Plan windows and groups; gives the units of render."""
     run = _open(unit, environment)
-    return _units(unit["key"], len(partition_run(run).units))
+    with _remembering(run):
+        return _units(unit["key"], len(partition_run(run).units))
 
 
 def clusters(unit: Unit, environment: Environment) -> list[Unit]:
@@ -148,18 +172,22 @@ def clusters(unit: Unit, environment: Environment) -> list[Unit]:
 def collect(unit: Unit, environment: Environment) -> dict[str, int]:
     """Find the listed members of clusters in one group."""
     run = _open_group(unit, environment)
-    return {"members": collect_members(run, unit["n"]).members}
+    with _remembering(run):
+        return {"members": collect_members(run, unit["n"]).members}
 
 
 def align(unit: Unit, environment: Environment) -> dict[str, int]:
     """Close the clusters of every bucket; gives how many rows have alternates."""
-    return {"aligned": align_run(_open(unit, environment)).aligned}
+    run = _open(unit, environment)
+    with _remembering(run):
+        return {"aligned": align_run(run).aligned}
 
 
 def render(unit: Unit, environment: Environment) -> dict[str, int]:
     """Render one group; gives its counts."""
-    receipt = render_group(_open_group(unit, environment), unit["n"])
-    return dict(encode(receipt.counts))
+    run = _open_group(unit, environment)
+    with _remembering(run):
+        return dict(encode(render_group(run, unit["n"]).counts))
 
 
 def _open_group(unit: Unit, environment: Environment) -> Run:
@@ -176,8 +204,9 @@ def publish(unit: Unit, environment: Environment) -> dict[str, Any]:
     run = _open(unit, environment)
     summary = read_summary(run)
     if summary is None or summary.status not in _DONE:
-        published = publish_run(run)
-        summary = finish_run(run, published)
+        with _remembering(run):
+            published = publish_run(run)
+            summary = finish_run(run, published)
         for line in _story(summary):
             environment.log(line)
         if published.status == "refused":
@@ -265,4 +294,6 @@ def ping(unit: Unit, environment: Environment) -> dict[str, Any]:
 
 def abandon(site: Site, owner: str, environment: Environment) -> None:
     """Give the lease of the scheduler's run back after it failed for good, so that a new run may start at once."""
-    release_lease(open_work(site, environment), "", owner=owner)
+    work = open_work(site, environment)
+    remember_abandoned(work, owner, environment)
+    release_lease(work, "", owner=owner)

@@ -189,7 +189,7 @@ class Traces:
 
     def documents(self) -> Iterator[Any]:
         """Every JSON object of the state and of reports."""
-        for prefix in (layout.CHANGES, layout.REPORTS):
+        for prefix in (layout.CHANGES, layout.ATTEMPTS, layout.REPORTS):
             for key in self.keys(prefix):
                 stored = self.work.get(key) if key.endswith(".json") else None
                 if stored is not None:

@@ -27,6 +27,7 @@ from sitemap_etl.state.codec import decode, unseal
 from sitemap_etl.state.lease import release_lease, take_lease
 from sitemap_etl.state.records import (
     Answered,
+    Attempt,
     Current,
     Document,
     Entry,
@@ -342,6 +343,9 @@ class _Reading:
         if layout.LEASE in self.keys:
             cost = "none: it counts as ended"
             self._document(layout.LEASE, Lease, "leases", cost, self._remove(layout.LEASE, "removed"))
+        for key in self._keys(layout.ATTEMPTS):
+            cost = "status and history do not tell of that run"
+            self._document(key, Attempt, "records of runs", cost, self._remove(key, "removed"))
         for key in self._keys(layout.REPORTS):
             run_id = key.split("/")[1]
             if key == layout.summary(run_id):

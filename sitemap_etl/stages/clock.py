@@ -59,7 +59,7 @@ def moment_of(
             others.append(f"the published set is from {instant(placed)} (run {run_id})")
         wrong = "earlier dates than they have" if behind else "dates that are not true"
         raise Refused(
-            f"{said} says {instant(now)}, but {' and '.join(others)}: pages would get {wrong}. Nothing was written. "
+            f"{said} says {instant(now)}, but {' and '.join(others)}: pages would get {wrong}. Nothing was changed. "
             + _advice(store, given=given, ahead=ahead, behind=behind, off=off, run_id=run_id)
         )
     return now if placed is None or behind else max(now, placed)

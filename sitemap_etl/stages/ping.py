@@ -58,6 +58,16 @@ def engines_to_notify(site: Site, environment: Environment, *, published: bool) 
     ]
 
 
+def pending_runs(state: State, engine: str) -> list[str]:
+    """The runs with changes that an engine has yet to hear of, or is half way through, in their order.
+
+    Raises Refused where a newer release wrote what it has heard.
+    """
+    waits = set(engines.named(engine).pending(StoredLedger(state, engine)))
+    runs = [run for run in runs_with_changes(state) if run in waits or not _is_notified(state, run, engine)]
+    return [*runs, *sorted(waits - set(runs))]
+
+
 def _is_waiting(state: State, engine: str) -> bool:
     """Whether the engine's ledger has something that is pending; also where a newer release wrote it."""
     try:
@@ -149,8 +159,8 @@ def _submit(
     return Answered(given.engine, given.status, given.sent, given.message, given.details)
 
 
-def why(error: Exception) -> str:
-    """Why an engine can't be asked. Of a defect only its place is reported: what it says may hold a secret."""
+def why(error: BaseException) -> str:
+    """What was wrong. Of a defect only its place is reported: what it says may hold a secret."""
     if isinstance(error, SitemapEtlError):
         return str(error)
     at = traceback.extract_tb(error.__traceback__)[-1]

@@ -24,10 +24,22 @@ from sitemap_etl.stages.extract import BEGINNING, label_of, plan_splits, read_sc
 from sitemap_etl.stages.parameters import has_secrets, params_digest, params_of, unspoken
 from sitemap_etl.stages.run import Environment, Run, check_options, new_run_id, open_work, state_of
 from sitemap_etl.state import layout
+from sitemap_etl.state.attempts import put_attempt
 from sitemap_etl.state.conditions import demand_conditions
 from sitemap_etl.state.lease import release_lease, take_lease
 from sitemap_etl.state.mirror import read_mirror
-from sitemap_etl.state.records import Current, KnownRobots, Manifest, Mirror, Options, Plan, Reading, Unit
+from sitemap_etl.state.records import (
+    Asked,
+    Attempt,
+    Current,
+    KnownRobots,
+    Manifest,
+    Mirror,
+    Options,
+    Plan,
+    Reading,
+    Unit,
+)
 from sitemap_etl.state.store import State, put_document
 from sitemap_etl.storage import ABSENT, PreconditionFailed, Storage
 from sitemap_etl.web import WebError, public_robots
@@ -98,6 +110,9 @@ def start_run(
         if staging is None:
             staging = (work if durable else open_work(site, environment, durable=False)).sub(layout.run_folder(run_id))
         put_document(staging, layout.PLAN, plan)
+        asked = Asked(options.sections, options.full, options.limit)
+        begun = Attempt(run_id, plan.now, owner=owner, dry_run=options.dry_run, options=asked, base=plan.base)
+        put_attempt(work, begun)
     except BaseException:
         release_lease(work, run_id)
         raise

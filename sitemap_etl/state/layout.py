@@ -9,6 +9,7 @@
     state/changes/<run>/               what the engines are to hear
     state/ledger/<engine>.json         what an engine has heard
     state/adopted/<run>/               copies of objects of others that were replaced
+    state/runs/<run>.json              what became of a run, for a year
     state/conditions/<store>.json      that a store keeps to conditions
     state/lease.json                   who is at it
     reports/<run>/                     what a run found
@@ -31,6 +32,7 @@ MIRRORS: Final = "state/mirrors/"
 ROBOTS: Final = "state/robots/"
 LEDGERS: Final = "state/ledger/"
 ADOPTED: Final = "state/adopted/"
+ATTEMPTS: Final = "state/runs/"
 REPORTS: Final = "reports/"
 RUNS: Final = "runs/"
 _MANIFEST: Final = "state/manifest-"
@@ -110,6 +112,11 @@ def ledger(engine: str) -> str:
 def adopted(run_id: str, key: str) -> str:
     """The copy of an object of others that a run replaced."""
     return f"{ADOPTED}{run_id}/{key}"
+
+
+def attempt(run_id: str) -> str:
+    """What became of a run."""
+    return f"{ATTEMPTS}{run_id}.json"
 
 
 def conditions(store: str) -> str:

@@ -31,7 +31,7 @@ def take_lease(work: Storage, run_id: str, *, pid: int | None = None, owner: str
     now = work.now()
     held, expect = _held(work)
     mine = held is not None and held.is_of(run_id, owner)
-    if held is not None and not mine and datetime.fromisoformat(held.until) > now and not _is_gone(held):
+    if held is not None and not mine and _is_alive(held, now):
         raise Refused(
             f"Another run is in progress: {held.describe()}. Its lease ends {held.until}. Nothing was done; "
             "try again after it has ended"
@@ -60,6 +60,12 @@ def release_lease(work: Storage, run_id: str, *, owner: str = "") -> None:
             work.delete(LEASE, expect=expect)
 
 
+def holder(work: Storage) -> Lease | None:
+    """The lease of a run that is under way, as far as can be known; None where there is none."""
+    held, _ = _held(work)
+    return held if held is not None and _is_alive(held, work.now()) else None
+
+
 def _held(work: Storage) -> tuple[Lease | None, Expect]:
     """The lease, None where there is none that can be read, and what must be there for it to be replaced."""
     stored = work.get(LEASE)
@@ -72,6 +78,10 @@ def _held(work: Storage) -> tuple[Lease | None, Expect]:
     except (DamagedState, ValueError):
         return None, stored.stat.etag
     return lease, stored.stat.etag
+
+
+def _is_alive(lease: Lease, now: datetime) -> bool:
+    return datetime.fromisoformat(lease.until) > now and not _is_gone(lease)
 
 
 def _is_gone(lease: Lease) -> bool:

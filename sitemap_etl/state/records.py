@@ -18,6 +18,7 @@ FORMAT: Final = 2
 """The format of the documents that this release writes. It reads earlier ones of the state, and runs of this one."""
 
 Status: TypeAlias = Literal["published", "unchanged", "dry_run", "refused", "partial", "failed"]
+AttemptStatus: TypeAlias = Status | Literal["running", "interrupted"]
 GateStatus: TypeAlias = Literal["ok", "warned", "refused", "forced"]
 ChangeKind: TypeAlias = Literal["added", "changed", "removed"]
 
@@ -924,6 +925,55 @@ class Summary(Document):
     against: Comparison | None = None
 
     title: ClassVar[str] = "summary"
+
+
+@dataclass(frozen=True)
+class Attempt(Document):
+    """What became of one run: what `status`, `history`, the report and the metrics tell of it for a year.
+
+    It names no page but in the words of an error. `owner`: the scheduler's run. `rejected`: section → reason → rows.
+    """
+
+    run_id: str
+    now: str  # the time of the run
+    ended: str = ""  # by the clock; empty while it is under way
+    status: AttemptStatus = "running"
+    published: bool = False
+    kind: str | None = None  # of the error
+    error: str | None = None
+    owner: str = ""
+    dry_run: bool = False
+    options: Asked = Asked()
+    base: str | None = None
+    sections: Mapping[str, Counts] = field(default_factory=dict)
+    views: tuple[str, ...] = ()
+    kept: Mapping[str, str] = field(default_factory=dict)
+    rejected: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    files: Files = Files()
+    bytes: int = 0
+    gates: tuple[Gate, ...] = ()
+    reason: str | None = None
+    engines: Mapping[str, Answered] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    report: str | None = None
+
+    title: ClassVar[str] = "record of a run"
+
+    @property
+    def listed(self) -> int:
+        """URLs that its set lists, or would list."""
+        return sum(counts.listed for name, counts in self.sections.items() if name not in self.views)
+
+    @property
+    def good(self) -> bool:
+        """Whether everything that it was to do is done."""
+        return self.status in ("published", "unchanged")
+
+    @property
+    def failed(self) -> bool:
+        """Whether somebody should look."""
+        return self.status in ("failed", "refused", "partial", "interrupted")
 
 
 @dataclass(frozen=True)

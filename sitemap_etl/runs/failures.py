@@ -1,0 +1,100 @@
+"""Runs that did not come to their end are remembered as well: what was wrong, and when."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from typing import Final, Literal
+
+from sitemap_etl.config import Site
+from sitemap_etl.dates import instant
+from sitemap_etl.errors import DamagedState, Refused, SitemapEtlError, Unavailable
+from sitemap_etl.stages.ping import why
+from sitemap_etl.stages.run import Environment, Run, new_run_id, open_work, state_of
+from sitemap_etl.state.attempts import put_attempt, read_attempt
+from sitemap_etl.state.lease import holder
+from sitemap_etl.state.records import Attempt
+from sitemap_etl.state.store import AnothersState, State
+from sitemap_etl.storage import Storage
+
+_MACHINE = (OSError, MemoryError)
+
+
+def remember_failure(
+    site: Site, environment: Environment, error: BaseException, run: Run | None = None, *, owner: str = ""
+) -> None:
+    """Keep that a run failed, and why. `run`: None where it failed before it began; `owner`: the scheduler's run.
+
+    Raises nothing: where the state can't be reached, or is not this site's, the error alone has to do. A run that was
+    published before, and is tried again, stays what it was.
+    """
+    with suppress(SitemapEtlError, *_MACHINE):
+        work = run.work if run is not None else open_work(site, environment)
+        if run is None and _is_anothers(site, environment, work):
+            return
+        now = environment.clock()
+        known = None if run is None else read_attempt(work, run.run_id)
+        if known is not None and (known.published or known.good):
+            return
+        known = known or _begun(run, now, owner)
+        put_attempt(
+            work,
+            replace(known, ended=instant(now), status=_status(error), kind=_kind(error), error=_words(error)),
+        )
+
+
+def _is_anothers(site: Site, environment: Environment, work: Storage) -> bool:
+    """Whether the state is not this site's, as far as can be known."""
+    try:
+        try:
+            state_of(site, environment, work).current()
+        except Unavailable:  # where it publishes to can't be asked
+            State(work, site.name, site.site).current()
+    except AnothersState:
+        return True
+    except (DamagedState, Refused):  # that is what is to be remembered
+        pass
+    return False
+
+
+def remember_abandoned(work: Storage, owner: str, environment: Environment) -> None:
+    """Keep that the scheduler's run ended without a word of its own: killed, or marked as failed. Raises nothing."""
+    with suppress(SitemapEtlError, *_MACHINE):
+        lease = holder(work)
+        known = read_attempt(work, lease.run_id) if lease is not None and lease.owner == owner else None
+        if known is not None and known.status == "running":
+            ended = instant(environment.clock())
+            put_attempt(work, replace(known, ended=ended, status="interrupted", kind="interrupted", error=_ABANDONED))
+
+
+_ABANDONED: Final = "The scheduler ended the run: its log says why"
+
+
+def _begun(run: Run | None, now: datetime, owner: str) -> Attempt:
+    if run is None:
+        return Attempt(new_run_id(now), instant(now), owner=owner)
+    return Attempt(run.run_id, run.plan.now, owner=run.plan.owner, dry_run=run.options.dry_run, base=run.plan.base)
+
+
+def _status(error: BaseException) -> Literal["refused", "interrupted", "failed"]:
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    return "refused" if isinstance(error, Refused) else "failed"
+
+
+def _kind(error: BaseException) -> str:
+    if isinstance(error, SitemapEtlError):
+        return error.kind
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted"
+    return "machine" if isinstance(error, _MACHINE) else SitemapEtlError.kind
+
+
+def _words(error: BaseException) -> str:
+    """What was wrong. Of a defect only its place: what it says may hold a secret."""
+    if isinstance(error, KeyboardInterrupt):
+        return "Interrupted"
+    if isinstance(error, OSError):
+        return f"{error.strerror or error}{f' ({error.filename})' if error.filename else ''}"
+    return "Out of memory" if isinstance(error, MemoryError) else why(error)
