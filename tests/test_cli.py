@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from sitemap_etl import __version__
+from sitemap_etl.cli.app import app
 from sitemap_etl.cli.columns import in_columns
 from sitemap_etl.cli.endings import _Call
-from tests.support.command import RUN_KEYS, Done, at, call
+from tests.support.command import RUN_KEYS, Done, at, call, process
 from tests.support.sites import TestSite, pages
 
 COMMANDS = ("init", "validate", "run", "publish", "ping", "status", "history", "rollback", "explain", "check", "schema")
@@ -53,6 +60,57 @@ def test_every_command_has_help_that_fits_into_80_columns(name: str) -> None:
     assert done.code == 0
     assert done.out.startswith(f"Usage: sitemap-etl {name}")
     assert max(len(line) for line in done.out.splitlines()) <= 80
+
+
+@pytest.mark.parametrize("name", ["", *COMMANDS, "state", "state verify", "state forget"])
+def test_every_command_takes_h_for_help(name: str) -> None:
+    assert call(*name.split(), "-h") == call(*name.split(), "--help")
+
+
+def test_python_m_is_the_same_command(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "sitemap_etl", "--version"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{__version__}\n", "")
+
+
+def options_of(group: Any) -> Iterator[tuple[str, Any]]:
+    """Every option of a command and of those below it."""
+    for name, command in getattr(group, "commands", {}).items():
+        yield from ((f"{name} {option}", param) for option, param in options_of(command))
+    yield from ((param.opts[0], param) for param in group.params if param.param_type_name == "option")
+
+
+# Those of `check` are arranged with its other limits.
+WITH_VALUES = {
+    name: param
+    for name, param in options_of(typer.main.get_command(app))
+    if not (param.is_flag or param.is_eager or name.startswith("check "))
+}
+
+
+@pytest.mark.parametrize("name", WITH_VALUES)
+def test_every_option_with_a_value_says_its_default(name: str) -> None:
+    assert re.search(r"\(default: [^)]+\)", WITH_VALUES[name].help), name
+
+
+def test_a_shell_completes_commands_and_options(tmp_path: Path) -> None:
+    def completed(*words: str) -> list[str]:
+        environ = {"_SITEMAP_ETL_COMPLETE": "complete_bash", "COMP_WORDS": " ".join(words)}
+        environ["COMP_CWORD"] = str(len(words) - 1)
+        running = process(cwd=tmp_path, **environ)
+        out, err = running.communicate(timeout=120)
+        assert (running.returncode, err) == (0, "")
+        return out.split()
+
+    assert completed("sitemap-etl", "r") == ["run", "rollback"]
+    assert "--dry-run" in completed("sitemap-etl", "run", "--d")
+    assert completed("sitemap-etl", "state", "v") == ["verify"]
+
+
+def test_the_completion_of_a_shell_can_be_shown() -> None:
+    done = call("--show-completion", "bash")
+    assert done.code == 0
+    assert "_SITEMAP_ETL_COMPLETE=complete_bash" in done.out
 
 
 def test_without_arguments_the_help_is_shown_as_a_mistake() -> None:

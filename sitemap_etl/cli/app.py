@@ -16,7 +16,7 @@ app = typer.Typer(
     epilog="Exit codes: 0 success. 1 refused, or problems found. 2 invalid site file or usage. 3 temporary failure. "
     "65 damaged state. 70 a defect of sitemap-etl. 130 interrupted.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},  # every command takes them over
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -17,6 +18,9 @@ from sitemap_etl.cli.words import message, named
 from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError, Unavailable, defect
 
 INTERRUPTED: Final = 130
+_NAME: Final = "sitemap-etl"
+COMPLETE: Final = "_SITEMAP_ETL_COMPLETE"
+"""Set by the shell while it completes a command line."""
 _NO_ROOM: Final = Unavailable.exit_code
 _RUNS: Final = ("run", "publish", "rollback")
 _VALID: Final = "The published files are valid"
@@ -45,7 +49,9 @@ def _run(call: _Call, interruption: Interruption) -> int:
     try:
         # Not its `main`, which tells of errors and ends the process itself.
         command = typer.main.get_command(app)
-        with command.make_context("sitemap-etl", list(call.arguments)) as context:
+        if COMPLETE in os.environ:  # a shell asks what may follow; that is no call
+            command.main(prog_name=_NAME)
+        with command.make_context(_NAME, list(call.arguments)) as context:
             command.invoke(context)
         interruption.over()
     except typer.Exit as ended:

@@ -30,12 +30,14 @@ Reason = Annotated[
         "--reason",
         parser=readable,
         metavar="TEXT",
-        help="Why you override a gate or a clock; recorded in the manifest.",
+        help="Why you override a gate or a clock (default: none); recorded in the manifest.",
     ),
 ]
 Force = Annotated[
     list[str] | None,
-    typer.Option("--force", metavar="GATE", help="Override a gate, such as products.max_drop. Can be repeated."),
+    typer.Option(
+        "--force", metavar="GATE", help="Override a gate, such as products.max_drop (default: none). Can be repeated."
+    ),
 ]
 Adopt = Annotated[
     bool, typer.Option("--adopt", help="Replace existing files that sitemap-etl did not write, after saving a copy.")
@@ -47,7 +49,9 @@ NoPing = Annotated[bool, typer.Option("--no-ping", help="Do not notify search en
 Now = Annotated[
     str | None,
     typer.Option(
-        "--now", metavar="TIME", help="The time of the run, in ISO 8601. Far from the clocks, it needs a --reason."
+        "--now",
+        metavar="TIME",
+        help="The time of the run, in ISO 8601 (default: now). Far from the clocks, it needs a --reason.",
     ),
 ]
 

@@ -37,17 +37,21 @@ def run(
     site_file: SiteFile,
     section: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="Run only this section and leave the others as published. Can be repeated."),
+        typer.Option(
+            metavar="NAME",
+            help="Read only this section and leave the others as published (default: all). Can be repeated.",
+        ),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Read all rows and verify every published file.")] = False,
     limit: Annotated[
-        int | None, typer.Option(min=1, metavar="ROWS", help="Read at most this many rows of each split.")
+        int | None,
+        typer.Option(min=1, metavar="ROWS", help="Read at most this many rows of each split (default: all)."),
     ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be published, without publishing it.")
     ] = False,
     against: Annotated[
-        str | None, typer.Option(metavar="URL", help="With --dry-run: compare with a live sitemap.")
+        str | None, typer.Option(metavar="URL", help="With --dry-run: compare with a live sitemap (default: none).")
     ] = None,
     no_ping: NoPing = False,
     force: Force = None,
@@ -141,7 +145,12 @@ def rollback(
     ] = None,
     reason: Annotated[
         str | None,
-        typer.Option("--reason", parser=readable, metavar="TEXT", help="Why you roll back; recorded in the manifest."),
+        typer.Option(
+            "--reason",
+            parser=readable,
+            metavar="TEXT",
+            help="Why you roll back (default: none); recorded in the manifest.",
+        ),
     ] = None,
     moved: Moved = False,
     no_ping: NoPing = False,

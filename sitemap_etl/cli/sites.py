@@ -18,10 +18,14 @@ def init(
         Path, typer.Argument(metavar="SITE.yaml", help="The file to write (default: site.yaml).", show_default=False)
     ] = Path("site.yaml"),
     export: Annotated[
-        str | None, typer.Option("--from", metavar="FILE", help="A CSV or Parquet export of the site's pages.")
+        str | None,
+        typer.Option("--from", metavar="FILE", help="A CSV or Parquet export of the site's pages (default: none)."),
     ] = None,
     site: Annotated[
-        str | None, typer.Option("--site", metavar="URL", help="The site, such as https://shop.example.")
+        str | None,
+        typer.Option(
+            "--site", metavar="URL", help="The site, such as https://shop.example (default: that of the export)."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -48,10 +48,11 @@ def explain(
 def ping(
     site_file: SiteFile,
     engine: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="Notify only this engine. Can be repeated.")
+        list[str] | None, typer.Option(metavar="NAME", help="Notify only this engine (default: all). Can be repeated.")
     ] = None,
     since: Annotated[
-        str | None, typer.Option(metavar="RUN_ID", help="Send everything that changed after this run.")
+        str | None,
+        typer.Option(metavar="RUN_ID", help="Send everything that changed after this run (default: what is pending)."),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Send every URL of the site.")] = False,
     as_json: Json = False,

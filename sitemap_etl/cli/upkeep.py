@@ -69,15 +69,26 @@ def forget(
     key: Annotated[
         list[str] | None,
         typer.Option(
-            "--key", parser=readable, metavar="KEY", help="Key of a row, in a section with `key:`. Can be repeated."
+            "--key",
+            parser=readable,
+            metavar="KEY",
+            help="Key of a row, in a section with `key:` (default: none). Can be repeated.",
         ),
     ] = None,
     url: Annotated[
         list[str] | None,
-        typer.Option("--url", parser=readable, metavar="URL", help="URL of a row, in any section. Can be repeated."),
+        typer.Option(
+            "--url",
+            parser=readable,
+            metavar="URL",
+            help="URL of a row, in any section (default: none). Can be repeated.",
+        ),
     ] = None,
     section: Annotated[
-        str | None, typer.Option("--section", metavar="NAME", help="The section whose keys are meant.")
+        str | None,
+        typer.Option(
+            "--section", metavar="NAME", help="The section whose keys are meant (default: the only one that has them)."
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
