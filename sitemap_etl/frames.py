@@ -85,7 +85,7 @@ INVENTORY: Final = pa.schema(
         ("signal", pa.uint16()),  # bin of the `percentile_of` column
         ("cluster", pa.string()),  # the hreflang group
         ("hreflang", pa.list_(pa.string())),  # this row's languages in its cluster
-        ("row", pa.int64()),  # where the row came from: split << 40 | position in the split
+        ("row", pa.int64()),  # where the row came from: split << 40 | position in the split (of CSV: its line)
         ("key", pa.string()),  # what the row is, in a section that keeps a mirror
     ]
 )

@@ -33,6 +33,7 @@ _UNRESERVED: Final = re.compile(r"[A-Za-z0-9\-._~]")
 _DAMAGED: Final = "\ufffd"
 _BREAK: Final = re.compile(rb"\r\n|\n|\r")
 _MARKED: Final = "# written by run "
+_BEGINS: Final = re.compile(r"^# sitemap_etl (.+) begin\s*$", re.MULTILINE)
 _LINE: Final = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r|\Z)")
 
 
@@ -159,6 +160,15 @@ def _one(value: str, *, anchored: bool) -> Expression:
 def sitemaps(robots_txt: bytes) -> list[str]:
     """The addresses of the `Sitemap:` lines, in their order, whoever wrote them."""
     return list(Protego.parse(_text(robots_txt)).sitemaps)
+
+
+def named_in(robots_txt: bytes) -> dict[str, frozenset[str]]:
+    """The site files that have a block of ours, and the sitemaps that each names."""
+    names = dict.fromkeys(_BEGINS.findall(_text(robots_txt)))
+    return {
+        name: frozenset(sitemaps(b"".join(robots_txt[begin:end] for begin, end in _spans(robots_txt, name))))
+        for name in names
+    }
 
 
 def with_block(existing: bytes | None, name: str, sitemaps: Sequence[str], *, mark: str | None = None) -> bytes:

@@ -351,6 +351,51 @@ def test_rollback_publishes_the_set_before(site: TestSite) -> None:
     assert "rollback to 20261101T020000Z-" in call("history", site.path).out
 
 
+@pytest.mark.parametrize("again", [False, True])
+def test_a_rollback_to_what_is_published_says_so_and_does_nothing(site: TestSite, again: bool) -> None:
+    old = run(site, 1, "--json").json["run_id"]
+    if again:
+        site.export("products", pages(95, lastmod="2026-10-01"))
+        run(site, 2)
+        assert call("rollback", site.path, *at("2026-11-03T09:00:00Z")).code == 0
+    before = call("history", site.path).out
+    done = call("rollback", site.path, old, *at("2026-11-04T09:00:00Z"))
+    assert (done.code, done.err) == (0, "")
+    assert done.out == f"The set of run {old} is the one that is published. Nothing was written\n"
+    as_json = call("rollback", site.path, old, *at("2026-11-04T09:00:00Z"), "--json").json
+    assert (as_json["status"], as_json["run_id"], as_json["exit"]) == ("unchanged", old, 0)
+    assert set(as_json) >= RUN_KEYS
+    assert call("history", site.path).out == before
+
+
+def test_explain_ends_with_1_where_a_url_is_not_listed(site: TestSite) -> None:
+    run(site, 1)
+    assert call("explain", site.path, "/p/000001").code == 0
+    done = call("explain", site.path, "/p/000001", "/p/nothing", "--json")
+    assert (done.code, done.json["exit"], done.json["status"]) == (1, 1, "done")
+    assert call("explain", site.path, "https://other.example/").code == 1
+
+
+def counts_of_files(text: str, *words: str) -> list[int]:
+    return [int(re.search(rf"^files: (\d+) {word}", text, re.MULTILINE)[1]) for word in words]  # type: ignore[index]
+
+
+def test_a_dry_run_counts_the_files_as_the_run_that_follows_does(site: TestSite) -> None:
+    site.keys["publish"] = "./public"
+    site.keys["recent"] = "3d"
+    site.section("products", shards={"rows": 50, "fill": 1}, feed={"formats": ["atom"], "title": "New"})
+    dry, done = run(site, 1, "--dry-run"), run(site, 1)
+    assert counts_of_files(dry.out, "to write") == counts_of_files(done.out, "written")
+    assert "robots.txt: to be written, to name the index" in dry.out
+    assert "robots.txt: written, to name the index" in done.out
+    site.export("products", pages(100, lastmod=lambda n: "2026-11-01" if n == 7 else "2026-10-01"))
+    dry, done = run(site, 2, "--dry-run"), run(site, 2)
+    assert counts_of_files(dry.out, "to write") == counts_of_files(done.out, "written")
+    assert "robots.txt" not in dry.out.partition("gate ")[0] + done.out
+    as_json = run(site, 3, "--dry-run", "--json").json["files"]
+    assert (as_json["to_write"], as_json["robots_txt"], as_json["key_file"]) == (0, False, False)
+
+
 def test_rollback_with_nothing_to_go_back_to_ends_with_2(site: TestSite) -> None:
     assert call("rollback", site.path).code == 2
     run(site, 1)

@@ -139,13 +139,13 @@ def test_a_url_that_changed_lately_is_also_in_the_recent_file(site: TestSite) ->
 @pytest.mark.parametrize(
     ("url", "reason", "row"),
     [
-        ("/hidden", "sold out", 51),
-        ("/f%C3%A9e", "where", 52),
-        ("/print/1", "urls.exclude", 53),
-        ("/cart/1", "robots.txt", 54),
+        ("/hidden", "sold out", 52),
+        ("/f%C3%A9e", "where", 53),
+        ("/print/1", "urls.exclude", 54),
+        ("/cart/1", "robots.txt", 55),
     ],
 )
-def test_an_excluded_url_is_told_with_its_row_and_reason(site: TestSite, url: str, reason: str, row: int) -> None:
+def test_an_excluded_url_is_told_with_its_line_and_reason(site: TestSite, url: str, reason: str, row: int) -> None:
     public = site.folder / "public"
     public.mkdir()
     (public / "robots.txt").write_text("User-agent: *\nDisallow: /cart\n")
@@ -165,7 +165,7 @@ def test_an_excluded_url_is_told_with_its_row_and_reason(site: TestSite, url: st
     assert (found["reason"], found["row"], found["run_id"]) == (reason, row, run_id)
     assert found["source"].endswith("products.csv")
     assert f"run {run_id} of 2026-11-01 02:00 UTC excluded it" in answer["sentence"]
-    assert f"(row {row} of " in answer["sentence"]
+    assert f"(line {row} of " in answer["sentence"]
 
 
 def test_a_rejected_url_is_told_with_the_listed_one_that_is_like_it(site: TestSite) -> None:
@@ -174,7 +174,7 @@ def test_a_rejected_url_is_told_with_the_listed_one_that_is_like_it(site: TestSi
     answer = ask(site, "http://www.shop.example/p/000001")
     assert answer["answer"] == "rejected"
     assert answer["reason"] == "foreign origin"
-    assert "rejected it: foreign origin (row 51 of" in answer["sentence"]
+    assert "rejected it: foreign origin (line 52 of" in answer["sentence"]
     assert answer["nearest"] == [{"loc": f"{ORIGIN}/p/000001", "differs": ["scheme", "host"]}]
     other_spelling = ask(site, "HTTP://WWW.shop.example:80/p/000001")
     assert other_spelling["answer"] == "rejected"
@@ -184,7 +184,7 @@ def test_rows_that_cannot_be_read_as_urls_are_found_by_their_text(site: TestSite
     site.section("products", [*pages(50), {"loc": "mailto:shop@shop.example"}, {"loc": "/a\tb"}])
     site.night(1)
     assert ask(site, "mailto:shop@shop.example")["set_aside"]["rows"][0]["reason"] == "not http or https"
-    assert ask(site, "/a\tb")["set_aside"]["rows"][0]["row"] == 52
+    assert ask(site, "/a\tb")["set_aside"]["rows"][0]["row"] == 53
 
 
 def test_a_listed_url_names_its_duplicates_within_and_across_sections(site: TestSite) -> None:
@@ -267,7 +267,7 @@ def test_a_url_that_left_the_source_is_told_with_the_set_that_listed_it_last(sit
     ("source", "fate"),
     [
         (pages(50), "did not have it in its source"),
-        ([*pages(50), {"loc": "/p/000099", "exclude": "gone"}], "excluded it: gone (row 51 of "),
+        ([*pages(50), {"loc": "/p/000099", "exclude": "gone"}], "excluded it: gone (line 52 of "),
         (
             [*pages(50), *({"loc": f"/p/{n:06}/"} for n in range(50, 100))],
             f"would list {ORIGIN}/p/000099/ instead, which differs only by the trailing slash",
@@ -387,18 +387,18 @@ def test_where_nothing_was_ever_run_that_is_said(site: TestSite) -> None:
         ask(site, "/p/000001")
 
 
-def test_the_command_prints_the_sentence_first_and_ends_with_0(site: TestSite) -> None:
+def test_the_command_prints_the_sentence_first_and_ends_with_1_where_one_is_not_listed(site: TestSite) -> None:
     site.section("products", [*pages(50), {"loc": "/hidden", "exclude": "sold out"}])
     site.night(1)
     environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
     command = [sys.executable, "-c", "import sys; from sitemap_etl.cli import main; main()", "explain", str(site.path)]
     urls = ["/p/000001", "/hidden", "/nowhere"]
     done = subprocess.run([*command, *urls], env=environ, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 1, done.stderr
     blocks = done.stdout.split("\n\n")
     assert [block.split(" ")[0] for block in blocks] == urls
     assert f"({ORIGIN}/p/000001) is listed in section products" in blocks[0].splitlines()[0]
-    assert "sold out (row 51 of" in blocks[1].splitlines()[0]
+    assert "sold out (line 52 of" in blocks[1].splitlines()[0]
     done = subprocess.run([*command, *urls, "--json"], env=environ, capture_output=True, text=True, check=False)
     assert [(one["url"], one["answer"]) for one in json.loads(done.stdout)["urls"]] == [
         ("/p/000001", "listed"),

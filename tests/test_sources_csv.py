@@ -49,6 +49,44 @@ def test_what_pythons_writer_writes_is_read_back(tmp_path: Path, cells: list[tup
     assert found == [{"loc": loc or None, "note": note} for loc, note in cells]
 
 
+@settings(max_examples=50)
+@given(
+    st.lists(st.lists(CELL, max_size=8), min_size=1, max_size=3),
+    st.sampled_from(["\n", "\r\n"]),
+    st.sampled_from(["", "\n", "\n\n"]),
+)
+def test_the_line_of_every_row_is_that_of_an_editor(
+    tmp_path: Path, files: list[list[str]], end: str, last: str
+) -> None:
+    paths, expected = [], []
+    for at, cells in enumerate(files):
+        text = io.StringIO(newline="")
+        writer = csv.writer(text, lineterminator=end)
+        writer.writerow(["loc", "note"])
+        for n, cell in enumerate(cells):
+            line = text.getvalue().count("\n") + 1
+            writer.writerow([f"/{at}/{n}", cell.replace("\n", end)])
+            expected.append((f"/{at}/{n}", str(tmp_path / f"{at}.csv"), line))
+        paths.append(write(tmp_path / f"{at}.csv", text.getvalue().rstrip("\r\n") + last))
+    (split,) = sources.plan_csv(paths)
+    numbers = sources.LineNumbers()
+    table = [row for batch in sources.read(split, lines=numbers, batch_rows=3) for row in batch.to_pylist()]
+    assert numbers.known
+    found = []
+    for position, row in enumerate(table):
+        line = position + row[sources.LINES]
+        path, before = [file for file in numbers.files if file[1] <= line][-1]
+        found.append((row["loc"], path, line - before + 1))
+    assert found == expected
+
+
+def test_blank_lines_between_rows_leave_the_lines_unknown(tmp_path: Path) -> None:
+    (split,) = sources.plan_csv(write(tmp_path / "a.csv", "loc,note\n/a,x\n\n/b,y\n"))
+    numbers = sources.LineNumbers()
+    assert sum(batch.num_rows for batch in sources.read(split, lines=numbers)) == 2
+    assert not numbers.known
+
+
 def test_batches_keep_the_bounds_and_columns_can_be_chosen(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "id,loc,more\n" + "".join(f"{i},/p/{i},x\n" for i in range(1000)))
     (split,) = sources.plan_csv(path)

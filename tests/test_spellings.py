@@ -117,7 +117,8 @@ def test_a_row_without_a_loc_is_told_by_its_place(site: TestSite) -> None:
         "p", [{"loc": "/a", "t": "x"}, {"loc": "", "t": "x"}, {"loc": "  ", "t": "x"}], gates={"max_rejected": 1}
     ).night(1)
     tally = done.summary.reasons["p"]["rejected"]
-    assert tally.examples == {"missing loc": ["row 2 of split 1", "row 3 of split 1"]}
+    file = site.folder / "p.csv"
+    assert tally.examples == {"missing loc": [f"line 3 of {file}", f"line 4 of {file}"]}
 
 
 def test_a_value_that_was_dropped_is_told_with_its_page(site: TestSite) -> None:

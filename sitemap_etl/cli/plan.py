@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from sitemap_etl.cli.columns import in_columns
-from sitemap_etl.state.records import Comparison, Example, Gate, Preview, Summary
+from sitemap_etl.state.records import Comparison, Example, Files, Gate, Preview, Summary
 
 _NAMES: Final = 6
 """How many files are named; the others are only counted."""
@@ -21,11 +21,12 @@ def plan_lines(summary: Summary, plan: Preview, width: int) -> Iterator[str]:
             count = summary.sections[section].of(kind) if section in summary.sections else len(examples)
             yield f"{section}: {count:,} {kind}"
             yield from (f"  {loc}" for loc in examples)
-    yield _files("to write", plan.write)
+    yield _files("to write", plan.files)
     yield _files("to delete", plan.delete)
     if plan.retire:
         yield _files("no longer listed, to be deleted after two days", plan.retire)
     yield f"files: {plan.unchanged:,} unchanged"
+    yield from beside(summary.files, "to be written")
     if plan.unmanaged:
         yield _files("that sitemap-etl did not write; use --adopt to replace them", plan.unmanaged)
     if plan.interrupted:
@@ -39,6 +40,14 @@ def plan_lines(summary: Summary, plan: Preview, width: int) -> Iterator[str]:
     if len(gates) < len(summary.gates):
         yield f"and {len(summary.gates) - len(gates):,} more gates, further from their limits"
     yield ""
+
+
+def beside(files: Files, done: str) -> Iterator[str]:
+    """What is written at the site's root, beside the files of the set."""
+    if files.robots_txt:
+        yield f"robots.txt: {done}, to name the index"
+    if files.key_file:
+        yield f"key file of IndexNow: {done}"
 
 
 def _files(what: str, names: Sequence[str]) -> str:

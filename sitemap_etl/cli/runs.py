@@ -169,8 +169,16 @@ def rollback(
     with Bars() as bars:
         environment = Environment(advance=bars.advance, log=bars.say, site_file=str(site_file.absolute()))
         finished = roll_back(read_site(site_file), run_id, environment, reason=reason, moved=moved, now=moment(now))
-        summary = finished.summary if no_ping else ping_locally(finished, environment)
-    _finish(summary, site_file, as_json=as_json)
+        summary = None if finished is None else finished.summary if no_ping else ping_locally(finished, environment)
+    if summary is not None:
+        _finish(summary, site_file, as_json=as_json)
+    elif as_json:
+        from sitemap_etl.state.codec import encode
+        from sitemap_etl.state.records import Summary
+
+        put_json({**encode(Summary()), "run_id": run_id, "status": "unchanged", "error": None, "exit": 0})
+    else:
+        print(f"The set of run {run_id} is the one that is published. Nothing was written")
 
 
 def _finish(summary: Summary, site_file: Path, *, as_json: bool) -> None:

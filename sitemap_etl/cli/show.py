@@ -9,7 +9,7 @@ from rich.console import Console
 
 from sitemap_etl import lastmod, priority
 from sitemap_etl.cli.columns import in_columns
-from sitemap_etl.cli.plan import comparison_lines, plan_lines
+from sitemap_etl.cli.plan import beside, comparison_lines, plan_lines
 from sitemap_etl.frames import Reason
 from sitemap_etl.state.records import COUNTED, Attempt, Counts, KeptSet, Summary
 
@@ -50,6 +50,7 @@ def _lines(summary: Summary, site_file: str, width: int) -> Iterator[str]:
         size = f" ({summary.bytes:,} bytes)" if summary.bytes else ""
         rest = f"{files.unchanged:,} unchanged, {files.deleted:,} deleted"
         yield f"files: {files.written:,} written{size}, {rest}"
+        yield from beside(files, "written")
         for gate in summary.gates:
             if gate.status in ("warned", "forced"):
                 yield f"{gate.status}: {gate.message}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -32,17 +33,24 @@ def explain(
     urls: Annotated[list[str], typer.Argument(parser=readable, metavar="URL...", help="URLs, or paths on the site.")],
     as_json: Json = False,
 ) -> None:
-    """Show why URLs are listed or not, from the state and reports, without reading the source."""
+    """Show why URLs are listed or not, from the state and reports, without reading the source.
+
+    Exit code 1: a URL is not listed.
+    """
     from sitemap_etl.cli.explain import show_answers
     from sitemap_etl.explain.answers import json_of
     from sitemap_etl.explain.explain import explain as explain_urls
     from sitemap_etl.stages.run import Environment
 
     answers = explain_urls(read_site(site_file), urls, Environment())
+    code = 0 if all(answer.listed is not None for answer in answers) else 1
     if as_json:
-        put_json({"status": "done", "error": None, "exit": 0, "urls": [json_of(answer) for answer in answers]})
+        put_json({"status": "done", "error": None, "exit": code, "urls": [json_of(answer) for answer in answers]})
     else:
         show_answers(console(), answers)
+        sys.stdout.flush()
+    if code:
+        raise typer.Exit(code)
 
 
 def ping(

@@ -257,7 +257,7 @@ def row_in_words(row: SetAside) -> str:
     if row.row is None:
         which = f"key {row.key}" if row.key is not None else "a row without key"
         return f"{reason} ({which}, read by run {row.read_by})"
-    return f"{reason} (row {row.row:,} of {row.source or 'its split'})"
+    return f"{reason} ({row.counted} {row.row:,} of {row.source})"
 
 
 def _fate(row: SetAside) -> str:

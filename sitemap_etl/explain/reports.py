@@ -16,7 +16,7 @@ from sitemap_etl.errors import DamagedState, Refused
 from sitemap_etl.frames import ROW_BITS
 from sitemap_etl.state import layout
 from sitemap_etl.state.checked import open_checked
-from sitemap_etl.state.records import Checked, Splits, Summary
+from sitemap_etl.state.records import Checked, ReadSplit, Splits, Summary
 from sitemap_etl.state.store import read_document
 from sitemap_etl.storage import Storage
 from sitemap_etl.urls import UrlRules, canonical_urls, canonicalize
@@ -56,8 +56,8 @@ class Report:
 class SetAside:
     """A source row that was not listed.
 
-    `row` counts from 1 in `source`, as the source was read. In a section that keeps a mirror a row is known by its
-    `key` and the run it was `read_by`.
+    `row` counts from 1 in `source`: the rows as they were read, or in CSV the lines (`counted`). In a section that
+    keeps a mirror a row is known by its `key` and the run it was `read_by`.
     """
 
     answer: str  # rejected, excluded, duplicate
@@ -68,6 +68,7 @@ class SetAside:
     reason: str
     source: str | None
     row: int | None
+    counted: str | None = None  # line, row
     key: str | None = None
     read_by: str | None = None
 
@@ -198,6 +199,8 @@ def _row(row: dict[str, Any], report: Report, answer: str) -> SetAside:
     number, position = row["row"] >> ROW_BITS, row["row"] & ((1 << ROW_BITS) - 1)
     read = report.splits.splits
     reader = report.splits.readers.get(str(number))
+    split = read[number] if 0 <= number < len(read) else ReadSplit(row["section"], "its split")
+    counted, place, source = split.place(position)
     return SetAside(
         answer=answer,
         run_id=report.run_id,
@@ -205,8 +208,9 @@ def _row(row: dict[str, Any], report: Report, answer: str) -> SetAside:
         section=row["section"],
         loc=row["loc"],
         reason=row["reason"],
-        source=read[number].label if 0 <= number < len(read) else None,
-        row=None if reader is not None else position + 1,
+        source=None if reader is not None else source,
+        row=None if reader is not None else place,
+        counted=None if reader is not None else counted,
         key=row.get("key"),
         read_by=None if reader is None else reader.label,
     )

@@ -194,12 +194,18 @@ def look(storage: Storage, keys: Iterable[str]) -> dict[str, Stat]:
 
 
 def survey(
-    storage: Storage, objects: Sequence[Object], ours: Mapping[str, set[str | None]], *, adopt: bool
+    storage: Storage,
+    objects: Sequence[Object],
+    ours: Mapping[str, set[str | None]],
+    *,
+    adopt: bool,
+    cause: Callable[[], str] = str,
 ) -> list[Stat]:
     """Fill in what each write expects; gives the unmanaged objects that `adopt` lets it replace.
 
     `ours`: key → ETags under which an object there is known to be ours; None among them: whatever is
-    there (an earlier publish was interrupted). Raises Refused where an object is not managed by this state.
+    there (an earlier publish was interrupted). `cause`: what to say of how that may have come about.
+    Raises Refused where an object is not managed by this state.
     """
     there = look(storage, (item.file.key for item in objects))
     unmanaged: list[Stat] = []
@@ -217,7 +223,7 @@ def survey(
         more = f"\n  … and {len(unmanaged) - 5:,} more" if len(unmanaged) > 5 else ""
         who = "objects exist and were" if len(unmanaged) > 1 else "object exists and was"
         raise Refused(
-            f"{len(unmanaged):,} {who} not created by this state. Nothing public was touched.\n{shown}{more}\n"
+            f"{len(unmanaged):,} {who} not created by this state. Nothing public was touched.\n{shown}{more}{cause()}\n"
             "  to replace them, keeping a copy in the state: sitemap-etl publish SITE.yaml RUN_ID --adopt"
         )
     return unmanaged

@@ -35,7 +35,7 @@ from sitemap_etl.publish.plan import (
     without_deleted,
 )
 from sitemap_etl.publish.retention import hold_snapshots
-from sitemap_etl.publish.robots import Root, open_root
+from sitemap_etl.publish.robots import Root, named_by_others, open_root
 from sitemap_etl.render import compress, fence
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state import layout
@@ -60,6 +60,8 @@ class Outcome:
     unchanged: int = 0
     deleted: int = 0
     bytes: int = 0
+    robots_txt: bool = False  # whether it was written, as it names the indexes
+    key_file: bool = False  # whether that of IndexNow was
     warnings: list[str] = field(default_factory=list)
 
 
@@ -153,7 +155,24 @@ class _Publication:
 
     def _survey(self, *, adopt: bool) -> None:
         known = known_etags(self.run, self.actual)
-        self._keep_adopted(survey(self.public, self.desired.objects(), known, adopt=adopt))
+        objects = self.desired.objects()
+        self._keep_adopted(survey(self.public, objects, known, adopt=adopt, cause=self._other_state))
+
+    def _other_state(self) -> str:
+        """Why there may be files of a state that is not this one, in a line; nothing where nothing speaks for it."""
+        addresses = [self._address(index.file.key) for index in self.desired.indexes]
+        others = named_by_others(self.run, addresses)
+        if others:
+            return (
+                f"\n  robots.txt says that {' and '.join(others)} published this sitemap: if the site file was "
+                f"renamed, write `name: {others[0]}` in it, and its state is found again"
+            )
+        if self.run.base is None:
+            return (
+                f"\n  if this site was published before: {self.run.work.url} holds no state of it. Check `name:` and "
+                "`work:` of the site file, which say where state lies"
+            )
+        return ""
 
     def _is_clean(self, key: str) -> bool:
         """Whether no late request of an interrupted publish has changed what is under a key."""
@@ -264,6 +283,7 @@ class _Publication:
         if root.key_file is not None and root.key is not None:
             self.claim.hold()
             root.key_file.write(root.key)
+            self.outcome.key_file = True
 
     def _write_bridge(self, giver: str) -> None:
         """Put a file as it is under another name too, until those that take over its URLs are written."""
@@ -309,7 +329,8 @@ class _Publication:
 
     def _name_in_robots(self, root: Root, addresses: Sequence[str]) -> None:
         again = self.claim.robots or (self.target.rolled_back_to is not None and root.naming(addresses) is not None)
-        root.name_indexes(addresses, self.claim.mark if again else None, self.claim.hold)
+        if root.name_indexes(addresses, self.claim.mark if again else None, self.claim.hold):
+            self.outcome.robots_txt = True
 
     def _write(self, item: Object) -> None:
         self._put(item, fenced=self._comes_back(item.file))

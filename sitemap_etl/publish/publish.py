@@ -22,7 +22,7 @@ from sitemap_etl.stages.merge import generations
 from sitemap_etl.stages.published import same_definition
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state import layout
-from sitemap_etl.state.records import ChangeKind, File, Manifest, Preview
+from sitemap_etl.state.records import ROBOTS_TXT, ChangeKind, File, Manifest, Preview
 from sitemap_etl.web import REDIRECTS, Client, WebError, inflated
 
 
@@ -183,7 +183,7 @@ def preview(run: Run, target: Target) -> tuple[Preview, list[str]]:
     root = open_root(run, addresses, [run.site.publish.at + key for key in sorted(desired.keys())])
     write = [item.file.key for item in desired.objects()]
     if root.naming(addresses) is not None:
-        write.append("robots.txt")
+        write.append(ROBOTS_TXT)
     seen = Preview(
         write=tuple(write),
         delete=tuple(item.key for item in due),
@@ -191,6 +191,7 @@ def preview(run: Run, target: Target) -> tuple[Preview, list[str]]:
         unmanaged=tuple(stat.key for stat in unmanaged),
         unchanged=len(desired.keys()) - len(desired.objects()),
         interrupted=run.state.current().pending is not None,
+        key_file=root.key is not None,
     )
     return seen, root.warnings
 

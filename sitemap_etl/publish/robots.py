@@ -13,6 +13,7 @@ from sitemap_etl import robots
 from sitemap_etl.errors import Refused
 from sitemap_etl.stages.ping import key_file, why
 from sitemap_etl.stages.run import Run
+from sitemap_etl.state.records import ROBOTS_TXT
 from sitemap_etl.storage import ABSENT, Expect, PreconditionFailed, Storage, put_verified
 from sitemap_etl.web import WebError, public_robots
 
@@ -58,8 +59,10 @@ class Root:
         same = existing if mark is not None else robots.without_mark(existing, self.name)
         return data if data != same else None
 
-    def name_indexes(self, indexes: Sequence[str], mark: str | None, hold: Callable[[], None]) -> None:
-        """Write the robots.txt that `naming` gives. `hold`: makes sure, before each write, that it is ours to do.
+    def name_indexes(self, indexes: Sequence[str], mark: str | None, hold: Callable[[], None]) -> bool:
+        """Write the robots.txt that `naming` gives; gives whether it did.
+
+        `hold`: makes sure, before each write, that it is ours to do.
 
         One that somebody changed meanwhile is read again and taken as it is. Raises PreconditionFailed where that
         happens again and again.
@@ -67,7 +70,7 @@ class Root:
         for tries_left in reversed(range(_TRIES)):
             data = self.naming(indexes, mark)
             if data is None or self.robots is None:
-                return
+                return False
             hold()
             try:
                 self.robots.write(data)
@@ -75,6 +78,9 @@ class Root:
                 if not tries_left:
                     raise
                 self.robots = _read(self.robots.storage, self.robots.key)
+            else:
+                return True
+        return False
 
     def writes(self, indexes: Sequence[str], mark: str | None = None) -> bool:
         """Whether anything must be written so that these indexes are named, under this mark if there is one."""
@@ -90,7 +96,7 @@ def open_root(run: Run, indexes: Sequence[str], files: Sequence[str]) -> Root:
     storage = run.root()
     root = Root(run.site.name)
     lines = "\n".join(f"  Sitemap: {address}" for address in indexes)
-    found = None if storage is None else _read(storage, "robots.txt")
+    found = None if storage is None else _read(storage, ROBOTS_TXT)
     stored = None if found is None else found.data
     served = _served(run.site.site) if stored is None else _Served(stored)
     host = "/".join(run.site.publish.at.split("/")[:3])
@@ -119,6 +125,16 @@ def open_root(run: Run, indexes: Sequence[str], files: Sequence[str]) -> Root:
         root.robots = None
         root.warnings.append(f"{error} The lines:\n{lines}")
     return root
+
+
+def named_by_others(run: Run, indexes: Sequence[str]) -> list[str]:
+    """The names of other site files whose block in robots.txt names one of these indexes (addresses)."""
+    storage = run.root()
+    found = None if storage is None else storage.get(ROBOTS_TXT)
+    if found is None:
+        return []
+    named = robots.named_in(found.data)
+    return [name for name, listed in named.items() if name != run.site.name and not listed.isdisjoint(indexes)]
 
 
 @dataclass(frozen=True)

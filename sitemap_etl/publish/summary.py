@@ -28,6 +28,7 @@ from sitemap_etl.state.changes import answer_of
 from sitemap_etl.state.checked import put_checked, read_checked
 from sitemap_etl.state.records import (
     COUNTED,
+    ROBOTS_TXT,
     Answered,
     Asked,
     Attempt,
@@ -37,7 +38,6 @@ from sitemap_etl.state.records import (
     Files,
     Manifest,
     Partition,
-    ReadSplit,
     Splits,
     Summary,
 )
@@ -68,7 +68,7 @@ def _put_reports(run: Run) -> None:
     planned = run.partition()
     tables = {kind: _gather_aside(run, planned, kind) for kind in layout.ASIDE}
     splits = Splits(
-        splits=tuple(ReadSplit(unit.section, unit.label) for unit in run.plan.units),
+        splits=tuple(run.read_split(n) for n in range(len(run.plan.units))),
         readers=readers_of(run),
         read=tuple(planned.sections),
         tables=tables,
@@ -156,7 +156,9 @@ def _summary(run: Run, published: Published) -> Summary:
         written=outcome.written if outcome else 0,
         unchanged=outcome.unchanged if outcome else seen.unchanged if seen else 0,
         deleted=outcome.deleted if outcome else 0,
-        to_write=len(seen.write) if seen else None,
+        robots_txt=outcome.robots_txt if outcome else ROBOTS_TXT in seen.write if seen else False,
+        key_file=outcome.key_file if outcome else seen.key_file if seen else False,
+        to_write=len(seen.files) if seen else None,
         to_delete=len(seen.delete) if seen else None,
     )
     aligned = run.aligned()

@@ -16,7 +16,7 @@ from typing import Final
 from sitemap_etl.config import Site
 from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError
 from sitemap_etl.publish.publish import Published, publish
-from sitemap_etl.publish.summary import add_answers, finish_run, put_summary
+from sitemap_etl.publish.summary import add_answers, finish_run, put_summary, read_summary
 from sitemap_etl.runs.failures import remember_failure
 from sitemap_etl.stages.clusters import align, cluster_units, collect_members
 from sitemap_etl.stages.extract import extract_split, one_moment
@@ -211,7 +211,12 @@ def publish_locally(
     run = open_run(staging.url, environment, staging=staging, moved=moved)
     if run.receipt(layout.PARTITION, Partition) is None:
         published_before = state.kept_manifest(layout.manifest(run_id)) is not None
-        why = "was published already" if published_before else "ended before there was anything to publish"
+        if published_before:
+            why = "was published already"
+        elif (shown := read_summary(run)) is not None and shown.status == "unchanged":
+            why = "found that nothing had changed, so that it has nothing to publish"
+        else:
+            why = "ended before there was anything to publish"
         raise Refused(f"Run {run_id} {why}. Nothing was written")
     ours, theirs = state.owner, run.state.owner
     if ours is not None and theirs is not None and not ours.is_also(theirs):

@@ -83,10 +83,11 @@ def roll_back(
     reason: str | None,
     moved: bool = False,
     now: datetime | None = None,
-) -> Finished:
+) -> Finished | None:
     """Publish an older set as a new run: its rows as they were, the numbers of shards never reused.
 
-    `run_id`: the set; without it, the last one that differs from the current. The next nightly run goes
+    `run_id`: the set; without it, the last one that differs from the current. None where that set is what is
+    published: then nothing is done. The next nightly run goes
     on from there. Gates don't hold it. `now`: the clock's time by default; that of the current set is no matter.
     Raises ConfigError where the set is not kept, Refused as `moment_of`.
     """
@@ -97,6 +98,8 @@ def roll_back(
     base = state.manifest(current.manifest)
     assert base is not None
     moment = moment_of(environment.clock(), work.now(), work.url, given=now, reason=reason)
+    if current.pending is None and base.now <= instant(moment) and old.run_id in (base.run_id, base.rolled_back_to):
+        return None
     own = new_run_id(moment)
     take_lease(work, own)
     try:

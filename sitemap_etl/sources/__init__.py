@@ -19,9 +19,11 @@ from sitemap_etl.sources.database import clock, plan_database, probe_database, r
 from sitemap_etl.sources.losses import split_losses
 from sitemap_etl.sources.parameters import Value, names
 from sitemap_etl.sources.snapshots import SharedSnapshot
-from sitemap_etl.sources.splits import Split, pack_schema, unpack_schema
+from sitemap_etl.sources.splits import LINES, LineNumbers, Split, pack_schema, unpack_schema
 
 __all__ = [
+    "LINES",
+    "LineNumbers",
     "SharedSnapshot",
     "Split",
     "Value",
@@ -77,13 +79,14 @@ def read(
     query: str | None = None,
     params: Mapping[str, Value] | None = None,
     snapshot: str | None = None,
+    lines: LineNumbers | None = None,
     batch_rows: int = limits.BATCH_ROWS,
     batch_bytes: int = limits.BATCH_BYTES,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of any split in batches; all batches have one schema, and an empty source yields none.
 
     `columns`: those wanted of an export, others are not read. `connection`, `query`, `params`: of a
-    database, as they were planned; `snapshot`: see `SharedSnapshot`.
+    database, as they were planned; `snapshot`: see `SharedSnapshot`. `lines`: of CSV, wanted as the column `LINES`.
     Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
     """
     if split.kind == "database":
@@ -95,7 +98,7 @@ def read(
     if split.kind == "csv":
         from sitemap_etl.sources.csv_files import read_csv
 
-        return read_csv(split, columns=columns, batch_rows=batch_rows, batch_bytes=batch_bytes)
+        return read_csv(split, columns=columns, lines=lines, batch_rows=batch_rows, batch_bytes=batch_bytes)
     if split.kind == "parquet":
         from sitemap_etl.sources.parquet_files import read_parquet
 

@@ -14,7 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
 from sitemap_etl import limits
@@ -23,7 +25,7 @@ from sitemap_etl.sources.batches import fit
 from sitemap_etl.sources.files import File, check_unchanged, each, locate, reading, translated
 from sitemap_etl.sources.formats import FIRST, advice
 from sitemap_etl.sources.quotes import WatchedQuotes, line_breaks
-from sitemap_etl.sources.splits import Split
+from sitemap_etl.sources.splits import LINES, LineNumbers, Split
 
 SUFFIXES: Final = (".csv", ".csv.gz")
 _COMPRESSIONS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
@@ -32,6 +34,7 @@ _UNPACKED: Final = 5
 _BLOCK_BYTES: Final = 2 * 1024 * 1024
 """Bytes parsed at a time; no row may be longer."""
 _SHOWN: Final = 200
+_LF, _CR = b"\n\r"
 
 
 def plan_csv(
@@ -71,27 +74,94 @@ def read_csv(
     split: Split,
     *,
     columns: Sequence[str] | None = None,
+    lines: LineNumbers | None = None,
     batch_rows: int = limits.BATCH_ROWS,
     batch_bytes: int = limits.BATCH_BYTES,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a split as text, of `columns` only where given (in that order; unknown ones left out).
 
+    `lines`: filled in, and a column `LINES` (int32) added; line breaks are only counted in columns that are read.
     Raises `InvalidSource` with file and line for a broken row or text that is not UTF-8, `Refused`, and
     `Unavailable` where a file changed since it was planned.
     """
     known = split.detail["columns"]
     schema = pa.schema([(name, pa.string()) for name in (known if columns is None else columns) if name in known])
+    counted = None if lines is None else _Counted(lines)
+    if counted is not None:
+        schema = schema.append(pa.field(LINES, pa.int32()))
     files = [File(*file) for file in split.detail["files"]]
     check_unchanged(files)
     for file in files:
         try:
-            batches = _batches(file, split.detail["delimiter"], schema)
+            batches = _batches(file, split.detail["delimiter"], schema, counted)
             yield from fit(batches, label=file.path, schema=schema, batch_rows=batch_rows, batch_bytes=batch_bytes)
         except InvalidSource:
             # A file that is written over is a broken file for a moment.
             check_unchanged([file])
             raise
     check_unchanged(files)
+    if counted is not None:
+        counted.end()
+
+
+class _Counted:
+    """Counts the lines of files as their bytes go by, and those that their rows take."""
+
+    def __init__(self, numbers: LineNumbers) -> None:
+        self._numbers = numbers
+        self._certain = True
+        self._rows = 0  # so far, over all files
+        self._lines = 0  # so far, as the rows take them
+        self._before = 0  # lines of the files before this one
+        self._found = 0  # in this file, as its bytes have them
+        self._blank = 0  # at its end
+        self._open = False  # whether its last line is without a break
+
+    def begin(self, path: str, names: Sequence[str]) -> None:
+        """A file begins with these names as its first row."""
+        self._finish()
+        self._numbers.files.append((path, self._before))
+        self._lines = self._before + 1 + sum(name.count("\n") or name.count("\r") for name in names)
+
+    def passed(self, data: bytes) -> bytes:
+        """Bytes of the file; gives them."""
+        if data:
+            text = data.rstrip(b"\r\n")
+            last = line_breaks(data, len(text), len(data))
+            self._found += line_breaks(data, 0, len(data))
+            self._blank = last if text else self._blank + last
+            self._open = len(text) == len(data)
+        return data
+
+    def with_lines(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch with the column `LINES`."""
+        count = batch.num_rows
+        extra = np.zeros(count, np.int64)
+        for column in batch.columns:
+            found = np.frombuffer(column.buffers()[2] or b"", np.uint8)
+            for char, pattern in ((_LF, "\n"), (_CR, "\r")):
+                if (found == char).any():
+                    extra += pc.fill_null(pc.count_substring(column, pattern), 0).to_numpy(zero_copy_only=False)
+                    break  # line breaks are of one kind
+        after = np.cumsum(extra)
+        ahead = self._lines - self._rows + after - extra
+        self._rows += count
+        self._lines += count + int(after[-1]) if count else 0
+        return batch.append_column(LINES, pa.array(ahead.astype(np.int32)))
+
+    def end(self) -> None:
+        """All files were read."""
+        self._finish()
+        self._numbers.known = self._certain
+
+    def _finish(self) -> None:
+        if not self._numbers.files:
+            return
+        # The break that ends the last row is none of a blank line.
+        there = self._before + self._found - max(0, self._blank - 1) + self._open
+        self._certain &= there == self._lines
+        self._before += self._found + self._open
+        self._found = self._blank = 0
 
 
 def header(file: File, delimiter: str) -> list[str]:
@@ -149,8 +219,12 @@ def _unpacked(file: File) -> Iterator[pa.NativeFile]:
                 yield stream
 
 
-def _batches(file: File, delimiter: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _batches(
+    file: File, delimiter: str, schema: pa.Schema, counted: _Counted | None = None
+) -> Iterator[pa.RecordBatch]:
     names = header(file, delimiter)
+    if counted is not None:
+        counted.begin(file.path, names)
     parse = pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
     convert = pa.csv.ConvertOptions(
         column_types=dict.fromkeys(names, pa.string()),
@@ -162,11 +236,12 @@ def _batches(file: File, delimiter: str, schema: pa.Schema) -> Iterator[pa.Recor
     watched: WatchedQuotes | None = None
     try:
         with _unpacked(file) as stream:
-            watched = WatchedQuotes(stream.read, delimiter)
+            read = stream.read if counted is None else lambda size: counted.passed(stream.read(size))
+            watched = WatchedQuotes(read, delimiter)
             options = pa.csv.ReadOptions(block_size=_BLOCK_BYTES)
             bytes_ = pa.PythonFile(watched, mode="r")
             with pa.csv.open_csv(bytes_, read_options=options, parse_options=parse, convert_options=convert) as reader:
-                yield from reader
+                yield from reader if counted is None else map(counted.with_lines, reader)
     except SitemapEtlError:
         raise
     except (pa.ArrowException, OSError) as error:

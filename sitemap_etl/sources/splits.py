@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self, get_args
+from typing import Any, Final, Literal, Self, get_args
 
 import pyarrow as pa
 
@@ -35,6 +35,22 @@ class Split:
         if data["kind"] not in get_args(Kind):
             raise ValueError(f"a split of the kind {data['kind']!r} is not known")
         return cls(data["kind"], data["label"], data["detail"], data["rows"])
+
+
+LINES: Final = "\0lines"
+"""A column that reading adds on demand (int32): how many lines a row's own is ahead of its number in the split."""
+
+
+@dataclass
+class LineNumbers:
+    """Where the rows of a split's files stand in them, as an editor counts lines: filled while the split is read.
+
+    `files`: path, and the lines of the files before it. `known`: whether the lines of all rows are certain, which is
+    known at the end; blank lines between rows leave no trace in what a parser gives.
+    """
+
+    files: list[tuple[str, int]] = field(default_factory=list)
+    known: bool = False
 
 
 def pack_schema(schema: pa.Schema) -> str:

@@ -29,7 +29,7 @@ from sitemap_etl.stages.spool import SpoolWriter
 from sitemap_etl.state import layout
 from sitemap_etl.state.checked import open_checked, put_checked
 from sitemap_etl.state.mirror import KEY, OWN, SLOTS, key_text, slots
-from sitemap_etl.state.records import Extracted, Reading, Spool, Unit
+from sitemap_etl.state.records import Extracted, FileLines, Reading, Spool, Unit
 
 BEGINNING: Final = datetime(1900, 1, 1, tzinfo=UTC)
 """What `:since` is where everything is read: every database takes it, and 1970-01-01 is a common default in tables."""
@@ -149,12 +149,13 @@ def _copied(run: Run, n: int, unit: Unit) -> Extracted:
     """Read the split once and stage it as Parquet."""
     section = run.site.sections[unit.section]
     key = f"{run.attempt(layout.extract(n))}.parquet"
+    lines = sources.LineNumbers() if unit.split.kind == "csv" else None
     rows = 0
     with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
         path = Path(scratch) / "raw.parquet"
         writer: pq.ParquetWriter | None = None
         try:
-            for batch in _batches(run, unit.split, section):
+            for batch in _batches(run, unit.split, section, lines):
                 if writer is None:
                     writer = pq.ParquetWriter(path, batch.schema, compression="lz4", use_dictionary=False)
                 writer.write_batch(batch)
@@ -168,7 +169,8 @@ def _copied(run: Run, n: int, unit: Unit) -> Extracted:
             if writer is not None:
                 writer.close()
         raw = put_checked(run.staging, key, path)
-    return Extracted(rows=rows, raw=raw, read_at=run.read_moment().isoformat())
+    files = tuple(FileLines(*file) for file in lines.files) if lines is not None and lines.known else ()
+    return Extracted(rows=rows, lines=files, raw=raw, read_at=run.read_moment().isoformat())
 
 
 def _routed(run: Run, n: int, unit: Unit, reading: Reading) -> Extracted:
@@ -259,10 +261,12 @@ def _schema(run: Run, section: Section) -> pa.Schema:
         return sources.probe_database(connection, source.query, params=params, label=label_of(source))
 
 
-def _batches(run: Run, split: Split, section: Section) -> Iterator[pa.RecordBatch]:
+def _batches(
+    run: Run, split: Split, section: Section, lines: sources.LineNumbers | None = None
+) -> Iterator[pa.RecordBatch]:
     if isinstance(section.source, DatabaseSource):
         return _read_database(run, section, split, _since(run, section.name))
-    return sources.read(split)
+    return sources.read(split, lines=lines)
 
 
 def _read_database(run: Run, section: Section, split: Split, since: datetime) -> Iterator[pa.RecordBatch]:
@@ -292,15 +296,21 @@ def one_moment(run: Run) -> Iterator[None]:
 
 
 def read_raw(run: Run, n: int, columns: Sequence[str] | None) -> tuple[list[str], Iterator[pa.RecordBatch]]:
-    """The columns of unit `n`'s source, and its raw rows in batches. `columns`: those the rules need; None: all."""
+    """The columns of unit `n`'s source, and its raw rows in batches. `columns`: those the rules need; None: all.
+
+    Where the rows have lines, `sources.LINES` is among the columns of the batches.
+    """
     receipt = run.extracted(n)
     split = run.plan.units[n].split
     if receipt.raw is None:
         names = sources.columns(split).names
         return names, sources.read(split, columns=_wanted(names, columns))
     file = pq.ParquetFile(pa.PythonFile(open_checked(run.staging, receipt.raw), mode="r"))
-    names = file.schema_arrow.names
-    return names, file.iter_batches(batch_size=limits.BATCH_ROWS, columns=_wanted(names, columns))
+    names = [name for name in file.schema_arrow.names if name != sources.LINES]
+    wanted = _wanted(names, columns)
+    if wanted is not None and receipt.lines:
+        wanted.append(sources.LINES)
+    return names, file.iter_batches(batch_size=limits.BATCH_ROWS, columns=wanted)
 
 
 def _wanted(names: Sequence[str], columns: Sequence[str] | None) -> list[str] | None:

@@ -184,7 +184,7 @@ class _Group:
         duplicates = window.unique.duplicates
         if duplicates.num_rows:
             self._write("duplicates", duplicates, ASIDE)
-            count_reasons(duplicates, self.reasons)
+            count_reasons(duplicates, self.reasons, self.run)
 
     def _count_dates(self, window: Window) -> None:
         """What became of the dates of pages that had one, also of those that come from another section."""

@@ -39,6 +39,7 @@ from sitemap_etl.state.records import (
     Partition,
     Place,
     Plan,
+    ReadSplit,
     Rendered,
     Transformed,
 )
@@ -146,6 +147,12 @@ class Run:
     def extracted(self, unit: int) -> Extracted:
         """What extract left of a unit."""
         return self._needed(layout.extract(unit), Extracted)
+
+    def read_split(self, unit: int) -> ReadSplit:
+        """What the numbers of a unit's rows speak of."""
+        planned = self.plan.units[unit]
+        receipt = self.receipt(layout.extract(unit), Extracted)
+        return ReadSplit(planned.section, planned.label, () if receipt is None else receipt.lines)
 
     def transformed(self, unit: int) -> Transformed:
         """What transform left of a unit."""

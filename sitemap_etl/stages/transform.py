@@ -19,6 +19,7 @@ from sitemap_etl.arrow import column_of, single
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError
 from sitemap_etl.frames import ASIDE, EXAMPLES, ROW_BITS, Tally
 from sitemap_etl.partition import Sample, route, routing_borders, samples
+from sitemap_etl.sources import LINES
 from sitemap_etl.stages.extract import named, read_raw
 from sitemap_etl.stages.published import published_ranges
 from sitemap_etl.stages.rules import rules_of
@@ -99,8 +100,12 @@ def _transform(run: Run, n: int, rules: Rules, scratch: Path) -> Transformed:
             raw = raw.slice(0, max(0, limit - rows))
             if rows >= limit:
                 break
-        row = pa.array(np.arange(first_row + rows, first_row + rows + raw.num_rows))
-        split.add(transform(raw, rules, read_at=read_at, row=row))
+        row = np.arange(first_row + rows, first_row + rows + raw.num_rows)
+        if LINES in raw.column_names:
+            if extracted.lines:
+                row += raw.column(LINES).to_numpy()
+            raw = raw.drop_columns(LINES)
+        split.add(transform(raw, rules, read_at=read_at, row=pa.array(row)))
         rows += raw.num_rows
     if limit is None and rows != extracted.rows:
         raise Refused(
@@ -187,7 +192,7 @@ class Inventory:
         if kind not in self.aside:
             self.aside[kind] = pq.ParquetWriter(self.scratch / f"{kind}.parquet", ASIDE, compression="zstd")
         self.aside[kind].write_table(table)
-        count_reasons(table, self.tallies[kind])
+        count_reasons(table, self.tallies[kind], self.run)
 
     def _flush(self) -> None:
         if not self.pending:
@@ -268,21 +273,25 @@ def read_digest(staging: Storage, receipt: Transformed) -> tuple[list[Sample], n
     return [Sample(**sample) for sample in row["samples"]], histogram
 
 
-def count_reasons(table: pa.Table, tally: Tally) -> None:
+def count_reasons(table: pa.Table, tally: Tally, run: Run) -> None:
     """Count the reasons of dropped rows, with the first few locs of each; of a row without a loc, which row it is."""
     reasons = table.column("reason")
     for entry in pc.value_counts(single(reasons)).to_pylist():  # one a reason
         some = table.filter(pc.equal(reasons, entry["values"])).slice(0, EXAMPLES)
-        tally.add(entry["values"], entry["counts"], [_called(row) for row in some.to_pylist()])
+        tally.add(entry["values"], entry["counts"], [_called(row, run) for row in some.to_pylist()])
 
 
-def _called(row: dict[str, Any]) -> str:
+def _called(row: dict[str, Any], run: Run) -> str:
     """What a set-aside row is called for a person: its loc, else its key or its number."""
     if row["loc"] is not None and row["loc"].strip():
         return str(row["loc"])
     if row["key"] is not None:
         return f"the row with key {row['key']}"
-    return f"row {(row['row'] & ((1 << ROW_BITS) - 1)) + 1:,} of split {(row['row'] >> ROW_BITS) + 1:,}"
+    unit = row["row"] >> ROW_BITS
+    if unit >= len(run.plan.units):
+        return "a row without key"
+    which, number, where = run.read_split(unit).place(row["row"] & ((1 << ROW_BITS) - 1))
+    return f"{which} {number:,} of {where}"
 
 
 def _weights(inventory: pa.Table) -> np.ndarray:

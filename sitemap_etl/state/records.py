@@ -220,13 +220,23 @@ class Spool(Record):
 
 
 @dataclass(frozen=True)
+class FileLines(Record):
+    """A file of a split whose rows are known by their line. `before`: the lines of the split's files before it."""
+
+    path: str
+    before: int = 0
+
+
+@dataclass(frozen=True)
 class Extracted(RunDocument):
     """What extract left of a split. `raw`: the staged rows; None: the export is read where it is.
 
-    `spool`: the rows of a section that keeps a mirror, by slot of their key.
+    `spool`: the rows of a section that keeps a mirror, by slot of their key. `lines`: its files, where the number of
+    a row in the split is that of its line; none where rows are counted.
     """
 
     rows: int = 0
+    lines: tuple[FileLines, ...] = ()
     raw: Checked | None = None
     spool: Spool | None = None
     read_at: str = ""  # ISO 8601
@@ -825,19 +835,28 @@ class Clusters(Record):
 
 @dataclass(frozen=True)
 class Files(Record):
-    """Public files of a run. `to_write`, `to_delete`: of a dry or refused run."""
+    """The files of a run's set. `to_write`, `to_delete`: of a dry or refused run.
+
+    `robots_txt`, `key_file`: whether these were written besides, or would be.
+    """
 
     written: int = 0
     unchanged: int = 0
     deleted: int = 0
+    robots_txt: bool = False
+    key_file: bool = False
     to_write: int | None = None
     to_delete: int | None = None
+
+
+ROBOTS_TXT: Final = "robots.txt"
 
 
 @dataclass(frozen=True)
 class Preview(Record):
     """What publishing would do. `unmanaged`: objects in the way that we did not write; `retire`: no longer listed.
 
+    `write`: the files, and robots.txt where it is to name them; `key_file`: that of IndexNow, whose name is a secret.
     `interrupted`: an earlier publish did not end, so that more files may be written than are named.
     """
 
@@ -847,6 +866,12 @@ class Preview(Record):
     unmanaged: tuple[str, ...]
     unchanged: int
     interrupted: bool
+    key_file: bool = False
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """What is written of the set itself."""
+        return tuple(key for key in self.write if key != ROBOTS_TXT)
 
 
 @dataclass(frozen=True)
@@ -995,10 +1020,18 @@ class KeptSet(Record):
 
 @dataclass(frozen=True)
 class ReadSplit(Record):
-    """A split that a run read: what row numbers in its reports speak of."""
+    """A split that a run read: what row numbers in its reports speak of. `lines`: as in `Extracted`."""
 
     section: str
     label: str
+    lines: tuple[FileLines, ...] = ()
+
+    def place(self, position: int) -> tuple[str, int, str]:
+        """Where a row stands, for a person: `line` or `row`, which one from 1, and of what."""
+        file = next((file for file in reversed(self.lines) if file.before <= position), None)
+        if file is None:
+            return "row", position + 1, self.label
+        return "line", position - file.before + 1, file.path
 
 
 @dataclass(frozen=True)

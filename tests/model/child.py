@@ -99,7 +99,9 @@ def _publish(site: Any, environment: Environment, run_id: str, **options: Any) -
 
 
 def _roll_back(site: Any, environment: Environment, run_id: str | None) -> Finished:
-    return roll_back(site, run_id, environment, reason="a test")
+    finished = roll_back(site, run_id, environment, reason="a test")
+    assert finished is not None
+    return finished
 
 
 _ACTS: dict[str, Callable[..., Finished]] = {"run": _run, "publish": _publish, "roll_back": _roll_back}

@@ -156,7 +156,10 @@ class Story(Edits):
 
     def rollback(self, gap: timedelta, at: int, before: bool) -> None:
         self._pass(gap)
-        kept = [each["run_id"] for each in self.world.history() if not each["current"]]
+        # Of the current set, or of the one it is a rollback to, nothing would be done.
+        history = self.world.history()
+        there = {each[key] for each in history if each["current"] for key in ("run_id", "rolled_back_to")}
+        kept = [each["run_id"] for each in history if each["run_id"] not in there]
         if not kept:
             return
         by_id = {each.run_id: each for each in self.model.sets}
