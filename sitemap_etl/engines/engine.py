@@ -14,6 +14,7 @@ from sitemap_etl.engines.exchange import Clock, Exchange, Later, Sleep, utc_now
 from sitemap_etl.engines.ledger import Book, Ledger
 from sitemap_etl.engines.submission import Answer, Submission
 from sitemap_etl.errors import ConfigError, Refused, Unavailable
+from sitemap_etl.extras import demand
 from sitemap_etl.settings import Engine, Secret
 
 S = TypeVar("S", bound=Engine)
@@ -33,14 +34,18 @@ class HttpEngine(Generic[S]):
     secret_paths: ClassVar[tuple[str, ...]] = ()
     pace: ClassVar[float] = 0.0
     """Seconds from request to request."""
+    extra: ClassVar[str] = ""
+    """The extra of this package that it needs."""
     reads_back: ClassVar[bool] = False
     """Whether it says what it found of the set, so that it is asked on quiet nights too."""
 
     def __init__(self, settings: S, connection: Connection | None = None) -> None:
         """`settings`: their secrets read. `connection`: the one that they name.
 
-        Raises ConfigError where the connection gives no secret that is needed, or one that can't be.
+        Raises ConfigError where the connection gives no secret that is needed, or one that can't be, and where
+        packages are missing.
         """
+        self.demand_extra()
         given = {} if connection is None else dict(self.credentials(connection))
         try:
             self.settings: S = settings.filled(given)
@@ -70,6 +75,12 @@ class HttpEngine(Generic[S]):
     def credentials(cls, connection: Connection) -> Mapping[str, str]:
         """What a connection gives, by the keys that it stands for."""
         return {"key": connection.password}
+
+    @classmethod
+    def demand_extra(cls) -> None:
+        """Raise ConfigError where this engine needs packages that are not installed."""
+        if cls.extra:
+            demand(cls.extra, f"ping.{cls.name}")
 
     def key_file(self) -> tuple[str, bytes] | None:
         """Name and content of the file at the root of the site that proves its ownership."""

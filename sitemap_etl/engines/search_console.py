@@ -40,6 +40,7 @@ class SearchConsole(HttpEngine[settings.SearchConsole]):
 
     name: ClassVar[str] = "search_console"
     pace: ClassVar[float] = SEARCH_CONSOLE_PACE
+    extra: ClassVar[str] = "google"
     reads_back: ClassVar[bool] = True
 
     @classmethod

@@ -19,6 +19,7 @@ import pyarrow.types as pt
 
 from sitemap_etl.connections import Connection
 from sitemap_etl.errors import ConfigError, InvalidSource, Refused, SitemapEtlError, Unavailable
+from sitemap_etl.extras import demand, installed
 from sitemap_etl.sources.parameters import Value, bind
 
 if TYPE_CHECKING:
@@ -42,9 +43,13 @@ def rows(connection: Connection, sql: str, values: Mapping[str, Value], *, label
 
     Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
     """
+    kind = connection.dialect
+    if kind == "mysql":
+        demand("mysql", f"{label}: reading MySQL and MariaDB")
+    elif not installed("sqlalchemy"):
+        raise _driver_missing(kind, label)
     import sqlalchemy
 
-    kind = connection.dialect
     # text() reads parameters of its own: every colon that is none of ours is escaped.
     marked, used = bind(sql, values, kind, lambda name: f"\0{name}", label=label)
     text = sqlalchemy.text(marked.replace(":", "\\:").replace("\0", ":"))
@@ -99,9 +104,7 @@ def _connected(connection: Connection, kind: str, label: str) -> Iterator[alchem
             connection.uri, poolclass=sqlalchemy.pool.NullPool, hide_parameters=True, connect_args=arguments
         )
     except (ImportError, sqlalchemy.exc.NoSuchModuleError) as error:
-        package = _PACKAGES.get(kind)
-        hint = f"install the package {package}" if package else "install its SQLAlchemy dialect and driver"
-        raise ConfigError(f"{label}: this environment has no driver for {kind} databases: {hint}") from error
+        raise _driver_missing(kind, label) from error
     with engine.connect() as opened:
         try:
             if kind == "mysql":
@@ -112,6 +115,11 @@ def _connected(connection: Connection, kind: str, label: str) -> Iterator[alchem
         finally:
             # A streamed result that was not read to its end would be drained before the connection is free again.
             opened.invalidate()
+
+
+def _driver_missing(kind: str, label: str) -> ConfigError:
+    hint = f"install sqlalchemy and {_PACKAGES.get(kind, 'the SQLAlchemy dialect and driver of that database')}"
+    return ConfigError(f"{label}: this environment has no driver for {kind} databases: {hint}")
 
 
 def _bound(value: Value, kind: str) -> Value:

@@ -13,7 +13,7 @@ from http import HTTPStatus
 
 import pyarrow as pa
 
-from sitemap_etl import limits, sources
+from sitemap_etl import engines, limits, sources
 from sitemap_etl.config import DatabaseSource, Section, Site
 from sitemap_etl.dates import instant
 from sitemap_etl.errors import ConfigError, DamagedState, InvalidSource, Refused, SitemapEtlError, Unavailable
@@ -70,6 +70,8 @@ def start_run(
     """
     check_options(site, options)
     _check_keys(site, environment)
+    if options.ping and not options.dry_run:
+        _check_engines(site)
     work = open_work(site, environment)
     state = state_of(site, environment, work, moved=options.moved)
     # The state of another site is refused before anything is written there.
@@ -167,6 +169,12 @@ def _check_keys(site: Site, environment: Environment) -> None:
     problems = [problem for problem in found if problem is not None]
     if problems:
         raise ConfigError(problems)
+
+
+def _check_engines(site: Site) -> None:
+    """A package that an engine lacks is told before anything is read, not after the set is published."""
+    for name in site.ping.engines():
+        engines.named(name).demand_extra()
 
 
 class _Sources:

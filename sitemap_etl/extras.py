@@ -1,0 +1,32 @@
+"""The optional parts of an installation: packages that only some sites need, and which extra brings them."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Final
+
+from sitemap_etl.errors import ConfigError
+
+_PACKAGES: Final = {"mysql": ("sqlalchemy", "pymysql"), "google": ("google.auth", "cryptography")}
+"""What each extra of pyproject.toml brings, by the names under which it is imported."""
+
+
+def demand(extra: str, what: str) -> None:
+    """Raise ConfigError unless the packages of an extra are installed. `what`: the part of the site that needs them.
+
+    Nothing is imported except the packages that contain them.
+    """
+    missing = [name for name in _PACKAGES[extra] if not installed(name)]
+    if missing:
+        raise ConfigError(
+            f"{what} needs the extra {extra}, which is not installed (no module {' and '.join(missing)}): "
+            f"install sitemap_etl[{extra}]"
+        )
+
+
+def installed(module: str) -> bool:
+    """Whether a module could be imported."""
+    try:
+        return find_spec(module) is not None
+    except ImportError:  # the package that would contain it is missing
+        return False
