@@ -41,6 +41,8 @@ to do. In any case the published sitemaps are intact; the next run continues fro
   its section stays as published and the others go on; the log of `publish` names it.
 - **An engine failed** (`ping`): the sitemaps are published. It hears of these changes with the next run.
 
+Where the site file has `notify:`, people are told of it when the run is over, once.
+
 The log of `publish` has the counts; so has its XCom `counts`. A site file that can't be read has no DAG: the import
 errors say what is wrong in it.
 """
@@ -264,6 +266,15 @@ def make_dag(site: Site, site_file: Path) -> DAG:
 
         tasks.abandon(site, owner_of(context), environment())
 
+    def conclude(context: Mapping[str, Any]) -> None:
+        from sitemap_etl.runs import tasks
+
+        tasks.conclude(site, owner_of(context), environment(site_file))
+
+    def give_up(context: Mapping[str, Any]) -> None:
+        abandon(context)
+        conclude(context)
+
     timetable = None
     if site.schedule:  # a new site begins with its next time, not with the one that has just gone by
         cron, timezone = site.schedule.cron, site.schedule.timezone
@@ -277,7 +288,8 @@ def make_dag(site: Site, site_file: Path) -> DAG:
         max_active_runs=1,
         params=parameters(site),
         tags=["sitemap"],
-        on_failure_callback=abandon,
+        on_failure_callback=give_up,
+        on_success_callback=None if site.notify.silent else conclude,
         default_args={
             "retries": 3,
             "retry_delay": timedelta(seconds=30),

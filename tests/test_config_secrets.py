@@ -39,7 +39,7 @@ def test_a_file_loads_where_its_secrets_are_absent_and_holds_templates(tmp_path)
     site = loaded(tmp_path, FULL)
     assert site.ping.indexnow
     assert site.to_json()["ping"]["indexnow"]["key"] == "${INDEXNOW_KEY}"
-    engine = revealed("indexnow", site.ping.indexnow, {"INDEXNOW_KEY": "abcdefgh "})
+    engine = revealed("ping.indexnow", site.ping.indexnow, {"INDEXNOW_KEY": "abcdefgh "})
     assert texts(engine) == {"key": ["abcdefgh"]}
     assert engine.model_copy(update={"key": site.ping.indexnow.key}) == site.ping.indexnow
 
@@ -48,9 +48,9 @@ def test_an_unset_secret_is_told_by_the_stage_that_uses_it(tmp_path):
     site = loaded(tmp_path, FULL)
     assert site.ping.bing
     with pytest.raises(ConfigError, match=r"ping\.bing\.key: the environment variable BING_KEY is not set"):
-        revealed("bing", site.ping.bing, {})
+        revealed("ping.bing", site.ping.bing, {})
     with pytest.raises(ConfigError, match=r"ping\.bing\.key: the secret is empty"):
-        revealed("bing", site.ping.bing, {"BING_KEY": " "})
+        revealed("ping.bing", site.ping.bing, {"BING_KEY": " "})
 
 
 def test_a_secret_that_is_written_out_is_in_nothing_that_is_stored_or_shown(tmp_path):
@@ -66,7 +66,7 @@ def test_a_secret_that_is_written_out_is_read_again_by_a_later_stage(tmp_path):
     path = written(tmp_path, MINIMAL + LITERALS)
     ping = from_json(json.loads(json.dumps(load(path, environ={}).to_json()))).ping
     environ = {"PART": "part"}
-    assert {name: texts(revealed(name, engine, environ)) for name, engine in ping.engines().items()} == {
+    assert {name: texts(revealed(f"ping.{name}", engine, environ)) for name, engine in ping.engines().items()} == {
         "indexnow": {"key": ["0123456789abcdef-literal"]},
         "bing": {"key": ["bing-literal"]},
         "search_console": {"key": ["console-literal-part"]},
@@ -80,7 +80,7 @@ def test_a_secret_that_is_written_out_is_read_again_by_a_later_stage(tmp_path):
     }
     path.write_text(MINIMAL)
     with pytest.raises(ConfigError, match=r"ping\.bing\.key: .* no longer contains the secret"):
-        revealed("bing", ping.engines()["bing"], environ)
+        revealed("ping.bing", ping.engines()["bing"], environ)
 
 
 def test_a_secret_in_a_base_is_read_from_the_base(tmp_path):
@@ -88,13 +88,13 @@ def test_a_secret_in_a_base_is_read_from_the_base(tmp_path):
     site = loaded(tmp_path, "extends: _base.yaml\n" + MINIMAL)
     assert site.ping.bing
     assert site.ping.bing.key == Secret(file=str(base), key="ping.bing.key")
-    assert texts(revealed("bing", site.ping.bing, {})) == {"key": ["in-the-base"]}
+    assert texts(revealed("ping.bing", site.ping.bing, {})) == {"key": ["in-the-base"]}
 
 
 def test_one_address_stands_for_a_list_of_it(tmp_path):
     site = loaded(tmp_path, MINIMAL + "ping: {http_ping: {url: 'https://e.example/?k=literal&u={sitemap}'}}\n")
     assert site.ping.http_ping
-    assert texts(revealed("http_ping", site.ping.http_ping, {})) == {
+    assert texts(revealed("ping.http_ping", site.ping.http_ping, {})) == {
         "url": ["https://e.example/?k=literal&u={sitemap}"]
     }
 
@@ -102,7 +102,7 @@ def test_one_address_stands_for_a_list_of_it(tmp_path):
 def test_what_is_read_is_in_no_repr_and_can_t_be_stored(tmp_path):
     site = loaded(tmp_path, FULL)
     assert site.ping.bing
-    engine = revealed("bing", site.ping.bing, {"BING_KEY": "hunter2"})
+    engine = revealed("ping.bing", site.ping.bing, {"BING_KEY": "hunter2"})
     assert "hunter2" not in f"{engine!r} {engine}"
     with pytest.raises(PydanticSerializationError):
         engine.model_dump_json()
@@ -126,7 +126,7 @@ def test_variables_are_filled_in_once_and_mean_the_same_everywhere(tmp_path, wri
     text = text.replace("{csv: exports/pages.csv}", f"{{database: c, query: q, params: {{x: {written_as}}}}}")
     for site in (loaded(tmp_path, text), from_json(json.loads(json.dumps(loaded(tmp_path, text).to_json())))):
         assert site.ping.bing
-        assert texts(revealed("bing", site.ping.bing, environ)) == {"key": [secret]}
+        assert texts(revealed("ping.bing", site.ping.bing, environ)) == {"key": [secret]}
         assert parameters(site.sections["pages"].source, environ) == {"x": secret}
     publish = f"publish: {{to: p, cache_control: {written_as}}}"
     assert loaded(tmp_path, MINIMAL.replace("publish: ./public", publish), environ).publish.cache_control == secret
@@ -182,6 +182,9 @@ def test_every_key_of_a_secret_is_known():
         "ping.websub.password",
         "ping.http_ping.url",
         "ping.http_ping.password",
+        "notify.webhook",
+        "notify.slack",
+        "notify.healthcheck",
     }
 
 

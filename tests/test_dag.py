@@ -73,9 +73,7 @@ class Shop:
         return self.folder / "work" / "shop" / "state" / "lease.json"
 
     def summary(self) -> dict[str, Any]:
-        return json.loads(
-            max((self.folder / "work" / "shop" / "reports").iterdir()).joinpath("summary.json").read_text()
-        )
+        return json.loads(max((self.folder / "work" / "shop" / "reports").glob("*/summary.json")).read_text())
 
 
 @pytest.fixture

@@ -30,7 +30,12 @@ from tests.support.postgres import Postgres
 from tests.support.sites import FIRST_NIGHT, TestSite, pages
 from tests.support.storages import Died
 
-FORMS = {"ping.http_ping.url": "{side}/hook?token=${{{name}}}&sitemap={{sitemap}}"}
+FORMS = {
+    "ping.http_ping.url": "{side}/hook?token=${{{name}}}&sitemap={{sitemap}}",
+    "notify.webhook": "{side}/hook/${{{name}}}",
+    "notify.slack": "{side}/hook/${{{name}}}",
+    "notify.healthcheck": "{side}/hook/${{{name}}}",
+}
 """What a key demands besides the variable."""
 PASSWORD = "planted-password-of-the-connection"
 
@@ -52,6 +57,7 @@ def planted(folder: Path, side: str) -> tuple[TestSite, dict[str, str]]:
         "websub": {"hub": f"{side}/hub", "login": "me"},
         "http_ping": {"login": "me"},
     }
+    site.keys["notify"] = {"on": ["published", "unchanged", "partial", "refused", "failed"]}
     for engine in site.keys["ping"].values():
         engine["patience"] = 0
     site.section("news", pages(30, lastmod="2026-10-01"), feed={"title": "News"})

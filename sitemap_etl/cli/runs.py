@@ -61,6 +61,10 @@ def run(
     jobs: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Parallel workers (default: number of CPUs).")
     ] = None,
+    metrics: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write metrics of the run (OpenMetrics) to a local file, however it ends."),
+    ] = None,
     now: Now = None,
     as_json: Json = False,
 ) -> None:
@@ -70,7 +74,9 @@ def run(
     search engines. Exit code 1: a gate, the store or the database refused, and nothing was published.
     3: something did not respond, a section was left as published, or a search engine failed.
     """
+    from sitemap_etl.runs.alerts import watching
     from sitemap_etl.runs.local import ping_locally, run_locally
+    from sitemap_etl.runs.metrics import measured
     from sitemap_etl.stages.run import Environment
     from sitemap_etl.state.records import Options
 
@@ -97,8 +103,10 @@ def run(
         environment = Environment(advance=bars.advance, log=bars.say, site_file=str(site_file.absolute()))
         if fixed is not None:
             environment = replace(environment, clock=lambda: fixed)
-        finished = run_locally(site, options, environment, jobs=jobs or os.cpu_count() or 1, now=fixed)
-        summary = ping_locally(finished, environment) if options.ping else finished.summary
+        with measured(site, environment, metrics), watching(site, environment, dry_run=dry_run) as watched:
+            finished = run_locally(site, options, environment, jobs=jobs or os.cpu_count() or 1, now=fixed)
+            summary = ping_locally(finished, environment) if options.ping else finished.summary
+            watched.summary = summary
         if against is not None:
             from sitemap_etl.runs.compare import compare_with
 

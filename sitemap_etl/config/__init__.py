@@ -14,13 +14,14 @@ from sitemap_etl.config.folder import Folder, read_folder
 from sitemap_etl.config.load import from_json, load
 from sitemap_etl.config.schema import schema
 from sitemap_etl.config.secrets import parameters, revealed
-from sitemap_etl.settings import CsvSource, DatabaseSource, Engine, ParquetSource, Section, Site
+from sitemap_etl.settings import CsvSource, DatabaseSource, Engine, Notify, ParquetSource, Section, Site
 
 __all__ = [
     "CsvSource",
     "DatabaseSource",
     "Engine",
     "Folder",
+    "Notify",
     "ParquetSource",
     "Section",
     "Site",

@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 
 from sitemap_etl.config import reader, variables
 from sitemap_etl.errors import ConfigError
-from sitemap_etl.settings import DatabaseSource, Engine, Secret
+from sitemap_etl.settings import DatabaseSource, Secret, Secretive
 
-_E = TypeVar("_E", bound=Engine)
+_S = TypeVar("_S", bound=Secretive)
 
 
-def revealed(name: str, settings: _E, environ: Mapping[str, str]) -> _E:
-    """The settings of `ping.<name>` with their secrets read, for the stage that uses them and for nobody else.
+def revealed(path: str, settings: _S, environ: Mapping[str, str]) -> _S:
+    """The settings at a key path (`ping.bing`) with their secrets read, for what uses them and for nobody else.
 
     Raises ConfigError with every secret that is not set, is gone from its file, or can't be one.
     """
@@ -26,14 +26,14 @@ def revealed(name: str, settings: _E, environ: Mapping[str, str]) -> _E:
             found, problem = _read(secret, environ)
             if problem is None and not found.text.strip():
                 problem = "the secret is empty"
-            problems += [f"ping.{name}.{key}: {problem}"] if problem is not None else []
+            problems += [f"{path}.{key}: {problem}"] if problem is not None else []
             read.setdefault(key, []).append(Secret.read(found.text.strip(), found.parts))
     if problems:
         raise ConfigError(problems)
     try:
         return settings.with_secrets(read)
     except ConfigError as error:
-        raise ConfigError([f"ping.{name}.{problem}" for problem in error.problems]) from None
+        raise ConfigError([f"{path}.{problem}" for problem in error.problems]) from None
 
 
 def parameters(source: DatabaseSource, environ: Mapping[str, str]) -> dict[str, Any]:

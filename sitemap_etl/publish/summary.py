@@ -16,6 +16,7 @@ from sitemap_etl.arrow import column_of
 from sitemap_etl.dates import instant
 from sitemap_etl.errors import DamagedState, Refused
 from sitemap_etl.frames import ASIDE, EXAMPLES
+from sitemap_etl.publish.metrics import put_metrics
 from sitemap_etl.publish.proposal import Proposal, changes_of
 from sitemap_etl.publish.publish import Published
 from sitemap_etl.publish.retention import forget
@@ -83,7 +84,9 @@ def put_summary(run: Run, summary: Summary) -> None:
     page = report.render(summary).encode()
     run.work.put(layout.report(run.run_id), page, content_type="text/html; charset=utf-8")
     put_document(run.work, layout.summary(run.run_id), summary)
-    put_attempt(run.work, attempt_of(run, summary))
+    ended = attempt_of(run, summary)
+    put_attempt(run.work, ended)
+    put_metrics(run.work, run.site.name, ended)
 
 
 _REASONS: Final = 20

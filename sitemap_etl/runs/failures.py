@@ -10,6 +10,7 @@ from typing import Final, Literal
 from sitemap_etl.config import Site
 from sitemap_etl.dates import instant
 from sitemap_etl.errors import DamagedState, Refused, SitemapEtlError, Unavailable
+from sitemap_etl.publish.metrics import put_metrics
 from sitemap_etl.stages.ping import why
 from sitemap_etl.stages.run import Environment, Run, new_run_id, open_work, state_of
 from sitemap_etl.state.attempts import put_attempt, read_attempt
@@ -37,11 +38,18 @@ def remember_failure(
         known = None if run is None else read_attempt(work, run.run_id)
         if known is not None and (known.published or known.good):
             return
-        known = known or _begun(run, now, owner)
-        put_attempt(
-            work,
-            replace(known, ended=instant(now), status=_status(error), kind=_kind(error), error=_words(error)),
-        )
+        ended = failure(error, environment, known or _begun(run, now, owner))
+        put_attempt(work, ended)
+        put_metrics(work, site.name, ended)
+
+
+def failure(
+    error: BaseException, environment: Environment, known: Attempt | None = None, *, run_id: str | None = None
+) -> Attempt:
+    """What is known of a run that failed. `known`: what was, before; `run_id`: None where it had not begun."""
+    now = instant(environment.clock())
+    known = known or Attempt(run_id or "", now)
+    return replace(known, ended=now, status=_status(error), kind=_kind(error), error=_words(error))
 
 
 def _is_anothers(site: Site, environment: Environment, work: Storage) -> bool:
@@ -58,14 +66,16 @@ def _is_anothers(site: Site, environment: Environment, work: Storage) -> bool:
     return False
 
 
-def remember_abandoned(work: Storage, owner: str, environment: Environment) -> None:
+def remember_abandoned(work: Storage, name: str, owner: str, environment: Environment) -> None:
     """Keep that the scheduler's run ended without a word of its own: killed, or marked as failed. Raises nothing."""
     with suppress(SitemapEtlError, *_MACHINE):
         lease = holder(work)
         known = read_attempt(work, lease.run_id) if lease is not None and lease.owner == owner else None
         if known is not None and known.status == "running":
             ended = instant(environment.clock())
-            put_attempt(work, replace(known, ended=ended, status="interrupted", kind="interrupted", error=_ABANDONED))
+            gone = replace(known, ended=ended, status="interrupted", kind="interrupted", error=_ABANDONED)
+            put_attempt(work, gone)
+            put_metrics(work, name, gone)
 
 
 _ABANDONED: Final = "The scheduler ended the run: its log says why"

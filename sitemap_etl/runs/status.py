@@ -76,11 +76,11 @@ def status_of(site: Site, environment: Environment, *, max_age: timedelta | None
     return replace(found, healthy=not problems, problems=problems)
 
 
-def past_runs(site: Site, environment: Environment) -> list[Attempt]:
-    """What became of the runs that are remembered, newest first."""
+def past_runs(site: Site, environment: Environment, most: int | None = None) -> list[Attempt]:
+    """What became of the runs that are remembered, newest first: all, or at most so many."""
     work = open_work(site, environment)
     lease = holder(work)
-    return [_settled(one, lease) for one in read_attempts(work)]
+    return [_settled(one, lease) for one in read_attempts(work, most)]
 
 
 class _Look:

@@ -17,6 +17,7 @@ from sitemap_etl.errors import Refused, Unavailable
 from sitemap_etl.frames import Reason
 from sitemap_etl.publish.publish import publish as publish_run
 from sitemap_etl.publish.summary import add_answers, finish_run, put_summary, read_summary, remove_staging
+from sitemap_etl.runs.alerts import tell_end_of, tell_start
 from sitemap_etl.runs.failures import remember_abandoned, remember_failure
 from sitemap_etl.runs.work import missing_work
 from sitemap_etl.stages.clusters import align as align_run
@@ -73,6 +74,8 @@ def start(
 ) -> list[Unit]:
     """Plan a run; gives the units of extract. `final`: no other attempt follows. `owner`: the scheduler's run."""
     check_options(site, options)
+    if not options.dry_run:
+        tell_start(site, environment)
     try:
         run = start_run(site, options, environment, now=now, final=final, pid=NO_PROCESS, owner=owner)
     except BaseException as error:
@@ -295,5 +298,10 @@ def ping(unit: Unit, environment: Environment) -> dict[str, Any]:
 def abandon(site: Site, owner: str, environment: Environment) -> None:
     """Give the lease of the scheduler's run back after it failed for good, so that a new run may start at once."""
     work = open_work(site, environment)
-    remember_abandoned(work, owner, environment)
+    remember_abandoned(work, site.name, owner, environment)
     release_lease(work, "", owner=owner)
+
+
+def conclude(site: Site, owner: str, environment: Environment) -> None:
+    """Tell everyone who is to hear of it how the scheduler's run ended, which is over."""
+    tell_end_of(site, environment, owner)

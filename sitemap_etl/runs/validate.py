@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sitemap_etl import sources
-from sitemap_etl.config import CsvSource, DatabaseSource, Section, Site
+from sitemap_etl.config import CsvSource, DatabaseSource, Section, Site, revealed
 from sitemap_etl.errors import ConfigError, InvalidSource, SitemapEtlError
 from sitemap_etl.stages.extract import BEGINNING, label_of
 from sitemap_etl.stages.parameters import params_of, unspoken
@@ -49,6 +49,10 @@ def problems_of(site: Site, *, connect: bool, environment: Environment | None = 
                 ready_engine(site, name, environment)
             except SitemapEtlError as error:
                 problems += _problems(f"ping.{name}", error)
+        try:
+            revealed("notify", site.notify, environment.environ)
+        except ConfigError as error:
+            problems += _problems("notify", error)
     return problems
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Self
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
 from sitemap_etl import limits
-from sitemap_etl.errors import ConfigError
 from sitemap_etl.settings.kinds import (
     ConnectionId,
     Integer,
@@ -21,7 +20,7 @@ from sitemap_etl.settings.kinds import (
     unlike,
     wrong,
 )
-from sitemap_etl.settings.secret import Form, Secret, SecretText
+from sitemap_etl.settings.secret import Form, Secret, Secretive, SecretText
 
 _HERE = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -106,7 +105,7 @@ Address = Annotated[Text, AfterValidator(_address)]
 SecureAddress = Annotated[Text, AfterValidator(_secure)]
 
 
-class Engine(Settings):
+class Engine(Secretive):
     """What all engines have. `needs`: secrets that the site file or the connection must give."""
 
     needs: ClassVar[tuple[str, ...]] = ()
@@ -133,36 +132,12 @@ class Engine(Settings):
                 raise wrong(f"has both `{key}:` and `connection:`; use one of them")
         return self
 
-    def secrets(self) -> dict[str, tuple[Secret, ...]]:
-        """The secrets that are set, by key; several where the key takes a list."""
-        values = {name: getattr(self, name) for name in type(self).model_fields}
-        found = {name: value if isinstance(value, tuple) else (value,) for name, value in values.items()}
-        return {name: several for name, several in found.items() if several and isinstance(several[0], Secret)}
-
     def filled(self, given: Mapping[str, str]) -> Self:
         """The settings with what a connection gives, under those keys that are not set. Raises as `with_secrets`."""
         missing = {key: text for key, text in given.items() if text and getattr(self, key) is None}
         secrets = {key for key in missing if Secret.within(type(self).model_fields[key].annotation)}
         plain = self.model_copy(update={key: text for key, text in missing.items() if key not in secrets})
         return plain.with_secrets({key: (Secret.read(missing[key]),) for key in secrets})
-
-    def with_secrets(self, read: Mapping[str, Sequence[Secret]]) -> Self:
-        """The settings with these secrets, which were read, in place of what they hold under these keys.
-
-        Raises ConfigError with every one that can't be one, by its key; none is shown.
-        """
-        problems: list[str] = []
-        for key, secrets in read.items():
-            form = Form.of(type(self).model_fields[key].annotation)
-            if form is not None:
-                found = (form.problem(secret.text) for secret in secrets)
-                problems += [f"{key}: {problem}" for problem in found if problem is not None]
-        if problems:
-            raise ConfigError(problems)
-        several = {key for key in read if isinstance(getattr(self, key), tuple)}
-        return self.model_copy(
-            update={key: tuple(secrets) if key in several else secrets[0] for key, secrets in read.items()}
-        )
 
 
 class IndexNow(Engine):

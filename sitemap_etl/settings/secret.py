@@ -10,9 +10,9 @@ needs the secret has it read, by `config.revealed`, into a copy of the settings 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, get_args
+from typing import Annotated, Any, Final, Self, get_args
 
 from pydantic import (
     BaseModel,
@@ -26,7 +26,8 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema
 
-from sitemap_etl.settings.kinds import nonempty, unlike
+from sitemap_etl.errors import ConfigError
+from sitemap_etl.settings.kinds import Settings, nonempty, unlike
 from sitemap_etl.settings.written import Written
 
 _ONLY_VARIABLES: Final = re.compile(r"(\$\{[A-Za-z_][A-Za-z0-9_]*\})+")
@@ -129,6 +130,34 @@ class Form:
 
 
 SecretText = Annotated[Secret, WithJsonSchema({"type": "string"}, mode="validation")]
+
+
+class Secretive(Settings):
+    """A mapping with keys that hold secrets."""
+
+    def secrets(self) -> dict[str, tuple[Secret, ...]]:
+        """The secrets that are set, by key; several where the key takes a list."""
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        found = {name: value if isinstance(value, tuple) else (value,) for name, value in values.items()}
+        return {name: several for name, several in found.items() if several and isinstance(several[0], Secret)}
+
+    def with_secrets(self, read: Mapping[str, Sequence[Secret]]) -> Self:
+        """The settings with these secrets, which were read, in place of what they hold under these keys.
+
+        Raises ConfigError with every one that can't be one, by its key; none is shown.
+        """
+        problems: list[str] = []
+        for key, secrets in read.items():
+            form = Form.of(type(self).model_fields[key].annotation)
+            if form is not None:
+                found = (form.problem(secret.text) for secret in secrets)
+                problems += [f"{key}: {problem}" for problem in found if problem is not None]
+        if problems:
+            raise ConfigError(problems)
+        several = {key for key in read if isinstance(getattr(self, key), tuple)}
+        return self.model_copy(
+            update={key: tuple(secrets) if key in several else secrets[0] for key, secrets in read.items()}
+        )
 
 
 def _parameter(value: Any) -> Any:

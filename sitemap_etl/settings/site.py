@@ -27,6 +27,7 @@ from sitemap_etl.settings.kinds import (
     short_for,
     unlike,
 )
+from sitemap_etl.settings.notify import Notify
 from sitemap_etl.settings.schedule import ScheduleKey
 from sitemap_etl.settings.section import FeedFormat, Gates, Section
 
@@ -207,6 +208,7 @@ class Site(Settings):
         examples=["{pages: {from: …}}"],
     )
     ping: Ping = Field(default=Ping(), description="Search engines to notify of changes.")
+    notify: Notify = Field(default=Notify(), description="Who is told when a run fails.")
     gates: Gates = Field(default=Gates(), description="Limits beyond which a publish is refused.")
     recent: Duration | None = Field(
         default=None, description="Adds sitemaps of recently changed URLs, first in the index.", examples=["3d"]

@@ -281,4 +281,4 @@ def _engine(site: Site, name: str, environment: Environment) -> engines.HttpEngi
             f"{site.name}: the site file names no engine {name}. It names: {', '.join(engines_of(site)) or 'none'}"
         )
     connection = environment.connection(settings.connection) if settings.connection is not None else None
-    return engines.engine(name, revealed(name, settings, environment.environ), connection)
+    return engines.engine(name, revealed(f"ping.{name}", settings, environment.environ), connection)

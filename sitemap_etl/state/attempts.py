@@ -5,7 +5,9 @@ They are for people. No run rests on them, so one that is damaged, or of a newer
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
@@ -13,16 +15,42 @@ from sitemap_etl.errors import DamagedState, Refused
 from sitemap_etl.state import layout
 from sitemap_etl.state.records import Attempt
 from sitemap_etl.state.store import put_document, read_document
-from sitemap_etl.storage import Storage
+from sitemap_etl.storage import PreconditionFailed, Storage
 
 KEPT: Final = timedelta(days=365)
+_TRIES: Final = 5
 _AT_ONCE: Final = 8
 """Records are small, and a bucket answers each after a while."""
 
 
 def put_attempt(work: Storage, attempt: Attempt) -> None:
-    """Keep what became of a run, in place of what was known of it."""
-    put_document(work, layout.attempt(attempt.run_id), attempt)
+    """Keep what became of a run, in place of what was known of it; but for whether somebody was told of it."""
+    known = read_attempt(work, attempt.run_id)
+    put_document(
+        work, layout.attempt(attempt.run_id), replace(attempt, alerted=None if known is None else known.alerted)
+    )
+
+
+def claim_alert(work: Storage, run_id: str, now: str) -> bool:
+    """Whether the caller is the one to tell people of a run. True once for each run that is remembered, and for others.
+
+    Of several that ask at the same moment one is.
+    """
+    for _ in range(_TRIES):
+        try:
+            found = read_document(work, layout.attempt(run_id), Attempt)
+        except (DamagedState, Refused):
+            return True
+        if found is None:
+            return True
+        if found[0].alerted is not None:
+            return False
+        try:
+            put_document(work, layout.attempt(run_id), replace(found[0], alerted=now), expect=found[1])
+        except PreconditionFailed:
+            continue
+        return True
+    return False
 
 
 def read_attempt(work: Storage, run_id: str) -> Attempt | None:
@@ -42,3 +70,8 @@ def read_attempts(work: Storage, most: int | None = None) -> list[Attempt]:
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         found = pool.map(lambda run_id: read_attempt(work, run_id), ids)
         return [attempt for attempt in found if attempt is not None]
+
+
+def last_good(attempts: Iterable[Attempt]) -> Attempt | None:
+    """Of runs, newest first, the last that did everything that it was to do."""
+    return next((attempt for attempt in attempts if attempt.good), None)

@@ -13,6 +13,7 @@
     state/conditions/<store>.json      that a store keeps to conditions
     state/lease.json                   who is at it
     reports/<run>/                     what a run found
+    reports/metrics.prom               the last run as metrics
     runs/<run>/                        what a run stages
 
 Keys of the last are relative to the run's folder: a local run stages elsewhere.
@@ -132,6 +133,7 @@ PUBLIC_PROBE: Final = "sitemap-etl-probe-"
 
 # --- reports -----------------------------------------------------------------------------------------
 
+METRICS: Final = "reports/metrics.prom"
 ASIDE: Final = ("rejected", "excluded", "duplicates")
 """The kinds of rows that a report lists beside the page."""
 

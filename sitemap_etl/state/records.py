@@ -982,6 +982,7 @@ class Attempt(Document):
     warnings: tuple[str, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
     report: str | None = None
+    alerted: str | None = None  # when people were told of it
 
     title: ClassVar[str] = "record of a run"
 

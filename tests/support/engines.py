@@ -206,7 +206,7 @@ def made(
     """The engine that a site file with these keys below `ping.<name>` makes; `connection`: what theirs is."""
     engine = Ping.model_validate({name: keys}).engines()[name]
     found = None if connection is None else look_up("c", lambda _id: connection)
-    return engines.engine(name, revealed(name, engine, environ or {}), found)
+    return engines.engine(name, revealed(f"ping.{name}", engine, environ or {}), found)
 
 
 def index_of(request: Request) -> str:

@@ -1,0 +1,135 @@
+"""Who is told how a run ended, and that each is told once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
+
+from sitemap_etl import alerts
+from sitemap_etl.config import Notify, Site, revealed
+from sitemap_etl.dates import instant
+from sitemap_etl.errors import ConfigError, SitemapEtlError
+from sitemap_etl.runs.failures import failure
+from sitemap_etl.stages.run import Environment, open_work
+from sitemap_etl.state.attempts import claim_alert, read_attempt, read_attempts
+from sitemap_etl.state.records import Attempt, Summary
+
+_LAST: Final = 20
+"""Runs among which that of a scheduler is looked for."""
+
+
+@dataclass
+class Watched:
+    """A run under way. `summary`: what came of it, once that is known."""
+
+    summary: Summary | None = None
+
+
+@contextmanager
+def watching(site: Site, environment: Environment, *, dry_run: bool) -> Iterator[Watched]:
+    """Tell the monitor that a run starts, and everyone how it ended.
+
+    What is in the way of that is a warning in the log, and changes nothing. Nobody is told of a dry run.
+    """
+    found = Watched()
+    if dry_run or site.notify.silent:
+        yield found
+        return
+    tell_start(site, environment)
+    try:
+        yield found
+    except BaseException as error:
+        run_id = getattr(error, "run_id", None)
+        tell_end(site, environment, _known(site, environment, run_id) or failure(error, environment, run_id=run_id))
+        raise
+    if found.summary is not None and found.summary.run_id is not None:
+        ended = _known(site, environment, found.summary.run_id)
+        if ended is not None:
+            tell_end(site, environment, ended)
+
+
+def tell_start(site: Site, environment: Environment) -> None:
+    """Tell the monitor that a run starts."""
+    notify = _readable(site, environment)
+    if notify is not None:
+        _log(environment, alerts.beat(notify, "start"))
+
+
+def tell_end(site: Site, environment: Environment, ended: Attempt) -> None:
+    """Tell everyone who is to hear of it how a run ended, unless they were told before."""
+    notify = _readable(site, environment)
+    if notify is None or not _first(site, environment, ended.run_id):
+        return
+    alert = alert_of(site, ended, environment.site_file or "SITE.yaml")
+    _log(environment, alerts.send(notify, alert))
+    _log(environment, alerts.beat(notify, "success" if ended.good else "fail", alert.text()))
+
+
+def tell_end_of(site: Site, environment: Environment, owner: str) -> None:
+    """The same of a scheduler's run, which may have failed before it left a word."""
+    if site.notify.silent:
+        return
+    now = environment.clock()
+    ended = Attempt("", instant(now), status="failed", owner=owner, error="Its log says why")
+    with suppress(SitemapEtlError):
+        found = read_attempts(open_work(site, environment), _LAST)
+        ended = next((one for one in found if one.owner == owner), ended)
+    if not ended.dry_run:
+        tell_end(site, environment, ended)
+
+
+def alert_of(site: Site, ended: Attempt, site_file: str) -> alerts.Alert:
+    """The message about a run."""
+    failed = [f"{name} failed: {answer.message}" for name, answer in ended.engines.items() if answer.failed]
+    held = [f"section {name} stays as published: {why}" for name, why in ended.kept.items()]
+    reason = "\n".join([ended.error] if ended.error else [*held, *failed])
+    for word, value in (("SITE.yaml", site_file), ("RUN_ID", ended.run_id)):
+        reason = reason.replace(word, value)
+    return alerts.Alert(
+        name=site.name,
+        site=site.site,
+        status=ended.status,
+        run_id=ended.run_id or None,
+        now=ended.now,
+        reason=reason or None,
+        gates=tuple(gate.name for gate in ended.gates if gate.status == "refused"),
+        look=f"sitemap-etl status {site_file}" if ended.failed else None,
+        report=ended.report,
+        listed=ended.listed if ended.sections else None,
+        counts={what: sum(counts.of(what) for counts in ended.sections.values()) for what in _COUNTED},
+    )
+
+
+_COUNTED: Final = ("added", "changed", "removed")
+
+
+def _readable(site: Site, environment: Environment) -> Notify | None:
+    """The settings with their secrets; None where they can't be read, or nobody is to hear of anything."""
+    if site.notify.silent:
+        return None
+    try:
+        return revealed("notify", site.notify, environment.environ)
+    except ConfigError as error:
+        _log(environment, [f"nobody was notified: {problem}" for problem in error.problems])
+        return None
+
+
+def _known(site: Site, environment: Environment, run_id: str | None) -> Attempt | None:
+    """What was remembered of a run; None where that can't be read."""
+    with suppress(SitemapEtlError, OSError):
+        return None if run_id is None else read_attempt(open_work(site, environment), run_id)
+    return None
+
+
+def _first(site: Site, environment: Environment, run_id: str) -> bool:
+    """Whether nobody was told of this run yet; also where that can't be known: a second message is better than none."""
+    with suppress(SitemapEtlError, OSError):
+        return not run_id or claim_alert(open_work(site, environment), run_id, instant(environment.clock()))
+    return True
+
+
+def _log(environment: Environment, problems: list[str]) -> None:
+    for problem in problems:
+        environment.log(f"warning: {problem}")

@@ -1,0 +1,53 @@
+"""Who is told when a run did not go as it should: the keys below `notify`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from sitemap_etl.settings.engines import is_secure
+from sitemap_etl.settings.kinds import OneOrMore, Several, once, wrong
+from sitemap_etl.settings.secret import Form, Secretive, SecretText
+
+Event = Literal["failed", "refused", "partial", "interrupted", "published", "unchanged"]
+
+
+def _hook(text: str) -> None:
+    """Checks an address as it stands; what a variable in it holds is not known yet."""
+    if "${" not in text and not is_secure(text):
+        raise wrong("expected an https:// address, because whoever knows it can send messages to it")
+
+
+Hook = Annotated[SecretText, Form(_hook)]
+
+
+class Notify(Secretive):
+    """People and monitors to tell of a run, one message each. A message that can't be sent is a warning in the log."""
+
+    on: Annotated[Several[Event], AfterValidator(once)] = Field(
+        default=("failed", "refused", "partial"),
+        description="The outcomes that `webhook` and `slack` hear of.",
+    )
+    webhook: OneOrMore[Hook] | None = Field(
+        default=None,
+        description="Address, or a list of addresses, that a message is sent to as JSON (POST).",
+        examples=["${ALERT_WEBHOOK}"],
+    )
+    slack: OneOrMore[Hook] | None = Field(
+        default=None,
+        description="Incoming webhook, or a list of them, of Slack, or of a service that takes the same form, such as "
+        "Mattermost and Discord (with `/slack`).",
+        examples=["${SLACK_WEBHOOK}"],
+    )
+    healthcheck: Hook | None = Field(
+        default=None,
+        description="Address of a monitor for scheduled jobs. `/start` is added when a run starts and `/fail` if it "
+        "did not end well; the plain address means success.",
+        examples=["${HEALTHCHECK_URL}"],
+    )
+
+    @property
+    def silent(self) -> bool:
+        """Whether nobody is to be told of anything."""
+        return self.webhook is None and self.slack is None and self.healthcheck is None

@@ -1,0 +1,297 @@
+"""Who is told how a run ended: one message each, in every case that they asked to hear of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sitemap_etl import alerts
+from sitemap_etl.alerts import Alert
+from sitemap_etl.config import revealed
+from sitemap_etl.errors import SitemapEtlError
+from sitemap_etl.runs import tasks
+from sitemap_etl.runs.alerts import alert_of, watching
+from sitemap_etl.runs.local import ping_locally, run_locally
+from sitemap_etl.runs.status import past_runs
+from sitemap_etl.settings import Notify
+from sitemap_etl.state.records import Options
+from tests.support.command import call
+from tests.support.engines import RESET, Reply, Request, Side
+from tests.support.sites import FIRST_NIGHT, TestSite, pages
+
+CLOSED = "http://127.0.0.1:1/secret-token"
+
+
+@pytest.fixture
+def ear() -> Iterator[Side]:
+    with Side(lambda _request: Reply(200)) as found:
+        yield found
+
+
+@pytest.fixture
+def site(tmp_path: Path, ear: Side) -> TestSite:
+    made = TestSite(tmp_path).section("products", pages(100, lastmod="2026-10-01"))
+    made.keys["notify"] = {"webhook": f"{ear.url}/hook", "slack": f"{ear.url}/slack", "healthcheck": f"{ear.url}/beat"}
+    return made
+
+
+def heard(ear: Side, path: str) -> list[Any]:
+    """What was sent to an address."""
+    found = [request for request in ear.requests if request.path.startswith(path)]
+    return [json.loads(request.body) if request.path != "/beat" else request.body.decode() for request in found]
+
+
+def beats(ear: Side) -> list[str]:
+    return [request.target.removeprefix("/beat") for request in ear.requests if request.path.startswith("/beat")]
+
+
+def night(site: TestSite, number: int, **options: Any) -> None:
+    """A night as the command has it."""
+    environment = site.at(FIRST_NIGHT + timedelta(days=number - 1))
+    with watching(site.load(), environment, dry_run=options.get("dry_run", False)) as watched:
+        finished = run_locally(site.load(), Options(**options), environment, jobs=1)
+        watched.summary = ping_locally(finished, environment)
+
+
+# --- which outcomes -----------------------------------------------------------------------------------
+
+
+def test_a_night_that_goes_well_is_told_to_the_monitor_only(site: TestSite, ear: Side) -> None:
+    night(site, 1)
+    night(site, 2)
+    assert (heard(ear, "/hook"), heard(ear, "/slack")) == ([], [])
+    assert beats(ear) == ["/start", "", "/start", ""]
+
+
+def test_a_refused_run_is_told_once_with_reason_gate_command_and_report(site: TestSite, ear: Side) -> None:
+    night(site, 1)
+    site.export("products", pages(10))
+    night(site, 2)
+    (message,) = heard(ear, "/hook")
+    refused = past_runs(site.load(), site.environment)[0]
+    assert message["version"] == 1
+    assert (message["status"], message["name"], message["run_id"]) == ("refused", "shop", refused.run_id)
+    assert "products would drop 90 of 100 URLs" in message["reason"]
+    assert f"sitemap-etl publish SITE.yaml {refused.run_id} --force products.max_drop" in message["reason"]
+    assert message["gates"] == ["products.max_drop", "max_drop"]
+    assert message["look"] == "sitemap-etl status SITE.yaml"
+    assert message["report"] == refused.report
+    assert (message["listed"], message["counts"]["removed"]) == (10, 90)
+    (slack,) = heard(ear, "/slack")
+    assert slack == {"text": message["text"].replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")}
+    assert beats(ear)[-2:] == ["/start", "/fail"]
+
+
+def test_a_run_that_fails_before_it_begins_is_told_with_its_error(site: TestSite, ear: Side) -> None:
+    (site.folder / "products.csv").unlink()
+    with pytest.raises(SitemapEtlError) as failed:
+        night(site, 1)
+    (message,) = heard(ear, "/hook")
+    assert (message["status"], message["reason"], message["listed"]) == ("failed", str(failed.value), None)
+    assert beats(ear) == ["/start", "/fail"]
+
+
+def test_a_run_that_lost_an_engine_is_told_with_the_engine(site: TestSite, ear: Side) -> None:
+    site.keys["ping"] = {"http_ping": {"url": "http://127.0.0.1:1/?sitemap={sitemap}", "patience": 0}}
+    night(site, 1)
+    (message,) = heard(ear, "/hook")
+    assert message["status"] == "partial"
+    assert message["reason"].startswith("http_ping failed: ")
+
+
+def test_a_held_section_is_told_with_its_reason(site: TestSite, ear: Side) -> None:
+    site.section("blog", pages(30, start=500), on_error="keep")
+    night(site, 1)
+    (site.folder / "blog.csv").unlink()
+    night(site, 2)
+    (message,) = heard(ear, "/hook")
+    assert message["reason"].startswith("section blog stays as published: ")
+
+
+def test_other_outcomes_are_told_where_they_are_asked_for(site: TestSite, ear: Side) -> None:
+    site.keys["notify"]["on"] = ["published", "interrupted"]
+    night(site, 1)
+    (message,) = heard(ear, "/hook")
+    assert (message["status"], message["listed"], message["look"]) == ("published", 100, None)
+
+    def interrupted(_stage: str, _done: int, _total: int) -> None:
+        raise KeyboardInterrupt
+
+    site.environment = replace(site.environment, advance=interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        night(site, 2)
+    assert heard(ear, "/hook")[-1]["status"] == "interrupted"
+    assert len(heard(ear, "/hook")) == 2
+
+
+def test_nobody_is_told_of_a_dry_run(site: TestSite, ear: Side) -> None:
+    night(site, 1, dry_run=True)
+    (site.folder / "products.csv").unlink()
+    with pytest.raises(SitemapEtlError):
+        night(site, 2, dry_run=True)
+    assert ear.requests == []
+
+
+# --- once ---------------------------------------------------------------------------------------------
+
+
+def test_a_schedulers_run_is_told_once_however_often_its_end_is_reported(site: TestSite, ear: Side) -> None:
+    night(site, 1)
+    site.export("products", pages(10))
+    world = site.at(FIRST_NIGHT + timedelta(days=1))
+    units = tasks.start(site.load(), Options(), world, owner="shop/tonight")
+    for stage in (tasks.extract, tasks.transform):
+        stage(units[0], world)
+    for unit in tasks.partition(units[0], world):
+        tasks.render(unit, world)
+    for _ in range(2):  # the second try of a person who clears the task
+        with pytest.raises(SitemapEtlError):
+            tasks.publish(units[0], world)
+        tasks.abandon(site.load(), "shop/tonight", world)
+        tasks.conclude(site.load(), "shop/tonight", world)
+    (message,) = heard(ear, "/hook")
+    assert message["status"] == "refused"
+    assert message["gates"] == ["products.max_drop", "max_drop"]
+
+
+def test_a_schedulers_run_that_left_no_word_is_told_as_failed(site: TestSite, ear: Side) -> None:
+    site.keys["work"] = "s3://nowhere/work"
+    site.environment = replace(site.environment, open_storage=_unavailable)
+    tasks.conclude(site.load(), "shop/tonight", site.environment)
+    (message,) = heard(ear, "/hook")
+    assert (message["status"], message["run_id"]) == ("failed", None)
+
+
+def _unavailable(*_given: object, **_options: object) -> Any:
+    from sitemap_etl.errors import Unavailable
+
+    raise Unavailable("it does not answer")
+
+
+def test_a_schedulers_run_that_was_killed_is_told_as_interrupted_where_that_is_asked_for(
+    site: TestSite, ear: Side
+) -> None:
+    site.keys["notify"]["on"] = ["interrupted"]
+    tasks.start(site.load(), Options(), site.environment, owner="shop/tonight")
+    tasks.abandon(site.load(), "shop/tonight", site.environment)
+    tasks.conclude(site.load(), "shop/tonight", site.environment)
+    (message,) = heard(ear, "/hook")
+    assert message["status"] == "interrupted"
+
+
+# --- when it can't be sent ----------------------------------------------------------------------------
+
+
+def test_a_message_that_cannot_be_sent_is_a_warning_without_the_secret_and_changes_nothing(
+    site: TestSite, ear: Side
+) -> None:
+    said: list[str] = []
+    site.environment = replace(site.environment, log=said.append)
+    site.keys["notify"] = {"webhook": f"{ear.url}/hook", "slack": CLOSED, "healthcheck": CLOSED, "on": ["published"]}
+    night(site, 1)
+    assert len(heard(ear, "/hook")) == 1
+    assert [line.split(":")[1].strip() for line in said if line.startswith("warning: notify")] == [
+        "notify.healthcheck",
+        "notify.slack",
+        "notify.healthcheck",
+    ]
+    assert "the message was not sent: 127.0.0.1 can't be reached" in "\n".join(said)
+    assert "secret-token" not in "\n".join(said)
+    assert past_runs(site.load(), site.environment)[0].status == "published"
+
+
+def test_a_variable_that_is_not_set_is_a_warning_and_found_by_validate(site: TestSite) -> None:
+    site.keys["notify"] = {"slack": "${SLACK_HOOK_THAT_IS_NOT_SET}"}
+    done = call("run", site.path)
+    assert done.code == 0
+    assert "nobody was notified: notify.slack: " in done.err
+    assert "SLACK_HOOK_THAT_IS_NOT_SET" in done.err
+    done = call("validate", site.path, "--connect")
+    assert done.code == 2
+    assert "notify.slack: " in done.err
+    assert call("validate", site.path).code == 0
+
+
+def test_an_address_without_encryption_is_refused(site: TestSite) -> None:
+    site.keys["notify"] = {"slack": "http://hooks.example/T0/B0"}
+    done = call("validate", site.path)
+    assert done.code == 2
+    assert "notify.slack: expected an https:// address" in done.err
+    assert "T0/B0" not in done.err
+
+
+def settings(ear: Side, **keys: Any) -> Notify:
+    found = Notify.model_validate({key: f"{ear.url}{path}" for key, path in keys.items()})
+    return revealed("notify", found, {})
+
+
+ALERT = Alert("shop", "https://shop.example", "failed", reason="a < b & c")
+
+
+def test_an_answer_that_says_later_is_tried_again_and_a_refusal_is_not(ear: Side) -> None:
+    slept: list[float] = []
+    ear.faults = [Reply(503), RESET]
+    assert alerts.send(settings(ear, webhook="/hook"), ALERT, sleep=slept.append) == []
+    assert (len(ear.requests), slept) == (3, [0.0, 1.0, 4.0])
+    ear.faults = [Reply(404)]
+    (problem,) = alerts.send(settings(ear, webhook="/hook"), ALERT, sleep=slept.append)
+    assert problem == "notify.webhook: the message was not sent: 127.0.0.1 answered 404"
+    ear.faults = [Reply(500)] * 3
+    (problem,) = alerts.send(settings(ear, slack="/x"), ALERT, sleep=slept.append)
+    assert problem == "notify.slack: the message was not sent: 127.0.0.1 answered 500"
+    assert len(ear.requests) == 3 + 1 + 3
+
+
+def test_every_address_of_a_list_gets_the_message(ear: Side) -> None:
+    found = Notify.model_validate({"webhook": [f"{ear.url}/a", f"{ear.url}/b"]})
+    assert alerts.send(revealed("notify", found, {}), ALERT) == []
+    assert [request.path for request in ear.requests] == ["/a", "/b"]
+
+
+def test_what_slack_takes_for_markup_is_text(ear: Side) -> None:
+    alerts.send(settings(ear, slack="/s"), ALERT)
+    assert "a &lt; b &amp; c" in json.loads(ear.requests[0].body)["text"]
+
+
+@pytest.mark.parametrize(
+    ("moment", "target"), [("start", "/p/u/start?rid=1"), ("success", "/p/u?rid=1"), ("fail", "/p/u/fail?rid=1")]
+)
+def test_a_monitors_address_keeps_its_query(ear: Side, moment: Any, target: str) -> None:
+    assert alerts.beat(settings(ear, healthcheck="/p/u?rid=1"), moment, "words") == []
+    assert [(request.target, request.body) for request in ear.requests] == [(target, b"words")]
+
+
+def test_a_long_reason_is_cut() -> None:
+    text = Alert("shop", "https://shop.example", "failed", reason="x" * 10_000).text()
+    assert len(text) == 3_000
+    assert text.endswith("…")
+
+
+def test_the_command_names_its_own_site_file(site: TestSite, ear: Side) -> None:
+    assert call("run", site.path).code == 0
+    site.export("products", pages(10))
+    assert call("run", site.path).code == 1
+    (message,) = heard(ear, "/hook")
+    assert message["look"] == f"sitemap-etl status {site.path}"
+    assert f"sitemap-etl publish {site.path} " in message["reason"]
+
+
+def test_what_a_message_says_of_a_run_is_what_is_remembered_of_it(site: TestSite) -> None:
+    del site.keys["notify"]
+    site.night(1)
+    found = alert_of(site.load(), past_runs(site.load(), site.environment)[0], "shop.yaml")
+    assert found.text().splitlines()[:2] == ["shop (https://shop.example): published", "100 URLs (100 added)"]
+
+
+def test_requests_carry_json_and_a_user_agent(site: TestSite, ear: Side) -> None:
+    alerts.send(settings(ear, webhook="/hook"), ALERT)
+    found: Request = ear.requests[0]
+    assert found.method == "POST"
+    assert found.headers["Content-Type"] == "application/json"
+    assert found.headers["User-Agent"].startswith("sitemap_etl/")
