@@ -13,7 +13,7 @@ A message says what, which one, what was expected, what to do next. It never hol
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import ClassVar
 
 
@@ -74,3 +74,13 @@ class Unavailable(SitemapEtlError):
 def defect(error: BaseException) -> str:
     """What is said of an exception that is none of these."""
     return f"{type(error).__name__}: {error}. This is a defect of sitemap_etl: please report it"
+
+
+def nearest(word: str, known: Collection[str]) -> str | None:
+    """The known word that was probably meant: it differs in case, in `-` for `_`, or in a few letters."""
+    import difflib  # only a mistake needs it
+
+    folded = {name.casefold().replace("-", "_"): name for name in known}
+    plain = word.casefold().replace("-", "_")
+    close = [plain] if plain in folded else difflib.get_close_matches(plain, list(folded), n=1)
+    return folded[close[0]] if close and folded[close[0]] != word else None

@@ -7,6 +7,7 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
+import jsonschema
 import pytest
 import test_check_sets
 import test_check_web
@@ -14,8 +15,9 @@ from broken_sitemaps import FILES, SETS, index, url, urlset
 from rich.console import Console
 
 from sitemap_etl.check import CODES, Finding, Options, Report, check, render_table
-from sitemap_etl.check.codes import GROUPS, written_into
-from sitemap_etl.check.report import FileStats
+from sitemap_etl.check.codes import GROUPS
+from sitemap_etl.check.reference import keys, schema, written_into
+from sitemap_etl.check.report import Example, Faults, FileStats, Lines
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DOCS = Path(__file__).parent.parent / "docs" / "checks.md"
@@ -65,18 +67,39 @@ def test_the_exit_code_is_1_from_the_severity_asked_for(codes: tuple[str, ...], 
     assert (report(*codes).exit_code("error"), report(*codes).exit_code("warning")) == (on_error, on_warning)
 
 
+def strict(part: object) -> object:
+    """The schema without room for a key that it does not name."""
+    if isinstance(part, list):
+        return [strict(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    found = {name: strict(about) for name, about in part.items()}
+    return {**found, "additionalProperties": False} if "type" in found and "properties" in found else found
+
+
+def valid(told: dict[str, object]) -> dict[str, object]:
+    """What `--json` prints, held against the schema: each key is in it."""
+    jsonschema.Draft202012Validator(strict(schema())).validate(told)  # type: ignore[arg-type]
+    return told
+
+
 def test_the_json_holds_everything(tmp_path: Path) -> None:
     (tmp_path / "sitemap.xml").write_bytes(index("https://shop.example/a.xml"))
-    (tmp_path / "a.xml").write_bytes(urlset(url() + "\n" + url("/b")))
-    found = json.loads(json.dumps(check([str(tmp_path)], options=Options(now=NOW)).to_json()))
-    assert found["status"] == "faults"
+    (tmp_path / "a.xml").write_bytes(urlset(url() + "\n" + url("/b") + "\n" + url("/c")))
+    found = json.loads(json.dumps(check([str(tmp_path)], options=Options(now=NOW, examples=9)).to_json()))
+    valid({"error": None, "exit": 1, **found})
+    assert (found["format"], found["status"]) == (1, "faults")
     assert found["totals"] == {
         "files": 2,
-        "urls": 2,
+        "urls": 3,
         "bytes": found["totals"]["bytes"],
         "errors": 1,
         "warnings": 0,
         "info": 0,
+        "occurrences": {"error": 2, "warning": 0, "info": 0},
+        "affected": {"urls": 2, "at_least": False, "unread": 0},
+        "known": 0,
+        "left_out": 0,
     }
     (finding,) = found["findings"]
     assert finding == {
@@ -85,13 +108,32 @@ def test_the_json_holds_everything(tmp_path: Path) -> None:
         "file": str(tmp_path / "a.xml"),
         "line": 4,
         "column": 6,
-        "count": 1,
+        "count": 2,
+        "known": 0,
         "title": CODES["loc-relative"].title,
         "detail": "",
         "example": "/b",
+        "examples": [{"line": 4, "column": 6, "text": "/b"}, {"line": 5, "column": 6, "text": "/c"}],
         "mend": CODES["loc-relative"].fix,
     }
+    (total,) = found["codes"]
+    assert (total["code"], total["findings"], total["occurrences"], total["files"]) == ("loc-relative", 1, 2, 1)
     assert {f["kind"] for f in found["files"]} == {"index", "urlset"}
+
+
+def test_every_report_fits_the_schema(tmp_path: Path) -> None:
+    for number, broken in enumerate(FILES):
+        (tmp_path / f"{number:03}-{broken.name}").write_bytes(broken.data)
+    told = check([str(tmp_path)], options=Options(now=NOW, max_bytes=1_000_000)).to_json()
+    valid(json.loads(json.dumps({"error": None, "exit": 1, **told})))
+
+
+def test_every_key_of_the_json_is_described() -> None:
+    described = dict(keys(schema()))
+    assert {"totals.affected.urls", "codes[].mend", "findings[].examples[].line", "gone[].checked"} <= set(described)
+    assert all(text.endswith(".") for text in described.values())
+    text = DOCS.read_text("utf-8")
+    assert [path for path in described if f"| `{path}` |" not in text] == []
 
 
 def test_the_same_set_gives_the_same_report(tmp_path: Path) -> None:
@@ -101,45 +143,102 @@ def test_the_same_set_gives_the_same_report(tmp_path: Path) -> None:
     assert {**one, "seconds": 0} == {**other, "seconds": 0}
 
 
-def printed(found: Report, width: int = 100) -> str:
+def printed(found: Report, width: int = 80, *, by_file: bool = False, examples: int | None = 1) -> str:
     console = Console(file=io.StringIO(), width=width, color_system=None)
-    render_table(found, console)
+    render_table(found, console, by_file=by_file, examples=examples)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 
 
-def test_the_table_shows_the_worst_file_first_with_place_example_and_cure() -> None:
+def test_the_table_has_each_code_once_the_worst_first_with_numbers_example_and_advice() -> None:
     found = Report(
-        [Finding("bom", "a.xml", 1), Finding("loc-relative", "b.xml", 12_345, 1, "/b[red]", 3, "more of it")],
         [
-            FileStats("a.xml", "urlset", 1, 10),
-            FileStats("b.xml", "urlset", 3, 12_345, lastmod_min="2026", lastmod_max="2026"),
+            Finding("bom", "a.xml", 1),
+            Finding("loc-relative", "a.xml", 7, 1, "/a", 1),
+            Finding("loc-relative", "b.xml", 12_345, 1, "/b[red]", 3_000, "more of it"),
         ],
+        [FileStats("a.xml", "urlset", 9, 10), FileStats("b.xml", "urlset", 3_000, 12_345)],
     )
     text = printed(found)
-    assert text.index("b.xml") < text.index("a.xml")
-    for part in (
-        "loc-relative",
-        "line 12,345",
-        "(3×)",
-        "/b[red]",
-        "more of it",
-        CODES["loc-relative"].fix,
-        "12.3 kB",
-        "1 error, 1 warning",
-    ):
+    assert text.index("loc-relative") < text.index("bom")
+    (row,) = (line.split() for line in text.splitlines() if line.startswith("✗"))
+    assert row == ["✗", "loc-relative", "3,001", "2"]
+    assert text.count(CODES["loc-relative"].fix) == 2, "once in the table, and once as what to do first"
+    for part in ("b.xml:12345", "/b[red]", "more of it", "12.4 kB", "3,001 errors, 1 warning"):
         assert part in text
-    assert all(len(line) <= 100 for line in text.splitlines())
+    assert "a.xml:7" not in text
+    assert text.rstrip().endswith("Start with loc-relative: Include the scheme and the host.")
+    both = printed(found, examples=None)
+    assert "a.xml:7" in both
+    assert "b.xml:12345" in both
 
 
-def test_many_files_with_the_same_faults_are_counted_instead_of_shown() -> None:
-    found = Report(
-        [Finding("bom", f"{n}.xml") for n in range(500)], [FileStats(f"{n}.xml", "urlset") for n in range(500)]
+@pytest.mark.parametrize("by_file", [False, True])
+def test_no_line_is_longer_than_80_columns(tmp_path: Path, *, by_file: bool) -> None:
+    for number, broken in enumerate(FILES):
+        (tmp_path / f"{number:03}-{broken.name}").write_bytes(broken.data)
+    found = check([str(tmp_path)], options=Options(now=NOW, max_bytes=1_000_000, examples=None))
+    for width in (80, 200):
+        text = printed(found, width, by_file=by_file, examples=3)
+        most = max(text.splitlines(), key=len)
+        assert len(most) <= width, most
+        advice = [line for line in text.splitlines() if line.lstrip().startswith("→")]
+        assert advice
+        assert all(len(line) <= 80 for line in advice)
+
+
+def test_what_keeps_a_file_from_being_read_is_to_be_fixed_first() -> None:
+    found = Report([Finding("loc-relative", "a.xml", 1, 1, "/b", 900), Finding("xml-malformed", "b.xml", 4)])
+    assert "Start with xml-malformed" in printed(found)
+
+
+def test_file_by_file_many_with_the_same_faults_are_counted_and_files_are_what_is_counted() -> None:
+    twice = [Finding("prefix-undeclared", f"{n}.xml", detail=detail) for n in range(500) for detail in ("a", "b")]
+    found = Report(twice, [FileStats(f"{n}.xml", "urlset") for n in range(500)])
+    text = printed(found, by_file=True)
+    assert "and 497 more files" in text
+    assert "prefix-undeclared in 497 files" in text
+    assert len(text.splitlines()) < 40
+    assert "more files" not in printed(found)
+
+
+def test_the_urls_that_are_affected_are_counted_once_each(tmp_path: Path) -> None:
+    rows = (
+        url("/a", "<priority>2</priority><lastmod>soon</lastmod>") + url("/b") + url() + url("https://shop.example/d")
     )
-    text = printed(found)
-    assert "497 more files" in text
-    assert "500 warnings" in text
-    assert len(text.splitlines()) < 30
+    (tmp_path / "a.xml").write_bytes(urlset(rows))
+    (tmp_path / "b.txt").write_bytes(b"https://shop.example/x\nnope\nhttps://shop.example/%zz\n")
+    report = check([str(tmp_path / "a.xml"), str(tmp_path / "b.txt")], options=Options(now=NOW))
+    assert (report.urls, report.affected().urls, report.affected().at_least) == (6, 3, False)
+    text = printed(report)
+    assert "3 of 6 URLs have an error or a warning; one with several counts once." in text
+
+
+def test_a_fault_whose_urls_are_not_all_known_makes_the_number_a_lower_bound() -> None:
+    stats = FileStats("a.xml", "urlset", 50)
+    across = Report([Finding("duplicate-across", "a.xml", 3, None, "x", 20)], [stats])
+    assert (across.affected().urls, across.affected().at_least) == (20, True)
+    assert "At least 20 of 50 URLs have an error" in printed(across)
+    unread = Report([Finding("http-status", "b.xml")], [FileStats("b.xml", "unread")])
+    assert "1 file could not be read; its URLs are not counted." in printed(unread)
+
+
+def test_an_info_affects_no_url() -> None:
+    found = Report([Finding("loc-tracking", "a.xml", 3, None, "x", 20)], [FileStats("a.xml", "urlset", 50)])
+    assert found.affected().urls == 0
+
+
+def test_as_many_examples_are_kept_as_are_asked_for_the_first_ones_first() -> None:
+    data = b"one\ntwo\nthree\n"
+    for number, wanted in ((1, ["one"]), (2, ["one", "two"]), (9, ["one", "two", "three"])):
+        faults = Faults("a.txt", Lines(data), examples=number)
+        faults.add("text-not-url", at=8, example="three")
+        faults.add("text-not-url", at=0, example="one")
+        faults.add("text-not-url", at=4, example="two")
+        (finding,) = faults.findings()
+        assert [example.text for example in finding.examples] == wanted
+        assert finding.examples[0] == Example(1, 1, "one")
+        assert finding.count == 3
 
 
 def test_a_set_without_faults_says_so_in_one_line() -> None:

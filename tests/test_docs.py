@@ -38,6 +38,12 @@ def section(name: str) -> str:
     return found[0]
 
 
+def options_of(name: str) -> set[str]:
+    """Every option of a command, also in its negative form."""
+    options = {option for param in COMMANDS[name].params for option in (*param.opts, *param.secondary_opts)}
+    return {option for option in options if option.startswith("--")} - {"--help"}
+
+
 def blocks(page: Path, language: str) -> list[str]:
     """The fenced blocks of a language, without their indentation."""
     return [
@@ -60,8 +66,7 @@ def test_every_command_has_a_section_and_every_section_a_command() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_is_documented_and_every_documented_option_exists(name: str) -> None:
-    options = {option for param in COMMANDS[name].params for option in param.opts if option.startswith("--")}
-    assert set(re.findall(r"`(--[a-z-]+)", section(name))) == options - {"--help"}
+    assert set(re.findall(r"`(--[a-z-]+)", section(name))) == options_of(name)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from sitemap_etl.check.codes import CODES, Code, Severity
 from sitemap_etl.check.crawl import Progress
 from sitemap_etl.check.options import Objects, Options
+from sitemap_etl.check.policy import Policy, severities
 from sitemap_etl.check.report import FileStats, Finding, Report
 from sitemap_etl.check.sets import check
 from sitemap_etl.check.table import render_table
@@ -20,9 +21,11 @@ __all__ = [
     "Finding",
     "Objects",
     "Options",
+    "Policy",
     "Progress",
     "Report",
     "Severity",
     "check",
     "render_table",
+    "severities",
 ]

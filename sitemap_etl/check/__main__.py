@@ -1,11 +1,11 @@
-"""Updates the tables of codes in a document: `python -m sitemap_etl.check docs/checks.md`."""
+"""Updates the generated parts of a document: `python -m sitemap_etl.check docs/checks.md`."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
-from sitemap_etl.check.codes import written_into
+from sitemap_etl.check.reference import written_into
 
 if __name__ == "__main__":
     page = Path(sys.argv[1])

@@ -5,21 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sitemap_etl.check.crawl import Crawl
 from sitemap_etl.check.locs import Place
 from sitemap_etl.check.options import Options
-from sitemap_etl.check.read import Reading, contents, listed_in, opened
+from sitemap_etl.check.read import ROWS, Reading, contents, listed_in, opened, rows_of
 from sitemap_etl.check.report import Faults, FileStats, Finding
 from sitemap_etl.check.sources import Fetcher, Source, given
 from sitemap_etl.errors import Refused, Unavailable
-
-ROWS: Final = pa.schema([("loc", pa.string()), ("lastmod", pa.string())])
-"""The texts as written, without surrounding whitespace; a missing lastmod is null."""
 
 
 @dataclass
@@ -71,10 +66,7 @@ def _skimmed(source: Source, max_bytes: int) -> Reading:
         if held.kind in {"index", "robots"}:
             reading.listed = listed_in(held, faults)
         else:
-            locs = pc.utf8_trim_whitespace(held.locs)
-            blank = pa.nulls(len(locs), pa.string())
-            lastmods = blank if held.lastmods is None else pc.utf8_trim_whitespace(held.lastmods)
-            reading.rows = pa.table([locs, lastmods], schema=ROWS)
+            reading.rows = rows_of(held)
     if found.document is None or not found.whole:
         reading.findings = [finding for finding in faults.findings() if finding.severity == "error"]
         reading.status = reading.findings[-1].code if reading.findings else "cut"

@@ -103,7 +103,7 @@ def _origins(locs: Any, offsets: np.ndarray, faults: Faults, place: Place) -> np
         else:
             well[rows] = fault in {"foreign-scheme", "mixed-hosts"}
             detail = f"{where}, but most URLs are on {home}" if fault in {"foreign-scheme", "mixed-hosts"} else ""
-            faults.add(fault, at=int(offsets[rows[0]]), example=first, count=len(rows), detail=detail)
+            faults.rows(fault, rows, locs, offsets, detail=detail)
     return well
 
 

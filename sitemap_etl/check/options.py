@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 from sitemap_etl.errors import ConfigError
 from sitemap_etl.limits import SITEMAP_BYTES
@@ -50,6 +50,8 @@ class Options:
     now: the moment to judge dates by (with a zone); None is the clock.
     open_s3: opens an `s3://bucket/prefix` address.
     scratch: a folder for what doesn't fit into memory; None is the system's.
+    open_stdin: opens what the target `-` is.
+    examples: occurrences of a fault in a file that are shown; None is all.
     """
 
     at: str | None = None
@@ -63,6 +65,8 @@ class Options:
     now: datetime | None = None
     open_s3: Callable[[str], Objects] | None = None
     scratch: Path | None = None
+    open_stdin: Callable[[], BinaryIO] | None = None
+    examples: int | None = 1
 
     def __post_init__(self) -> None:
         problems = []
@@ -70,6 +74,8 @@ class Options:
             problems.append(f"at: expected a public address such as https://shop.example/sitemaps/, got {self.at!r}")
         if self.jobs < 1:
             problems.append(f"jobs: expected 1 or more, got {self.jobs}")
+        if self.examples is not None and self.examples < 1:
+            problems.append(f"examples: expected 1 or more, got {self.examples}")
         if not 0 < self.max_bytes <= _LARGEST:
             problems.append(f"max_bytes: expected 1 to {_LARGEST:,}, got {self.max_bytes:,}")
         if self.now is not None and self.now.tzinfo is None:

@@ -16,7 +16,7 @@ from sitemap_etl.check.alternates import Links, check_alternates
 from sitemap_etl.check.document import Document, Kind, kind_of, parsed
 from sitemap_etl.check.feeds import check_feed
 from sitemap_etl.check.locs import Place, check_locs
-from sitemap_etl.check.report import Faults, FileStats, Finding
+from sitemap_etl.check.report import Faults, FileStats, Finding, Touched
 from sitemap_etl.check.scan import Scan, TooDeep, scan
 from sitemap_etl.check.shapes import check_images, check_news, check_videos
 from sitemap_etl.check.sources import Source, Taken
@@ -40,6 +40,8 @@ from sitemap_etl.web import GZIP, inflated
 
 _XML_TYPES: Final = frozenset({"application/xml", "text/xml", "application/rss+xml", "application/atom+xml"})
 _GZIP_TYPES: Final = frozenset({"application/gzip", "application/x-gzip", "application/octet-stream"})
+ROWS: Final = pa.schema([("loc", pa.string()), ("lastmod", pa.string())])
+"""The texts as written, without surrounding whitespace; a missing lastmod is null."""
 RulesOf = Callable[[str], "RobotsRules | None"]
 """Origin → the rules of its robots.txt, None where it has none or it is not known."""
 
@@ -71,10 +73,13 @@ class Reading:
     links: Links | None = None
     lastmods: Lastmods | None = None
     news: int = 0
+    touched: Touched = field(default_factory=dict)
     listed: list[Listed] = field(default_factory=list)
     robots: bytes | None = None
     rows: pa.Table | None = None
-    """The URLs it lists, if they were requested: see `listing`."""
+    """The URLs it lists, if they were requested: see `ROWS`."""
+    lines: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    """The line of each of the `rows`."""
 
 
 # --- from its bytes to its contents ---
@@ -107,6 +112,8 @@ def _unpacked(taken: Taken, name: str, faults: Faults, max_bytes: int) -> tuple[
     """The file's own bytes, at most `max_bytes`, and whether they are all of it."""
     data, whole = taken.data, True
     path = name.partition("?")[0].lower()
+    if taken.nameless and data.startswith(GZIP):
+        path = f"{path}.gz"
     encodings = [e.strip().lower() for e in taken.content_encoding.split(",") if e.strip() not in {"", "identity"}]
     for encoding in encodings:
         if encoding in {"gzip", "x-gzip"} and data.startswith(GZIP):
@@ -153,6 +160,14 @@ class Contents:
     scan: Scan | None = None
     entries: Entries | None = None
 
+    @property
+    def starts(self) -> np.ndarray:
+        """Where each entry begins."""
+        if self.entries is None or self.scan is None:
+            return self.at
+        starts: np.ndarray = self.scan.start[self.entries.elements]
+        return starts
+
 
 def contents(document: Document, faults: Faults) -> Contents:
     """What a sitemap, index, feed or robots.txt lists; `faults` says what is wrong with its shape."""
@@ -181,6 +196,14 @@ def contents(document: Document, faults: Faults) -> Contents:
     return Contents(document.kind, locs, at, lastmods, elements, found)
 
 
+def rows_of(found: Contents) -> pa.Table:
+    """What a sitemap or feed lists, as a table of `ROWS`."""
+    locs = pc.utf8_trim_whitespace(found.locs)
+    blank = pa.nulls(len(locs), pa.string())
+    lastmods = blank if found.lastmods is None else pc.utf8_trim_whitespace(found.lastmods)
+    return pa.table([locs, lastmods], schema=ROWS)
+
+
 def listed_in(found: Contents, faults: Faults) -> list[Listed]:
     """The files that an index or a robots.txt names."""
     assert faults.lines is not None
@@ -199,10 +222,16 @@ def listed_in(found: Contents, faults: Faults) -> list[Listed]:
 # --- from its contents to its findings ---
 
 
-def read(source: Source, *, max_bytes: int, now: datetime, rules_of: RulesOf) -> Reading:
-    """Everything that one file says about itself."""
-    faults = Faults(source.name)
+def read(
+    source: Source, *, max_bytes: int, now: datetime, rules_of: RulesOf, examples: int = 1, rows: bool = False
+) -> Reading:
+    """Everything that one file says about itself.
+
+    `examples`: how many occurrences of a fault are shown. `rows`: the URLs are wanted too.
+    """
+    faults = Faults(source.name, examples=examples)
     reading = Reading(FileStats(source.name, "unread"), Place(source.address))
+    reading.rows = ROWS.empty_table() if rows else None
     found = opened(source, max_bytes, faults)
     reading.answered = found.taken.status if found.taken is not None else 0
     if found.taken is None or not found.is_there:
@@ -313,6 +342,10 @@ def _urls(found: Contents, reading: Reading, faults: Faults, rules_of: RulesOf) 
         if rules is not None:
             here = pc.starts_with(locs, origin + "/")
             faults.rows("loc-disallowed", pc.and_(here, rules.disallowed(locs)), locs, found.at)
+    if reading.rows is not None:
+        assert faults.lines is not None
+        reading.rows, reading.lines = rows_of(found), faults.lines.numbers(found.at)
+    reading.touched = faults.touched(found.starts, within=found.entries is not None)
 
 
 def _repeated(code: str, locs: Any, hashes: np.ndarray, at: np.ndarray, faults: Faults) -> None:

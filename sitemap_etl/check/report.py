@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
@@ -11,10 +12,31 @@ import numpy as np
 import pyarrow as pa
 
 from sitemap_etl.arrow import mask_of
-from sitemap_etl.check.codes import CODES, SEVERITIES, Severity
+from sitemap_etl.check.codes import CODES, GROUPS, SEVERITIES, Severity
 
+FORMAT: Final = 1
+"""The version of the JSON form. It rises when a key goes or changes its meaning; keys may be added at any time."""
+STDIN: Final = "<stdin>"
+"""What a report calls standard input."""
 EXAMPLE_LENGTH: Final = 300
 """Maximum length of an example, in characters."""
+_FIRST_GROUPS: Final = ("Reaching the file", "Compression and encoding", "XML")
+"""What keeps a file from being read comes first: other findings may be its consequences."""
+_OF_ENTRIES: Final = frozenset(code for group in ("URLs", "Dates and hints") for code in GROUPS[group])
+"""Codes that occur at most once in an entry."""
+_COMBINATIONS: Final = 256
+"""Sets of codes by which the entries of one file are counted."""
+Touched = Mapping[tuple[str, ...], int]
+"""How many entries of a file have exactly these codes; entries without any are left out."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """One occurrence of a fault. `line` and `column` are from 1, `column` in bytes; None where there is no position."""
+
+    line: int | None
+    column: int | None
+    text: str
 
 
 @dataclass(frozen=True)
@@ -22,7 +44,8 @@ class Finding:
     """One fault in one file, however often it occurs there.
 
     `line` and `column` (from 1, column in bytes) are of the first occurrence, None where there is no position.
-    `detail` says more than the code's title, `example` shows the text that is at fault.
+    `detail` says more than the code's title, `example` shows the text that is at fault. `more` are further occurrences,
+    as many as were asked for. `level` replaces the severity of the code. `known`: occurrences that a baseline has.
     """
 
     code: str
@@ -32,10 +55,23 @@ class Finding:
     example: str = ""
     count: int = 1
     detail: str = ""
+    more: tuple[Example, ...] = ()
+    level: Severity | None = None
+    known: int = 0
 
     @property
     def severity(self) -> Severity:
-        return CODES[self.code].severity
+        return self.level or CODES[self.code].severity
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the baseline has all occurrences: then the finding doesn't fail."""
+        return self.known >= self.count
+
+    @property
+    def examples(self) -> tuple[Example, ...]:
+        """The occurrences that are shown, the first of all first."""
+        return (Example(self.line, self.column, self.example), *self.more)
 
     @property
     def title(self) -> str:
@@ -53,9 +89,11 @@ class Finding:
             "line": self.line,
             "column": self.column,
             "count": self.count,
+            "known": self.known,
             "title": self.title,
             "detail": self.detail,
             "example": self.example,
+            "examples": [asdict(example) for example in self.examples],
             "mend": self.fix,
         }
 
@@ -74,14 +112,90 @@ class FileStats:
     view: bool = False
     """Lists only URLs that other files list too (news, recent); left out of the search for duplicates."""
 
+    @property
+    def lists_urls(self) -> bool:
+        """Whether its entries are URLs of pages, not files."""
+        return self.kind not in {"index", "robots"}
+
+
+@dataclass(frozen=True)
+class Gone:
+    """What a baseline has and the check did not find. `checked`: the file was read, so the fault is not in it."""
+
+    code: str
+    file: str
+    detail: str
+    count: int
+    checked: bool
+
+
+@dataclass(frozen=True)
+class Total:
+    """One code over all files: its findings, without known ones, the most frequent first."""
+
+    code: str
+    severity: Severity
+    findings: Sequence[Finding]
+
+    @property
+    def title(self) -> str:
+        return CODES[self.code].title
+
+    @property
+    def fix(self) -> str:
+        return CODES[self.code].fix
+
+    @property
+    def occurrences(self) -> int:
+        return sum(finding.count for finding in self.findings)
+
+    @property
+    def files(self) -> int:
+        return len({finding.file for finding in self.findings})
+
+    def to_json(self) -> dict[str, Any]:
+        first = self.findings[0]
+        return {
+            "code": self.code,
+            "severity": self.severity,
+            "title": self.title,
+            "findings": len(self.findings),
+            "occurrences": self.occurrences,
+            "files": self.files,
+            "file": first.file,
+            "line": first.line,
+            "example": first.example,
+            "mend": self.fix,
+        }
+
+
+@dataclass(frozen=True)
+class Affected:
+    """URLs with an error or a warning of their own; a URL in two files counts twice, one with two faults once.
+
+    `at_least`: there are faults whose URLs are not all known, so there may be more. `unread`: files that could not be
+    read; their URLs are not counted.
+    """
+
+    urls: int
+    at_least: bool
+    unread: int
+
 
 @dataclass
 class Report:
-    """All findings, worst first, and the files that were read, in their order."""
+    """All findings, worst first, and the files that were read, in their order.
+
+    `touched`: by file, how many of its entries have which codes. `left_out`: findings of codes that are not selected.
+    `gone`: what the baseline has and was not found.
+    """
 
     findings: list[Finding] = field(default_factory=list)
     files: list[FileStats] = field(default_factory=list)
     seconds: float = 0.0
+    touched: dict[str, Touched] = field(default_factory=dict)
+    left_out: int = 0
+    gone: list[Gone] = field(default_factory=list)
 
     def sort(self) -> None:
         """Worst first; then by file and line, so that the same input gives the same report."""
@@ -100,9 +214,22 @@ class Report:
         )
 
     @property
+    def new(self) -> list[Finding]:
+        """The findings that are not known."""
+        return [finding for finding in self.findings if not finding.is_known]
+
+    @property
     def counts(self) -> dict[Severity, int]:
-        """Findings of each severity."""
-        found = Counter(f.severity for f in self.findings)
+        """Findings of each severity, without known ones."""
+        found = Counter(f.severity for f in self.new)
+        return {severity: found[severity] for severity in SEVERITIES}
+
+    @property
+    def occurrences(self) -> dict[Severity, int]:
+        """Occurrences of each severity, without those of known findings."""
+        found: Counter[str] = Counter()
+        for finding in self.new:
+            found[finding.severity] += finding.count
         return {severity: found[severity] for severity in SEVERITIES}
 
     @property
@@ -110,24 +237,66 @@ class Report:
         """Entries of all files: URLs, and the files an index lists."""
         return sum(stats.rows for stats in self.files)
 
+    @property
+    def urls(self) -> int:
+        """Listed URLs; one that two files list counts twice."""
+        return sum(stats.rows for stats in self.files if stats.lists_urls)
+
+    def codes(self) -> list[Total]:
+        """The new findings by code: the worst first, and of equals what keeps a file from being read, then the most."""
+        by_code: dict[str, list[Finding]] = {}
+        for finding in self.new:
+            by_code.setdefault(finding.code, []).append(finding)
+        totals = [
+            Total(code, found[0].severity, sorted(found, key=lambda f: -f.count)) for code, found in by_code.items()
+        ]
+        early = {code for group in _FIRST_GROUPS for code in GROUPS[group]}
+        return sorted(totals, key=lambda t: (SEVERITIES.index(t.severity), t.code not in early, -t.occurrences, t.code))
+
+    def affected(self) -> Affected:
+        """How many URLs have an error or a warning that is not known."""
+        of_file: dict[str, list[Finding]] = {}
+        for finding in self.new:
+            if finding.severity != "info":
+                of_file.setdefault(finding.file, []).append(finding)
+        urls, at_least = 0, False
+        for stats in self.files:
+            found = of_file.get(stats.file)
+            if not found or not stats.lists_urls:
+                continue
+            touched = self.touched.get(stats.file, {})
+            codes = {finding.code for finding in found}
+            placed = {code: sum(n for among, n in touched.items() if code in among) for code in codes}
+            counted = [min(finding.count, stats.rows) for finding in found if finding.code in _OF_ENTRIES]
+            here = max([sum(n for among, n in touched.items() if not codes.isdisjoint(among)), *counted])
+            at_least |= any(f.count > max(1, placed[f.code]) for f in found) and here < stats.rows
+            urls += here
+        return Affected(urls, at_least, sum(stats.kind == "unread" for stats in self.files))
+
     def exit_code(self, fail_on: Literal["error", "warning"] = "error") -> int:
-        """1 where a finding is as bad as `fail_on` or worse, else 0."""
+        """1 where a finding that is not known is as bad as `fail_on` or worse, else 0."""
         counts = self.counts
         return int(counts["error"] > 0 or (fail_on == "warning" and counts["warning"] > 0))
 
     def to_json(self, fail_on: Literal["error", "warning"] = "error") -> dict[str, Any]:
-        """One object: status, totals, files, findings."""
-        urls = sum(stats.rows for stats in self.files if stats.kind not in {"index", "robots"})
+        """One object: status, totals, codes, files, findings. `report.schema.json` describes it."""
         return {
+            "format": FORMAT,
             "status": "faults" if self.exit_code(fail_on) else "fine",
             "totals": {
                 "files": len(self.files),
-                "urls": urls,
+                "urls": self.urls,
                 "bytes": sum(stats.bytes for stats in self.files),
                 **{f"{severity}s" if severity != "info" else severity: n for severity, n in self.counts.items()},
+                "occurrences": self.occurrences,
+                "affected": asdict(self.affected()),
+                "known": len(self.findings) - len(self.new),
+                "left_out": self.left_out,
             },
+            "codes": [total.to_json() for total in self.codes()],
             "files": [asdict(stats) for stats in self.files],
             "findings": [finding.to_json() for finding in self.findings],
+            "gone": [asdict(gone) for gone in self.gone],
             "seconds": round(self.seconds, 3),
         }
 
@@ -139,30 +308,50 @@ class Lines:
         self._data = data
         self._newlines: np.ndarray | None = None
 
-    def place(self, offset: int) -> tuple[int, int]:
-        """(line, column), both from 1; the column counts bytes."""
+    @property
+    def _ends(self) -> np.ndarray:
         if self._newlines is None:
             self._newlines = np.flatnonzero(np.frombuffer(self._data, np.uint8) == ord("\n"))
-        line = int(np.searchsorted(self._newlines, offset))
-        begin = int(self._newlines[line - 1]) + 1 if line else 0
+        return self._newlines
+
+    def place(self, offset: int) -> tuple[int, int]:
+        """(line, column), both from 1; the column counts bytes."""
+        line = int(np.searchsorted(self._ends, offset))
+        begin = int(self._ends[line - 1]) + 1 if line else 0
         return line + 1, offset - begin + 1
+
+    def numbers(self, offsets: np.ndarray) -> np.ndarray:
+        """The line of each offset, from 1."""
+        numbers: np.ndarray = np.searchsorted(self._ends, offsets) + 1
+        return numbers
 
     def offset(self, line: int, column: int) -> int:
         """The byte offset of a place, within the data."""
-        self.place(0)
-        assert self._newlines is not None
-        line = min(line, len(self._newlines) + 1)
-        begin = int(self._newlines[line - 2]) + 1 if line > 1 else 0
+        line = min(line, len(self._ends) + 1)
+        begin = int(self._ends[line - 2]) + 1 if line > 1 else 0
         return min(begin + column - 1, len(self._data))
 
 
-class Faults:
-    """Collects the findings of one file: one for each code and detail, counted, with the first place."""
+@dataclass
+class _Found:
+    """The occurrences of one code and detail: how many, the first `limit` of them, and where all of them are."""
 
-    def __init__(self, file: str, lines: Lines | None = None) -> None:
+    count: int = 0
+    shown: list[tuple[int | None, int | None, str]] = field(default_factory=list)
+    places: list[np.ndarray] = field(default_factory=list)
+
+
+class Faults:
+    """Collects the findings of one file: one for each code and detail, counted, with the first place.
+
+    `examples`: how many occurrences of a finding are shown.
+    """
+
+    def __init__(self, file: str, lines: Lines | None = None, *, examples: int = 1) -> None:
         self.file = file
         self.lines = lines
-        self._found: dict[tuple[str, str], list[Any]] = {}
+        self._examples = examples
+        self._found: dict[tuple[str, str], _Found] = {}
 
     def add(
         self,
@@ -173,38 +362,97 @@ class Faults:
         example: str = "",
         count: int = 1,
         detail: str = "",
+        places: Any = None,
     ) -> None:
-        """Count a fault. `at`: byte offset in the uncompressed file; else `line`, or no place."""
-        assert code in CODES, code
-        known = self._found.get((code, detail))
-        if known is None:
-            self._found[(code, detail)] = [count, at, line, example]
-            return
-        known[0] += count
-        if at is not None and (known[1] is None or at < known[1]):
-            known[1:] = [at, line, example]
+        """Count a fault. `at`: byte offset in the uncompressed file; else `line`, or no place.
+
+        `places`: the offsets of all occurrences (int64), where they are known.
+        """
+        if places is None and at is not None:
+            places = np.array([at], np.int64)
+        self._add(code, detail, count, [(at, line, example)], places)
 
     def rows(self, code: str, mask: Any, texts: Any, offsets: np.ndarray, *, detail: str = "") -> None:
-        """Count the rows where `mask` (boolean, Arrow or numpy; null is false) holds; the first is the example."""
+        """Count the rows where `mask` (boolean, Arrow or numpy; null is false) holds; the first is the example.
+
+        Integers are the rows themselves, ascending.
+        """
         if isinstance(mask, (pa.Array, pa.ChunkedArray)):
             mask = mask_of(mask)
-        hits = np.flatnonzero(mask)
+        hits = mask if mask.dtype.kind == "i" else np.flatnonzero(mask)
         if len(hits):
-            first = int(hits[0])
-            text = texts[first] if texts is not None else ""
-            text = text.as_py() if hasattr(text, "as_py") else text
-            self.add(code, at=int(offsets[first]), example=text or "", count=len(hits), detail=detail)
+            first = [
+                (int(offsets[row]), None, "" if texts is None else _text(texts[int(row)]))
+                for row in hits[: self._examples]
+            ]
+            self._add(code, detail, len(hits), first, offsets[hits])
+
+    def _add(
+        self,
+        code: str,
+        detail: str,
+        count: int,
+        first: Sequence[tuple[int | None, int | None, str]],
+        places: np.ndarray | None,
+    ) -> None:
+        assert code in CODES, code
+        found = self._found.setdefault((code, detail), _Found())
+        found.count += count
+        if places is not None:
+            found.places.append(places)
+        if len(found.shown) < self._examples or first[0][0] is not None:
+            found.shown += first
+            found.shown.sort(key=lambda one: math.inf if one[0] is None else one[0])
+            del found.shown[self._examples :]
 
     def findings(self) -> Iterable[Finding]:
-        for (code, detail), (count, at, line, example) in self._found.items():
-            place: tuple[int | None, int | None] = (line, None)
-            if at is not None and self.lines is not None:
-                place = self.lines.place(at)
-            yield Finding(code, self.file, place[0], place[1], shown(example), count, detail)
+        for (code, detail), found in self._found.items():
+            first, *more = (self._example(*one) for one in found.shown)
+            yield Finding(code, self.file, first.line, first.column, first.text, found.count, detail, tuple(more))
+
+    def _example(self, at: int | None, line: int | None, text: str) -> Example:
+        place: tuple[int | None, int | None] = (line, None)
+        if at is not None and self.lines is not None:
+            place = self.lines.place(at)
+        return Example(*place, shown(text))
+
+    def touched(self, starts: np.ndarray, *, within: bool) -> Touched:
+        """How many entries have which codes. `starts`: where each entry begins, in bytes, ascending.
+
+        `within`: all up to the next one belongs to an entry; else only what begins where it does.
+        """
+        codes = list(dict.fromkeys(code for (code, _), found in self._found.items() if found.places))
+        if not len(starts) or not codes:
+            return {}
+        hit = np.zeros((len(codes), len(starts)), bool)
+        for (code, _), found in self._found.items():
+            if found.places:
+                places = np.concatenate(found.places)
+                entry = np.searchsorted(starts, places, "right") - 1
+                hit[codes.index(code), entry[(entry >= 0) & (within | (starts[entry] == places))]] = True
+        packed = np.packbits(hit[:, hit.any(axis=0)], axis=0)
+        sets, numbers = np.unique(packed, axis=1, return_counts=True)
+        touched: Counter[tuple[str, ...]] = Counter()
+        for place in np.argsort(-numbers, kind="stable"):
+            among = tuple(code for code, bit in zip(codes, np.unpackbits(sets[:, place]), strict=False) if bit)
+            # What has too many combinations to count is rare, and counted under its first code.
+            touched[among if len(touched) < _COMBINATIONS else among[:1]] += int(numbers[place])
+        return touched
+
+
+def _text(value: Any) -> str:
+    """A value of an Arrow or numpy array as text; null is none."""
+    text = value.as_py() if hasattr(value, "as_py") else value
+    return text or ""
 
 
 def shown(text: str) -> str:
     """An example as it is printed: shortened, with control characters escaped."""
-    if len(text) > EXAMPLE_LENGTH:
-        text = text[:EXAMPLE_LENGTH] + "…"
+    return visible(text if len(text) <= EXAMPLE_LENGTH else text[:EXAMPLE_LENGTH] + "…")
+
+
+def visible(text: str) -> str:
+    """The text with everything that a terminal, a page or a log would not show as a character escaped."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in text)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
 
 from sitemap_etl.check.crawl import Crawl, Progress, Visit
 from sitemap_etl.check.cross_file import Again, CrossFile
@@ -26,18 +28,23 @@ _ROBOTS_ORIGINS: Final = 20
 """Hosts whose robots.txt is asked for because a sitemap elsewhere lists their pages."""
 
 
+Listing = Callable[[str, np.ndarray, pa.Table], None]
+"""(file, line of each row, rows of `read.ROWS`)."""
+
+
 def check(
     targets: Sequence[str],
     *,
     options: Options | None = None,
     progress: Progress | None = None,
     fetcher: Fetcher | None = None,
+    listed: Listing | None = None,
 ) -> Report:
     """Every fault of the sitemaps, indexes, feeds and robots.txt files given, and of those they list.
 
     `targets`: paths of files or folders, `s3://` and http(s) addresses; together they are one set.
-    `fetcher` replaces the HTTP client. Raises `ConfigError` where a target is nothing that can be read,
-    `Unavailable` and `Refused` where a bucket answers so.
+    `fetcher` replaces the HTTP client. `listed` takes the URLs of each file. Raises `ConfigError` where a target is
+    nothing that can be read, `Unavailable` and `Refused` where a bucket answers so.
     """
     options = options or Options()
     begun = time.monotonic()
@@ -45,7 +52,7 @@ def check(
     own = fetcher or Fetcher(options.timeout)
     try:
         with tempfile.TemporaryDirectory(prefix="sitemap-etl-", dir=options.scratch) as scratch:
-            report = _Check(options, own, Path(scratch), progress).run(found)
+            report = _Check(options, own, Path(scratch), progress, listed).run(found)
     finally:
         if fetcher is None:
             own.close()
@@ -56,8 +63,16 @@ def check(
 class _Check:
     """One check under way."""
 
-    def __init__(self, options: Options, fetcher: Fetcher, scratch: Path, progress: Progress | None) -> None:
+    def __init__(
+        self,
+        options: Options,
+        fetcher: Fetcher,
+        scratch: Path,
+        progress: Progress | None,
+        listed: Listing | None,
+    ) -> None:
         self.options = options
+        self.listed = listed
         self.fetcher = fetcher
         self.now = options.now or datetime.now(UTC)
         self.crawl = Crawl(options, fetcher, self._read, progress or (lambda _done, _known, _name: None))
@@ -76,7 +91,14 @@ class _Check:
         return self._report()
 
     def _read(self, source: Source, rules_of: RulesOf | None = None) -> Reading:
-        return read(source, max_bytes=self.options.max_bytes, now=self.now, rules_of=rules_of or self.rules.of)
+        return read(
+            source,
+            max_bytes=self.options.max_bytes,
+            now=self.now,
+            rules_of=rules_of or self.rules.of,
+            examples=self.options.examples or sys.maxsize,
+            rows=self.listed is not None,
+        )
 
     def _fetch_robots(self, where: str) -> tuple[Source, Reading]:
         source = WebFile(f"{where}/robots.txt", self.fetcher, self.crawl.guarded)
@@ -88,6 +110,9 @@ class _Check:
         if visit.number is None:
             return
         self.readings.append(reading)
+        if self.listed is not None and reading.rows is not None:
+            self.listed(reading.stats.file, reading.lines, reading.rows)
+            reading.rows, reading.lines = None, np.empty(0, np.int64)
         if len(reading.hashes) and reading.stats.kind in {"urlset", "text"}:
             hashes = reading.hashes ^ _TEXT if reading.stats.kind == "text" else reading.hashes
             self.cross.add(reading.stats.file, hashes, reading.at, reading.links, view=reading.news > 0)
@@ -107,6 +132,7 @@ class _Check:
             reading.stats.view = reading.stats.file in views
             report.files.append(reading.stats)
             report.findings += reading.findings
+            report.touched[reading.stats.file] = reading.touched
         report.findings += [*self.crawl.findings, *self.rules.findings, *self._absent(), *across]
         report.findings += site_findings(site, views)
         report.sort()

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from urllib.parse import unquote, urlsplit
 
 from sitemap_etl.check.options import Objects, Options
-from sitemap_etl.check.report import Faults
+from sitemap_etl.check.report import STDIN, Faults
 from sitemap_etl.errors import ConfigError
 from sitemap_etl.web import (
     REDIRECTS,
@@ -39,6 +39,7 @@ class Taken:
     """The bytes of a file as stored or sent, up to the limit.
 
     `address` is the final one, after redirects. `status` is 0 if it is not HTTP; `data` is empty unless it is 200.
+    `nameless`: it has no name whose ending could say how it is compressed.
     """
 
     data: bytes
@@ -46,6 +47,7 @@ class Taken:
     status: int = 0
     content_type: str = ""
     content_encoding: str = ""
+    nameless: bool = False
 
 
 class Source(Protocol):
@@ -223,6 +225,36 @@ class WebFile:
         return self.fetcher.get(self.url, limit, faults, guarded=self.guarded)
 
 
+@dataclass(frozen=True)
+class Stdin:
+    """Standard input: a file without a name of its own."""
+
+    data: bytes
+    address: str | None = None
+
+    @property
+    def name(self) -> str:
+        return STDIN
+
+    def take(self, limit: int, faults: Faults) -> Taken | None:  # noqa: ARG002 - the protocol has it
+        return Taken(self.data[:limit], nameless=True)
+
+
+class StdinShelf:
+    """Standard input alone: there is nothing beside it."""
+
+    whole = False
+
+    def __init__(self, source: Stdin) -> None:
+        self._source = source
+
+    def find(self, key: str) -> Source | None:
+        return self._source if key == STDIN else None
+
+    def walk(self) -> Iterator[tuple[str, Source]]:
+        yield from ()
+
+
 class LocalShelf:
     """A folder on this machine."""
 
@@ -292,6 +324,8 @@ def given(targets: Sequence[str], options: Options) -> list[Given]:
 
 
 def _given(target: str, options: Options) -> Given:
+    if target == "-":
+        return _stdin(options)
     scheme, mark, rest = target.partition("://")
     if mark and scheme.lower() in {"http", "https"}:
         if not urlsplit(target).hostname:
@@ -314,6 +348,13 @@ def _given(target: str, options: Options) -> Given:
     if at is not None and not at.endswith("/"):
         at = at.rpartition("/")[0] + "/"
     return Given(target, shelf=LocalShelf(path.parent, whole=False, at=at), key=path.name)
+
+
+def _stdin(options: Options) -> Given:
+    if options.open_stdin is None:
+        raise ConfigError("-: standard input is not available here")
+    data = options.open_stdin().read(options.max_bytes + 1)
+    return Given(STDIN, shelf=StdinShelf(Stdin(data, options.at)), key=STDIN)
 
 
 def _bucket(target: str, options: Options) -> Given:

@@ -1,4 +1,4 @@
-"""The report on a terminal: one block per file, the worst first."""
+"""The report on a terminal: first a table for the whole set, by code; then, if asked for, file by file."""
 
 from __future__ import annotations
 
@@ -7,40 +7,103 @@ from collections.abc import Iterable
 from typing import Final
 
 from rich.console import Console
-from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from sitemap_etl.check.codes import SEVERITIES, Severity
-from sitemap_etl.check.report import FileStats, Finding, Report
+from sitemap_etl.check.report import Example, FileStats, Finding, Report, Total, visible
 
 _STYLES: Final[dict[Severity, str]] = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 _MARKS: Final[dict[Severity, str]] = {"error": "✗", "warning": "!", "info": "i"}
+_WIDTH: Final = 80
+"""Columns where the terminal has more: long lines are hard to read. Addresses and examples may be longer."""
+_CODES: Final = 30
+"""Codes that are explained; of the others there is only the row."""
 _FILES: Final = 20
 """Files shown one by one; of the others only the codes are counted."""
 _ALIKE: Final = 3
 """Files with the very same codes that are shown; more of them are counted."""
+_SHOWN: Final = 1_000
+"""Examples of one code that are shown, however many were asked for: JSON has them all."""
 
 
-def render_table(report: Report, console: Console) -> None:
-    """Write the report for a person to read."""
+def render_table(report: Report, console: Console, *, by_file: bool = False, examples: int | None = 1) -> None:
+    """Write the report for a person to read. `by_file`: also file by file. `examples` of each code; None is all."""
+    width = min(console.width, _WIDTH)
+    totals = report.codes()
+    _site(totals, console, width, _SHOWN if examples is None else min(examples, _SHOWN))
+    if by_file:
+        _by_file(report, console, width)
+    _end(report, totals, console, width)
+
+
+# --- the whole set ---
+
+
+def _site(totals: list[Total], console: Console, width: int, examples: int) -> None:
+    """One row for each code; below it what it is, where it is, and what to do."""
+    if not totals:
+        return
+    counts = [f"{total.occurrences:,}" for total in totals], [f"{total.files:,}" for total in totals]
+    found, files = (
+        max(len(title), *map(len, cells)) for title, cells in zip(("occurrences", "files"), counts, strict=True)
+    )
+    code = width - found - files - 6
+    head = Text(" " * 2 + "code".ljust(code) + "  " + "occurrences".rjust(found) + "  " + "files".rjust(files))
+    head.stylize("dim")
+    _put(console, head)
+    for number, total in enumerate(totals):
+        style = _STYLES[total.severity]
+        line = Text.assemble((f"{_MARKS[total.severity]} {total.code.ljust(code)}", style))
+        line.append(f"  {total.occurrences:>{found},}  {total.files:>{files},}", style="bold")
+        _put(console, line)
+        if number >= _CODES:
+            continue
+        _wrapped(console, total.title, 2, width)
+        for finding, example in _examples(total, examples):
+            _example(console, finding, example, width)
+        _wrapped(console, f"→ {total.fix}", 2, width, style="green", hang=2)
+        console.print()
+    if len(totals) > _CODES:
+        _put(console, Text(f"Explained in docs/checks.md: the last {_many(len(totals) - _CODES, 'code')}.\n"))
+
+
+def _examples(total: Total, number: int) -> Iterable[tuple[Finding, Example]]:
+    """As many occurrences as may be shown: of different files first."""
+    first = [(finding, finding.examples[0]) for finding in total.findings[:number]]
+    more = [(finding, example) for finding in total.findings for example in finding.examples[1:]]
+    return [*first, *more[: number - len(first)]]
+
+
+def _example(console: Console, finding: Finding, example: Example, width: int) -> None:
+    """Where an occurrence is, and what stands there."""
+    place = visible(finding.file) + (f":{example.line}" if example.line else "")
+    detail = visible(finding.detail)
+    if detail and len(place) + len(detail) + 6 <= width:
+        place, detail = f"{place}  {detail}", ""
+    for text, style in ((place, "dim"), (visible(example.text), "cyan"), (detail, "dim")):
+        _folded(console, text, style)
+
+
+# --- file by file ---
+
+
+def _by_file(report: Report, console: Console, width: int) -> None:
+    """Write a block for each file, the worst first."""
     blocks = _blocks(report)
-    shown = _chosen(blocks)
+    chosen = _chosen(blocks)
     stats = {one.file: one for one in report.files}
-    lines = [f for file in shown for f in blocks[file]]
-    widths = max((len(f.code) for f in lines), default=0), max((len(_place(f)) for f in lines), default=0)
-    for file in shown:
-        console.print(_heading(file, stats.get(file)))
-        console.print(Padding(_table(blocks[file], *widths), (0, 0, 1, 2)))
-    _rest(blocks, shown, console)
-    _summary(report, console)
+    for file in chosen:
+        console.print(_heading(file, stats.get(file)), highlight=False)
+        console.print(Padding(_table(blocks[file]), (0, 0, 1, 2)), width=width)
+    _rest(blocks, chosen, console)
 
 
 def _blocks(report: Report) -> dict[str, list[Finding]]:
     """The findings of each file; files in the order of their worst, then by how much there is of it."""
     blocks: dict[str, list[Finding]] = defaultdict(list)
-    for finding in report.findings:
+    for finding in report.new:
         blocks[finding.file].append(finding)
 
     def weight(file: str) -> tuple[int, ...]:
@@ -62,91 +125,141 @@ def _chosen(blocks: dict[str, list[Finding]]) -> list[str]:
 
 
 def _heading(file: str, stats: FileStats | None) -> Text:
-    line = Text(file, style="bold", overflow="fold")
+    line = Text(visible(file), style="bold", overflow="fold")
     if stats is not None and stats.kind != "unread":
         what = [stats.kind, f"{stats.rows:,} {_entries(stats)}", size(stats.bytes)]
         if stats.lastmod_max:
-            span = (
-                stats.lastmod_max
-                if stats.lastmod_min == stats.lastmod_max
-                else f"{stats.lastmod_min} … {stats.lastmod_max}"
-            )
-            what.append(f"lastmod {span}")
-        line.append("  " + " · ".join(what), style="dim")
+            same = stats.lastmod_min == stats.lastmod_max
+            what.append(f"lastmod {stats.lastmod_max if same else f'{stats.lastmod_min} … {stats.lastmod_max}'}")
+        line.append("\n  " + visible(" · ".join(what)), style="dim")
     return line
 
 
 def _entries(stats: FileStats) -> str:
     one = stats.rows == 1
-    if stats.kind in {"index", "robots"}:
+    if not stats.lists_urls:
         return "file" if one else "files"
     return "URL" if one else "URLs"
 
 
-def _place(finding: Finding) -> str:
-    return f"line {finding.line:,}" if finding.line else ""
-
-
-def _table(findings: list[Finding], codes: int, places: int) -> Table:
-    """One file's findings; `codes` and `places` are the columns' widths, the same for all files."""
-    table = Table(box=None, show_header=False, padding=(0, 1, 0, 0))
+def _table(findings: list[Finding]) -> Table:
+    """One file's findings: the advice stands in the table of the whole set."""
+    table = Table(box=None, show_header=False, padding=(0, 1, 0, 0), expand=False)
     table.add_column(width=1, no_wrap=True)
-    table.add_column(no_wrap=True, min_width=codes)
-    table.add_column(justify="right", no_wrap=True, min_width=places, style="dim")
-    table.add_column(overflow="fold")
+    table.add_column(no_wrap=True)
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(overflow="fold", style="dim")
     for f in findings:
         style = _STYLES[f.severity]
-        said = Text(f.title)
-        if f.count > 1:
-            said.append(f" ({f.count:,}×)", style="bold")
-        if f.detail:
-            said.append(f": {f.detail}", style="dim")
-        table.add_row(Text(_MARKS[f.severity], style=style), Text(f.code, style=style), _place(f), said)
+        place = [f"line {f.line:,}"] if f.line else []
+        said = Text(", ".join([*place, *([visible(f.detail)] if f.detail else [])]))
+        times = f"{f.count:,}×" if f.count > 1 else ""
+        table.add_row(Text(_MARKS[f.severity], style=style), Text(f.code, style=style), times, said)
         if f.example:
-            table.add_row("", "", "", Text(f.example, style="cyan", no_wrap=True, overflow="ellipsis"))
-        table.add_row("", "", "", Text(f"→ {f.fix}", style="green"))
+            table.add_row("", "", "", Text(visible(f.example), style="cyan", no_wrap=True, overflow="ellipsis"))
     return table
 
 
-def _rest(blocks: dict[str, list[Finding]], shown: Iterable[str], console: Console) -> None:
-    """Count the codes of the files that were not shown."""
-    left = {file: findings for file, findings in blocks.items() if file not in set(shown)}
+def _rest(blocks: dict[str, list[Finding]], chosen: Iterable[str], console: Console) -> None:
+    """Count the files that were not shown, and of each code those that have it."""
+    left = {file: findings for file, findings in blocks.items() if file not in set(chosen)}
     if not left:
         return
-    codes: dict[str, int] = defaultdict(int)
+    files: dict[str, int] = defaultdict(int)
     severities: dict[str, Severity] = {}
     for findings in left.values():
-        for f in findings:
-            codes[f.code] += 1
+        for f in {f.code: f for f in findings}.values():
+            files[f.code] += 1
             severities[f.code] = f.severity
-    console.print(f"[bold]and {_many(len(left), 'more file')}[/bold]", highlight=False)
-    ordered = sorted(codes, key=lambda code: (SEVERITIES.index(severities[code]), -codes[code], code))
-    for code in ordered:
-        mark, style = _MARKS[severities[code]], _STYLES[severities[code]]
-        console.print(
-            f"  [{style}]{mark} {escape(code)}[/{style}] [dim]in {_many(codes[code], 'file')}[/dim]", highlight=False
-        )
+    _put(console, Text(f"and {_many(len(left), 'more file')}", style="bold"))
+    for code in sorted(files, key=lambda code: (SEVERITIES.index(severities[code]), -files[code], code)):
+        line = Text.assemble("  ", (f"{_MARKS[severities[code]]} {code}", _STYLES[severities[code]]))
+        _put(console, line.append(f" in {_many(files[code], 'file')}", style="dim"))
     console.print()
 
 
-def _summary(report: Report, console: Console) -> None:
-    counts = report.counts
-    urls = sum(stats.rows for stats in report.files if stats.kind not in {"index", "robots"})
-    bytes_ = sum(stats.bytes for stats in report.files)
-    read = f"{_many(len(report.files), 'file')}, {_many(urls, 'URL')}, {size(bytes_)} in {report.seconds:.1f} s"
-    if not report.findings:
-        console.print(f"[bold green]✓ no problems found[/bold green]  [dim]{read}[/dim]", highlight=False)
-        return
-    parts = [
-        f"[{_STYLES[severity]}]{_many(n, severity) if severity != 'info' else f'{n:,} info'}[/{_STYLES[severity]}]"
-        for severity, n in counts.items()
-        if n
-    ]
-    console.print(f"{', '.join(parts)}  [dim]{read}[/dim]", highlight=False)
+# --- the end ---
 
 
-def _many(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+def _end(report: Report, totals: list[Total], console: Console, width: int) -> None:
+    """What was read, how bad it is, and what to do first."""
+    read = (
+        f"{_many(len(report.files), 'file')}, {_many(report.urls, 'URL')}, "
+        f"{size(sum(stats.bytes for stats in report.files))} in {report.seconds:.1f} s"
+    )
+    if not totals:
+        none = "no problems found" if not report.findings else "no new problems found"
+        _put(console, Text.assemble((f"✓ {none}", "bold green"), "  ", (read, "dim")))
+    else:
+        parts = [
+            (f"{_many(n, severity) if severity != 'info' else f'{n:,} info'}", _STYLES[severity])
+            for severity, n in report.occurrences.items()
+            if n
+        ]
+        line = Text(", ").join(Text(text, style=style) for text, style in parts)
+        _put(console, line.append(f"  {read}", style="not bold dim"))
+    for text in _notes(report, totals):
+        _wrapped(console, text, 0, width)
+
+
+def _notes(report: Report, totals: list[Total]) -> Iterable[str]:
+    """Sentences below the summary."""
+    affected = report.affected()
+    if affected.urls:
+        least = "At least " if affected.at_least else ""
+        yield (
+            f"{least}{affected.urls:,} of {_many(report.urls, 'URL')} {'has' if affected.urls == 1 else 'have'} "
+            "an error or a warning; one with several counts once."
+        )
+    if affected.unread:
+        one = affected.unread == 1
+        yield f"{_many(affected.unread, 'file')} could not be read; {'its' if one else 'their'} URLs are not counted."
+    known = len(report.findings) - len(report.new)
+    if known:
+        yield f"{_many(known, 'known finding')} of the baseline {'is' if known == 1 else 'are'} not shown."
+    yield from _gone(report)
+    if report.left_out:
+        yield f"{_many(report.left_out, 'finding')} left out by --select, --ignore or --severity."
+    if totals and totals[0].severity != "info":
+        first = totals[0]
+        yield f"Start with {first.code}: {first.fix}"
+
+
+def _gone(report: Report) -> Iterable[str]:
+    fixed = [gone for gone in report.gone if gone.checked]
+    if fixed:
+        shown = ", ".join(f"{visible(gone.code)} in {visible(gone.file)}" for gone in fixed[:3])
+        rest = f" and {len(fixed) - 3:,} more" if len(fixed) > 3 else ""
+        yield f"Gone from the baseline: {shown}{rest}. Update it with --write-baseline."
+    other = len(report.gone) - len(fixed)
+    if other:
+        yield f"{_many(other, 'entry', 'entries')} of the baseline belong to files that were not checked."
+
+
+def _put(console: Console, line: Text) -> None:
+    """Print text that is not wrapped."""
+    console.print(line, soft_wrap=True, highlight=False)
+
+
+def _folded(console: Console, text: str, style: str) -> None:
+    """Print what may be copied: over two lines at most, as wide as the terminal is."""
+    room = max(20, console.width - 4)
+    if len(text) > 2 * room:
+        text = text[: 2 * room - 1] + "…"
+    for begin in range(0, len(text), room):
+        _put(console, Text(f"    {text[begin : begin + room]}", style=style))
+
+
+def _wrapped(console: Console, text: str, indent: int, width: int, *, style: str = "", hang: int = 0) -> None:
+    """Print a sentence within the width; further lines are indented by `hang` more."""
+    body = Text(text, style=style)
+    for number, line in enumerate(body.wrap(console, max(20, width - indent - hang))):
+        line.rstrip()
+        _put(console, Text(" " * (indent + (hang if number else 0))).append_text(line))
+
+
+def _many(number: int, noun: str, nouns: str = "") -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {nouns or f'{noun}s'}"
 
 
 def size(bytes_: int) -> str:

@@ -139,16 +139,17 @@ def check_order(
     late = np.flatnonzero(same & (ranks[1:] < ranks[:-1])) + 1
     if len(late):
         name, before = (scan.names[scan.name[below[late[0] - back]]].written for back in (0, 1))
-        faults.add(
-            "element-order", at=int(scan.start[below[late[0]]]), example=f"<{name}> after <{before}>", count=len(late)
-        )
+        places = scan.start[below[late]]
+        example = f"<{name}> after <{before}>"
+        faults.add("element-order", at=int(places[0]), example=example, count=len(late), places=places)
     key = owner * (int(ranks.max()) + 1) + ranks
     once = np.flatnonzero(~np.isin(ranks, repeatable))
     order = once[np.argsort(key[once], kind="stable")]
     again = np.sort(order[1:][key[order][1:] == key[order][:-1]])
     if len(again):
         name = scan.names[scan.name[below[again[0]]]].written
-        faults.add("element-repeated", at=int(scan.start[below[again[0]]]), example=f"<{name}>", count=len(again))
+        places = scan.start[below[again]]
+        faults.add("element-repeated", at=int(places[0]), example=f"<{name}>", count=len(again), places=places)
 
 
 def _unknown(scan: Scan, below: np.ndarray, others: np.ndarray, faults: Faults, ours: str) -> None:

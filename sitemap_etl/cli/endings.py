@@ -68,7 +68,7 @@ class _Call:
 
     def __init__(self, arguments: Sequence[str]) -> None:
         self.arguments = arguments
-        self.json = "--json" in arguments
+        self.json = "--json" in arguments or "--format json" in " ".join(arguments).replace("=", " ")
         self.command = next((text for text in arguments if not text.startswith("-")), None)
         self.site_file = next((text for text in arguments if text.endswith((".yaml", ".yml"))), None)
 

@@ -18,14 +18,16 @@ class Page(TyperCommand):
         return [*(_usage(param) for param in _arguments(self)), "[OPTIONS]"]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        arguments = [(param.metavar, param.help) for param in _arguments(self)]
-        options = [
-            (name, _NOTES.sub("", text))
-            for param in self.get_params(ctx)
-            if param.param_type_name == "option" and (record := param.get_help_record(ctx))
-            for name, text in [record]
-        ]
-        for title, records in (("Arguments", arguments), ("Options", options)):
+        groups: dict[str, list[tuple[Any, Any]]] = {
+            "Arguments": [(param.metavar, param.help) for param in _arguments(self)]
+        }
+        for param in self.get_params(ctx):
+            if param.param_type_name == "option" and (record := param.get_help_record(ctx)):
+                name, text = record
+                title = getattr(param, "rich_help_panel", None) or "Options"
+                groups.setdefault(title, []).append((name, _NOTES.sub("", text)))
+        groups["Options"] = groups.pop("Options", [])
+        for title, records in groups.items():
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from sitemap_etl.cli.options import Json, Now, console, moment, put_json
+from sitemap_etl.cli.check_config import configured
+from sitemap_etl.cli.options import console, moment, put_json
 from sitemap_etl.cli.progress import Bars
-from sitemap_etl.errors import Unavailable
+from sitemap_etl.errors import ConfigError, Unavailable
+
+if TYPE_CHECKING:
+    from sitemap_etl.check import Policy, Report
+    from sitemap_etl.check.sets import Listing
+
+FILES: Final = "Files"
+REQUESTS: Final = "Requests"
+FINDINGS: Final = "Findings"
+OUTPUT: Final = "Output"
+CONFIG: Final = "Config file"
 
 
 class Severity(StrEnum):
@@ -20,65 +34,305 @@ class Severity(StrEnum):
     warning = "warning"
 
 
+class Format(StrEnum):
+    """The form of the report on stdout."""
+
+    text = "text"
+    json = "json"
+    sarif = "sarif"
+    junit = "junit"
+    github = "github"
+
+
 def check(
+    context: typer.Context,
     targets: Annotated[
         list[str],
-        typer.Argument(metavar="PATH_OR_URL...", help="Files, folders, and s3://, http:// or https:// addresses."),
+        typer.Argument(
+            metavar="PATH_OR_URL...", help="Files, folders, s3://, http:// and https:// addresses; - is standard input."
+        ),
     ],
-    fail_on: Annotated[
-        Severity, typer.Option(metavar="error|warning", help="The lowest severity that makes the exit code 1.")
-    ] = Severity.error,
+    # --- which files ---
     at: Annotated[
-        str | None, typer.Option(metavar="URL", help="The public address of the given folder, bucket or file.")
+        str | None,
+        typer.Option(
+            metavar="URL", help="The public address of the given folder, bucket or file.", rich_help_panel=FILES
+        ),
     ] = None,
-    no_follow: Annotated[
-        bool, typer.Option("--no-follow", help="Do not check the files that an index or robots.txt lists.")
-    ] = False,
-    no_robots: Annotated[bool, typer.Option("--no-robots", help="Do not fetch robots.txt from the hosts.")] = False,
-    allow_private: Annotated[
-        bool, typer.Option("--allow-private", help="Let public sitemaps lead to private addresses.")
-    ] = False,
-    max_files: Annotated[int | None, typer.Option(min=1, metavar="N", help="Maximum number of files to read.")] = None,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow/--no-follow",
+            show_default=False,
+            help="Check the files that an index or robots.txt lists.",
+            rich_help_panel=FILES,
+        ),
+    ] = True,
+    robots: Annotated[
+        bool,
+        typer.Option(
+            "--robots/--no-robots", show_default=False, help="Fetch robots.txt from the hosts.", rich_help_panel=FILES
+        ),
+    ] = True,
+    max_files: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Maximum number of files to read.", rich_help_panel=FILES)
+    ] = None,
     max_bytes: Annotated[
-        int | None, typer.Option(min=1, metavar="BYTES", help="Maximum uncompressed bytes to read of a file.")
+        int | None,
+        typer.Option(
+            min=1, metavar="BYTES", help="Maximum uncompressed bytes to read of a file.", rich_help_panel=FILES
+        ),
     ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Number of files to read in parallel.", rich_help_panel=FILES),
+    ] = None,
+    # --- requests ---
     timeout: Annotated[
-        float | None, typer.Option(min=0.1, metavar="SECONDS", help="Time limit for each step of a request.")
+        float | None,
+        typer.Option(
+            min=0.1, metavar="SECONDS", help="Time limit for each step of a request.", rich_help_panel=REQUESTS
+        ),
     ] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of files to read in parallel.")] = None,
-    now: Now = None,
-    as_json: Json = False,
+    allow_private: Annotated[
+        bool,
+        typer.Option(
+            "--allow-private/--no-allow-private",
+            show_default=False,
+            help="Let public sitemaps lead to private addresses.",
+            rich_help_panel=REQUESTS,
+        ),
+    ] = False,
+    # --- findings ---
+    fail_on: Annotated[
+        Severity,
+        typer.Option(
+            metavar="error|warning",
+            help="The lowest severity that makes the exit code 1.",
+            rich_help_panel=FINDINGS,
+        ),
+    ] = Severity.error,
+    select: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CODE",
+            help="Report only these codes, or codes that begin so. Repeatable.",
+            rich_help_panel=FINDINGS,
+        ),
+    ] = None,
+    ignore: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CODE", help="Do not report these codes. The longer pattern wins.", rich_help_panel=FINDINGS
+        ),
+    ] = None,
+    severity: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CODE=LEVEL",
+            help="Give a code another severity: error, warning, info or off.",
+            rich_help_panel=FINDINGS,
+        ),
+    ] = None,
+    baseline: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A file of known findings, which do not fail.", rich_help_panel=FINDINGS),
+    ] = None,
+    write_baseline: Annotated[
+        bool,
+        typer.Option("--write-baseline", help="Write all findings into the baseline.", rich_help_panel=FINDINGS),
+    ] = False,
+    now: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="The time by which dates are judged, in ISO 8601.", rich_help_panel=FINDINGS),
+    ] = None,
+    # --- output ---
+    form: Annotated[
+        Format,
+        typer.Option(
+            "--format",
+            metavar="text|json|sarif|junit|github",
+            help="The form of the report on stdout.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = Format.text,
+    as_json: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="Short for --format json: one JSON object, also for errors.", rich_help_panel=OUTPUT
+        ),
+    ] = False,
+    examples: Annotated[
+        str, typer.Option(metavar="N|all", help="Examples to show of each problem.", rich_help_panel=OUTPUT)
+    ] = "1",
+    by_file: Annotated[
+        bool,
+        typer.Option(
+            "--by-file/--no-by-file",
+            show_default=False,
+            help="Also show the problems file by file.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = False,
+    html: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the report as an HTML page.", rich_help_panel=OUTPUT)
+    ] = None,
+    urls: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Write every listed URL into a .csv or .parquet file.", rich_help_panel=OUTPUT
+        ),
+    ] = None,
+    # --- config ---
+    isolated: Annotated[
+        bool,
+        typer.Option("--isolated", is_eager=True, help="Read no config file.", rich_help_panel=CONFIG),
+    ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            is_eager=True,
+            callback=configured,
+            help="The config file (default: the nearest .sitemap-check.toml, or pyproject.toml with our table).",
+            rich_help_panel=CONFIG,
+        ),
+    ] = None,
 ) -> None:
     """Check any sitemap, index, feed or robots.txt for problems.
 
     Also checks the files that an index lists, and all sitemaps of a folder. All targets are checked as
     one set. Exit code 1: problems were found. 3: the only problem is that something did not respond.
     """
-    from sitemap_etl.check import Options, render_table
+    del isolated, config  # they have done their work before any other option was read
+    form = _form(context, form, as_json=as_json)
+    shown = _examples(examples)
+    from sitemap_etl.check import Options, Policy, render_table, severities
     from sitemap_etl.check import check as check_all
     from sitemap_etl.storage import open_storage
 
+    for path in (html, baseline, urls):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise ConfigError(f"{path}: there is no folder {path.parent}")
+    policy = Policy(_patterns(select), _patterns(ignore), severities(_patterns(severity)))
+    known = _known(baseline, write=write_baseline)
     limits = {"max_files": max_files, "max_bytes": max_bytes, "timeout": timeout, "jobs": jobs}
     options = Options(
         at=at,
-        follow=not no_follow,
-        robots=not no_robots,
+        follow=follow,
+        robots=robots,
         allow_private=allow_private,
         now=moment(now),
         open_s3=open_storage,
+        open_stdin=lambda: sys.stdin.buffer,
+        examples=shown,
         **{name: value for name, value in limits.items() if value is not None},  # type: ignore[arg-type]  # each is of its own type
     )
-    with Bars() as bars:
+    with Bars() as bars, _url_file(urls) as listed:
         report = check_all(
-            targets, options=options, progress=lambda done, known, _name: bars.advance("check", done, known)
+            targets,
+            options=options,
+            progress=lambda done, known, _name: bars.advance("check", done, known),
+            listed=listed,
         )
+    policy.apply(report)
+    _compare(report, policy, baseline, known, write=write_baseline)
     code = report.exit_code(fail_on.value)
-    if code and {f.code for f in report.findings if f.severity == "error"} == {"unreachable"}:
+    if code and {f.code for f in report.new if f.severity == "error"} == {"unreachable"}:
         code = Unavailable.exit_code
-    if as_json:
-        put_json({"error": None, "exit": code, **report.to_json(fail_on.value)})
-    else:
-        render_table(report, console())
+    if form is Format.text:
+        render_table(report, console(), by_file=by_file, examples=shown)
         sys.stdout.flush()
+    else:
+        _put(form, report, fail_on, code, compared=baseline is not None)
+    if html is not None:
+        from sitemap_etl.report import render_check
+
+        with _written(html):
+            html.write_text(render_check(report, fail_on.value), "utf-8", "replace")
     if code:
         raise typer.Exit(code)
+
+
+def _form(context: typer.Context, form: Format, *, as_json: bool) -> Format:
+    """The form that is meant. Raises ConfigError where the command line names two."""
+    source = context.get_parameter_source("form")
+    if as_json and form is not Format.json and source is not None and source.name == "COMMANDLINE":
+        raise ConfigError(f"--json and --format {form} exclude each other; use one of them")
+    return Format.json if as_json else form
+
+
+def _examples(text: str) -> int | None:
+    """The number of examples; None is all. Raises ConfigError."""
+    if text == "all":
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise ConfigError(f"--examples: expected a number from 1 on, or all, got {text!r}")
+    return int(text)
+
+
+@contextmanager
+def _url_file(path: Path | None) -> Iterator[Listing | None]:
+    """Where the listed URLs go; None where nobody asked for them."""
+    if path is None:
+        yield None
+        return
+    from sitemap_etl.check.url_file import UrlFile
+
+    with UrlFile(path) as file:
+        yield file.add
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[None]:
+    """Where a file is written that was asked for. Raises ConfigError where it can't be."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"{path}: can't be written: {error.strerror or error}") from error
+
+
+def _patterns(texts: list[str] | None) -> list[str]:
+    """What a repeatable option was given; each may have several, separated by commas."""
+    return [part.strip() for text in texts or () for part in text.split(",")]
+
+
+def _known(baseline: Path | None, *, write: bool) -> Any:
+    """The known findings. Raises ConfigError where there is no baseline to read."""
+    from sitemap_etl.check.baseline import read_baseline
+
+    if baseline is None:
+        if write:
+            raise ConfigError("--write-baseline needs --baseline FILE")
+        return None
+    return None if write else read_baseline(baseline)
+
+
+def _compare(report: Report, policy: Policy, baseline: Path | None, known: Any, *, write: bool) -> None:
+    """Mark what the baseline has; write it first, if that was asked for."""
+    from sitemap_etl.check.baseline import apply_baseline, read_baseline, write_baseline
+
+    if baseline is None:
+        return
+    if write:
+        with _written(baseline):
+            count = write_baseline(baseline, report)
+        print(f"{baseline}: {count:,} findings written.", file=sys.stderr)
+        known = read_baseline(baseline)
+    apply_baseline(known, baseline.parent, report, policy)
+
+
+def _put(form: Format, report: Report, fail_on: Severity, code: int, *, compared: bool) -> None:
+    """Print the report in a form for machines."""
+    from sitemap_etl.check import formats
+
+    if form is Format.json:
+        put_json({"error": None, "exit": code, **report.to_json(fail_on.value)})
+    elif form is Format.sarif:
+        put_json(formats.sarif(report, code, compared=compared))
+    elif form is Format.junit:
+        print(formats.junit(report, fail_on.value), end="")
+    else:
+        for line in formats.github(report):
+            print(line)
+    sys.stdout.flush()

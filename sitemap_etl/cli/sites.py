@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -97,8 +98,27 @@ def _worst(errors: list[SitemapEtlError]) -> int:
     return 2 if 2 in codes else min(codes)
 
 
-def schema() -> None:
-    """Print the JSON Schema of site files, for editors."""
-    from sitemap_etl.config import schema as json_schema
+class Described(StrEnum):
+    """What a JSON Schema describes."""
 
-    put_json(json_schema())
+    site = "site"
+    check = "check"
+
+
+def schema(
+    of: Annotated[
+        Described,
+        typer.Argument(
+            metavar="site|check", help="Site files (default), or what check --json prints.", show_default=False
+        ),
+    ] = Described.site,
+) -> None:
+    """Print the JSON Schema of site files, for editors, or of what check --json prints."""
+    if of is Described.check:
+        from sitemap_etl.check.reference import schema as schema_of_check
+
+        put_json(schema_of_check())
+        return
+    from sitemap_etl.config import schema as schema_of_sites
+
+    put_json(schema_of_sites())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Collection
 from typing import Any, Final
@@ -11,6 +10,7 @@ from pydantic_core import ErrorDetails
 
 from sitemap_etl.config import tree
 from sitemap_etl.config.reader import KeyPath
+from sitemap_etl.errors import nearest
 from sitemap_etl.settings import Settings, Written
 
 _EXPECTED = {
@@ -70,14 +70,6 @@ def meant(error: ErrorDetails, root: type[Settings]) -> KeyPath | None:
     loc = error["loc"]
     near = nearest(str(loc[-1]), list(tree.known_keys(root, loc[:-1]))) if error["type"] == "extra_forbidden" else None
     return (*tree.key_path(loc)[:-1], near) if near else None
-
-
-def nearest(word: str, known: Collection[str]) -> str | None:
-    """The known word that was probably meant: it differs in case, in `-` for `_`, or in a few letters."""
-    folded = {name.casefold(): name for name in known}
-    plain = word.casefold().replace("-", "_")
-    close = [plain] if plain in folded else difflib.get_close_matches(plain, list(folded), n=1)
-    return folded[close[0]] if close and folded[close[0]] != word else None
 
 
 def _missing(error: ErrorDetails, root: type[Settings]) -> str:

@@ -1,5 +1,6 @@
-"""The report of a run: its summary as one self-contained page."""
+"""Reports as self-contained pages: that of a run, and that of a check."""
 
+from sitemap_etl.report.check import render_check
 from sitemap_etl.report.page import render
 
-__all__ = ["render"]
+__all__ = ["render", "render_check"]

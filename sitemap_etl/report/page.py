@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import cache
 from typing import Any, Final
-
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from sitemap_etl import __version__, lastmod, priority, urls
 from sitemap_etl.frames import Reason
+from sitemap_etl.report.paper import several, template
 from sitemap_etl.state.layout import run_of_manifest
 from sitemap_etl.state.records import COUNTED, Answered, Counts, Gate, Summary
 
@@ -35,30 +33,13 @@ _KINDS: Final = (
 _MEANINGS: Final = {**urls.REASONS, **lastmod.REASONS, **priority.REASONS}
 _SHOWN_REASONS: Final = 200
 """How many reasons of one kind are shown; an `exclude` column may hold as many texts as rows."""
-_UNITS: Final = ("bytes", "KB", "MB", "GB", "TB")
-
-
-@cache
-def _template() -> Template:
-    environment = Environment(
-        loader=PackageLoader("sitemap_etl.report", ""),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["number"] = number
-    environment.filters["size"] = size
-    environment.filters["duration"] = duration
-    environment.filters["visible"] = visible
-    return environment.get_template("page.html.jinja")
 
 
 def render(summary: Summary) -> str:
     """The page of a summary."""
     gates = _gates(summary.gates)
     views = set(summary.views)
-    return _template().render(
+    return template("page.html.jinja").render(
         title=f"{headline(summary)}: {summary.name or ''} {summary.run_id or ''}",
         bytes=summary.bytes,
         headline=headline(summary),
@@ -95,7 +76,7 @@ def headline(summary: Summary) -> str:
     status = summary.status
     if status == "partial" and not summary.kept:
         failed = [name for name, answer in summary.engines.items() if answer.failed]
-        return f"Published. {len(failed)} of {_several(len(summary.engines), 'engine')} failed: {', '.join(failed)}"
+        return f"Published. {len(failed)} of {several(len(summary.engines), 'engine')} failed: {', '.join(failed)}"
     if status == "partial" and not summary.published:
         return "Nothing changed, but not every section could be read"
     if status == "dry_run" and summary.error:
@@ -116,18 +97,14 @@ def lead(summary: Summary) -> str:
     """The sentence below the headline: what is listed and what changed."""
     total = _total(summary.sections, summary.views)
     changes = f"{total.added:,} added, {total.changed:,} changed, {total.removed:,} removed"
-    text = f"{_several(total.listed, 'URL')} listed: {changes}."
+    text = f"{several(total.listed, 'URL')} listed: {changes}."
     if summary.status in ("refused", "dry_run"):
         would = "would have listed" if summary.status == "refused" else "would list"
-        text = f"The run {would} {_several(total.listed, 'URL')}: {changes}."
+        text = f"The run {would} {several(total.listed, 'URL')}: {changes}."
     elif summary.files.written:
-        text += f" {_several(summary.files.written, 'file')} written."
-    warnings = f" {_several(len(summary.warnings), 'warning')}." if summary.warnings else ""
+        text += f" {several(summary.files.written, 'file')} written."
+    warnings = f" {several(len(summary.warnings), 'warning')}." if summary.warnings else ""
     return f"{_LEADS.get(summary.status, '')} {text}{warnings}".strip()
-
-
-def _several(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 def _facts(summary: Summary) -> Iterator[tuple[str, str]]:
@@ -242,40 +219,10 @@ def _quoted(text: str) -> str:
     return shlex.quote(text)
 
 
-def number(value: Any) -> str:
-    """1,234."""
-    return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def visible(text: str) -> str:
-    """The text with invisible characters written as code points."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
-
-
 def percent(share: float) -> str:
     """15.5 %."""
     text = f"{share * 100:.1f}" if share < 1 else f"{share * 100:,.0f}"
     return f"{text.removesuffix('.0')} %"
-
-
-def size(count: int) -> str:
-    """Bytes as people read them: 1.4 MB."""
-    value, unit = float(count), 0
-    while value >= 1_000 and unit < len(_UNITS) - 1:
-        value, unit = value / 1_000, unit + 1
-    return f"{count:,} bytes" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
-
-
-def duration(seconds: float) -> str:
-    """0.4 s, 12 min 5 s, 2 h 10 min."""
-    if seconds < 60:
-        return f"{seconds:.1f} s" if seconds >= 0.05 else "< 0.1 s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    return f"{minutes // 60} h {minutes % 60} min"
 
 
 def moment(text: str) -> str:

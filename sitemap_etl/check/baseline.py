@@ -1,0 +1,109 @@
+"""The findings that are known already: a file that a team keeps beside its code, so that only new ones fail.
+
+A finding is known by its code, its file and its detail, not by its line: rows may move. Numbers in the detail don't
+count either. Of each such finding the file has the number of occurrences; where there are more now, it is new.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from sitemap_etl.check.codes import CODES
+from sitemap_etl.check.policy import Policy
+from sitemap_etl.check.report import STDIN, Finding, Gone, Report
+from sitemap_etl.errors import ConfigError
+
+FORMAT: Final = 1
+_NUMBER: Final = re.compile(r"[0-9]+(?:[.,:][0-9]+)*")
+TRANSIENT: Final = frozenset({"unreachable"})
+"""Codes that say nothing of the files: a baseline never has them."""
+
+
+class Key(NamedTuple):
+    """What a finding is known by. Files on this machine are relative to the folder of the baseline."""
+
+    file: str
+    code: str
+    detail: str
+
+
+def read_baseline(path: Path) -> Counter[Key]:
+    """How often each finding is known. Raises ConfigError where the file can't be read."""
+    try:
+        data = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise ConfigError(f"{path}: there is no such baseline; create it with --write-baseline") from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: the baseline can't be read: {error}") from error
+    if isinstance(data, dict) and isinstance(data.get("format"), int) and data["format"] > FORMAT:
+        raise ConfigError(
+            f"{path}: the baseline has format {data['format']}, and this release reads up to {FORMAT}; "
+            "update sitemap-etl, or write the baseline again with --write-baseline"
+        )
+    try:
+        return Counter(
+            {Key(str(f["file"]), str(f["code"]), str(f["detail"])): int(f["count"]) for f in data["findings"]}
+        )
+    except (LookupError, TypeError, ValueError) as error:
+        raise ConfigError(f"{path}: this is not a baseline; write it again with --write-baseline") from error
+
+
+def write_baseline(path: Path, report: Report) -> int:
+    """Write all findings of a report; how many. Replaces the file at once. Raises OSError."""
+    counted: Counter[Key] = Counter()
+    for finding in report.findings:
+        if finding.code not in TRANSIENT:
+            counted[key_of(finding, path.parent)] += finding.count
+    rows = [{**key._asdict(), "count": counted[key]} for key in sorted(counted)]
+    lines = ",".join(f"\n    {json.dumps(row, ensure_ascii=False)}" for row in rows)
+    text = f'{{\n  "format": {FORMAT},\n  "findings": [{lines}\n  ]\n}}\n'
+    new = path.with_name(f".{path.name}.new")
+    new.write_text(text, "utf-8", "surrogatepass")
+    new.replace(path)
+    return len(rows)
+
+
+def apply_baseline(known: Counter[Key], folder: Path, report: Report, policy: Policy) -> None:
+    """Mark what is known in a report, and tell what has gone. `folder`: that of the baseline.
+
+    What the policy leaves out has not gone.
+    """
+    left = Counter(known)
+    found = Counter[Key]()
+    for finding in report.findings:
+        found[key_of(finding, folder)] += finding.count
+    marked: list[Finding] = []
+    for finding in report.findings:
+        key = key_of(finding, folder)
+        # All occurrences of a finding are new or none: nobody can say which of five were among the three known.
+        mark = finding.count if found[key] <= known[key] else min(known[key], finding.count - 1)
+        marked.append(replace(finding, known=mark) if known[key] else finding)
+        left[key] -= finding.count
+    report.findings = marked
+    checked = {_place(stats.file, folder) for stats in report.files if stats.kind != "unread"}
+    report.gone = [
+        Gone(key.code, key.file, key.detail, count, key.file in checked)
+        for key, count in sorted(left.items())
+        if count > 0 and key.code in CODES and policy.severity_of(key.code) is not None
+    ]
+
+
+def key_of(finding: Finding, folder: Path) -> Key:
+    """What a finding is known by in a baseline that lies in `folder`."""
+    return Key(_place(finding.file, folder), finding.code, _NUMBER.sub("#", finding.detail))
+
+
+def _place(file: str, folder: Path) -> str:
+    """The name of a file as it is the same wherever the project lies."""
+    if "://" in file or file == STDIN:
+        return file
+    try:
+        return Path(os.path.relpath(file, folder)).as_posix()
+    except ValueError:  # on another drive
+        return Path(file).as_posix()

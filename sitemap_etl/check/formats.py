@@ -1,0 +1,192 @@
+"""The report in the forms that CI systems read: SARIF 2.1.0, JUnit XML, and annotations of GitHub Actions.
+
+Names of files and examples come from strangers. Each form escapes them by its own rules, after everything that is no
+visible character was written as an escape.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, Literal
+from urllib.parse import quote
+from xml.etree import ElementTree as ET
+
+from sitemap_etl import __version__
+from sitemap_etl.check.baseline import TRANSIENT, key_of
+from sitemap_etl.check.codes import CODES, SEVERITIES, Severity
+from sitemap_etl.check.report import Finding, Report, visible
+
+FailOn = Literal["error", "warning"]
+_SARIF: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
+_LEVELS: Final[dict[Severity, str]] = {"error": "error", "warning": "warning", "info": "note"}
+_ANNOTATIONS: Final[dict[Severity, str]] = {"error": "error", "warning": "warning", "info": "notice"}
+_URI: Final = "/:?#[]@!$&'()*+,;=%~"
+"""What an address may have beside letters and digits (RFC 3986, section 2)."""
+
+
+def said(finding: Finding) -> str:
+    """A finding in a sentence: what it is, how often, its detail and its example."""
+    text = finding.title[:1].upper() + finding.title[1:]
+    if finding.count > 1:
+        text += f" ({finding.count:,} times{f', {finding.known:,} of them known' if finding.known else ''})"
+    if finding.detail:
+        text += f": {visible(finding.detail)}"
+    if finding.example:
+        text += f". Example: {visible(finding.example)}"
+    return text
+
+
+# --- SARIF ---
+
+
+def sarif(report: Report, exit_code: int, *, compared: bool) -> dict[str, Any]:
+    """A SARIF log with one run. `compared`: with a baseline, so each result says whether it is new.
+
+    A result is a finding; `occurrenceCount` says how often it occurs. Columns are left out: SARIF counts characters,
+    and a finding knows its column in bytes.
+    """
+    codes = list(dict.fromkeys(finding.code for finding in report.findings))
+    return {
+        "$schema": _SARIF,
+        "version": "2.1.0",
+        "runs": [
+            {
+                "tool": {"driver": {"name": "sitemap-etl", "version": __version__, "rules": [_rule(c) for c in codes]}},
+                "invocations": [{"executionSuccessful": exit_code in (0, 1), "exitCode": exit_code}],
+                "results": [_result(finding, codes, compared=compared) for finding in report.findings],
+            }
+        ],
+    }
+
+
+def _rule(code: str) -> dict[str, Any]:
+    known = CODES[code]
+    return {
+        "id": code,
+        "shortDescription": {"text": f"{known.title[:1].upper()}{known.title[1:]}."},
+        "help": {"text": known.fix},
+        "defaultConfiguration": {"level": _LEVELS[known.severity]},
+    }
+
+
+def _result(finding: Finding, codes: list[str], *, compared: bool) -> dict[str, Any]:
+    place: dict[str, Any] = {"artifactLocation": {"uri": _uri(finding.file)}}
+    if finding.line:
+        place["region"] = {"startLine": finding.line}
+    key = "\0".join(key_of(finding, Path())).encode("utf-8", "replace")
+    result: dict[str, Any] = {
+        "ruleId": finding.code,
+        "ruleIndex": codes.index(finding.code),
+        "level": _LEVELS[finding.severity],
+        "message": {"text": f"{said(finding)}. {finding.fix}"},
+        "locations": [{"physicalLocation": place}],
+        "occurrenceCount": finding.count,
+        "partialFingerprints": {"sitemapEtlFinding/v1": hashlib.sha256(key).hexdigest()[:32]},
+    }
+    if compared:
+        result["baselineState"] = "unchanged" if finding.is_known else "updated" if finding.known else "new"
+    return result
+
+
+def _uri(file: str) -> str:
+    """The address of a file: relative for one below the working directory, as GitHub and editors want it."""
+    if "://" in file:
+        return quote(file, safe=_URI, errors="replace")
+    path = Path(file)
+    if path.is_absolute() and not path.is_relative_to(Path.cwd()):
+        return path.as_uri()
+    return quote(_near(file).encode("utf-8", "surrogateescape"), safe="/~")
+
+
+def _near(file: str) -> str:
+    """A path as it is from the working directory, where it lies below it."""
+    path = Path(file)
+    if path.is_absolute() and path.is_relative_to(Path.cwd()):
+        path = path.relative_to(Path.cwd())
+    return path.as_posix()
+
+
+# --- JUnit ---
+
+
+def junit(report: Report, fail_on: FailOn) -> str:
+    """JUnit XML: a suite for each file, in it a case for each finding, or one that passes.
+
+    What is less severe than `fail_on` passes, and stands in the output of its case; what is known is skipped; a file
+    that did not answer is an error. ASCII only, so it is the same on any stream.
+    """
+    failing = SEVERITIES[: SEVERITIES.index(fail_on) + 1]
+    of_file: dict[str, list[Finding]] = {stats.file: [] for stats in report.files}
+    for finding in report.findings:
+        of_file.setdefault(finding.file, []).append(finding)
+    root = ET.Element("testsuites", name="sitemap-etl check", time=f"{report.seconds:.3f}")
+    for file, findings in of_file.items():
+        suite = ET.SubElement(root, "testsuite", name=visible(file))
+        for finding in findings:
+            _case(suite, finding, failing)
+        if not findings:
+            ET.SubElement(suite, "testcase", name="no problems found", classname=visible(file))
+        _count(suite, [suite])
+    _count(root, list(root))
+    ET.indent(root)
+    written: bytes = ET.tostring(root, "us-ascii", xml_declaration=True)
+    return written.decode("ascii").replace("us-ascii", "UTF-8", 1) + "\n"
+
+
+def _case(suite: ET.Element, finding: Finding, failing: tuple[Severity, ...]) -> None:
+    name = finding.code if not finding.line else f"{finding.code} (line {finding.line})"
+    case = ET.SubElement(suite, "testcase", name=name, classname=visible(finding.file))
+    said_ = said(finding)
+    text = f"{visible(finding.file)}{f':{finding.line}' if finding.line else ''}\n{said_}\n{finding.fix}"
+    if finding.is_known:
+        ET.SubElement(case, "skipped", message="known: it is in the baseline")
+    elif finding.severity in failing:
+        kind = "error" if finding.code in TRANSIENT else "failure"
+        ET.SubElement(case, kind, type=finding.code, message=said_).text = text
+    else:
+        ET.SubElement(case, "system-out").text = f"{finding.severity}: {text}"
+
+
+def _count(element: ET.Element, suites: list[ET.Element]) -> None:
+    """Write the numbers of cases into a suite, or into the root."""
+    for attribute, tag in (("tests", "testcase"), ("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+        element.set(attribute, str(sum(len(list(suite.iter(tag))) for suite in suites)))
+
+
+# --- GitHub Actions ---
+
+
+def github(report: Report) -> Iterator[str]:
+    """Lines that a job of GitHub Actions shows as annotations, without known findings; the last one sums up.
+
+    GitHub shows ten errors and ten warnings of a step; the worst come first.
+    """
+    for finding in report.new:
+        properties = {"title": finding.code}
+        place = ""
+        if "://" in finding.file:
+            place = f"{visible(finding.file)}{f':{finding.line}' if finding.line else ''}: "
+        else:
+            properties["file"] = _near(finding.file)
+            if finding.line:
+                properties["line"] = str(finding.line)
+        written = ",".join(f"{name}={_property(text)}" for name, text in properties.items())
+        yield f"::{_ANNOTATIONS[finding.severity]} {written}::{_data(f'{place}{said(finding)}. {finding.fix}')}"
+    counts = report.counts
+    known = len(report.findings) - len(report.new)
+    yield (
+        f"sitemap-etl check: {counts['error']:,} errors, {counts['warning']:,} warnings, {counts['info']:,} info, "
+        f"{known:,} known; {len(report.files):,} files, {report.urls:,} URLs"
+    )
+
+
+def _data(text: str) -> str:
+    """Text behind the second `::` of a workflow command."""
+    return visible(text.replace("%", "%25"))
+
+
+def _property(text: str) -> str:
+    """The value of a property of a workflow command."""
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

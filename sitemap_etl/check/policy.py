@@ -1,0 +1,87 @@
+"""Which findings are reported, and how severe they are: what a user selects, ignores and judges otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, Literal
+
+from sitemap_etl.check.codes import CODES, SEVERITIES, Severity
+from sitemap_etl.check.report import Report
+from sitemap_etl.errors import ConfigError, nearest
+
+Level = Severity | Literal["off"]
+LEVELS: Final[tuple[Level, ...]] = (*SEVERITIES, "off")
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Each pattern is a code or the beginning of codes. Where several match, the longest decides.
+
+    select: what is reported; empty is everything.
+    ignore: what is not reported. A pattern of `select` that is longer wins, as in ruff.
+    severity: pattern → severity, or "off": not reported.
+    Raises ConfigError where a pattern matches no code.
+    """
+
+    select: Sequence[str] = ()
+    ignore: Sequence[str] = ()
+    severity: Mapping[str, Level] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        problems = [
+            f"{option}: {_unmatched(pattern)}"
+            for option, patterns in (("select", self.select), ("ignore", self.ignore), ("severity", self.severity))
+            for pattern in patterns
+            if not pattern or not any(code.startswith(pattern) for code in CODES)
+        ]
+        if problems:
+            raise ConfigError(problems)
+
+    def severity_of(self, code: str) -> Severity | None:
+        """How severe a code is; None where it is not reported."""
+        selected = _longest(code, self.select) if self.select else 0
+        if selected < 0 or _longest(code, self.ignore) >= selected:
+            return None
+        length = _longest(code, self.severity)
+        level = CODES[code].severity if length < 0 else self.severity[code[:length]]
+        return None if level == "off" else level
+
+    def apply(self, report: Report) -> None:
+        """Leave out what is not reported, and give the rest its severity."""
+        levels = {code: self.severity_of(code) for code in {finding.code for finding in report.findings}}
+        kept = [
+            replace(finding, level=levels[finding.code])
+            for finding in report.findings
+            if levels[finding.code] is not None
+        ]
+        report.left_out += len(report.findings) - len(kept)
+        report.findings = kept
+        report.sort()
+
+
+def severities(texts: Sequence[str]) -> dict[str, Level]:
+    """What `CODE=LEVEL` says, the last one of each code. Raises ConfigError with each that says nothing."""
+    found: dict[str, Level] = {}
+    problems = []
+    for text in texts:
+        code, mark, level = (part.strip() for part in text.partition("="))
+        known = [one for one in LEVELS if one == level]
+        if mark and known:
+            found[code] = known[0]
+        else:
+            problems.append(f"severity: expected CODE=LEVEL, where LEVEL is {', '.join(LEVELS)}, got {text!r}")
+    if problems:
+        raise ConfigError(problems)
+    return found
+
+
+def _longest(code: str, patterns: Sequence[str] | Mapping[str, Level]) -> int:
+    """The length of the longest pattern that matches; -1 where none does."""
+    return max((len(pattern) for pattern in patterns if code.startswith(pattern)), default=-1)
+
+
+def _unmatched(pattern: str) -> str:
+    near = nearest(pattern, list(CODES))
+    meant = f"; did you mean {near}?" if near else "; docs/checks.md lists them"
+    return f"no code is called {pattern!r} or begins so{meant}"

@@ -1,0 +1,63 @@
+"""The parts of `docs/checks.md` that are generated: the tables of codes, and the keys of the JSON form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import Any
+
+from sitemap_etl.check.codes import CODES, GROUPS
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of what `check --json` prints."""
+    found: dict[str, Any] = json.loads((files(__package__) / "report.schema.json").read_text("utf-8"))
+    return found
+
+
+def written_into(document: str) -> str:
+    """The document with the tables between its marks renewed."""
+    return _between(_between(document, "codes", _codes()), "keys", _keys())
+
+
+def _between(document: str, name: str, text: str) -> str:
+    before, begin, rest = document.partition(f"<!-- {name} begin -->\n")
+    _, end, after = rest.partition(f"<!-- {name} end -->")
+    if not end:
+        raise ValueError(f"the document needs the markers <!-- {name} begin --> and <!-- {name} end -->")
+    return f"{before}{begin}\n{text}\n{end}{after}"
+
+
+def _codes() -> str:
+    """One table for each group, in order."""
+    parts = []
+    for group, codes in GROUPS.items():
+        head = f"### {group}\n\n| code | severity | what it is | how to fix it |\n|---|---|---|---|\n"
+        known = (CODES[code] for code in codes)
+        parts.append(
+            head + "".join(f"| `{c.code}` | {c.severity} | {_cell(c.title)} | {_cell(c.fix)} |\n" for c in known)
+        )
+    return "\n".join(parts)
+
+
+def _keys() -> str:
+    """One row for each key of the JSON form."""
+    rows = "".join(f"| `{path}` | {meaning} |\n" for path, meaning in keys(schema()))
+    return f"| key | meaning |\n|---|---|\n{rows}"
+
+
+def keys(part: dict[str, Any], path: str = "") -> Iterator[tuple[str, str]]:
+    """(path, what it means) of each key below a part of the schema."""
+    for name, about in part.get("properties", {}).items():
+        here = f"{path}{name}"
+        if "description" in about:
+            yield here, about["description"]
+        yield from keys(about, f"{here}.")
+        yield from keys(about.get("items", {}), f"{here}[].")
+
+
+def _cell(text: str) -> str:
+    """Text that Markdown shows as it is, with a capital."""
+    escaped = text.replace("<", "\\<").replace(">", "\\>").replace("|", "\\|").replace("&", "&amp;")
+    return escaped[:1].upper() + escaped[1:]

@@ -1,0 +1,184 @@
+"""The config file of `check`: found as ruff finds its own, checked, and laid beneath the options of the command line.
+
+Every option is a key, by its name without the dashes; `follow = false` is `--no-follow`. So there is no second list.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from datetime import date, datetime
+from enum import Enum
+from pathlib import Path
+from typing import Any, Final
+
+import typer
+
+from sitemap_etl.errors import ConfigError, nearest
+
+NAME: Final = ".sitemap-check.toml"
+TABLE: Final = "tool.sitemap-etl.check"
+ONLY_TYPED: Final = {
+    "config": "it names this file",
+    "isolated": "it keeps this file from being read",
+    "json": 'write format = "json"',
+    "write-baseline": "it would replace the baseline at every check",
+    "help": "",
+}
+"""Options that are no keys, and why."""
+
+
+def configured(context: typer.Context, path: Path | None) -> Path | None:
+    """Lay the config file beneath the options: that of `--config`, or the nearest. Raises ConfigError.
+
+    Called for `--config`, after `--isolated` and before all other options.
+    """
+    isolated = context.params.get("isolated", False)
+    if path is not None and isolated:
+        raise ConfigError("--config and --isolated exclude each other; use one of them")
+    if context.resilient_parsing or isolated:
+        return None
+    found = _named(path) if path is not None else _nearest(Path.cwd())
+    if found is None:
+        return None
+    file, table = found
+    context.default_map = {**(context.default_map or {}), **_values(context, file, table)}
+    return file
+
+
+def keys_of(parameters: list[Any]) -> dict[str, Any]:
+    """Every key of a config file, with the option or argument that it sets."""
+    keys = {_key(parameter): parameter for parameter in parameters}
+    return {key: parameter for key, parameter in keys.items() if key not in ONLY_TYPED}
+
+
+def _key(parameter: Any) -> str:
+    names = [name for name in parameter.opts if name.startswith("--")]
+    return names[0].removeprefix("--") if names else str(parameter.name)
+
+
+def _nearest(folder: Path) -> tuple[Path, dict[str, Any]] | None:
+    """The file in this folder or in the nearest one above that has one, and its table."""
+    for place in (folder, *folder.parents):
+        own = place / NAME
+        if own.is_file():
+            return own, _read(own)
+        project = place / "pyproject.toml"
+        if project.is_file():
+            table = _table(_read(project))
+            if table is not None:
+                return project, table
+    return None
+
+
+def _named(path: Path) -> tuple[Path, dict[str, Any]]:
+    """The file that `--config` names. A pyproject.toml must have the table."""
+    data = _read(path)
+    if path.name != "pyproject.toml":
+        return path, data
+    table = _table(data)
+    if table is None:
+        raise ConfigError(f"{path}: has no table [{TABLE}]")
+    return path, table
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror or error}") from error
+    except ValueError as error:  # also of what is not UTF-8
+        raise ConfigError(f"{path}: this is not valid TOML: {error}") from error
+
+
+def _table(data: dict[str, Any]) -> dict[str, Any] | None:
+    for name in TABLE.split("."):
+        inner = data.get(name)
+        if not isinstance(inner, dict):
+            return None
+        data = inner
+    return data
+
+
+def _values(context: typer.Context, file: Path, table: dict[str, Any]) -> dict[str, Any]:
+    """The value of each parameter, as its option takes it. Raises ConfigError with every mistake of the file."""
+    known = keys_of(context.command.params)
+    values: dict[str, Any] = {}
+    problems = []
+    for key, value in table.items():
+        parameter = known.get(key)
+        if parameter is None:
+            problems.append(f"{file}: {key}: {_unknown(key, known)}")
+            continue
+        try:
+            taken = _taken(parameter, value, file.parent)
+            parameter.get_runtime_param().coerce(taken, param=parameter, ctx=context)
+        except _WrongError as wrong:
+            problems.append(f"{file}: {key}: {wrong}, got {_shown(value)}")
+        except typer.BadParameter as error:
+            problems.append(f"{file}: {key}: {error.message}")
+        else:
+            values[parameter.name] = taken
+    if problems:
+        raise ConfigError(problems)
+    return values
+
+
+def _unknown(key: str, known: dict[str, Any]) -> str:
+    if key in ONLY_TYPED:
+        return f"belongs to the command line: {ONLY_TYPED[key]}" if ONLY_TYPED[key] else "belongs to the command line"
+    positive = key.removeprefix("no-")
+    if positive != key and positive in known:
+        return f"unknown key; write {positive} = false"
+    near = nearest(key, known)
+    return f"unknown key; did you mean {near}?" if near else f"unknown key; allowed here: {', '.join(sorted(known))}"
+
+
+class _WrongError(Exception):
+    """A value of another type than its option has; the text says what was expected."""
+
+
+def _taken(parameter: Any, value: Any, folder: Path) -> Any:
+    """A value as the option takes it. Paths are relative to the config file."""
+    about = parameter.type_descriptor
+    if about.is_list:
+        if isinstance(value, dict) and parameter.name == "severity":
+            return [f"{code}={level}" for code, level in value.items()]
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            raise _WrongError("expected a list of texts")
+        return [_target(one, folder) for one in value] if parameter.name == "targets" else value
+    kind = about.annotation
+    expected, fits = next(_fitting(kind, value))
+    if not fits:
+        raise _WrongError(f"expected {expected}")
+    if about.is_path:
+        return str(folder / value)
+    return value.isoformat() if isinstance(value, date) else str(value) if kind is str else value
+
+
+def _fitting(kind: Any, value: Any) -> Iterator[tuple[str, bool]]:
+    """What an option expects, and whether the value is that."""
+    if kind is bool:
+        yield "true or false", isinstance(value, bool)
+    number = not isinstance(value, bool)
+    if kind is int:
+        yield "a whole number", number and isinstance(value, int)
+    if kind is float:
+        yield "a number", number and isinstance(value, int | float)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        choices = [str(one.value) for one in kind]
+        yield f"one of {', '.join(choices)}", value in choices
+    yield "text", number and isinstance(value, str | int | date | datetime)
+
+
+def _target(target: str, folder: Path) -> str:
+    return target if "://" in target or target == "-" else str(folder / target)
+
+
+def _shown(value: Any) -> str:
+    """A value as TOML has it, for a message."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return "a table"
+    return f'"{value}"' if isinstance(value, str) else str(value)

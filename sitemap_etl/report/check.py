@@ -1,0 +1,120 @@
+"""What a check found as one HTML file, on the paper of the run's report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, Literal
+
+from sitemap_etl import __version__
+from sitemap_etl.check import FileStats, Finding, Report
+from sitemap_etl.report.paper import duration, several, size, template
+
+_EXAMPLES: Final = 5
+"""Examples of one code that are shown."""
+_FILES: Final = 500
+"""Files that are shown, the worst first."""
+_FINDINGS: Final = 50
+"""Findings of one file that are shown."""
+_GONE: Final = 200
+"""Entries of the baseline that are shown as gone."""
+
+
+def render_check(report: Report, fail_on: Literal["error", "warning"] = "error") -> str:
+    """The page of a check's report."""
+    totals = report.codes()
+    files = _files(report)
+    first = totals[0] if totals and totals[0].severity != "info" else None
+    return template("check.html.jinja").render(
+        title=f"{_headline(report)}: sitemap check",
+        headline=_headline(report),
+        tone="bad" if report.exit_code(fail_on) else "attention" if report.counts["warning"] else "good",
+        lead=_lead(report),
+        facts=list(_facts(report)),
+        first=first,
+        totals=[(total, _examples(total.findings), max(0, _shown(total.findings) - _EXAMPLES)) for total in totals],
+        files=files[:_FILES],
+        more_files=max(0, len(files) - _FILES),
+        gone=report.gone[:_GONE],
+        more_gone=max(0, len(report.gone) - _GONE),
+        version=__version__,
+    )
+
+
+def _headline(report: Report) -> str:
+    parts = [several(report.occurrences[severity], severity) for severity in ("error", "warning")]
+    bad = [part for part in parts if not part.startswith("0 ")]
+    if bad:
+        return ", ".join(bad)
+    return "No problems found" if not report.findings else "No new errors or warnings"
+
+
+def _lead(report: Report) -> str:
+    """How many URLs are affected, and what that does not count."""
+    affected = report.affected()
+    text = f"{several(report.urls, 'URL')} in {several(len(report.files), 'file')} were checked."
+    if affected.urls:
+        least = "at least " if affected.at_least else ""
+        text = (
+            f"{least}{affected.urls:,} of {several(report.urls, 'URL')} {'has' if affected.urls == 1 else 'have'} "
+            "an error or a warning; a URL with several counts once."
+        )
+        text = text[:1].upper() + text[1:]
+    if affected.unread:
+        one = affected.unread == 1
+        text += (
+            f" {several(affected.unread, 'file')} could not be read; {'its' if one else 'their'} URLs are not counted."
+        )
+    return text
+
+
+def _facts(report: Report) -> Iterator[tuple[str, str]]:
+    bytes_ = sum(stats.bytes for stats in report.files)
+    yield "Checked", f"{several(len(report.files), 'file')}, {several(report.urls, 'URL')}, {size(bytes_)}"
+    yield "Duration", duration(report.seconds)
+    known = len(report.findings) - len(report.new)
+    if known:
+        yield "Baseline", f"{several(known, 'known finding')} not shown"
+    if report.left_out:
+        yield "Left out", f"{several(report.left_out, 'finding')}, by --select, --ignore or --severity"
+
+
+def _shown(findings: Any) -> int:
+    return sum(len(finding.examples) for finding in findings)
+
+
+def _examples(findings: Any) -> list[tuple[str, str, str]]:
+    """(place, detail, text) of some occurrences: of different files first."""
+    first = [(finding, finding.examples[0]) for finding in findings[:_EXAMPLES]]
+    left = _EXAMPLES - len(first)
+    more = [(finding, example) for finding in findings for example in finding.examples[1 : left + 1]][:left]
+    return [
+        (f"{finding.file}:{example.line}" if example.line else finding.file, finding.detail, example.text)
+        for finding, example in (*first, *more)
+    ]
+
+
+def _files(report: Report) -> list[dict[str, Any]]:
+    """The files, the worst first, with their findings."""
+    found: dict[str, list[Finding]] = {}
+    for finding in report.new:
+        found.setdefault(finding.file, []).append(finding)
+    known = {stats.file: stats for stats in report.files}
+    rows = [_file(file, known.get(file), found.get(file, [])) for file in dict.fromkeys([*known, *found])]
+    return sorted(rows, key=lambda row: (-row["error"], -row["warning"], -row["info"]))
+
+
+def _file(file: str, stats: FileStats | None, findings: list[Finding]) -> dict[str, Any]:
+    counts = {
+        severity: sum(finding.count for finding in findings if finding.severity == severity)
+        for severity in ("error", "warning", "info")
+    }
+    return {
+        "file": file,
+        "kind": "" if stats is None or stats.kind == "unread" else stats.kind,
+        "rows": stats.rows if stats is not None else 0,
+        "bytes": stats.bytes if stats is not None else 0,
+        "newest": (stats.lastmod_max if stats is not None else None) or "",
+        "findings": findings[:_FINDINGS],
+        "more": max(0, len(findings) - _FINDINGS),
+        **counts,
+    }

@@ -1,0 +1,62 @@
+"""What all pages share: the paper they are written on, and how numbers, sizes and times are written."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+
+_UNITS: Final = ("bytes", "KB", "MB", "GB", "TB")
+
+
+@cache
+def template(name: str) -> Template:
+    """A page's template. It escapes all text that it is given."""
+    environment = Environment(
+        loader=PackageLoader("sitemap_etl.report", ""),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["number"] = number
+    environment.filters["size"] = size
+    environment.filters["duration"] = duration
+    environment.filters["visible"] = visible
+    return environment.get_template(name)
+
+
+def several(count: int, what: str) -> str:
+    """1 file, 2 files."""
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+def number(value: Any) -> str:
+    """1,234."""
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def visible(text: str) -> str:
+    """The text with invisible characters written as code points."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
+
+
+def size(count: int) -> str:
+    """Bytes as people read them: 1.4 MB."""
+    value, unit = float(count), 0
+    while value >= 1_000 and unit < len(_UNITS) - 1:
+        value, unit = value / 1_000, unit + 1
+    return f"{count:,} bytes" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
+
+
+def duration(seconds: float) -> str:
+    """0.4 s, 12 min 5 s, 2 h 10 min."""
+    if seconds < 60:
+        return f"{seconds:.1f} s" if seconds >= 0.05 else "< 0.1 s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
