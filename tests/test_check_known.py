@@ -58,8 +58,8 @@ def test_a_report_is_left_with_what_counts_and_sorted_anew() -> None:
     ("given", "said"),
     [
         (
-            {"select": ["loc-relativ"]},
-            "select: no code is called 'loc-relativ' or begins so; did you mean loc-relative?",
+            {"select": ["loc-relatif"]},
+            "select: no code is called 'loc-relatif' or begins so; did you mean loc-relative?",
         ),
         ({"ignore": ["E501"]}, "ignore: no code is called 'E501' or begins so; docs/checks.md lists them"),
         ({"severity": {"Bom": "off"}}, "severity: no code is called 'Bom' or begins so; did you mean bom?"),

@@ -204,7 +204,8 @@ def check(
     Also checks the files that an index lists, and all sitemaps of a folder. All targets are checked as
     one set. Exit code 1: problems were found. 3: the only problem is that something did not respond.
     """
-    del isolated, config  # they have done their work before any other option was read
+    if isolated and config is not None:  # given in this order, the file was read before that was known
+        raise ConfigError("--config and --isolated exclude each other; use one of them")
     form = _form(context, form, as_json=as_json)
     shown = _examples(examples)
     from sitemap_etl.check import Options, Policy, render_table, severities
