@@ -179,8 +179,9 @@ def test_junit_counts_what_it_has_and_is_ascii(hostile: str) -> None:
             ("errors", "error"),
             ("skipped", "skipped"),
         ):
-            assert element.get(attribute) == str(len(list(element.iter(tag)))), attribute
-    assert [root.get(name) for name in ("tests", "failures", "errors", "skipped")] == ["6", "1", "1", "1"]
+            told = element.get(attribute)
+            assert told == (None if (element, tag) == (root, "skipped") else str(len(list(element.iter(tag)))))
+    assert [root.get(name) for name in ("tests", "failures", "errors")] == ["6", "1", "1"]
     for case in root.iter("testcase"):
         assert case.get("name")
         assert case.get("classname")

@@ -130,6 +130,7 @@ def junit(report: Report, fail_on: FailOn) -> str:
             ET.SubElement(suite, "testcase", name="no problems found", classname=visible(file))
         _count(suite, [suite])
     _count(root, list(root))
+    del root.attrib["skipped"]  # Jenkins' schema has it for suites alone
     ET.indent(root)
     written: bytes = ET.tostring(root, "us-ascii", xml_declaration=True)
     return written.decode("ascii").replace("us-ascii", "UTF-8", 1) + "\n"
