@@ -80,11 +80,8 @@ def options_of(group: Any) -> Iterator[tuple[str, Any]]:
     yield from ((param.opts[0], param) for param in group.params if param.param_type_name == "option")
 
 
-# Those of `check` are arranged with its other limits.
 WITH_VALUES = {
-    name: param
-    for name, param in options_of(typer.main.get_command(app))
-    if not (param.is_flag or param.is_eager or name.startswith("check "))
+    name: param for name, param in options_of(typer.main.get_command(app)) if not (param.is_flag or param.is_eager)
 }
 
 

@@ -56,7 +56,9 @@ def check(
     at: Annotated[
         str | None,
         typer.Option(
-            metavar="URL", help="The public address of the given folder, bucket or file.", rich_help_panel=FILES
+            metavar="URL",
+            help="The public address of the given folder, bucket or file (default: unknown).",
+            rich_help_panel=FILES,
         ),
     ] = None,
     follow: Annotated[
@@ -75,23 +77,34 @@ def check(
         ),
     ] = True,
     max_files: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Maximum number of files to read.", rich_help_panel=FILES)
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Maximum number of files to read (default: 60,000).", rich_help_panel=FILES
+        ),
     ] = None,
     max_bytes: Annotated[
         int | None,
         typer.Option(
-            min=1, metavar="BYTES", help="Maximum uncompressed bytes to read of a file.", rich_help_panel=FILES
+            min=1,
+            metavar="BYTES",
+            help="Maximum uncompressed bytes to read of a file (default: 52,428,800).",
+            rich_help_panel=FILES,
         ),
     ] = None,
     jobs: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Number of files to read in parallel.", rich_help_panel=FILES),
+        typer.Option(
+            min=1, metavar="N", help="Number of files to read in parallel (default: 4).", rich_help_panel=FILES
+        ),
     ] = None,
     # --- requests ---
     timeout: Annotated[
         float | None,
         typer.Option(
-            min=0.1, metavar="SECONDS", help="Time limit for each step of a request.", rich_help_panel=REQUESTS
+            min=0.1,
+            metavar="SECONDS",
+            help="Time limit for each step of a request (default: 30).",
+            rich_help_panel=REQUESTS,
         ),
     ] = None,
     allow_private: Annotated[
@@ -108,7 +121,8 @@ def check(
         Severity,
         typer.Option(
             metavar="error|warning",
-            help="The lowest severity that makes the exit code 1.",
+            help="The lowest severity that makes the exit code 1 (default: error).",
+            show_default=False,
             rich_help_panel=FINDINGS,
         ),
     ] = Severity.error,
@@ -116,27 +130,33 @@ def check(
         list[str] | None,
         typer.Option(
             metavar="CODE",
-            help="Report only these codes, or codes that begin so. Repeatable.",
+            help="Report only these codes, or codes that begin so (default: all). Can be repeated.",
             rich_help_panel=FINDINGS,
         ),
     ] = None,
     ignore: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="CODE", help="Do not report these codes. The longer pattern wins.", rich_help_panel=FINDINGS
+            metavar="CODE",
+            help="Do not report these codes (default: none). The longer pattern wins.",
+            rich_help_panel=FINDINGS,
         ),
     ] = None,
     severity: Annotated[
         list[str] | None,
         typer.Option(
             metavar="CODE=LEVEL",
-            help="Give a code another severity: error, warning, info or off.",
+            help="Give a code another severity: error, warning, info or off (default: its own).",
             rich_help_panel=FINDINGS,
         ),
     ] = None,
     baseline: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A file of known findings, which do not fail.", rich_help_panel=FINDINGS),
+        typer.Option(
+            metavar="FILE",
+            help="A file of known findings, which do not fail (default: none).",
+            rich_help_panel=FINDINGS,
+        ),
     ] = None,
     write_baseline: Annotated[
         bool,
@@ -144,7 +164,11 @@ def check(
     ] = False,
     now: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="The time by which dates are judged, in ISO 8601.", rich_help_panel=FINDINGS),
+        typer.Option(
+            metavar="TIME",
+            help="The time by which dates are judged, in ISO 8601 (default: now).",
+            rich_help_panel=FINDINGS,
+        ),
     ] = None,
     # --- output ---
     form: Annotated[
@@ -152,7 +176,8 @@ def check(
         typer.Option(
             "--format",
             metavar="text|json|sarif|junit|github",
-            help="The form of the report on stdout.",
+            help="The form of the report on stdout (default: text).",
+            show_default=False,
             rich_help_panel=OUTPUT,
         ),
     ] = Format.text,
@@ -163,7 +188,13 @@ def check(
         ),
     ] = False,
     examples: Annotated[
-        str, typer.Option(metavar="N|all", help="Examples to show of each problem.", rich_help_panel=OUTPUT)
+        str,
+        typer.Option(
+            metavar="N|all",
+            help="Examples to show of each problem (default: 1).",
+            show_default=False,
+            rich_help_panel=OUTPUT,
+        ),
     ] = "1",
     by_file: Annotated[
         bool,
@@ -175,12 +206,17 @@ def check(
         ),
     ] = False,
     html: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the report as an HTML page.", rich_help_panel=OUTPUT)
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Also write the report as an HTML page (default: no page).", rich_help_panel=OUTPUT
+        ),
     ] = None,
     urls: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="Write every listed URL into a .csv or .parquet file.", rich_help_panel=OUTPUT
+            metavar="FILE",
+            help="Also write every listed URL into a .csv or .parquet file (default: none).",
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
     # --- config ---

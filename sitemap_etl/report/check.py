@@ -45,7 +45,9 @@ def _headline(report: Report) -> str:
     bad = [part for part in parts if not part.startswith("0 ")]
     if bad:
         return ", ".join(bad)
-    return "No problems found" if not report.findings else "No new errors or warnings"
+    if not report.findings:
+        return "No problems found"
+    return "No errors or warnings" if len(report.new) == len(report.findings) else "No new errors or warnings"
 
 
 def _lead(report: Report) -> str:
