@@ -41,6 +41,14 @@ def test_a_run_over_exports_loads_neither_pandas_nor_duckdb_nor_the_client_of_s3
     assert not loaded("run", site.path, cwd=site.folder) & {"pandas", "duckdb", "boto3"}
 
 
+@pytest.mark.parametrize(
+    "output", [("--html", "page.html"), ("--urls", "urls.csv"), ("--urls", "urls.parquet"), ("--format", "sarif")]
+)
+def test_no_output_of_a_check_loads_pandas_duckdb_or_the_client_of_s3(output: tuple[str, str], tmp_path: Path) -> None:
+    (tmp_path / "sitemap.txt").write_text("https://shop.example/a\n")
+    assert not loaded("check", "sitemap.txt", *output, cwd=tmp_path) & {"pandas", "duckdb", "boto3"}
+
+
 def test_a_predicate_loads_duckdb_and_a_hook_pandas(site: TestSite) -> None:
     site.section("products", where="loc is not null")
     assert loaded("run", site.path, cwd=site.folder) & {"pandas", "duckdb"} == {"duckdb"}

@@ -336,21 +336,21 @@ def _patterns(texts: list[str] | None) -> list[str]:
 
 def _known(baseline: Path | None, *, write: bool) -> Any:
     """The known findings. Raises ConfigError where there is no baseline to read."""
+    if baseline is None and write:
+        raise ConfigError("--write-baseline needs --baseline FILE")
+    if baseline is None or write:
+        return None
     from sitemap_etl.check.baseline import read_baseline
 
-    if baseline is None:
-        if write:
-            raise ConfigError("--write-baseline needs --baseline FILE")
-        return None
-    return None if write else read_baseline(baseline)
+    return read_baseline(baseline)
 
 
 def _compare(report: Report, policy: Policy, baseline: Path | None, known: Any, *, write: bool) -> None:
     """Mark what the baseline has; write it first, if that was asked for."""
-    from sitemap_etl.check.baseline import apply_baseline, read_baseline, write_baseline
-
     if baseline is None:
         return
+    from sitemap_etl.check.baseline import apply_baseline, read_baseline, write_baseline
+
     if write:
         with _written(baseline):
             count = write_baseline(baseline, report)
