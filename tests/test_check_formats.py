@@ -224,7 +224,7 @@ def test_an_annotation_is_one_command_whatever_the_file_is_called(hostile: str) 
         assert line.isprintable(), "no newline ends a command early, and no escape reaches the log"
         assert COMMAND.fullmatch(line), line
     assert not summary.startswith("::")
-    assert summary.endswith("1 known; 4 files, 11 URLs")
+    assert summary.endswith("known: 1; files: 4, URLs: 11")
 
 
 def test_an_annotation_says_where_what_and_how_to_fix_it() -> None:

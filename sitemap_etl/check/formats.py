@@ -178,8 +178,8 @@ def github(report: Report) -> Iterator[str]:
     counts = report.counts
     known = len(report.findings) - len(report.new)
     yield (
-        f"sitemap-etl check: {counts['error']:,} errors, {counts['warning']:,} warnings, {counts['info']:,} info, "
-        f"{known:,} known; {len(report.files):,} files, {report.urls:,} URLs"
+        f"sitemap-etl check: errors: {counts['error']:,}, warnings: {counts['warning']:,}, info: {counts['info']:,}, "
+        f"known: {known:,}; files: {len(report.files):,}, URLs: {report.urls:,}"
     )
 
 

@@ -354,7 +354,7 @@ def _compare(report: Report, policy: Policy, baseline: Path | None, known: Any, 
     if write:
         with _written(baseline):
             count = write_baseline(baseline, report)
-        print(f"{baseline}: {count:,} findings written.", file=sys.stderr)
+        print(f"{baseline}: {count:,} finding{'' if count == 1 else 's'} written.", file=sys.stderr)
         known = read_baseline(baseline)
     apply_baseline(known, baseline.parent, report, policy)
 
