@@ -140,7 +140,7 @@ def test_severities_are_a_table_or_texts(project: Path) -> None:
         ("zzz = 1", "zzz: unknown key; allowed here: allow-private, at, baseline"),
         ("json = true", 'json: belongs to the command line: write format = "json"'),
         ("config = 'x'", "config: belongs to the command line: it names this file"),
-        ("jobs = 0", "jobs: "),
+        ("jobs = 0", "jobs: expected 1 or more, got 0"),
         ("jobs = '4'", 'jobs: expected a whole number, got "4"'),
         ("jobs = true", "jobs: expected a whole number, got true"),
         ("timeout = 'long'", 'timeout: expected a number, got "long"'),
@@ -190,6 +190,14 @@ def test_a_call_that_contradicts_itself_is_refused(project: Path, arguments: tup
     (project / "own.toml").write_text("jobs = 2\n")
     done = call("check", "public", *arguments)
     assert (done.code, said in done.err) == (2, True), done.err
+
+
+def test_help_is_shown_whatever_the_config_file_says(project: Path) -> None:
+    (project / ".sitemap-check.toml").write_text("nonsense = ")
+    for option in ("--help", "-h"):
+        done = call("check", option)
+        assert (done.code, done.err) == (0, "")
+    assert call("schema", "check").code == 0
 
 
 def test_a_file_that_is_not_utf_8_is_told(project: Path) -> None:

@@ -8,6 +8,7 @@ import typer
 
 from sitemap_etl import __version__
 from sitemap_etl.cli import runs, sitemaps, sites, state, status, upkeep
+from sitemap_etl.cli.check_config import Configured
 from sitemap_etl.cli.pages import Page
 
 app = typer.Typer(
@@ -48,7 +49,7 @@ app.command("status", cls=Page, short_help="Show how sites are; exit code 1 if n
 app.command("history", cls=Page, short_help="List runs and published sets, newest first.")(state.history)
 app.command("rollback", cls=Page, short_help="Publish an older set again.")(runs.rollback)
 app.command("explain", cls=Page, short_help="Show why URLs are listed or not.")(state.explain)
-app.command("check", cls=Page, short_help="Check any sitemap for problems.")(sitemaps.check)
+app.command("check", cls=Configured, short_help="Check any sitemap for problems.")(sitemaps.check)
 app.command("schema", cls=Page, short_help="Print the JSON Schema of site files.")(sites.schema)
 
 _upkeep = typer.Typer(no_args_is_help=True, rich_markup_mode=None)

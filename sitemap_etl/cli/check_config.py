@@ -12,8 +12,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, Final
 
-import typer
-
+from sitemap_etl.cli.pages import Page
 from sitemap_etl.errors import ConfigError, nearest
 
 NAME: Final = ".sitemap-check.toml"
@@ -28,22 +27,24 @@ ONLY_TYPED: Final = {
 """Options that are no keys, and why."""
 
 
-def configured(context: typer.Context, path: Path | None) -> Path | None:
-    """Lay the config file beneath the options: that of `--config`, or the nearest. Raises ConfigError.
+class Configured(Page):
+    """A command whose options take what a config file says where the command line says nothing."""
 
-    Called for `--config`, after `--isolated` and before all other options.
-    """
-    isolated = context.params.get("isolated", False)
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        said, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+        if not ctx.resilient_parsing and not said.get("help"):
+            ctx.default_map = _beneath(self, said.get("config"), isolated=bool(said.get("isolated")))
+        return super().parse_args(ctx, args)
+
+
+def _beneath(command: Configured, path: str | None, *, isolated: bool) -> dict[str, Any]:
+    """The values of a config file, by parameter: that of `--config`, or the nearest. Raises ConfigError."""
     if path is not None and isolated:
         raise ConfigError("--config and --isolated exclude each other; use one of them")
-    if context.resilient_parsing or isolated:
-        return None
-    found = _named(path) if path is not None else _nearest(Path.cwd())
-    if found is None:
-        return None
-    file, table = found
-    context.default_map = {**(context.default_map or {}), **_values(context, file, table)}
-    return file
+    if isolated:
+        return {}
+    found = _nearest(Path.cwd()) if path is None else _named(Path(path))
+    return {} if found is None else _values(command, *found)
 
 
 def keys_of(parameters: list[Any]) -> dict[str, Any]:
@@ -100,9 +101,9 @@ def _table(data: dict[str, Any]) -> dict[str, Any] | None:
     return data
 
 
-def _values(context: typer.Context, file: Path, table: dict[str, Any]) -> dict[str, Any]:
+def _values(command: Configured, file: Path, table: dict[str, Any]) -> dict[str, Any]:
     """The value of each parameter, as its option takes it. Raises ConfigError with every mistake of the file."""
-    known = keys_of(context.command.params)
+    known = keys_of(command.params)
     values: dict[str, Any] = {}
     problems = []
     for key, value in table.items():
@@ -111,14 +112,9 @@ def _values(context: typer.Context, file: Path, table: dict[str, Any]) -> dict[s
             problems.append(f"{file}: {key}: {_unknown(key, known)}")
             continue
         try:
-            taken = _taken(parameter, value, file.parent)
-            parameter.get_runtime_param().coerce(taken, param=parameter, ctx=context)
+            values[parameter.name] = _taken(parameter, value, file.parent)
         except _WrongError as wrong:
             problems.append(f"{file}: {key}: {wrong}, got {_shown(value)}")
-        except typer.BadParameter as error:
-            problems.append(f"{file}: {key}: {error.message}")
-        else:
-            values[parameter.name] = taken
     if problems:
         raise ConfigError(problems)
     return values
@@ -151,6 +147,9 @@ def _taken(parameter: Any, value: Any, folder: Path) -> Any:
     expected, fits = next(_fitting(kind, value))
     if not fits:
         raise _WrongError(f"expected {expected}")
+    least = getattr(parameter, "min", None)
+    if least is not None and value < least:
+        raise _WrongError(f"expected {least} or more")
     if about.is_path:
         return str(folder / value)
     return value.isoformat() if isinstance(value, date) else str(value) if kind is str else value

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from sitemap_etl.cli.check_config import configured
 from sitemap_etl.cli.options import console, moment, put_json
 from sitemap_etl.cli.progress import Bars
 from sitemap_etl.errors import ConfigError, Unavailable
@@ -222,14 +221,12 @@ def check(
     # --- config ---
     isolated: Annotated[
         bool,
-        typer.Option("--isolated", is_eager=True, help="Read no config file.", rich_help_panel=CONFIG),
+        typer.Option("--isolated", help="Read no config file.", rich_help_panel=CONFIG),
     ] = False,
     config: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            is_eager=True,
-            callback=configured,
             help="The config file (default: the nearest .sitemap-check.toml, or pyproject.toml with our table).",
             rich_help_panel=CONFIG,
         ),
@@ -240,8 +237,7 @@ def check(
     Also checks the files that an index lists, and all sitemaps of a folder. All targets are checked as
     one set. Exit code 1: problems were found. 3: the only problem is that something did not respond.
     """
-    if isolated and config is not None:  # given in this order, the file was read before that was known
-        raise ConfigError("--config and --isolated exclude each other; use one of them")
+    del isolated, config  # `Configured` has read them, before any other option
     form = _form(context, form, as_json=as_json)
     shown = _examples(examples)
     from sitemap_etl.check import Options, Policy, render_table, severities
