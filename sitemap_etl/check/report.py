@@ -26,6 +26,8 @@ _OF_ENTRIES: Final = frozenset(code for group in ("URLs", "Dates and hints") for
 """Codes that occur at most once in an entry."""
 _COMBINATIONS: Final = 256
 """Sets of codes by which the entries of one file are counted."""
+_WAITING: Final = 64
+"""Examples that wait until the first of them are chosen."""
 Touched = Mapping[tuple[str, ...], int]
 """How many entries of a file have exactly these codes; entries without any are left out."""
 
@@ -334,11 +336,22 @@ class Lines:
 
 @dataclass
 class _Found:
-    """The occurrences of one code and detail: how many, the first `limit` of them, and where all of them are."""
+    """The occurrences of one code and detail: how many, the first of them, and where all are that have a place."""
 
     count: int = 0
     shown: list[tuple[int | None, int | None, str]] = field(default_factory=list)
+    points: list[int] = field(default_factory=list)
     places: list[np.ndarray] = field(default_factory=list)
+
+    def first(self, number: int) -> list[tuple[int | None, int | None, str]]:
+        """The first occurrences that are shown; those without a place last."""
+        self.shown.sort(key=lambda one: math.inf if one[0] is None else one[0])
+        del self.shown[number:]
+        return self.shown
+
+    def all_places(self) -> np.ndarray:
+        """The byte offset of each occurrence that has one."""
+        return np.concatenate([np.array(self.points, np.int64), *self.places])
 
 
 class Faults:
@@ -368,9 +381,11 @@ class Faults:
 
         `places`: the offsets of all occurrences (int64), where they are known.
         """
-        if places is None and at is not None:
-            places = np.array([at], np.int64)
-        self._add(code, detail, count, [(at, line, example)], places)
+        found = self._counted(code, detail, count, [(at, line, example)])
+        if places is not None:
+            found.places.append(places)
+        elif at is not None:
+            found.points.append(at)
 
     def rows(self, code: str, mask: Any, texts: Any, offsets: np.ndarray, *, detail: str = "") -> None:
         """Count the rows where `mask` (boolean, Arrow or numpy; null is false) holds; the first is the example.
@@ -385,29 +400,23 @@ class Faults:
                 (int(offsets[row]), None, "" if texts is None else _text(texts[int(row)]))
                 for row in hits[: self._examples]
             ]
-            self._add(code, detail, len(hits), first, offsets[hits])
+            self._counted(code, detail, len(hits), first).places.append(offsets[hits])
 
-    def _add(
-        self,
-        code: str,
-        detail: str,
-        count: int,
-        first: Sequence[tuple[int | None, int | None, str]],
-        places: np.ndarray | None,
-    ) -> None:
+    def _counted(
+        self, code: str, detail: str, count: int, first: Sequence[tuple[int | None, int | None, str]]
+    ) -> _Found:
+        """The occurrences of a finding, with these; `first` are those that may be shown."""
         assert code in CODES, code
         found = self._found.setdefault((code, detail), _Found())
         found.count += count
-        if places is not None:
-            found.places.append(places)
-        if len(found.shown) < self._examples or first[0][0] is not None:
-            found.shown += first
-            found.shown.sort(key=lambda one: math.inf if one[0] is None else one[0])
-            del found.shown[self._examples :]
+        found.shown += first
+        if len(found.shown) > 2 * self._examples + _WAITING:
+            found.first(self._examples)
+        return found
 
     def findings(self) -> Iterable[Finding]:
         for (code, detail), found in self._found.items():
-            first, *more = (self._example(*one) for one in found.shown)
+            first, *more = (self._example(*one) for one in found.first(self._examples))
             yield Finding(code, self.file, first.line, first.column, first.text, found.count, detail, tuple(more))
 
     def _example(self, at: int | None, line: int | None, text: str) -> Example:
@@ -421,13 +430,13 @@ class Faults:
 
         `within`: all up to the next one belongs to an entry; else only what begins where it does.
         """
-        codes = list(dict.fromkeys(code for (code, _), found in self._found.items() if found.places))
+        codes = list(dict.fromkeys(code for (code, _), found in self._found.items() if found.places or found.points))
         if not len(starts) or not codes:
             return {}
         hit = np.zeros((len(codes), len(starts)), bool)
         for (code, _), found in self._found.items():
-            if found.places:
-                places = np.concatenate(found.places)
+            if found.places or found.points:
+                places = found.all_places()
                 entry = np.searchsorted(starts, places, "right") - 1
                 hit[codes.index(code), entry[(entry >= 0) & (within | (starts[entry] == places))]] = True
         packed = np.packbits(hit[:, hit.any(axis=0)], axis=0)
