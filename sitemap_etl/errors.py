@@ -13,7 +13,8 @@ A message says what, which one, what was expected, what to do next. It never hol
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import ClassVar
 
 
@@ -21,12 +22,13 @@ class SitemapEtlError(Exception):
     """The root: catch this to catch everything this package raises on purpose.
 
     `exit_code` is what the command ends with; `kind` names the error in JSON. `run_id`: the run it ended,
-    where one had begun.
+    where one had begun. `about`: what was being worked on, by name: `stage`, `section`, `split`.
     """
 
     exit_code: ClassVar[int] = 70  # EX_SOFTWARE of sysexits.h
     kind: ClassVar[str] = "defect"
     run_id: str | None = None
+    about: Mapping[str, str | int] = MappingProxyType({})
 
 
 class ConfigError(SitemapEtlError):

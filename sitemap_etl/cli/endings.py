@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import typer
 
+from sitemap_etl.cli import logs
 from sitemap_etl.cli.app import app
 from sitemap_etl.cli.interruption import Interruption
 from sitemap_etl.cli.options import put_json
@@ -69,15 +70,31 @@ class _Call:
     def __init__(self, arguments: Sequence[str]) -> None:
         self.arguments = arguments
         self.json = "--json" in arguments or "--format json" in " ".join(arguments).replace("=", " ")
+        self.as_lines = logs.is_asked(arguments)
         self.command = next((text for text in arguments if not text.startswith("-")), None)
         self.site_file = next((text for text in arguments if text.endswith((".yaml", ".yml"))), None)
 
-    def end(self, text: str, kind: str, code: int, *, spoken: str = "", **more: str | None) -> int:
-        """Tell of a failure; gives its exit code. `spoken`: what a person reads, the text by default."""
+    def end(
+        self,
+        text: str,
+        kind: str,
+        code: int,
+        *,
+        spoken: str = "",
+        about: Mapping[str, str | int] | None = None,
+        **more: str | None,
+    ) -> int:
+        """Tell of a failure; gives its exit code.
+
+        `spoken`: what a person reads, the text by default. `about`: what a log says besides.
+        """
         if self.json:
             found = {"status": "failed", "error": text, "kind": kind, "exit": code, **more}
             put_json({**_empty_summary(), **found} if self.command in _RUNS else found)
-        print(spoken or text, file=sys.stderr, flush=True)
+        if self.as_lines:
+            logs.put_line("error", text, **{"run": more.get("run_id"), **(about or {}), "kind": kind, "exit": code})
+        else:
+            print(spoken or text, file=sys.stderr, flush=True)
         return code
 
     def tell(self, error: BaseException, *, interrupted: bool = False) -> int:
@@ -110,7 +127,7 @@ class _Call:
         if run_id is not None:
             more["run_id"] = run_id
         text, spoken = (named(said, self.site_file, run_id) for said in (str(error), message(error)))
-        return self.end(text, error.kind, error.exit_code, spoken=spoken, **more)
+        return self.end(text, error.kind, error.exit_code, spoken=spoken, about=error.about, **more)
 
     def misuse(self, error: typer.TyperException) -> int:
         """Tell how the call is wrong."""

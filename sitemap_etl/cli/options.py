@@ -5,16 +5,21 @@ from __future__ import annotations
 import json
 import os
 from datetime import datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
+from sitemap_etl.cli import logs
+from sitemap_etl.cli.progress import Bars
 from sitemap_etl.cli.streams import is_unicode
+from sitemap_etl.errors import ConfigError
 
 if TYPE_CHECKING:
     from sitemap_etl.config import Site
+    from sitemap_etl.stages.run import Environment
 
 
 def readable(text: str) -> str:
@@ -56,6 +61,37 @@ Now = Annotated[
 ]
 
 
+class LogFormat(StrEnum):
+    """The form of the log on stderr."""
+
+    text = "text"
+    json = "json"
+
+
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print only problems and warnings: nothing if there are none.")
+]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="Also print each part of the work when it is done, and its time.")
+]
+Log = Annotated[
+    LogFormat,
+    typer.Option(
+        logs.OPTION,
+        metavar="text|json",
+        show_default=False,
+        help="The form of the log on stderr (default: text). json: one object a line, with run, section and split.",
+    ),
+]
+
+
+def progress_of(*, quiet: bool, verbose: bool, log_format: LogFormat) -> Bars:
+    """The progress of a command, as these options want it. Raises ConfigError where they contradict each other."""
+    if quiet and verbose:
+        raise ConfigError("--quiet and --verbose contradict each other: give one of them")
+    return Bars(quiet=quiet, verbose=verbose, as_json=log_format is LogFormat.json)
+
+
 def read_site(path: Path) -> Site:
     """The site of a file. Raises ConfigError with every mistake, Refused where its state lies in two places."""
     from sitemap_etl.config import load
@@ -67,6 +103,13 @@ def read_site(path: Path) -> Site:
     from sitemap_etl.stages.run import Environment
 
     return with_work(site, path, Environment())
+
+
+def environment_of(bars: Bars, site_file: Path) -> Environment:
+    """The world as a stage reaches it, which tells `bars` of what it does."""
+    from sitemap_etl.stages.run import Environment
+
+    return Environment(advance=bars.advance, log=bars.say, detail=bars.detail, site_file=str(site_file.absolute()))
 
 
 def put_json(data: Any) -> None:

@@ -10,17 +10,24 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sitemap_etl.cli.logs import Level, put_line
 from sitemap_etl.cli.options import (
     Adopt,
     Force,
     Json,
+    Log,
+    LogFormat,
     Moved,
     NoPing,
     Now,
+    Quiet,
     Reason,
     SiteFile,
+    Verbose,
     console,
+    environment_of,
     moment,
+    progress_of,
     put_json,
     read_site,
     readable,
@@ -28,6 +35,7 @@ from sitemap_etl.cli.options import (
 from sitemap_etl.cli.progress import Bars
 from sitemap_etl.cli.words import named
 from sitemap_etl.errors import ConfigError, Refused, Unavailable
+from sitemap_etl.stages.about import about
 
 if TYPE_CHECKING:
     from sitemap_etl.state.records import Summary
@@ -63,9 +71,15 @@ def run(
     ] = None,
     metrics: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Write metrics of the run (OpenMetrics) to a local file, however it ends."),
+        typer.Option(
+            metavar="FILE",
+            help="Write metrics of the run (OpenMetrics) to a local file, however it ends (default: none).",
+        ),
     ] = None,
     now: Now = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    log_format: Log = LogFormat.text,
     as_json: Json = False,
 ) -> None:
     """Build and publish the sitemaps of a site.
@@ -74,33 +88,31 @@ def run(
     search engines. Exit code 1: a gate, the store or the database refused, and nothing was published.
     3: something did not respond, a section was left as published, or a search engine failed.
     """
-    from sitemap_etl.runs.alerts import watching
-    from sitemap_etl.runs.local import ping_locally, run_locally
-    from sitemap_etl.runs.metrics import measured
-    from sitemap_etl.stages.run import Environment
-    from sitemap_etl.state.records import Options
+    if against is not None and not dry_run:
+        raise ConfigError("--against needs --dry-run")
+    with progress_of(quiet=quiet, verbose=verbose, log_format=log_format) as bars:
+        from sitemap_etl.runs.alerts import watching
+        from sitemap_etl.runs.compare import check_target, compare_with
+        from sitemap_etl.runs.local import ping_locally, run_locally
+        from sitemap_etl.runs.metrics import measured
+        from sitemap_etl.state.records import Options
 
-    if against is not None:
-        from sitemap_etl.runs.compare import check_target
-
-        if not dry_run:
-            raise ConfigError("--against needs --dry-run")
-        check_target(against)
-    site = read_site(site_file)
-    fixed = moment(now)
-    options = Options(
-        sections=tuple(section or ()),
-        full=full,
-        limit=limit,
-        dry_run=dry_run,
-        ping=not no_ping,
-        force=tuple(force or ()),
-        reason=reason,
-        adopt=adopt,
-        moved=moved,
-    )
-    with Bars() as bars:
-        environment = Environment(advance=bars.advance, log=bars.say, site_file=str(site_file.absolute()))
+        if against is not None:
+            check_target(against)
+        site = read_site(site_file)
+        fixed = moment(now)
+        options = Options(
+            sections=tuple(section or ()),
+            full=full,
+            limit=limit,
+            dry_run=dry_run,
+            ping=not no_ping,
+            force=tuple(force or ()),
+            reason=reason,
+            adopt=adopt,
+            moved=moved,
+        )
+        environment = environment_of(bars, site_file)
         if fixed is not None:
             environment = replace(environment, clock=lambda: fixed)
         with measured(site, environment, metrics), watching(site, environment, dry_run=dry_run) as watched:
@@ -108,10 +120,8 @@ def run(
             summary = ping_locally(finished, environment) if options.ping else finished.summary
             watched.summary = summary
         if against is not None:
-            from sitemap_etl.runs.compare import compare_with
-
             summary = replace(summary, against=compare_with(finished.run, finished.published.proposal, against))
-    _finish(summary, site_file, as_json=as_json)
+    _finish(summary, site_file, bars, as_json=as_json)
 
 
 def publish(
@@ -122,17 +132,19 @@ def publish(
     adopt: Adopt = False,
     moved: Moved = False,
     no_ping: NoPing = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    log_format: Log = LogFormat.text,
     as_json: Json = False,
 ) -> None:
     """Publish a dry or refused run exactly as its report showed it.
 
     Nothing is read or rendered again. Refused if another run has been published since.
     """
-    from sitemap_etl.runs.local import ping_locally, publish_locally
-    from sitemap_etl.stages.run import Environment
+    with progress_of(quiet=quiet, verbose=verbose, log_format=log_format) as bars:
+        from sitemap_etl.runs.local import ping_locally, publish_locally
 
-    with Bars() as bars:
-        environment = Environment(advance=bars.advance, log=bars.say, site_file=str(site_file.absolute()))
+        environment = environment_of(bars, site_file)
         finished = publish_locally(
             read_site(site_file),
             run_id,
@@ -143,7 +155,7 @@ def publish(
             moved=moved,
         )
         summary = finished.summary if no_ping else ping_locally(finished, environment)
-    _finish(summary, site_file, as_json=as_json)
+    _finish(summary, site_file, bars, as_json=as_json)
 
 
 def rollback(
@@ -163,6 +175,9 @@ def rollback(
     moved: Moved = False,
     no_ping: NoPing = False,
     now: Now = None,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    log_format: Log = LogFormat.text,
     as_json: Json = False,
 ) -> None:
     """Publish an older set again, from its snapshots, as a new run.
@@ -170,26 +185,25 @@ def rollback(
     No source is read and no gate applies. The next run starts from the restored set: if the cause is
     not fixed by then, it is published again.
     """
-    from sitemap_etl.runs.local import ping_locally
-    from sitemap_etl.runs.rollback import roll_back
-    from sitemap_etl.stages.run import Environment
+    with progress_of(quiet=quiet, verbose=verbose, log_format=log_format) as bars:
+        from sitemap_etl.runs.local import ping_locally
+        from sitemap_etl.runs.rollback import roll_back
 
-    with Bars() as bars:
-        environment = Environment(advance=bars.advance, log=bars.say, site_file=str(site_file.absolute()))
+        environment = environment_of(bars, site_file)
         finished = roll_back(read_site(site_file), run_id, environment, reason=reason, moved=moved, now=moment(now))
         summary = None if finished is None else finished.summary if no_ping else ping_locally(finished, environment)
     if summary is not None:
-        _finish(summary, site_file, as_json=as_json)
+        _finish(summary, site_file, bars, as_json=as_json)
     elif as_json:
         from sitemap_etl.state.codec import encode
         from sitemap_etl.state.records import Summary
 
         put_json({**encode(Summary()), "run_id": run_id, "status": "unchanged", "error": None, "exit": 0})
-    else:
+    elif not quiet:
         print(f"The set of run {run_id} is the one that is published. Nothing was written")
 
 
-def _finish(summary: Summary, site_file: Path, *, as_json: bool) -> None:
+def _finish(summary: Summary, site_file: Path, bars: Bars, *, as_json: bool) -> None:
     """Print the outcome of a run and exit with its code."""
     error = named(summary.error, str(site_file), summary.run_id) if summary.error else None
     code = _exit_code(summary)
@@ -197,15 +211,35 @@ def _finish(summary: Summary, site_file: Path, *, as_json: bool) -> None:
         from sitemap_etl.state.codec import encode
 
         put_json({**encode(summary), "error": error, "exit": code})
-    else:
+    elif not bars.quiet:
         from sitemap_etl.cli.show import show_summary
 
         show_summary(console(), summary, str(site_file))
-        sys.stdout.flush()
-    if error:
+    sys.stdout.flush()
+    if bars.quiet or bars.as_json:
+        with about(run=summary.run_id or ""):
+            _log(summary, bars, error, code)
+    elif error:
         print(error, file=sys.stderr)
     if code:
         raise typer.Exit(code)
+
+
+def _log(summary: Summary, bars: Bars, error: str | None, code: int) -> None:
+    """Tell the log how a run ended. A quiet one is told nothing of a night that went well."""
+    from sitemap_etl.cli.show import headline, troubles
+
+    for text in troubles(summary):
+        bars.warn(text)
+    if bars.as_json:
+        level: Level = "error" if error else "warning" if code else "info"
+        if level != "info" or not bars.quiet:
+            more = {"status": summary.status, "exit": code, "report": summary.report}
+            put_line(level, error or headline(summary), **more, seconds=summary.seconds.get("total"))
+    elif error:
+        print(error, file=sys.stderr)
+    elif code:
+        print(f"{headline(summary)}  run {summary.run_id}\nreport: {summary.report}", file=sys.stderr)
 
 
 def _exit_code(summary: Summary) -> int:

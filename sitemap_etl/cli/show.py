@@ -27,18 +27,26 @@ _KINDS: Final = ("rejected", "excluded", "duplicates", "notes")
 
 def show_summary(console: Console, summary: Summary, site_file: str) -> None:
     """A run's outcome: headline, counts, rejected and excluded rows with reasons, warnings, and the report."""
-    console.print(f"[bold]{_headline(summary)}[/bold]  run {summary.run_id}", highlight=False, soft_wrap=True)
+    console.print(f"[bold]{headline(summary)}[/bold]  run {summary.run_id}", highlight=False, soft_wrap=True)
     for line in _lines(summary, site_file, console.width):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def _headline(summary: Summary) -> str:
+def headline(summary: Summary) -> str:
+    """How a run ended, in a few words."""
     if summary.status == "partial" and not summary.kept:
         failed = [name for name, answer in summary.engines.items() if answer.failed]
         return f"Published. {len(failed)} of {len(summary.engines)} engines failed: {', '.join(failed)}"
     if summary.status == "partial" and not summary.published:
         return "Nothing changed, but not every section could be read"
     return _HEADLINES[summary.status]
+
+
+def troubles(summary: Summary) -> Iterator[str]:
+    """What somebody should know of a run even where nobody looks: warnings, gates, sections held, engines."""
+    yield from summary.warnings
+    yield from (gate.message for gate in summary.gates if gate.status == "warned")
+    yield from (f"{engine}: {answer.message}" for engine, answer in summary.engines.items() if answer.failed)
 
 
 def _lines(summary: Summary, site_file: str, width: int) -> Iterator[str]:

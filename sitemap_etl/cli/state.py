@@ -7,8 +7,20 @@ from typing import Annotated
 
 import typer
 
-from sitemap_etl.cli.options import Json, SiteFile, console, put_json, read_site, readable
-from sitemap_etl.cli.progress import Bars
+from sitemap_etl.cli.options import (
+    Json,
+    Log,
+    LogFormat,
+    Quiet,
+    SiteFile,
+    Verbose,
+    console,
+    environment_of,
+    progress_of,
+    put_json,
+    read_site,
+    readable,
+)
 from sitemap_etl.errors import Unavailable
 
 
@@ -63,18 +75,20 @@ def ping(
         typer.Option(metavar="RUN_ID", help="Send everything that changed after this run (default: what is pending)."),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="Send every URL of the site.")] = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    log_format: Log = LogFormat.text,
     as_json: Json = False,
 ) -> None:
     """Notify search engines of what is published.
 
     Without options, sends the changes that are still pending. Exit code 3: an engine failed.
     """
-    from sitemap_etl.runs.rollback import ping_by_hand
-    from sitemap_etl.stages.run import Environment
-    from sitemap_etl.state.codec import encode
+    with progress_of(quiet=quiet, verbose=verbose, log_format=log_format) as bars:
+        from sitemap_etl.runs.rollback import ping_by_hand
+        from sitemap_etl.state.codec import encode
 
-    with Bars() as bars:
-        environment = Environment(advance=bars.advance, log=bars.say)
+        environment = environment_of(bars, site_file)
         answers = ping_by_hand(
             read_site(site_file), environment, engines=tuple(engine or ()), since=since, everything=everything
         )
@@ -83,8 +97,11 @@ def ping(
     if as_json:
         error = f"{len(failed)} of {len(answers)} engines failed: {', '.join(failed)}" if failed else None
         put_json({"status": "partial" if failed else "done", "error": error, "exit": code, "engines": encode(answers)})
-    else:
+    elif not quiet:
         for name, answer in answers.items():
             print(f"{name}: {answer.status}: {answer.message}")
+    if quiet:
+        for name in failed:
+            bars.warn(f"{name}: {answers[name].message}")
     if code:
         raise typer.Exit(code)

@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 
 from sitemap_etl.errors import Refused
 from sitemap_etl.render import fence
+from sitemap_etl.stages.about import here
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import File
 from sitemap_etl.storage import ABSENT, Expect, Stat, Storage, Stored, Unreadable
@@ -160,7 +161,7 @@ def in_threads(work: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
     if len(items) < 2:
         return [work(item) for item in items]
     with ThreadPoolExecutor(THREADS) as pool:
-        futures = [pool.submit(work, item) for item in items]
+        futures = [pool.submit(here(work), item) for item in items]
         try:
             return [future.result() for future in futures]
         except BaseException:

@@ -337,6 +337,8 @@ class _Publication:
         self.written[item.file.key] = item.file
         self._count(item.file)
         self.run.environment.advance("publish", len(self.written), len(self.desired.objects()))
+        key, size = item.file.key, item.file.stored
+        self.run.environment.detail(f"publish: {key} written ({size:,} bytes)", file=key, bytes=size)
 
     def _count(self, file: File) -> None:
         with self._counting:

@@ -6,8 +6,9 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +19,7 @@ from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError
 from sitemap_etl.publish.publish import Published, publish
 from sitemap_etl.publish.summary import add_answers, finish_run, put_summary, read_summary
 from sitemap_etl.runs.failures import remember_failure
+from sitemap_etl.stages.about import about, here, note, subject
 from sitemap_etl.stages.clusters import align, cluster_units, collect_members
 from sitemap_etl.stages.extract import extract_split, one_moment
 from sitemap_etl.stages.merge import merge_bucket, plan_merge
@@ -46,6 +48,8 @@ KEPT: Final = (
 """What publishing a run needs of its staging."""
 
 
+_OF_SPLITS: Final = ("extract", "transform")
+"""Stages whose units are splits of a source."""
 _SMALL_SPLIT: Final = 8_000
 """Rows of a split up to which its work is Python's more than that of Arrow's kernels: with splits of 5,000 rows two
 threads took a sixth longer than one, and a third more processor time (bench/splits.py); of 10,000 a fifth less."""
@@ -84,6 +88,7 @@ def _run(
     try:
         staging = None if scratch is None else environment.open_storage(scratch, durable=False)
         started = time.monotonic()
+        environment.advance("plan", 0, 1)
         run = start_run(
             site,
             options,
@@ -96,29 +101,12 @@ def _run(
         )
         begun.append(run)
         try:
-            with one_moment(run):
-                _each(run, "extract", len(run.plan.units), extract_split, jobs, seconds)
-            take_lease(run.work, run.run_id)
-            _each(run, "transform", len(run.plan.units), transform_split, _side_by_side(run, jobs), seconds)
-            if run.plan.readings:
-                _each(run, "merge", len(plan_merge(run).units), merge_bucket, jobs, seconds)
-            before = time.monotonic()
-            planned = partition(run, jobs=jobs)
-            seconds["partition"] = time.monotonic() - before
-            take_lease(run.work, run.run_id)
-            members = cluster_units(run)
-            if members:
-                _each(run, "collect", len(members), lambda run, at: collect_members(run, members[at]), jobs, seconds)
-                before = time.monotonic()
-                align(run)
-                seconds["align"] = time.monotonic() - before
-            _each(run, "render", len(planned.units), render_group, jobs, seconds)
-            take_lease(run.work, run.run_id)
-            before = time.monotonic()
-            published = publish(run)
-            seconds["publish"] = time.monotonic() - before
+            _build(run, jobs, seconds)
+            with _stage(run, "publish", seconds, counts_itself=True):
+                published = publish(run)
             seconds["total"] = time.monotonic() - started
-            summary = finish_run(run, published, seconds)
+            with _stage(run, "report", {}):
+                summary = finish_run(run, published, seconds)
         except Refused as error:
             error.run_id = run.run_id
             if scratch is not None and run.receipt(layout.PARTITION, Partition) is not None:
@@ -143,15 +131,95 @@ def _side_by_side(run: Run, jobs: int) -> int:
     return jobs if rows >= _SMALL_SPLIT * len(run.plan.units) else 1
 
 
-def _each(
-    run: Run, stage: str, count: int, work: Callable[[Run, int], object], jobs: int, seconds: dict[str, float]
-) -> None:
-    """Do a stage's units, `jobs` at a time. The first error stops the rest."""
+def _build(run: Run, jobs: int, seconds: dict[str, float]) -> None:
+    """The stages up to what can be published."""
+    _tell_plan(run)
+    splits = [(unit.section, unit.label) for unit in run.plan.units]
+    with one_moment(run):
+        _each(run, "extract", splits, extract_split, jobs, seconds)
+    take_lease(run.work, run.run_id)
+    _each(run, "transform", splits, transform_split, _side_by_side(run, jobs), seconds)
+    if run.plan.readings:
+        buckets = [(name, f"bucket {bucket + 1}") for name, bucket in plan_merge(run).units]
+        _each(run, "merge", buckets, merge_bucket, jobs, seconds)
+    with _stage(run, "partition", seconds):
+        planned = partition(run, jobs=jobs)
+    take_lease(run.work, run.run_id)
+    groups = [(name, f"group {group + 1}") for name, group in planned.units]
+    members = cluster_units(run)
+    if members:
+        units = [groups[n] for n in members]
+        _each(run, "collect", units, lambda run, at: collect_members(run, members[at]), jobs, seconds)
+        with _stage(run, "align", seconds):
+            align(run)
+    _each(run, "render", groups, render_group, jobs, seconds)
+    take_lease(run.work, run.run_id)
+
+
+def _tell_plan(run: Run) -> None:
+    """Tell what the run is about to do."""
+    environment, plan = run.environment, run.plan
+    environment.advance("plan", 1, 1)
+    splits, sections = len(plan.units), len(run.read_sections())
+    base = "" if run.base is None else f"; compared with the set of run {run.base.run_id}"
+    environment.detail(
+        f"plan: run {run.run_id}; sections: {sections:,}, splits: {splits:,}{base}; state at {run.work.url}",
+        stage="plan",
+        sections=sections,
+        splits=splits,
+        state=run.work.url,
+    )
+
+
+@contextmanager
+def _stage(run: Run, stage: str, seconds: dict[str, float], *, counts_itself: bool = False) -> Iterator[None]:
+    """A stage that is one piece of work. `counts_itself`: its own progress takes over."""
+    environment = run.environment
+    environment.advance(stage, 0, 1)
     before = time.monotonic()
-    done = 0
+    with about(stage=stage):
+        yield
+        took = seconds[stage] = time.monotonic() - before
+        environment.detail(f"{stage} took {took:.1f} s", seconds=round(took, 3))
+    if not counts_itself:
+        environment.advance(stage, 1, 1)
+
+
+def _unit(run: Run, stage: str, n: int, units: Sequence[tuple[str, str]], work: Callable[[Run, int], object]) -> None:
+    """Do a unit of a stage, and tell what it came to."""
+    section, label = units[n]
+    which = {"split" if stage in _OF_SPLITS else "unit": n}
+    with about(stage=stage, section=section, **which):
+        before = time.monotonic()
+        try:
+            receipt = work(run, n)
+        except SitemapEtlError as error:
+            error.about = dict(subject())
+            raise
+        took = time.monotonic() - before
+        counts = {name: getattr(receipt, name, None) for name in ("rows", "excluded", "rejected")}
+        told = "".join(f", {count:,} {name}" for name, count in counts.items() if count)
+        run.environment.detail(
+            f"{stage}: {section}: {label}{told}, {took:.1f} s", label=label, seconds=round(took, 3), **counts
+        )
+
+
+def _each(
+    run: Run,
+    stage: str,
+    units: Sequence[tuple[str, str]],
+    work: Callable[[Run, int], object],
+    jobs: int,
+    seconds: dict[str, float],
+) -> None:
+    """Do a stage's units, `jobs` at a time; each has its section, and what it is called. The first error ends it."""
+    before = time.monotonic()
+    done, count = 0, len(units)
+    if units:
+        run.environment.advance(stage, 0, count)
     # Also one at a time they are done in a thread: a signal reaches this one, and no driver takes it for its own.
     with ThreadPoolExecutor(jobs) as pool:
-        futures = [pool.submit(work, run, n) for n in range(count)]
+        futures = [pool.submit(here(_unit), run, stage, n, units, work) for n in range(count)]
         try:
             waiting = set(futures)
             while waiting:
@@ -225,6 +293,7 @@ def publish_locally(
             "Nothing was written; run again"
         )
     run.state.current()
+    note(run=run_id)
     take_lease(work, run_id)
     try:
         before = time.monotonic()
@@ -249,11 +318,16 @@ def ping_locally(finished: Finished, environment: Environment) -> Summary:
     engines = engines_to_notify(run.site, environment, published=summary.published)
     if not engines:
         return summary
+    environment.advance("ping", 0, len(engines))
     for n, engine in enumerate(engines):
-        try:
-            ping_engine(run.site, run.run_id, engine, environment)
-        except SitemapEtlError as error:
-            environment.log(f"{engine}: {error}")
+        with about(stage="ping", engine=engine):
+            try:
+                answer = ping_engine(run.site, run.run_id, engine, environment)
+                environment.detail(
+                    f"{engine}: {answer.status}: {answer.message}", status=answer.status, sent=answer.sent
+                )
+            except SitemapEtlError as error:
+                environment.log(f"{engine}: {error}")
         environment.advance("ping", n + 1, len(engines))
     summary = add_answers(run, summary)
     put_summary(run, summary)

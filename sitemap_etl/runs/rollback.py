@@ -30,6 +30,7 @@ from sitemap_etl.publish.retention import kept_manifests
 from sitemap_etl.publish.summary import finish_run
 from sitemap_etl.publish.views import RECENT, feed_objects, recent_drafts
 from sitemap_etl.runs.local import Finished
+from sitemap_etl.stages.about import note
 from sitemap_etl.stages.clock import moment_of
 from sitemap_etl.stages.ping import engines_of, ping_engine, put_by_hand
 from sitemap_etl.stages.published import in_time, rows_in_time, same_definition
@@ -101,6 +102,7 @@ def roll_back(
     if current.pending is None and base.now <= instant(moment) and old.run_id in (base.run_id, base.rolled_back_to):
         return None
     own = new_run_id(moment)
+    note(run=own)
     take_lease(work, own)
     try:
         with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
@@ -305,10 +307,17 @@ def ping_by_hand(
     if unknown:
         raise ConfigError(f"{site.name}: the site file has no engine {', '.join(unknown)}. It has: {', '.join(known)}")
     run_id = put_by_hand(site, environment, since=since, everything=everything)
+    note(run=run_id, stage="ping")
     answers = {}
-    for name in engines or known:
+    asked = engines or known
+    environment.advance("ping", 0, len(asked))
+    for n, name in enumerate(asked):
         try:
-            answers[name] = ping_engine(site, run_id, name, environment)
+            answer = ping_engine(site, run_id, name, environment)
         except Unavailable as error:
-            answers[name] = Answered(name, "unavailable", 0, str(error))
+            answer = Answered(name, "unavailable", 0, str(error))
+        answers[name] = answer
+        told = f"{name}: {answer.status}: {answer.message}"
+        environment.detail(told, engine=name, status=answer.status, sent=answer.sent)
+        environment.advance("ping", n + 1, len(asked))
     return answers

@@ -19,6 +19,7 @@ from sitemap_etl.dates import instant
 from sitemap_etl.errors import ConfigError, DamagedState, InvalidSource, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.settings.site import STATE_FOLDER
 from sitemap_etl.sources import Split, unpack_schema
+from sitemap_etl.stages.about import about, note
 from sitemap_etl.stages.clock import moment_of
 from sitemap_etl.stages.extract import BEGINNING, label_of, plan_splits, read_schema, reads_changes_only
 from sitemap_etl.stages.parameters import has_secrets, params_digest, params_of, unspoken
@@ -79,6 +80,7 @@ def start_run(
     given = now
     now = _moment(work, base, environment.clock(), given, options)
     run_id = new_run_id(now, after="" if base is None else base.run_id)
+    note(run=run_id)
     if posixpath.basename(site.work) == STATE_FOLDER and not site.work.startswith("s3://"):
         _keep_out_of_git(site, environment)
     demand_conditions(work)
@@ -120,7 +122,8 @@ def start_run(
         raise
     for name, reading in read.readings.items():
         if reading.because is not None:
-            environment.log(f"section {name} is read in full: {reading.because}")
+            with about(section=name):
+                environment.log(f"section {name} is read in full: {reading.because}")
     return Run(work, staging, plan, environment)
 
 
@@ -214,12 +217,14 @@ class _Sources:
         for name in [name for name in site.sections if not options.sections or name in options.sections]:
             section = site.sections[name]
             try:
-                self._add(section)
+                with about(section=name):
+                    self._add(section)
             except SitemapEtlError as error:
                 if section.on_error == "keep" and (final or isinstance(error, (InvalidSource, Refused))):
                     self.held[name] = str(error)
                 else:
                     problems.append(_in_section(name, error))
+                    problems[-1].about = {"section": name}
         if len(problems) == 1:
             raise problems[0]
         if problems:

@@ -63,6 +63,7 @@ class Environment:
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     log: Callable[[str], None] = lambda _line: None
     advance: Callable[[str, int, int], None] = lambda _stage, _done, _total: None
+    detail: Callable[..., None] = lambda _line, **_facts: None  # what one part of the work came to, in words and facts
     label: Callable[[str], None] = lambda _text: None  # what the unit at hand is, in words
     site_file: str = ""  # where the site was read from, for messages
 

@@ -1,0 +1,28 @@
+"""The log on stderr as JSON: one object a line, for what collects logs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+from sitemap_etl.stages.about import subject
+
+Level = Literal["info", "warning", "error"]
+OPTION: Final = "--log-format"
+
+
+def put_line(level: Level, message: str, **more: Any) -> None:
+    """Write a line: `time`, `level`, `message`, what is being worked on, and what more is known."""
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    known = {name: value for name, value in more.items() if value is not None}
+    line = {"time": now, "level": level, "message": message, **subject(), **known}
+    print(json.dumps(line, default=str), file=sys.stderr, flush=True)
+
+
+def is_asked(arguments: Sequence[str]) -> bool:
+    """Whether a call asks for such a log, also one that is wrong otherwise."""
+    pairs = zip(arguments, [*arguments[1:], ""], strict=True)
+    return any(text == f"{OPTION}=json" or (text, value) == (OPTION, "json") for text, value in pairs)
