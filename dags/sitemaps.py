@@ -1,4 +1,4 @@
-"""Turns a catalogue into the sitemaps of one site, publishes them, and tells the search engines.
+"""Builds the sitemaps of one site from its catalogue, publishes them, and notifies search engines.
 
 This DAG was made from one site file. A run reads the sources of its sections, lists every page once
 under its canonical URL, and replaces only those published files whose contents changed.
@@ -7,13 +7,13 @@ under its canonical URL, and replaces only those published files whose contents 
 |---|---|
 | `plan` | fixes what the run reads, from which published set it starts, and that no other run is at it |
 | `extract` | reads a part of a source: one task a key range or file |
-| `transform` | makes its rows canonical; sets aside what is excluded or rejected, with the reason |
+| `transform` | makes its rows canonical, and keeps those that are excluded or rejected apart, with the reason |
 | `buckets`, `merge` | only where a section reads what changed: merge it with what earlier runs read |
 | `partition` | divides the pages of each section into groups |
 | `clusters`, `collect`, `align` | only where a section has hreflang clusters: close them over the listed pages |
 | `render` | writes the sitemaps of a group and finds what was added, changed and removed |
 | `publish` | asks the gates, then writes new and changed files, the index, robots.txt |
-| `ping` | tells one engine what changed |
+| `ping` | notifies one search engine of what changed |
 
 ### Starting it by hand
 
@@ -24,7 +24,7 @@ under its canonical URL, and replaces only those published files whose contents 
 | `sections` | read only these; the others stay as published. None chosen: all |
 | `full` | read everything, also where a SELECT asks for what came since the last run (`:since`) |
 | `dry_run` | stop before anything public is written; the log of `publish` says what would be |
-| `ping` | off: the engines hear of the changes with the next run |
+| `ping` | off: search engines are notified of the changes by the next run |
 | `force`, `reason` | let a gate pass that refused, such as `products.max_drop`; the reason is kept in the manifest |
 | `now`, `reason` | the time of the run, such as `2026-11-20T02:00:00Z`, where the clocks say another one |
 | `moved` | once, after the site or the place it is published to was changed on purpose: its state is taken along |
@@ -158,32 +158,32 @@ def parameters(site: Site) -> dict[str, Param]:
         ),
         "full": Param(False, type="boolean", title="Full", description="Read everything, not only what came since."),
         "dry_run": Param(False, type="boolean", title="Dry run", description="Write nothing public."),
-        "ping": Param(True, type="boolean", title="Ping", description="Tell the engines what changed."),
+        "ping": Param(True, type="boolean", title="Ping", description="Notify search engines of what changed."),
         "force": Param(
             [],
             type=["array", "null"],
             items={"type": "string", "enum": gates},
             examples=gates,
             title="Force",
-            description="Gates that may not refuse this time. Wants a reason.",
+            description="Gates to override. Requires a reason.",
         ),
         "reason": Param(
             None,
             type=["string", "null"],
             title="Reason",
-            description="Why a gate is forced, or another time is meant; the manifest keeps it.",
+            description="Why you override a gate or a clock; recorded in the manifest.",
         ),
         "now": Param(
             None,
             type=["string", "null"],
             title="Now",
-            description="The time of the run, in ISO 8601. Far from the clocks it wants a reason.",
+            description="The time of the run, in ISO 8601 (default: now). Far from the clocks, it requires a reason.",
         ),
         "moved": Param(
             False,
             type="boolean",
             title="Moved",
-            description="The state is another site's or place's, and is meant to be this one's from now on.",
+            description="Take over state that belongs to another site or publishes to another place.",
         ),
     }
 
@@ -254,7 +254,7 @@ def publish(units: list[Unit]) -> list[Unit]:
 
 @task(multiple_outputs=False, map_index_template=LABEL)
 def ping(unit: Unit) -> dict[str, Any]:
-    """Tell one engine."""
+    """Notify one search engine."""
     return attempt(lambda tasks, world: tasks.ping(unit, world))
 
 

@@ -17,6 +17,7 @@ from sitemap_etl.cli.options import put_json
 from sitemap_etl.cli.streams import lasting, lost_output
 from sitemap_etl.cli.words import message, named
 from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError, Unavailable, defect
+from sitemap_etl.stages.about import afresh
 
 INTERRUPTED: Final = 130
 _NAME: Final = "sitemap-etl"
@@ -32,7 +33,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run the command; gives its exit code."""
     call = _Call(arguments)
     interruption = Interruption(call.stop)
-    with lasting(), interruption.heard():
+    with lasting(), interruption.heard(), afresh():
         return _whole(call, _run(call, interruption))
 
 

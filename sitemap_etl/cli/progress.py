@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -15,7 +15,6 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, Tex
 from rich.text import Text
 
 from sitemap_etl.cli.logs import put_line
-from sitemap_etl.stages.about import about
 
 _PAUSE: Final = 15.0
 """Seconds between plain lines that only count rows."""
@@ -79,11 +78,9 @@ class Bars(AbstractContextManager["Bars"]):
         self._read: dict[str, int] = {}  # of the splits it has read
         self._last = self._clock()
         self._lock = threading.Lock()
-        self._within = ExitStack()
         self._warned: set[str] = set()
 
     def __enter__(self) -> Self:
-        self._within.enter_context(about())
         if self._terminal:
             self._progress.start()
             self._tasks[""] = self._progress.add_task("start", total=None, status="")
@@ -94,7 +91,6 @@ class Bars(AbstractContextManager["Bars"]):
     ) -> None:
         if self._terminal:
             self._progress.stop()
-        self._within.close()
 
     def say(self, line: str) -> None:
         """Print a line above the bars. One that begins with `warning: ` is printed in any case."""

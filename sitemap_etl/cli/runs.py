@@ -35,7 +35,6 @@ from sitemap_etl.cli.options import (
 from sitemap_etl.cli.progress import Bars
 from sitemap_etl.cli.words import named
 from sitemap_etl.errors import ConfigError, Refused, Unavailable
-from sitemap_etl.stages.about import about
 
 if TYPE_CHECKING:
     from sitemap_etl.state.records import Summary
@@ -217,8 +216,7 @@ def _finish(summary: Summary, site_file: Path, bars: Bars, *, as_json: bool) -> 
         show_summary(console(), summary, str(site_file))
     sys.stdout.flush()
     if bars.quiet or bars.as_json:
-        with about(run=summary.run_id or ""):
-            _log(summary, bars, error, code)
+        _log(summary, bars, error, code)
     elif error:
         print(error, file=sys.stderr)
     if code:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def verify(
     site_file: SiteFile,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Make again what can be made from the published files.")
+        bool,
+        typer.Option("--repair", help="Restore what the published files have, and remove what the next run recreates."),
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -60,7 +61,7 @@ def _lines(found: Verified) -> Iterator[str]:
         yield ""
         yield (
             f"{left:,} of these are not repaired: restore them from a backup of the state, or run with --repair, which "
-            "makes snapshots again from published files and drops what the next run makes anew"
+            "restores snapshots from published files and removes what the next run recreates"
         )
 
 

@@ -58,7 +58,7 @@ def read(path: Path, *, shown_as: str | None = None) -> Document:
     try:
         raw = path.read_bytes()
     except FileNotFoundError as error:
-        raise ConfigError(f"{file}: no such file{_nearest_file(path)}") from error
+        raise ConfigError(f"{file}: no such file{_nearest_file(path, file)}") from error
     except IsADirectoryError as error:
         raise ConfigError(f"{file}: is a folder; pass a site file") from error
     except OSError as error:
@@ -209,11 +209,11 @@ def shown(path: KeyPath) -> str:
     return text
 
 
-def _nearest_file(path: Path) -> str:
+def _nearest_file(path: Path, file: str) -> str:
     """The file of the same folder that was probably meant, as the end of a sentence."""
     try:
         names = {entry.stem: entry.name for entry in path.parent.iterdir() if entry.suffix in (".yaml", ".yml")}
     except OSError:
         return f" (the folder {path.parent} does not exist either)"
     near = names.get(path.stem) or next(iter(difflib.get_close_matches(path.stem, names, n=1)), None)
-    return f"; did you mean {path.parent / names.get(near, near)}?" if near else ""
+    return f"; did you mean {Path(file).parent / names.get(near, near)}?" if near else ""

@@ -90,7 +90,7 @@ def _common(run: Run, one: Entry, other: Entry) -> list[str]:
 def _refuse(run: Run, one: Entry, other: Entry, locs: Sequence[str]) -> None:
     where = f"{one.section} and {other.section}" if one.section != other.section else f"two files of {one.section}"
     raise Refused(
-        f"{run.site.name}: {len(locs):,} URLs would stand in {where}, e.g. {', '.join(locs[:_SHOWN])}. "
+        f"{run.site.name}: {len(locs):,} URLs would be listed in {where}, e.g. {', '.join(locs[:_SHOWN])}. "
         "Nothing public was touched. This is a bug in sitemap_etl: please report it. Until it is fixed, "
         "run with --full"
     )

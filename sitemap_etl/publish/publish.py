@@ -165,7 +165,7 @@ def where_most(run: Run, proposal: Proposal, gate: str) -> list[str]:
         if tally is None:
             return []
         return [
-            f"  {reason}: {entry['count']:,}    e.g. {entry['examples'][0] if entry['examples'] else ''}"
+            f"  {reason}: {entry['count']:,}" + (f"    e.g. {entry['examples'][0]}" if entry["examples"] else "")
             for reason, entry in list(tally.to_json().items())[:3]
         ]
     return []

@@ -82,8 +82,13 @@ def start_site(path: Path, *, export: str | None = None, site: str | None = None
     address = _site(site, found, notes)
     text = _TOP.format(site=address) + (_EMPTY if found is None else _section(found, path, notes)) + _MORE
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    path.write_text(_COMMENT.sub(_aligned, text), encoding="utf-8")
     return Started(str(path), address, [] if found is None else found.rows.column_names, notes)
+
+
+def _aligned(line: re.Match[str]) -> str:
+    """A line whose comment begins where those of the others do."""
+    return f"{line[1]:<43} # {line[2]}"
 
 
 def _look(export: str) -> _Export:
@@ -217,6 +222,7 @@ def _flow(mapping: dict[str, Any]) -> str:
     return yaml.safe_dump(mapping, default_flow_style=True, sort_keys=False, allow_unicode=True, width=1000).strip()
 
 
+_COMMENT = re.compile(r"^(?! *#)(.*?\S) {4,}# (.*)$", re.MULTILINE)
 _TOP = """\
 # A site file of sitemap-etl: one site, one state, one DAG.
 # Every key is explained in docs/site-file.md; `sitemap-etl schema` gives the JSON Schema for editors.

@@ -249,7 +249,7 @@ def copy_staging(staging: Storage, target: Storage) -> None:
                 continue
             stored = staging.get(stat.key)
             if stored is None:
-                raise Refused(f"{staging.url_of(stat.key)} vanished while it was copied")
+                raise Refused(f"{staging.url_of(stat.key)} vanished while it was copied. Run again")
             target.put(stat.key, stored.data)
 
 

@@ -32,6 +32,16 @@ def about(**more: str | int) -> Iterator[None]:
         _ABOUT.reset(before)
 
 
+@contextmanager
+def afresh() -> Iterator[None]:
+    """Within the block nothing is worked on until something is noted."""
+    before = _ABOUT.set({})
+    try:
+        yield
+    finally:
+        _ABOUT.reset(before)
+
+
 def here(work: Callable[..., _R]) -> Callable[..., _R]:
     """`work` as another thread may do it once: on what this one works on."""
     context = copy_context()

@@ -204,7 +204,7 @@ class Run:
         found = self.receipt(name, kind)
         if found is None:
             where = self.staging.url_of(layout.receipt(name))
-            raise Refused(f"{where} is missing: run {self.run_id} did not get that far")
+            raise Refused(f"{where} is missing: run {self.run_id} did not get that far. Start a new run")
         return found
 
     def public(self) -> Storage:
@@ -260,7 +260,9 @@ def open_run(key: str, environment: Environment, *, staging: Storage | None = No
     """
     stored = (staging or environment.open_storage(key)).get(layout.PLAN)
     if stored is None:
-        raise Refused(f"{key}/{layout.PLAN} is missing: there is no such run, or its staging was removed")
+        raise Refused(
+            f"{key}/{layout.PLAN} is missing: there is no such run, or its staging was removed. Start a new run"
+        )
     plan = parse_document(stored.data, Plan, f"{key}/{layout.PLAN}")
     site = from_json(plan.site)
     work = open_work(site, environment)

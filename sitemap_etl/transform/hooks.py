@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import traceback
+from typing import Any, Final
+
 import numpy as np
 import pyarrow as pa
 
@@ -24,8 +28,7 @@ def where_mask(table: pa.Table, rules: Rules) -> np.ndarray:
             mask = connection.sql(f"SELECT coalesce(({where}), false) AS keep FROM batch").to_arrow_table()  # noqa: S608 - the person who writes the site file writes SQL
         except duckdb.Error as error:
             raise InvalidSource(
-                f"section {rules.section}: where: {where!r} can't be evaluated: "
-                f"{str(error).splitlines()[0].rstrip('!. ')}. "
+                f"section {rules.section}: where: {where!r} can't be evaluated: {_words(error)}. "
                 f"The columns are: {listed(table.column_names)}"
             ) from error
     column = mask.column("keep")
@@ -34,6 +37,24 @@ def where_mask(table: pa.Table, rules: Rules) -> np.ndarray:
             f"section {rules.section}: where: {where!r} must be true or false, but its type is {column.type}"
         )
     return mask_of(column)
+
+
+_NO_COLUMN: Final = re.compile(r'Referenced column "([^"]+)" not found')
+_KIND: Final = re.compile(r"^[A-Z]\w+ Error: ")
+
+
+def _words(error: Exception) -> str:
+    """What DuckDB says is wrong with a predicate, without the query around it, which nobody wrote."""
+    first = str(error).splitlines()[0].rstrip("!. ")
+    missing = _NO_COLUMN.search(first)
+    return f"there is no column {missing[1]!r}" if missing else _KIND.sub("", first)
+
+
+def _where(error: BaseException, hook: Any) -> str:
+    """The line of the person's file at which a hook raised; nothing where that is not known."""
+    own = getattr(getattr(hook, "__code__", None), "co_filename", None)
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == own]
+    return f" ({own.rpartition('/')[2]} line {lines[-1]})" if own and lines else ""
 
 
 def run_hook(batch: Batch, rules: Rules) -> None:
@@ -48,7 +69,7 @@ def run_hook(batch: Batch, rules: Rules) -> None:
     try:
         result = rules.hook(frame)
     except (Exception, SystemExit) as error:
-        raise InvalidSource(f"{who} raised {type(error).__name__}: {error}") from error
+        raise InvalidSource(f"{who} raised {type(error).__name__}: {error}{_where(error, rules.hook)}") from error
     import pandas as pd
 
     if not isinstance(result, pd.DataFrame):

@@ -1,0 +1,97 @@
+"""Words that readers stumbled over are nowhere that a reader looks: messages, help, the report, documentation."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")} - {ROOT / "CHANGELOG.md"})
+SOURCES = sorted([*(ROOT / "sitemap_etl").rglob("*.py"), *(ROOT / "dags").glob("*.py")])
+TEMPLATES = sorted([*(ROOT / "sitemap_etl").rglob("*.jinja"), *(ROOT / "sitemap_etl").rglob("*.toml")])
+
+GIVEN_UP = [
+    r"catalogue in, sitemaps out",
+    r"not every engine took it",
+    r"rows that are not listed as they came",
+    r"\bnoted: ",
+    r"in the way and not ours",
+    r"\btell (no|the|one|search) engines?",
+    r"\btells (the|one|search) engines?",
+    r"units at a time",
+    r"stands? twice",
+    r"lacks the SELECT",
+    r"a share counts from",
+    r"views begin with",
+    r"slow bleed",
+    r"the other side's rights",
+    r"default that leaked",
+    r"a look before each write",
+    r"is taken for a yes",
+    r"all waits together",
+    r"moving in\b",
+    r"\bre-bases?\b",
+    r"(?-i:\bmend(ed|s|ing)?\b)",
+    r"found the text",
+    r"\bowed\b",
+    r"\bunheard\b",
+    r"\bbroken[_ ]off\b",
+    r"\bforeign (object|file)s?\b",
+    r"see what wrote",
+    r"differs by slash",
+    r"\btombstones?\b",
+    r"\bdoubtful\b",
+    r"\bdeparted\b",
+    r"\bset aside\b",
+    r"moved house",
+]
+NAMES = {"mend", "owed", "set_aside"}
+"""Keys of JSON and of the state, which keep their names."""
+
+
+def shown(path: Path) -> Iterator[tuple[int, str]]:
+    """The texts of a module that are no documentation of code: messages, help texts, words of the report."""
+    tree = ast.parse(path.read_text("utf-8"))
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    commands = path.parent.name in ("cli", "dags")
+    kept: set[int] = set()
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        for at, statement in enumerate(body if isinstance(body, list) else ()):
+            if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+                # The docstring of a command is its help, that of a DAG its page.
+                is_help = commands and at == 0 and isinstance(node, documented)
+                if not is_help:
+                    kept.add(id(statement.value))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in kept:
+            yield node.lineno, node.value
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    for path in SOURCES:
+        for line, text in shown(path):
+            if text not in NAMES:
+                yield f"{path.relative_to(ROOT)}:{line}", text
+    for path in (*TEMPLATES, *PAGES):
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+            yield f"{path.relative_to(ROOT)}:{number}", line
+
+
+TEXTS = list(texts())
+
+
+@pytest.mark.parametrize("words", GIVEN_UP)
+def test_no_reader_meets_words_that_were_given_up(words: str) -> None:
+    pattern = re.compile(words, re.IGNORECASE | re.MULTILINE)
+    found = [f"{where}: {text[:120]}" for where, text in TEXTS if pattern.search(text)]
+    assert found == []
+
+
+def test_the_texts_are_found() -> None:
+    assert len(TEXTS) > 5_000
+    assert any("Did you mean: sitemap-etl validate" in text for _, text in TEXTS)
