@@ -24,5 +24,5 @@ def put_line(level: Level, message: str, **more: Any) -> None:
 
 def is_asked(arguments: Sequence[str]) -> bool:
     """Whether a call asks for such a log, also one that is wrong otherwise."""
-    pairs = zip(arguments, [*arguments[1:], ""], strict=True)
-    return any(text == f"{OPTION}=json" or (text, value) == (OPTION, "json") for text, value in pairs)
+    pairs = zip(["", *arguments], [*arguments, ""], strict=True)
+    return any(value == f"{OPTION}=json" or (text, value) == (OPTION, "json") for text, value in pairs)
