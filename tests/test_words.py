@@ -51,6 +51,8 @@ GIVEN_UP = [
 ]
 NAMES = {"mend", "owed", "set_aside"}
 """Keys of JSON and of the state, which keep their names."""
+KEYS = re.compile(rf"`[a-z_.\[\]]*\b({'|'.join(sorted(NAMES))})`")
+"""The same in a document: `findings[].mend`."""
 
 
 def shown(path: Path) -> Iterator[tuple[int, str]]:
@@ -79,7 +81,7 @@ def texts() -> Iterator[tuple[str, str]]:
                 yield f"{path.relative_to(ROOT)}:{line}", text
     for path in (*TEMPLATES, *PAGES):
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
-            yield f"{path.relative_to(ROOT)}:{number}", line
+            yield f"{path.relative_to(ROOT)}:{number}", KEYS.sub("", line)
 
 
 TEXTS = list(texts())

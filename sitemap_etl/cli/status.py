@@ -34,7 +34,7 @@ def status(
     site_files: Annotated[list[Path], typer.Argument(metavar="SITE.yaml...", help="Site files, or folders of them.")],
     max_age: Annotated[
         float,
-        typer.Option(min=0, metavar="HOURS", help="How old the last successful run may be; 0: any age."),
+        typer.Option(min=0, metavar="HOURS", help="How old the last successful run may be (default: 36; 0: any age)."),
     ] = MAX_AGE,
     as_json: Json = False,
 ) -> None:
