@@ -183,6 +183,8 @@ def _draft(run: Run, name: str, shard: StagedShard, number: int, old: Entry | No
         snapshot=shard.snapshot,
         since=shard.since,
         text=text,
+        undated=shard.undated,
+        days=shard.days,
     )
     return Draft(entry, None if same else staged, staged_text)
 

@@ -16,10 +16,11 @@ from sitemap_etl.arrow import column_of
 from sitemap_etl.dates import instant
 from sitemap_etl.errors import DamagedState, Refused
 from sitemap_etl.frames import ASIDE, EXAMPLES
-from sitemap_etl.publish.metrics import put_metrics
 from sitemap_etl.publish.proposal import Proposal, changes_of
 from sitemap_etl.publish.publish import Published
+from sitemap_etl.publish.reports import put_overview, put_report
 from sitemap_etl.publish.retention import forget
+from sitemap_etl.publish.shape import shapes
 from sitemap_etl.stages.merge import readers_of
 from sitemap_etl.stages.ping import engines_of
 from sitemap_etl.stages.run import Run
@@ -36,6 +37,7 @@ from sitemap_etl.state.records import (
     ChangeKind,
     Checked,
     Clusters,
+    Entry,
     Files,
     Manifest,
     Partition,
@@ -79,14 +81,10 @@ def _put_reports(run: Run) -> None:
 
 def put_summary(run: Run, summary: Summary) -> None:
     """Put the summary as JSON and as a page, and remember what became of the run."""
-    from sitemap_etl import report  # a DAG file is parsed without it
-
-    page = report.render(summary).encode()
-    run.work.put(layout.report(run.run_id), page, content_type="text/html; charset=utf-8")
-    put_document(run.work, layout.summary(run.run_id), summary)
     ended = attempt_of(run, summary)
     put_attempt(run.work, ended)
-    put_metrics(run.work, run.site.name, ended)
+    put_report(run.work, summary)
+    put_overview(run.work, run.site.name, run.site.site, ended)
 
 
 _REASONS: Final = 20
@@ -190,7 +188,14 @@ def _summary(run: Run, published: Published) -> Summary:
         warnings=tuple(published.warnings),
         error=str(published.error) if published.error is not None else None,
         report=run.work.url_of(layout.report(run.run_id)),
+        shape=shapes(run.site, _entries(proposal, manifest), run.plan.now),
+        site_file=run.plan.site_file or None,
     )
+
+
+def _entries(proposal: Proposal, manifest: Manifest | None) -> list[Entry]:
+    """The shards of the set as it is, or as it would be."""
+    return [draft.entry for draft in proposal.drafts] if manifest is None else list(manifest.entries)
 
 
 def _examples(run: Run, proposal: Proposal) -> dict[str, dict[str, tuple[str, ...]]]:

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 from sitemap_etl import __version__, lastmod, priority, urls
 from sitemap_etl.frames import Reason
-from sitemap_etl.report.paper import several, template
+from sitemap_etl.report.nights import ALONE, COLUMNS, Around, engines, figures, links, nights, reasons, usual_seconds
+from sitemap_etl.report.paper import moment, several, template
 from sitemap_etl.state.layout import run_of_manifest
-from sitemap_etl.state.records import COUNTED, Answered, Counts, Gate, Summary
+from sitemap_etl.state.records import COUNTED, Answered, Counts, Gate, Shape, Summary
 
 HEADLINES: Final = {
     "published": "Published",
@@ -35,9 +36,10 @@ _SHOWN_REASONS: Final = 200
 """How many reasons of one kind are shown; an `exclude` column may hold as many texts as rows."""
 
 
-def render(summary: Summary) -> str:
-    """The page of a summary."""
+def render(summary: Summary, around: Around = ALONE) -> str:
+    """The page of a summary. `around`: the runs that it is compared with, and where their pages lie."""
     gates = _gates(summary.gates)
+    own = summary.run_id
     views = set(summary.views)
     return template("page.html.jinja").render(
         title=f"{headline(summary)}: {summary.name or ''} {summary.run_id or ''}",
@@ -45,7 +47,15 @@ def render(summary: Summary) -> str:
         headline=headline(summary),
         lead=lead(summary),
         tone=tone(summary),
-        error=(summary.error or "").replace("RUN_ID", str(summary.run_id)),
+        error=_named(summary.error or "", summary),
+        links=links(around),
+        figures=figures(around.runs, own) if len(around.runs) > 1 else [],
+        over_time=reasons(around.runs, own) if len(around.runs) > 1 else [],
+        asked=list(engines(around.runs, own)) if len(around.runs) > 1 else [],
+        nights=nights(around.runs, own, around.root) if len(around.runs) > 1 else [],
+        columns=COLUMNS,
+        shapes=list(_shapes(summary.shape)),
+        ages=AGE_NAMES,
         facts=list(_facts(summary)),
         sections=summary.sections,
         views=views,
@@ -63,12 +73,36 @@ def render(summary: Summary) -> str:
         beside=(summary.report or "").rpartition("/")[0],
         version=__version__,
         index=summary.index,
-        warnings=summary.warnings,
+        warnings=[_named(text, summary) for text in summary.warnings],
         engines=[(name, answer, details_of(answer)) for name, answer in summary.engines.items()],
         kinds=[("rows read", COUNTED[:2]), ("result", COUNTED[2:6]), ("compared with the last set", COUNTED[6:])],
-        seconds=_seconds(summary.seconds),
+        seconds=_seconds(summary.seconds, usual_seconds(around.runs, own)),
         commands=list(_commands(summary)),
     )
+
+
+def _named(text: str, summary: Summary) -> str:
+    """A text whose commands name the site file and the run."""
+    return text.replace("RUN_ID", str(summary.run_id)).replace("SITE.yaml", summary.site_file or "SITE.yaml")
+
+
+AGE_NAMES: Final = ("today", "7 days", "30 days", "90 days", "a year", "3 years", "older")
+
+
+def _shapes(shape: Mapping[str, Shape]) -> Iterator[dict[str, Any]]:
+    """What each section's files hold, as shares of its pages and files."""
+    for name, found in shape.items():
+        pages = sum(found.ages) + found.undated
+        fullest = max(found.fill, default=0) or 1
+        yield {
+            "name": name,
+            "files": found.files,
+            "pages": pages,
+            "undated": percent(found.undated / pages) if pages else "",
+            "ages": [(percent(count / pages), round(100 * count / pages)) for count in found.ages] if pages else [],
+            "fill": [(count, round(100 * count / fullest)) for count in found.fill],
+            "unrecorded": found.unrecorded,
+        }
 
 
 def headline(summary: Summary) -> str:
@@ -184,30 +218,37 @@ def _reason(section: str, reason: Reason) -> dict[str, Any]:
     }
 
 
-def _seconds(seconds: Mapping[str, float]) -> list[tuple[str, float, float]]:
-    """(stage, seconds, share of the longest in percent), the total last."""
-    longest = max((value for stage, value in seconds.items() if stage != "total"), default=0.0)
-    stages = [(stage, value) for stage, value in seconds.items() if stage != "total"]
-    rows = [(stage, value, round(100 * value / longest, 1) if longest else 0.0) for stage, value in stages]
-    if "total" in seconds:
-        rows.append(("total", seconds["total"], 0.0))
-    return rows
+def _seconds(seconds: Mapping[str, float], usual: Mapping[str, float]) -> list[dict[str, Any]]:
+    """The stages with their time, what they usually take, and both as shares of the longest; the total last."""
+    stages = [stage for stage in seconds if stage != "total"]
+    longest = max((max(seconds[stage], usual.get(stage, 0.0)) for stage in stages), default=0.0) or 1.0
+    return [
+        {
+            "stage": stage,
+            "value": seconds[stage],
+            "share": round(100 * seconds[stage] / longest, 1),
+            "usual": usual.get(stage),
+            "mark": round(100 * usual[stage] / longest, 1) if stage in usual and stage != "total" else None,
+        }
+        for stage in (*stages, *(["total"] if "total" in seconds else []))
+    ]
 
 
 def _commands(summary: Summary) -> Iterator[tuple[str, str]]:
     """(purpose, command)."""
+    file = _quoted(summary.site_file) if summary.site_file else "SITE.yaml"
     example = next(
         (locs[0] for kinds in summary.examples.values() for locs in kinds.values() if locs), f"{summary.site or ''}/…"
     )
-    yield "Show why a URL is listed or not", f"sitemap-etl explain SITE.yaml {_quoted(example)}"
+    yield "Show why a URL is listed or not", f"sitemap-etl explain {file} {_quoted(example)}"
     if summary.status in ("refused", "dry_run"):
         refused = [gate.name for gate in summary.gates if gate.status == "refused"]
         force = "".join(f" --force {name}" for name in refused)
         reason = ' --reason "…"' if refused else ""
-        yield "Publish this run as shown here", f"sitemap-etl publish SITE.yaml {summary.run_id}{force}{reason}"
+        yield "Publish this run as shown here", f"sitemap-etl publish {file} {summary.run_id}{force}{reason}"
     else:
-        yield "List the published sets", "sitemap-etl history SITE.yaml"
-        yield "Go back to the previous set", 'sitemap-etl rollback SITE.yaml --reason "…"'
+        yield "List the published sets", f"sitemap-etl history {file}"
+        yield "Go back to the previous set", f'sitemap-etl rollback {file} --reason "…"'
     for address in summary.index[:1]:
         yield "Check the published files as a crawler sees them", f"sitemap-etl check {_quoted(address)}"
 
@@ -223,11 +264,6 @@ def percent(share: float) -> str:
     """15.5 %."""
     text = f"{share * 100:.1f}" if share < 1 else f"{share * 100:,.0f}"
     return f"{text.removesuffix('.0')} %"
-
-
-def moment(text: str) -> str:
-    """A time of the summary as 2026-11-01 02:00 UTC."""
-    return f"{text[:10]} {text[11:16]} UTC" if len(text) == 20 and text.endswith("Z") else text
 
 
 def details_of(answer: Answered) -> Sequence[tuple[str, str]]:

@@ -24,6 +24,7 @@ def template(name: str) -> Template:
     environment.filters["size"] = size
     environment.filters["duration"] = duration
     environment.filters["visible"] = visible
+    environment.filters["address"] = address
     return environment.get_template(name)
 
 
@@ -60,3 +61,14 @@ def duration(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min {rest} s"
     return f"{minutes // 60} h {minutes % 60} min"
+
+
+def moment(text: str) -> str:
+    """A time as 2026-11-01 02:00 UTC."""
+    return f"{text[:10]} {text[11:16]} UTC" if len(text) == 20 and text.endswith("Z") else text
+
+
+def address(text: str) -> str:
+    """The text where it is a web address that a page may link to; else nothing."""
+    plain = text.startswith(("https://", "http://")) and text.isprintable() and " " not in text
+    return text if plain else ""

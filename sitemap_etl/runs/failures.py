@@ -10,7 +10,7 @@ from typing import Final, Literal
 from sitemap_etl.config import Site
 from sitemap_etl.dates import instant
 from sitemap_etl.errors import DamagedState, Refused, SitemapEtlError, Unavailable
-from sitemap_etl.publish.metrics import put_metrics
+from sitemap_etl.publish.reports import put_overview
 from sitemap_etl.stages.ping import why
 from sitemap_etl.stages.run import Environment, Run, new_run_id, open_work, state_of
 from sitemap_etl.state.attempts import put_attempt, read_attempt
@@ -40,7 +40,7 @@ def remember_failure(
             return
         ended = failure(error, environment, known or _begun(run, now, owner))
         put_attempt(work, ended)
-        put_metrics(work, site.name, ended)
+        put_overview(work, site.name, site.site, ended)
 
 
 def failure(
@@ -66,7 +66,7 @@ def _is_anothers(site: Site, environment: Environment, work: Storage) -> bool:
     return False
 
 
-def remember_abandoned(work: Storage, name: str, owner: str, environment: Environment) -> None:
+def remember_abandoned(site: Site, work: Storage, owner: str, environment: Environment) -> None:
     """Keep that the scheduler's run ended without a word of its own: killed, or marked as failed. Raises nothing."""
     with suppress(SitemapEtlError, *_MACHINE):
         lease = holder(work)
@@ -75,7 +75,7 @@ def remember_abandoned(work: Storage, name: str, owner: str, environment: Enviro
             ended = instant(environment.clock())
             gone = replace(known, ended=ended, status="interrupted", kind="interrupted", error=_ABANDONED)
             put_attempt(work, gone)
-            put_metrics(work, name, gone)
+            put_overview(work, site.name, site.site, gone)
 
 
 _ABANDONED: Final = "The scheduler ended the run: its log says why"

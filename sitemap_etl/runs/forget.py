@@ -27,6 +27,7 @@ from sitemap_etl.dates import instant
 from sitemap_etl.engines.backlog import Waiting, mark_of, ordered, without
 from sitemap_etl.errors import ConfigError, DamagedState, Refused
 from sitemap_etl.frames import ASIDE
+from sitemap_etl.publish.reports import put_overview, put_page
 from sitemap_etl.publish.retention import snapshots_of
 from sitemap_etl.runs.traces import Traces
 from sitemap_etl.stages.ping import StoredLedger, engines_of, pending_runs
@@ -286,13 +287,9 @@ class _Forgetting(Traces):
     # --- texts ---
 
     def _texts(self) -> None:
-        from sitemap_etl import report
-
         for key in self.keys(layout.REPORTS):
             if key.endswith("/summary.json") and (summary := self._scrubbed(key, Summary)) is not None:
-                page = report.render(summary).encode()
-                page_key = layout.report(key.split("/")[1])
-                self.work.put(page_key, page, content_type="text/html; charset=utf-8")
+                put_page(self.work, summary)
                 put_document(self.work, key, summary)
                 self.rewritten["reports"] += 1
             elif key.endswith("/splits.json") and (splits := self._scrubbed(key, Splits)) is not None:
@@ -306,6 +303,7 @@ class _Forgetting(Traces):
             if (attempt := self._scrubbed(key, Attempt)) is not None:
                 put_document(self.work, key, attempt)
                 self.rewritten["records of runs"] += 1
+        put_overview(self.work, self.site.name, self.site.site)
 
     def _scrubbed(self, key: str, kind: type[Any]) -> Any:
         """The document without what names the rows; None where nothing does."""

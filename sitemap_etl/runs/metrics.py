@@ -11,7 +11,7 @@ from typing import Final
 
 from sitemap_etl.config import Site
 from sitemap_etl.errors import SitemapEtlError
-from sitemap_etl.publish.metrics import metrics_of
+from sitemap_etl.publish.reports import metrics_of
 from sitemap_etl.runs.failures import failure
 from sitemap_etl.runs.status import past_runs
 from sitemap_etl.stages.run import Environment, open_work

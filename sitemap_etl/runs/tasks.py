@@ -298,7 +298,7 @@ def ping(unit: Unit, environment: Environment) -> dict[str, Any]:
 def abandon(site: Site, owner: str, environment: Environment) -> None:
     """Give the lease of the scheduler's run back after it failed for good, so that a new run may start at once."""
     work = open_work(site, environment)
-    remember_abandoned(work, site.name, owner, environment)
+    remember_abandoned(site, work, owner, environment)
     release_lease(work, "", owner=owner)
 
 

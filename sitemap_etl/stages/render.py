@@ -133,6 +133,7 @@ class _Group:
         rows = shard.rows
         snapshot = None if old is None or shard.renewed else old.snapshot
         locs = rows.column("loc")
+        undated, days = (old.undated, old.days) if old is not None else _dates(rows.column("lastmod"))
         staged = StagedShard(
             low=shard.low,
             parent=shard.parent,
@@ -142,6 +143,8 @@ class _Group:
             last=locs[-1].as_py(),
             since=pc.max(rows.column("since")).as_py(),
             snapshot=snapshot or self.run.state.put_snapshot(rows),
+            undated=undated,
+            days=days,
         )
         gzipped = self.run.site.publish.names.file.endswith(".gz")
         key = f"{self.key}/{len(self.shards)}"
@@ -239,6 +242,20 @@ class _Group:
         sink = pa.BufferOutputStream()
         pq.write_table(self.top, sink)
         return put_checked(self.run.staging, f"{self.key}-top.parquet", memoryview(sink.getvalue()))
+
+
+_SAMPLED: Final = 1_000
+"""Lastmods of a file that its deciles are taken from."""
+
+
+def _dates(dates: pa.ChunkedArray) -> tuple[int, tuple[int, ...] | None]:
+    """How many rows have no lastmod; of the others least, deciles and greatest, in days since 1970, or None."""
+    there = dates.drop_null()
+    if not len(there):
+        return len(dates), None
+    some = there.take(pa.array(np.unique(np.linspace(0, len(there) - 1, _SAMPLED).astype(np.int64))))
+    ordered = np.sort(pc.utf8_slice_codeunits(single(some), 0, 10).cast(pa.date32()).cast(pa.int32()).to_numpy())
+    return dates.null_count, tuple(ordered[np.linspace(0, len(ordered) - 1, 11).astype(np.int64)].tolist())
 
 
 def _top(dates: pa.ChunkedArray) -> list[dict[str, Any]]:

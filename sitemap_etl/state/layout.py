@@ -13,6 +13,7 @@
     state/conditions/<store>.json      that a store keeps to conditions
     state/lease.json                   who is at it
     reports/<run>/                     what a run found
+    reports/index.html, latest.html    all runs; the page of the last one
     reports/metrics.prom               the last run as metrics
     runs/<run>/                        what a run stages
 
@@ -134,6 +135,8 @@ PUBLIC_PROBE: Final = "sitemap-etl-probe-"
 # --- reports -----------------------------------------------------------------------------------------
 
 METRICS: Final = "reports/metrics.prom"
+INDEX: Final = "reports/index.html"
+LATEST: Final = "reports/latest.html"
 ASIDE: Final = ("rejected", "excluded", "duplicates")
 """The kinds of rows that a report lists beside the page."""
 

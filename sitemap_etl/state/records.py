@@ -384,6 +384,8 @@ class StagedShard(Record):
     body: int = 0
     xml: StagedFile | None = None
     text: StagedFile | None = None
+    undated: int | None = None  # as in `Entry`
+    days: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -491,6 +493,8 @@ class Entry(Record):
     snapshot: str
     since: int | None = None  # newest `since` of its rows, epoch seconds
     text: File | None = None
+    undated: int | None = None  # rows without a lastmod; None: not recorded
+    days: tuple[int, ...] | None = None  # least, deciles and greatest of the lastmods, in days since 1970, of a sample
 
 
 @dataclass(frozen=True)
@@ -909,6 +913,21 @@ class Comparison(Record):
 
 
 @dataclass(frozen=True)
+class Shape(Record):
+    """What a section's files hold. `fill`: files by tenths of what one may hold. `undated`: pages without a lastmod.
+
+    `ages`: pages by how old their lastmod is, one number for each of `publish.shape.AGES` and one for what is older; an
+    estimate. `unrecorded`: pages of files that a release wrote which did not record it.
+    """
+
+    files: int = 0
+    fill: tuple[int, ...] = ()
+    undated: int = 0
+    ages: tuple[int, ...] = ()
+    unrecorded: int = 0
+
+
+@dataclass(frozen=True)
 class Asked(Record):
     """The options of a run that its report tells of."""
 
@@ -948,6 +967,8 @@ class Summary(Document):
     report: str | None = None
     seconds: Mapping[str, float] = field(default_factory=dict)
     against: Comparison | None = None
+    shape: Mapping[str, Shape] = field(default_factory=dict)  # of the set as it is, or would be
+    site_file: str | None = None
 
     title: ClassVar[str] = "summary"
 
