@@ -23,6 +23,8 @@ demo: $(READY) ## a catalogue, an embedded bucket and one run of the DAG through
 airflow: $(READY) ## Airflow with its UI over the demo; Ctrl-C stops it
 	@$(BIN)/python -m demo.serve
 
+# Each process of a session would compile all tests anew where the environment says to keep nothing compiled.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(READY) ## the tests
 	$(BIN)/python -m pytest -n auto --dist loadfile
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
+import tempfile
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -41,9 +44,20 @@ LONG = (
 """The files that take longest, the longest first: begun at the end of a session, one would keep it waiting."""
 
 
+MEMORY = Path("/dev/shm")
+ROOM = 4 << 30
+"""Bytes that the folders of a session may take, with much to spare: a passed test's folder is removed."""
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """One seed for all properties of a session: a failure tells it, and the same examples can be had again."""
+    """One seed for all properties of a session: a failure tells it, and the same examples can be had again.
+
+    Temporary folders lie in memory where there is room, unless TMPDIR says otherwise. The runs of a session ask a
+    disk some hundred thousand times to have written what they gave it, and wait for it longer than they compute.
+    """
+    if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM:
+        os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
     if config.getoption("--hypothesis-seed") is None:
         config.option.hypothesis_seed = str(random.SystemRandom().randrange(10**9))
 
