@@ -80,10 +80,24 @@ class Shop(TestSite):
 PRINTS = pages(30, 900, body="x")
 
 
-@pytest.fixture
-def shop(tmp_path: Path) -> Shop:
+class Kept:
+    """A site as it was, to be put back where it was: its state knows the place."""
+
+    def __init__(self, shop: Shop, folder: Path) -> None:
+        self.shop, self.kept = shop, folder / "kept"
+        shutil.copytree(shop.folder, self.kept)
+        self.time, self.written = shop.store.time, dict(shop.store.written)
+
+    def restore(self) -> None:
+        shutil.rmtree(self.shop.folder)
+        shutil.copytree(self.kept, self.shop.folder)
+        self.shop.store.time, self.shop.store.written = self.time, dict(self.written)
+
+
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory: pytest.TempPathFactory) -> Kept:
     """A site in which the row was listed, moved, excluded, staged by a dry run, and is deleted."""
-    shop = Shop(tmp_path / "shop")
+    shop = Shop(tmp_path_factory.mktemp("forget") / "shop")
     shop.ping(1)
     shop.touch(2, loc="/c/moved-marker-77")
     shop.ping(2)
@@ -97,7 +111,16 @@ def shop(tmp_path: Path) -> Shop:
     shop.ping(6)
     shop.export("prints", PRINTS[2:])
     shop.ping(9)
-    return shop
+    return Kept(shop, shop.folder.parent)
+
+
+@pytest.fixture
+def shop(lived: Kept) -> Shop:
+    """That site, as each test finds it."""
+    shutil.rmtree(lived.shop.folder)
+    lived.shop = Shop(lived.shop.folder)
+    lived.restore()
+    return lived.shop
 
 
 # --- what there is ------------------------------------------------------------------------------------
@@ -133,20 +156,6 @@ def nothing(markers: Sequence[str] = MARKERS) -> dict[str, list[str]]:
     return {marker: [] for marker in markers}
 
 
-class Kept:
-    """The site as it was, to be put back."""
-
-    def __init__(self, shop: Shop) -> None:
-        self.shop, self.kept = shop, shop.folder.parent / "kept"
-        shutil.copytree(shop.folder, self.kept)
-        self.time, self.written = shop.store.time, dict(shop.store.written)
-
-    def restore(self) -> None:
-        shutil.rmtree(self.shop.folder)
-        shutil.copytree(self.kept, self.shop.folder)
-        self.shop.store.time, self.shop.store.written = self.time, dict(self.written)
-
-
 def test_nothing_that_the_state_or_the_reports_hold_has_the_row_afterwards(shop: Shop) -> None:
     before = holding(shop)
     paths = {path for found in before.values() for path in found}
@@ -164,8 +173,8 @@ def test_nothing_that_the_state_or_the_reports_hold_has_the_row_afterwards(shop:
     assert verify_state(shop.load(), shop.environment).sound
 
 
-def test_the_nights_after_are_as_if_nothing_had_been(shop: Shop) -> None:
-    kept = Kept(shop)
+def test_the_nights_after_are_as_if_nothing_had_been(shop: Shop, tmp_path: Path) -> None:
+    kept = Kept(shop, tmp_path)
 
     def nights() -> list[dict[str, bytes]]:
         found = []
@@ -222,8 +231,8 @@ def test_a_row_that_was_only_published_is_known_by_its_url(shop: Shop) -> None:
     assert answer.last_listed is not None
 
 
-def test_it_can_be_killed_at_any_write_and_done_again(shop: Shop) -> None:
-    kept = Kept(shop)
+def test_it_can_be_killed_at_any_write_and_done_again(shop: Shop, tmp_path: Path) -> None:
+    kept = Kept(shop, tmp_path)
     writes = 0  # every fifth: neighbours are mostly of one kind
     while True:
         kept.restore()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -41,9 +42,12 @@ def test_a_session_ends_with_the_name_of_the_test_that_killed_its_process_or_han
     options = makefile.partition("-m pytest ")[2].partition("\n")[0].replace("auto", "2").split()
     patience = ["-o", "timeout=1", "-o", "faulthandler_timeout=3"]
     command = [sys.executable, "-m", "pytest", "-c", str(PROJECT / "pyproject.toml"), "--rootdir", str(tmp_path)]
+    # Of the plugins those that these options need: the others only take time to start, in three processes.
+    plugins = ["-p", "xdist", "-p", "pytest_timeout", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [*command, *options, *patience, "-p", "no:cacheprovider", str(tmp_path)],
+        [*command, *options, *patience, *plugins, str(tmp_path)],
         cwd=tmp_path,
+        env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         check=False,

@@ -93,23 +93,28 @@ def each_fault(s3: S3Server, operation: str, work: Callable[[Line, Fault, int, i
     It gets the number of the request, and how many there are where nothing goes wrong.
     """
 
-    def all_requests(fault: Fault) -> int:
+    run, expected, _ = OPERATIONS[operation]
+    client = s3.client()
+
+    def undisturbed(line: Line) -> int:
+        """The requests of the operation, on a line where nothing goes wrong."""
+        known = line.begin()
+        assert line.answer(run, known) in (expected, False)
+        return len(line.proxy.seen)
+
+    def all_requests(fault: Fault) -> None:
         with fault_proxy(s3.endpoint) as proxy:
             line = Line(client, proxy)
-            counted = []
-            for _ in range(4):  # once to see that the bucket is there, then to count: a slow request is sent again
-                known = line.begin()
-                assert line.answer(OPERATIONS[operation][0], known) in (OPERATIONS[operation][1], False)
-                counted.append(len(proxy.seen))
-            requests = min(counted)
+            undisturbed(line)  # it looks once whether the bucket is there
             for number in range(1, requests + 1):
                 work(line, fault, number, requests)
-            return requests
 
-    client = s3.client()
+    with fault_proxy(s3.endpoint) as proxy:
+        line = Line(client, proxy)
+        requests = min(undisturbed(line) for _ in range(4))  # a slow request is sent again
+    assert requests >= 1
     with ThreadPoolExecutor(len(FAULTS)) as pool:
-        requests = list(pool.map(all_requests, FAULTS))
-    assert min(requests) >= 1
+        list(pool.map(all_requests, FAULTS))
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
