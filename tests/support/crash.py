@@ -13,6 +13,7 @@ back to what it was.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import json
 import os
@@ -120,6 +121,7 @@ class Laboratory:
         )
         self.site = TestSite(self.live, **places, site=ORIGIN, **keys)
         self._kept: dict[str, tuple[str, bytes]] = {}
+        self._known: dict[str, bytes] = {}
         self._prepared = 1
         env = {**os.environ, **({} if s3 is None else s3.env), "TMPDIR": str(folder), **(env or {})}
         self._process = subprocess.Popen(
@@ -150,12 +152,16 @@ class Laboratory:
         self.public().put("robots.txt", text.encode())
 
     def world(self) -> World:
-        public = self.public()
         objects = {}
-        for stat in public.list():
-            stored = public.get(stat.key)
-            assert stored is not None
-            objects[stat.key] = stored.data
+        if self.client is None:
+            public = self.public()
+            for stat in public.list():
+                stored = public.get(stat.key)
+                assert stored is not None
+                objects[stat.key] = stored.data
+        else:
+            below = "public/"
+            objects = {key.removeprefix(below): self._read(key, etag) for key, etag in self._there(below).items()}
         state = self.site.state()
         manifest = state.manifest(state.current().manifest)
         return World(objects, None if manifest is None else essence(manifest))
@@ -167,10 +173,7 @@ class Laboratory:
             shutil.rmtree(kept)
         shutil.copytree(self.live, kept)
         if self.client is not None:
-            self._kept = {
-                key: (etag, self.client.get_object(Bucket=self.bucket, Key=key)["Body"].read())
-                for key, etag in self._there().items()
-            }
+            self._kept = {key: (etag, self._read(key, etag)) for key, etag in self._there().items()}
 
     def restore(self) -> None:
         """Put everything back as it was kept, but the exports."""
@@ -182,16 +185,23 @@ class Laboratory:
         if self.client is None:
             return
         there = self._there()
-        for key in there.keys() - self._kept.keys():
-            self.client.delete_object(Bucket=self.bucket, Key=key)
+        if new := [{"Key": key} for key in there.keys() - self._kept.keys()]:
+            self.client.delete_objects(Bucket=self.bucket, Delete={"Objects": new, "Quiet": True})
         for key, (etag, data) in self._kept.items():
             if there.get(key) != etag:
                 self.client.put_object(Bucket=self.bucket, Key=key, Body=data)
 
-    def _there(self) -> dict[str, str]:
+    def _there(self, prefix: str = "") -> dict[str, str]:
         assert self.client is not None
-        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket)
+        pages = self.client.get_paginator("list_objects_v2").paginate(Bucket=self.bucket, Prefix=prefix)
         return {entry["Key"]: entry["ETag"] for page in pages for entry in page.get("Contents", ())}
+
+    def _read(self, key: str, etag: str) -> bytes:
+        """An object's bytes. The store makes the etag from what it holds: the same one is not fetched twice."""
+        assert self.client is not None
+        if etag not in self._known:
+            self._known[etag] = self.client.get_object(Bucket=self.bucket, Key=key)["Body"].read()
+        return self._known[etag]
 
     # --- what is done ---
 
@@ -212,7 +222,16 @@ class Laboratory:
         """Publish the set before the current one again."""
         return self._do("roll_back", night, **how)
 
-    def _do(self, job: str, night: int, *, kill: int = 0, before: bool = False, since: str = "") -> Done:
+    def _do(
+        self,
+        job: str,
+        night: int,
+        *,
+        kill: int = 0,
+        before: bool = False,
+        since: str = "",
+        environ: Mapping[str, str] | None = None,
+    ) -> Done:
         order = {
             "job": job,
             "site": str(self.site.path),
@@ -221,6 +240,7 @@ class Laboratory:
             "kill": kill,
             "before": before,
             "since": since,
+            "environ": dict(environ or {}),
         }
         process = self._process
         assert process.stdin is not None
@@ -258,11 +278,15 @@ def essence(manifest: Manifest) -> dict[str, Any]:
 def main() -> None:
     """Do the jobs that come in, each in a fork; answer each with a line."""
     from sitemap_etl import report
+    from sitemap_etl.errors import SitemapEtlError
     from sitemap_etl.state.records import Summary
 
     for name in ("sitemap_etl.runs.rollback", "boto3", "duckdb", "httpcore", "anyio"):
         __import__(name)
     report.render(Summary())  # compiles its template
+    if "AWS_ENDPOINT_URL" in os.environ:
+        with contextlib.suppress(SitemapEtlError):
+            open_storage("s3://no-such-bucket").stat("k")  # boto3 reads its descriptions of S3
     gc.collect()
     gc.freeze()  # a fork whose collector looks at nothing of this process copies none of its memory
     for line in sys.stdin:
@@ -287,6 +311,7 @@ def _work(order: Mapping[str, Any]) -> dict[str, Any]:
     from sitemap_etl.errors import SitemapEtlError
     from sitemap_etl.stages.run import Environment
 
+    os.environ.update(order["environ"])
     now = datetime.fromisoformat(order["now"])
     killing = Killing(now, order["kill"], before=order["before"], since=order["since"])
     connections = {name: value for name, value in os.environ.items() if name.startswith("AIRFLOW_CONN_")}
