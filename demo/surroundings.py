@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import metadata
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -71,10 +72,14 @@ class Home:
         return found
 
     def migrate(self, environ: dict[str, str], log: Path) -> None:
-        """Make Airflow's database, or bring it up to date. Raises CalledProcessError."""
+        """Make Airflow's database, or bring it up to date, once for a version. Raises CalledProcessError."""
+        mark, version = self.airflow / "migrated", metadata.version("apache-airflow")
+        if (self.airflow / "airflow.db").is_file() and mark.is_file() and mark.read_text() == version:
+            return
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("ab") as out:
             subprocess.run([AIRFLOW, "db", "migrate"], env=environ, stdout=out, stderr=out, check=True)  # noqa: S603 - our own
+        mark.write_text(version)
 
 
 def free_port(preferred: int) -> int:

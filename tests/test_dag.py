@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from tests.support.airflow import PROJECT, Airflow, airflow
+from tests.support.command import call
 from tests.support.engines import Reply, Request, Side
 from tests.support.s3 import S3Server, s3_server
 
@@ -60,6 +61,10 @@ class Shop:
 
     def run(self, conf: dict[str, Any] | None = None, dag: str = "shop") -> Any:
         return self.airflow.run(self.sites, dag, conf, **self.environ)
+
+    def publish(self) -> None:
+        """A night before the one in question: by the command, which does the same in a tenth of the time."""
+        assert call("run", self.sites / "shop.yaml").code == 0
 
     def files(self) -> dict[str, tuple[bytes, int]]:
         """What is published, with the moments of writing."""
@@ -145,7 +150,7 @@ def test_a_broken_source_that_may_be_kept_is_kept_at_once_and_the_others_go_on(s
     shop.pages(30, "posts")
     kept = {"from": {"csv": "../posts.csv"}, "on_error": "keep"}
     shop.site(sections={"pages": {"from": {"csv": "../pages.csv"}}, "posts": kept})
-    shop.run()
+    shop.publish()
     before = shop.files()
     shop.pages(30, day=2)
     (shop.folder / "posts.csv").write_text('loc,lastmod\n/posts/1,2026-01-01\n"/posts/2,2026')
@@ -188,7 +193,7 @@ def test_a_source_that_does_not_answer_is_tried_four_times_and_then_the_run_fail
 def test_a_broken_source_fails_at_once_with_its_message(shop: Shop) -> None:
     shop.pages(30)
     shop.site()
-    shop.run()
+    shop.publish()
     before = shop.files()
     (shop.folder / "pages.csv").write_text("url,lastmod\n/pages/1,2026-01-01\n")
     run = shop.run()
@@ -203,7 +208,7 @@ def test_a_broken_source_fails_at_once_with_its_message(shop: Shop) -> None:
 def test_a_gate_refuses_without_a_retry_and_touches_nothing_until_it_is_forced(shop: Shop) -> None:
     shop.pages(100)
     shop.site()
-    shop.run()
+    shop.publish()
     before = shop.files()
     shop.pages(50)
     refused = shop.run()
@@ -223,7 +228,7 @@ def test_a_gate_refuses_without_a_retry_and_touches_nothing_until_it_is_forced(s
 def test_a_set_that_is_to_lie_elsewhere_is_refused_until_it_is_said_to_be_meant(shop: Shop) -> None:
     shop.pages(30)
     shop.site()
-    shop.run()
+    shop.publish()
     shop.site(publish={"to": "../elsewhere", "at": f"{SITE}/"})
     refused = shop.run()
     assert (refused.states("plan"), refused.tries("plan")) == (["failed"], [1])
@@ -257,7 +262,7 @@ def test_a_run_of_one_section_leaves_the_others_as_published(shop: Shop) -> None
     shop.pages(30)
     shop.pages(30, "posts")
     shop.site(sections={name: {"from": {"csv": f"../{name}.csv"}} for name in ("pages", "posts")})
-    shop.run()
+    shop.publish()
     shop.pages(30, day=2)
     shop.pages(30, "posts", day=2)
     run = shop.run({"sections": ["posts"]})
@@ -279,7 +284,7 @@ def test_engines_hear_of_the_changes_and_one_that_refuses_fails_only_its_own_tas
         shop.pages(100)
         where = {"site": side.url, "publish": {"to": "../public", "at": f"{side.url}/"}}
         shop.site(**where, ping={"indexnow": {"key": key, "endpoint": f"{side.url}/indexnow"}})
-        shop.run()
+        shop.publish()
         shop.pages(105)
         told = shop.run()
         quiet = shop.run({"ping": False})
