@@ -180,7 +180,10 @@ class _Work:
                 "check that publish.root is the folder or bucket that serves the root of the site."
             )
         if reply.body.strip() != key.encode():
-            raise Refused(f"indexnow: {shown} does not contain exactly the key. Nothing was sent.")
+            raise Refused(
+                f"indexnow: {shown} does not contain exactly the key. Nothing was sent. Check that the file holds the "
+                "key and nothing else, and that no cache serves an earlier one."
+            )
 
     def _key_location(self) -> str:
         return self.engine.settings.key_location or f"{self.submission.site.rstrip('/')}/{self.engine.key}.txt"

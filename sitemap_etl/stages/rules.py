@@ -53,7 +53,10 @@ def hook_of(section: Section) -> Hook:
             "Expected package.module:function, installed beside sitemap_etl or importable from this folder"
         ) from error
     if not callable(found):
-        raise ConfigError(f"sections.{section.name}.transform: {section.transform!r} is no function")
+        raise ConfigError(
+            f"sections.{section.name}.transform: {section.transform!r} is not a function. Expected "
+            "package.module:function, which takes a DataFrame and returns one"
+        )
     hook: Hook = found
     return hook
 
