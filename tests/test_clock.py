@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -45,7 +46,9 @@ def run(site: TestSite, time: datetime, *, given: datetime | None = None, **opti
 
 def files(site: TestSite) -> dict[Path, bytes]:
     """Everything but the records of runs, which tell of those that were refused as well."""
-    kept = (path for path in site.folder.rglob("*") if path.is_file() and "/state/runs/" not in str(path))
+    kept = (
+        path for path in site.folder.rglob("*") if path.is_file() and not re.search("/(state/runs|reports)/", str(path))
+    )
     return {path: path.read_bytes() for path in kept}
 
 
