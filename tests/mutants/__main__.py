@@ -12,23 +12,23 @@ from __future__ import annotations
 import argparse
 import difflib
 import hashlib
-import importlib
+import json
 import os
 import random
-import re
-import resource
 import shutil
-import signal
 import subprocess
 import sys
 import time
 import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
 
+from tests.mutants.keeper import NOWHERE
 from tests.mutants.mutations import Mutant, mutants
 from tests.mutants.record import PROJECT, Record, modules, up_to_date
 
@@ -40,21 +40,7 @@ BUDGET = 90
 LONGEST = 10
 """Seconds of one test: a longer one would leave no time for others."""
 PATIENCE = 4
-"""A mutant may take so many times what its tests took; one that takes longer hangs, and is killed."""
-HEAVY = (
-    "pandas",
-    "pyarrow.dataset",
-    "duckdb",
-    "boto3",
-    "moto.server",
-    "hypothesis",
-    "httpx",
-    "lxml.etree",
-    "sqlalchemy",
-)
-"""What every test would import again, but for the package itself."""
-MEMORY = 16 << 30
-"""Bytes of address space for one mutant."""
+"""A mutant may keep a processor busy for so many times what its tests did; one that does longer hangs."""
 
 
 def name_of(mutant: Mutant) -> str:
@@ -85,10 +71,7 @@ class Trial:
     tests: Sequence[str] = ()
     verdict: str = ""
     by: str = ""
-    began: float = 0
     left_out: int = 0
-    process: int = 0
-    log: Path = field(default_factory=Path)
 
     @property
     def killed(self) -> bool:
@@ -96,118 +79,112 @@ class Trial:
 
 
 class Nursery:
-    """Runs tests in copies of the project, each in a fork of this process, which has imported what takes long."""
+    """Keepers (`keeper.py`), each in a copy of the project of its own."""
 
     def __init__(self, jobs: int, record: Record) -> None:
         self.record = record
         self.sources = modules()
-        self.free = [self._copy(number) for number in range(jobs)]
-        self.busy: dict[Path, Trial] = {}
-        for name in HEAVY:
-            importlib.import_module(name)
-
-    def _copy(self, number: int) -> Path:
-        tree = FOLDER / "trees" / str(number)
-        shutil.rmtree(tree, ignore_errors=True)
-        listed = subprocess.run(
-            ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-            cwd=PROJECT,
-            capture_output=True,
-            check=True,
-            text=True,
-        )
-        for name in filter(None, listed.stdout.split("\0")):
-            if (PROJECT / name).is_file():
-                (tree / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(PROJECT / name, tree / name)
-        return tree
+        self.files = sorted(record.hashes)
+        self.free: SimpleQueue[Kept] = SimpleQueue()
+        for number in range(jobs):
+            self.free.put(Kept(_copy(number), self.files))
+        self.jobs = jobs
 
     def try_all(self, trials: Iterable[Trial]) -> None:
         """Run each trial's tests against its mutant."""
-        for trial in trials:
-            while not self.free:
-                self._look()
-            self._start(trial)
-        while self.busy:
-            self._look()
+        with ThreadPoolExecutor(self.jobs) as threads:
+            list(threads.map(self._try, trials))
 
     def fails_unchanged(self, tests: Sequence[str]) -> list[str]:
         """Those of the tests that fail without any change: they have killed nothing."""
-        log = FOLDER / "unchanged.txt"
-        process = self._fork(self.free[0], tests, log, whole=True)
-        os.waitpid(process, 0)
-        return _failed(log)
+        keeper = self.free.get()
+        found = keeper.ask(tests, *self._limits(tests), whole=True)
+        self.free.put(keeper)
+        return list(found["failed"])
 
-    def _start(self, trial: Trial) -> None:
-        tree, mutant = self.free.pop(), trial.mutant
-        (tree / "sitemap_etl" / mutant.file).write_text(mutant.applied(self.sources[mutant.file]))
-        trial.log = FOLDER / "logs" / f"{name_of(mutant)}.txt"
-        trial.began = time.monotonic()
-        trial.process = self._fork(tree, trial.tests, trial.log)
-        self.busy[tree] = trial
+    def _limits(self, tests: Sequence[str]) -> tuple[float, float]:
+        recorded = sum(self.record.seconds[test] for test in tests)
+        return 30 + PATIENCE * recorded, 600 + 10 * PATIENCE * recorded
 
-    def _fork(self, tree: Path, tests: Sequence[str], log: Path, *, whole: bool = False) -> int:
-        log.parent.mkdir(parents=True, exist_ok=True)
-        sys.stdout.flush()
-        process = os.fork()
-        if process:
-            return process
-        code = 70
+    def _try(self, trial: Trial) -> None:
+        keeper, mutant = self.free.get(), trial.mutant
+        began = time.monotonic()
+        file = keeper.tree / "sitemap_etl" / mutant.file
+        source = mutant.applied(self.sources[mutant.file])
+        module = "sitemap_etl." + mutant.file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        file.write_text(source)  # for the processes that a test starts
         try:
-            os.setsid()
-            out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-            os.dup2(out, 1)
-            os.dup2(out, 2)
-            resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-            os.chdir(tree)
-            os.environ["PYTHONPATH"] = str(tree)
-            sys.path[:] = [str(tree), *(path for path in sys.path if path not in ("", str(PROJECT)))]
-            for module in [each for each in sys.modules if each.partition(".")[0] in ("tests", "sitemap_etl")]:
-                del sys.modules[module]
-            import pytest
-
-            options = ["-q", "-rfE", "--tb=short", "-p", "no:cacheprovider", *([] if whole else ["-x"])]
-            code = int(pytest.main([*options, *tests]))
+            found = keeper.ask(trial.tests, *self._limits(trial.tests), module=module, source=source)
         finally:
-            sys.stdout.flush()
-            os._exit(code)
-
-    def _look(self) -> None:
-        """Take in what has ended, and end what hangs."""
-        time.sleep(0.05)
-        for tree, trial in list(self.busy.items()):
-            ended, status = os.waitpid(trial.process, os.WNOHANG)
-            allowed = 120 + PATIENCE * sum(self.record.seconds[test] for test in trial.tests)
-            if not ended and time.monotonic() - trial.began < allowed:
-                continue
-            if not ended:
-                trial.verdict = "hangs"
-            elif os.waitstatus_to_exitcode(status) == 0:
-                trial.verdict = "survived"
-            else:
-                trial.verdict = "killed"
-                trial.by = next(iter(_failed(trial.log)), "")
-            with suppress(ProcessLookupError):
-                os.killpg(trial.process, signal.SIGKILL)  # also servers that a test left behind
-            if not ended:
-                os.waitpid(trial.process, 0)
-            file = trial.mutant.file
-            (tree / "sitemap_etl" / file).write_text(self.sources[file])
-            del self.busy[tree]
-            self.free.append(tree)
-            _tell(trial)
+            file.write_text(self.sources[mutant.file])
+            self.free.put(keeper)
+        trial.by = next(iter(found["failed"]), "")
+        trial.verdict = "hangs" if found["hangs"] else "killed" if found["code"] else "survived"
+        if found["code"] == NOWHERE:
+            trial.verdict = "never run"
+        _tell(trial, time.monotonic() - began)
 
 
-def _failed(log: Path) -> list[str]:
-    return re.findall(r"^(?:FAILED|ERROR) (\S+::.+?)(?: - .*)?$", log.read_text(errors="replace"), re.MULTILINE)
+class Kept:
+    """A keeper's process, seen from here."""
+
+    def __init__(self, tree: Path, files: Sequence[str]) -> None:
+        self.tree = tree
+        orders, self._orders = os.pipe()
+        self._answers, answers = os.pipe()
+        command = [sys.executable, "-m", "tests.mutants.keeper", str(orders), str(answers), *files]
+        log = (tree.parent / f"{tree.name}.txt").open("w")
+        environ = {**os.environ, "PYTHONPATH": str(tree)}
+        self._process = subprocess.Popen(
+            command, cwd=tree, env=environ, pass_fds=(orders, answers), stdout=log, stderr=log
+        )
+        os.close(orders)
+        os.close(answers)
+        self._said = os.fdopen(self._answers)
+
+    def ask(
+        self,
+        tests: Sequence[str],
+        busy: float,
+        wait: float,
+        *,
+        module: str = "",
+        source: str | None = None,
+        whole: bool = False,
+    ) -> dict[str, Any]:
+        """What became of the tests. Raises RuntimeError where the keeper has ended: its log says why."""
+        order = {"module": module, "source": source, "tests": tests, "all": whole, "busy": busy, "wait": wait}
+        data = memoryview((json.dumps(order) + "\n").encode())
+        while data:
+            data = data[os.write(self._orders, data) :]
+        answer = self._said.readline()
+        if not answer:
+            raise RuntimeError(f"a keeper has ended: see {self.tree}.txt")
+        return dict(json.loads(answer))
 
 
-def _tell(trial: Trial) -> None:
+def _copy(number: int) -> Path:
+    tree = FOLDER / "trees" / str(number)
+    shutil.rmtree(tree, ignore_errors=True)
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=PROJECT,
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        if (PROJECT / name).is_file():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(PROJECT / name, tree / name)
+    return tree
+
+
+def _tell(trial: Trial, seconds: float) -> None:
     mutant = trial.mutant
-    took = f"{time.monotonic() - trial.began:.0f} s" if trial.began else ""
     where = f"{mutant.file}:{mutant.place.lines.start}"
     print(
-        f"{trial.verdict:>10}  {name_of(mutant)}  {where}  {mutant.was[:60]!r} → {mutant.now[:60]!r}  {took}",
+        f"{trial.verdict:>10}  {name_of(mutant)}  {where}  {mutant.was[:60]!r} → {mutant.now[:60]!r}  {seconds:.0f} s",
         flush=True,
     )
 

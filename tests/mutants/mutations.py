@@ -65,7 +65,10 @@ def mutants(file: str, source: str) -> list[Mutant]:
     """Every mutant of a module, in the order of its lines.
 
     What a person reads is left alone (docstrings, the texts of errors and f-strings), and so is what only a type
-    checker reads.
+    checker reads, and what is an assertion (`assert`, and `strict` of zip). A number or a span of time that a module
+    gives a name (`TRIES: Final = 5`) is left alone, too: most are sizes of batches and numbers of tries, and a test of
+    one could only say it once more (PIT leaves constants out by default; Google's tool takes none of capacities). What
+    is done at such a limit, and beyond it, is not left out.
     """
     return list(_Finder(file, source).found(ast.parse(source), Place("", called=False, lines=range(0))))
 
@@ -78,7 +81,7 @@ class _Finder:
             self.starts.append(self.starts[-1] + len(line))
 
     def found(self, node: ast.AST, place: Place, parent: ast.AST | None = None) -> Iterator[Mutant]:
-        if isinstance(node, ast.Raise | ast.Assert | ast.JoinedStr | ast.Import | ast.ImportFrom):
+        if _is_left_alone(node):
             return
         if isinstance(node, ast.stmt):
             first = node.body[0].lineno if isinstance(node, ast.If | ast.While | ast.For | ast.With | ast.Try) else 0
@@ -149,3 +152,32 @@ class _Finder:
         begin = self.starts[node.lineno - 1] + node.col_offset
         end = self.starts[node.end_lineno - 1] + node.end_col_offset
         return Mutant(self.file, place, was, now, begin, end, text)
+
+
+def _is_left_alone(node: ast.AST) -> bool:
+    match node:
+        case ast.Raise() | ast.Assert() | ast.JoinedStr() | ast.Import() | ast.ImportFrom():
+            return True
+        case ast.If(test=ast.Name(id="TYPE_CHECKING")) | ast.keyword(arg="strict"):
+            return True
+        case ast.AnnAssign(value=ast.expr() as value):
+            return _is_final(node) and _is_number(value)
+    return False
+
+
+def _is_final(node: ast.AnnAssign) -> bool:
+    return ast.unparse(node.annotation).startswith("Final")
+
+
+def _is_number(node: ast.expr) -> bool:
+    """Whether an expression is made of numbers only, or is a span of time of them."""
+    match node:
+        case ast.Constant(value=value):
+            return isinstance(value, int | float) and not isinstance(value, bool)
+        case ast.BinOp(left=left, right=right):
+            return _is_number(left) and _is_number(right)
+        case ast.UnaryOp(operand=operand):
+            return _is_number(operand)
+        case ast.Call(func=ast.Name(id="timedelta"), keywords=keywords):
+            return all(_is_number(each.value) for each in keywords)
+    return False
