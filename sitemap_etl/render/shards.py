@@ -81,19 +81,19 @@ def shards(
     if view or not ranges:
         pieces = window.cut(0, compared.rows.num_rows, low, None, None)
     for at, published in enumerate(() if view else ranges):
-        start, stop = window.stretch(published, first=at == 0, final=at == len(ranges) - 1)
+        start, stop = window.stretch(published, first=at == 0)
         whole = published.low >= low and (high is None or (published.high is not None and published.high <= high))
         if whole and window.untouched(published, start, stop):
             pieces.append(_Piece(start, stop, published.low, published.number, published.bytes, written=False))
         else:
             parent = published.number if published.low >= low else None
             parts = window.cut(start, stop, max(published.low, low), parent, published.last)
-            alone = len(parts) > 1 and parts[0].stop - start == published.rows
+            alone = bool(parts) and parts[0].stop - start == published.rows
             if whole and alone and window.untouched(published, start, parts[0].stop):
                 # Only what sorts behind its last loc is new.
                 parts[0] = _Piece(start, parts[0].stop, published.low, published.number, published.bytes, written=False)
             pieces += parts
-    pieces = [piece for piece in _merged(pieces, bounds) if piece.stop > piece.start]
+    pieces = _merged(pieces, bounds)
     again = [view and at < len(ranges) and window.same(piece, ranges[at]) for at, piece in enumerate(pieces)]
     made = [window.shard(piece, again=same) for piece, same in zip(pieces, again, strict=True)]
     return made, window.stripped
@@ -113,9 +113,9 @@ class _Window:
         self.stale = compared.differs | compared.added
         self.stripped: list[str] = []
 
-    def stretch(self, published: Published, *, first: bool, final: bool) -> tuple[int, int]:
+    def stretch(self, published: Published, *, first: bool) -> tuple[int, int]:
         start = 0 if first else _place(self.locs, published.low)
-        stop = len(self.locs) if final or published.high is None else _place(self.locs, published.high)
+        stop = len(self.locs) if published.high is None else _place(self.locs, published.high)
         return start, stop
 
     def untouched(self, published: Published, start: int, stop: int) -> bool:
@@ -202,7 +202,7 @@ def _merged(pieces: list[_Piece], bounds: Shards) -> list[_Piece]:
     while waiting:
         piece = waiting.pop(0)
         rows = piece.stop - piece.start
-        if piece.written and rows and mergeable(rows, piece.bytes, bounds):
+        if piece.written and mergeable(rows, piece.bytes, bounds):
             left = result[-1] if result else None
             if left is not None and absorbs(left.stop - left.start + rows, left.bytes + piece.bytes, bounds):
                 result[-1] = _Piece(
