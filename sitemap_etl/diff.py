@@ -35,11 +35,11 @@ class Dating:
     now: str  # YYYY-MM-DDThh:mm:ssZ
     epoch: int  # the same, in seconds
     dated: bool
-    fingerprint: bool = False
-    reset: bool = False
-    first_seen: bool = False
-    first_publish: bool = False
-    back: bool = False
+    fingerprint: bool
+    reset: bool
+    first_seen: bool
+    first_publish: bool
+    back: bool
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ class Compared:
 def places(locs: pa.Array, among: pa.Array) -> np.ndarray:
     """Where each loc stands in `among` (both ordered, `among` each once), or -1: int64."""
     count = len(among)
-    if count == 0 or len(locs) == 0:
+    if count == 0:
         return np.full(len(locs), -1, np.int64)
-    if count == len(locs) and locs.equals(among):
+    if locs.equals(among):
         return np.arange(count)
     at: np.ndarray = pc.search_sorted(among, locs, side="left").to_numpy().astype(np.int64)
     at[at == count] = count - 1
@@ -95,8 +95,8 @@ def compare(
     fresh = conform(rows.drop_columns(["since"]) if "since" in rows.column_names else rows, SNAPSHOT)
     if dating.fingerprint:
         fresh = _put(fresh, "lastmod", _dated(fresh, old, found, dating, elsewhere))
-    there = np.where(found, -1, places(locs, column_of(moved, "loc")))
-    came = there >= 0
+    there = places(locs, column_of(moved, "loc"))
+    came = ~found & (there >= 0)
     if came.any():
         before = _taken(moved, there)
         old_or_moved = pa.table(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,18 @@ from sitemap_etl.frames import INVENTORY, SNAPSHOT
 
 NOW = "2026-11-01T02:00:00Z"
 EPOCH = 1_793_498_400
-BY_SOURCE = Dating(now=NOW, epoch=EPOCH, dated=True)
-BY_FINGERPRINT = Dating(now=NOW, epoch=EPOCH, dated=True, fingerprint=True)
-UNDATED = Dating(now=NOW, epoch=EPOCH, dated=False)
+BY_SOURCE = Dating(
+    now=NOW,
+    epoch=EPOCH,
+    dated=True,
+    fingerprint=False,
+    reset=False,
+    first_seen=False,
+    first_publish=False,
+    back=False,
+)
+BY_FINGERPRINT = replace(BY_SOURCE, fingerprint=True)
+UNDATED = replace(BY_SOURCE, dated=False)
 
 
 def row(loc: str, **values: Any) -> dict[str, Any]:
@@ -57,6 +67,7 @@ def test_the_place_of_a_loc_among_others_is_told_or_that_it_is_not_there() -> No
     assert found("abc", "abd") == [0, 1, -1]
     assert found("aabb", "ab") == [0, 0, 1, 1]
     assert found("ab", "") == [-1, -1]
+    assert found("b", "a") == [-1]
     assert found("", "ab") == []
     assert places(pa.array([], pa.string()), pa.array(["a"])).dtype == np.int64
 
@@ -67,6 +78,13 @@ def test_rows_are_joined_with_the_published_ones_by_loc() -> None:
     assert marked(result.added) == [1]
     assert result.gone.tolist() == [0, 3]
     assert marked(result.changed) == marked(result.differs) == marked(result.beside) == marked(result.moved) == []
+
+
+def test_as_many_rows_as_before_are_compared_each_with_its_own() -> None:
+    now = [row("b", lastmod="2026-01-02"), row("c", lastmod="2026-01-03")]
+    known = [row("a", lastmod="2026-01-01"), row("b", lastmod="2026-01-02")]
+    result = compared(now, known)
+    assert (result.at.tolist(), marked(result.differs), marked(result.changed)) == ([1, -1], [], [])
 
 
 def test_rows_of_the_first_place_and_of_the_last_are_joined() -> None:
@@ -150,12 +168,12 @@ def test_a_row_that_came_or_changed_is_of_this_night_and_others_as_before() -> N
     now = [row("a", lastmod="2026-02-01"), row("b"), row("c"), row("d")]
     known = [row("a", since=1), row("b", since=2), row("d")]
     assert of(compared(now, known), "since") == [EPOCH, 2, EPOCH, None]
-    first = Dating(now=NOW, epoch=EPOCH, dated=True, first_publish=True)
+    first = replace(BY_SOURCE, first_publish=True)
     assert of(compared(now, [], first), "since") == [None] * 4
 
 
 def test_by_a_clock_that_goes_back_nothing_is_of_the_future() -> None:
-    back = Dating(now=NOW, epoch=EPOCH, dated=True, back=True)
+    back = replace(BY_SOURCE, back=True)
     future = "2027-01-01"
     known = [
         row("a", since=EPOCH + 1, lastmod="2026-01-01"),
@@ -213,7 +231,7 @@ def test_a_page_with_another_fingerprint_has_the_date_of_this_night() -> None:
 
 
 def test_fingerprints_of_another_definition_change_no_date() -> None:
-    reset = Dating(now=NOW, epoch=EPOCH, dated=True, fingerprint=True, reset=True)
+    reset = replace(BY_FINGERPRINT, reset=True)
     result = compared([row("a", fingerprint=1)], [row("a", fingerprint=9, lastmod="2026-01-01")], reset)
     assert of(result, "lastmod") == ["2026-01-01"]
     assert (marked(result.changed), marked(result.beside)) == ([], [0])
@@ -225,9 +243,7 @@ def test_fingerprints_of_another_definition_change_no_date() -> None:
 def test_a_page_that_appears_is_dated_where_the_rule_says_so_and_there_was_a_night_before(
     first_seen: bool, first_publish: bool, date: str | None
 ) -> None:
-    dating = Dating(
-        now=NOW, epoch=EPOCH, dated=True, fingerprint=True, first_seen=first_seen, first_publish=first_publish
-    )
+    dating = replace(BY_FINGERPRINT, first_seen=first_seen, first_publish=first_publish)
     assert of(compared([row("a", fingerprint=1)], [], dating), "lastmod") == [date]
 
 

@@ -17,7 +17,16 @@ from sitemap_etl.render import urlset
 from sitemap_etl.render.shards import Published, Shard, shards
 from sitemap_etl.settings import Shards
 
-DATING = Dating(now="2026-11-01T02:00:00Z", epoch=1_793_498_400, dated=True)
+DATING = Dating(
+    now="2026-11-01T02:00:00Z",
+    epoch=1_793_498_400,
+    dated=True,
+    fingerprint=False,
+    reset=False,
+    first_seen=False,
+    first_publish=False,
+    back=False,
+)
 ENTRY = len("<url><loc>https://a.example/0000</loc><lastmod>2026-01-01</lastmod></url>\n")
 
 
