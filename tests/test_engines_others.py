@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sitemap_etl import engines, web
+from sitemap_etl.engines import exchange
 from sitemap_etl.engines.credentials import MASK, Redactor, secrets_of_url
 from sitemap_etl.errors import ConfigError, Refused, Unavailable
 from tests.support.engines import ECHO, Memory, Reply, Side, Time, made, submission
@@ -302,3 +303,74 @@ def test_the_values_of_an_address_are_secrets_as_they_are_written_and_as_they_ar
     found = secrets_of_url("https://who:p%40ss@x.example/ping?token=a%2fb%63d&sitemap={sitemap}")
     assert {"p@ss", "a%2fb%63d", "a/bcd"} <= found
     assert "{sitemap}" not in found
+
+
+PLAIN = {"Content-Type": "text/plain"}
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (Reply(404, "gone \n\t  for\x00 ever ", PLAIN), "404: gone for ever"),
+        (Reply(404, "", PLAIN), "404"),
+        (Reply(404, "<html>gone", {"Content-Type": "text/html; charset=utf-8"}), "404"),
+        (Reply(400, "x" * 300, PLAIN), f"400: {'x' * 300}"),
+        (Reply(400, "x" * 301, PLAIN), f"400: {'x' * 300}"),
+        (
+            Reply(301, "moved", {**PLAIN, "Location": "https://a.example/b?token=1"}),
+            "301, a redirect to https://a.example/b that is not followed; use the final address",
+        ),
+        (
+            Reply(308, "", {"Location": f"https://a.example/{'b' * 300}"}),
+            f"308, a redirect to https://a.example/{'b' * 182} that is not followed; use the final address",
+        ),
+        (Reply(300, "", PLAIN), "300, a redirect to no address that is not followed; use the final address"),
+        (Reply(302, "moved", PLAIN), "302, a redirect to no address that is not followed; use the final address"),
+    ],
+)
+def test_an_answer_is_told_in_one_short_line(world: World, reply: Reply, said: str) -> None:
+    world.side.faults = [reply]
+    with pytest.raises(Refused) as caught:
+        world.submit("http_ping", {"url": f"{world.side.url}/?s={{sitemap}}"})
+    assert f" ({said}). " in str(caught.value)
+
+
+@pytest.mark.parametrize(("status", "taken"), [(200, True), (204, True), (299, True), (400, False)])
+def test_any_2xx_counts_as_accepted(world: World, status: int, taken: bool) -> None:
+    world.side.faults = [Reply(status)]
+    keys = {"url": f"{world.side.url}/?s={{sitemap}}"}
+    if taken:
+        assert world.submit("http_ping", keys).status == "accepted"
+    else:
+        with pytest.raises(Refused):
+            world.submit("http_ping", keys)
+
+
+@pytest.mark.parametrize(("status", "again"), [(407, False), (408, True), (409, False), (425, True), (426, False)])
+@pytest.mark.parametrize("name", ["bing", "http_ping"])
+def test_only_what_passes_is_tried_again(world: World, status: int, again: bool, name: str) -> None:
+    world.side.faults = [Reply(status)]
+    keys = (
+        {"key": "a-bing-key", "endpoint": world.side.url}
+        if name == "bing"
+        else {"url": f"{world.side.url}/?s={{sitemap}}"}
+    )
+    if again:
+        assert world.submit(name, keys).status == "accepted"
+        assert world.time.slept == [1.0]
+    else:
+        with pytest.raises(Refused):
+            world.submit(name, keys)
+        assert world.time.slept == []
+
+
+def test_an_engine_that_stays_busy_is_asked_four_times_and_waited_for_longer_each_time(world: World) -> None:
+    world.side.faults = [Reply(503)] * 5
+    with pytest.raises(Unavailable, match="4 times in a row"):
+        world.submit("http_ping", {"url": f"{world.side.url}/?s={{sitemap}}"})
+    assert (len(world.side.requests), world.time.slept) == (4, [1.0, 4.0, 10.0])
+
+
+def test_a_response_and_a_submission_show_neither_body_nor_function() -> None:
+    assert "secret" not in repr(exchange.Reply(200, "", body=b"secret"))
+    assert "earlier" not in repr(submission(SITE))

@@ -52,6 +52,22 @@ def test_other_pages_are_none(site: TestSite, rows: list[str]) -> None:
     assert spellings(site.section("p", [{"loc": loc} for loc in rows])) == []
 
 
+# --- rows of another site ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("there", "more", "warned"), [(6, 0, True), (5, 0, False), (5, 1, False), (6, 1, True)])
+def test_rows_most_of_which_are_on_one_other_origin_are_told_with_the_line_to_write(
+    site: TestSite, there: int, more: int, warned: bool
+) -> None:
+    rows = [f"https://new.example/{n}" for n in range(there)] + [f"https://other.example/{n}" for n in range(more)]
+    rows += [f"/p/{n}" for n in range(11 - more - there if there == 6 else 10 - more - there)]
+    done = site.section("p", [{"loc": loc} for loc in rows], gates={"max_rejected": 1}).night(1)
+    found = [text for text in done.summary.warnings if "rows are on" in text]
+    said = f"p: {there:,} of {len(rows):,} rows are on https://new.example, not on https://shop.example."
+    assert [text.startswith(said) for text in found] == [True] * warned
+    assert all("urls: {same_as: [https://new.example]}" in text for text in found)
+
+
 # --- pages that other columns name -------------------------------------------------------------------
 
 

@@ -305,6 +305,19 @@ def test_a_403_is_not_told_as_a_missing_bucket(behind: Storage, proxy: FaultProx
             assert text in str(raised.value), name
 
 
+@pytest.mark.parametrize("data", [b"1", b"12345678901"])
+def test_what_a_refused_look_at_an_object_does_not_say_is_read_from_its_first_byte(
+    data: bytes, behind: Storage, proxy: FaultProxy
+) -> None:
+    put = behind.put("k", data)
+    proxy.always(answer(403, "AccessDenied"), method="HEAD")
+    found = behind.stat("k")
+    assert found is not None
+    assert (found.key, found.size, found.etag) == ("k", len(data), put.etag)
+    assert proxy.paths("GET") != []
+    assert behind.stat("other") is None
+
+
 def test_no_credentials_say_what_to_set(s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")

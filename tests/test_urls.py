@@ -19,6 +19,7 @@ from sitemap_etl.urls import (
     TRACKING_FAMILIES,
     Canonical,
     UrlRules,
+    as_listed,
     canonical_url,
     canonical_urls,
     canonicalize,
@@ -236,6 +237,36 @@ def test_a_site_may_have_a_port_an_address_or_a_name_in_unicode():
         assert rules.site == canonical
         rows = pa.array(["/a", "b?c", f"{canonical}/é", f"{site.rstrip('/')}/d"])
         assert answers(canonicalize(rows, rules)) == [f"{canonical}/{rest}" for rest in ("a", "b?c", "%C3%A9", "d")]
+
+
+def listed(urls: list[str | None], rules: UrlRules) -> list[str | None]:
+    return as_listed(pa.array(urls, pa.string()), rules).to_pylist()
+
+
+def test_urls_of_any_host_are_listed_as_the_site_s_own_pages_are_where_they_are_these():
+    rules = UrlRules("https://b.de", ("http://old.de",), frozenset({"tracking"}))
+    urls = ["http://old.de/a?gclid=1", "https://b.de/b?gclid=1&c=2", "https://c.de/?gclid=1", None, "http://old.de.uk/"]
+    assert listed(urls, rules) == [
+        "https://b.de/a",
+        "https://b.de/b?c=2",
+        "https://c.de/?gclid=1",
+        None,
+        "http://old.de.uk/",
+    ]
+    others = ["https://c.de/?gclid=1", None]
+    assert listed(others, rules) == others
+    for only in (UrlRules("https://b.de", ("http://old.de",)), UrlRules("https://b.de", (), frozenset({"tracking"}))):
+        assert listed(["http://old.de/a", "https://b.de/b?gclid=1"], only) == [
+            "https://b.de/a" if only.same_as else "http://old.de/a",
+            "https://b.de/b" if only.strip else "https://b.de/b?gclid=1",
+        ]
+    assert listed(["http://old.de/a", None], UrlRules("https://b.de")) == ["http://old.de/a", None]
+
+
+def test_a_url_that_would_be_too_long_on_the_site_s_origin_is_none():
+    rules = UrlRules("https://a-much-longer-name.example", ("http://b.de",))
+    path = "x" * (limits.LOC_LENGTH - len("http://b.de/"))
+    assert listed([f"http://b.de/{path}", "http://b.de/a"], rules) == [None, "https://a-much-longer-name.example/a"]
 
 
 def test_same_as_is_rewritten_for_whole_columns_and_single_rows():
