@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sitemap_etl.publish.gates import Dates, Scope, evaluate, one_date
+from sitemap_etl.publish.gates import Dates, Outcome, Scope, evaluate, one_date, percent
 from sitemap_etl.publish.order import receivers_first
 from sitemap_etl.settings import Gates
+from sitemap_etl.state.records import Counts
 from tests.support.sites import TestSite, pages
 
 NONE: frozenset[str] = frozenset()
@@ -39,7 +40,14 @@ def status(gate: str, **values: Any) -> str:
         ("max_drop", {"published": 19, "largest": 19, "listed": 1, "removed": 18}, "ok"),
         ("max_drop", {"published": 95, "largest": 120, "listed": 95, "removed": 0}, "refused"),
         ("max_drop", {"published": 100, "largest": 100, "listed": 100, "removed": 11, "added": 11}, "refused"),
+        ("max_drop", {"published": 100, "largest": 100, "listed": 95, "removed": 5}, "ok"),
+        ("max_drop", {"published": 100, "largest": 100, "listed": 94, "removed": 6}, "warned"),
+        ("max_drop", {"published": 20, "largest": 20, "listed": 17, "removed": 3}, "refused"),
+        ("max_drop", {"published": 10, "largest": 20, "listed": 10, "removed": 0}, "refused"),
+        ("max_drop", {"published": 10, "largest": 19, "listed": 10, "removed": 0}, "ok"),
         ("max_growth", {"published": 100, "added": 101, "listed": 201}, "refused"),
+        ("max_growth", {"published": 20, "added": 21, "listed": 41}, "refused"),
+        ("max_growth", {"published": 19, "added": 100, "listed": 119}, "ok"),
         ("max_growth", {"published": 100, "added": 51, "listed": 151}, "warned"),
         ("max_growth", {"published": 0, "added": 1_000, "listed": 1_000}, "ok"),
         ("max_rejected", {"extracted": 100, "rejected": 6, "listed": 94}, "refused"),
@@ -66,6 +74,55 @@ def test_a_gate_refuses_beyond_its_limit_and_warns_from_half_of_it(
     gate: str, values: dict[str, Any], expected: str
 ) -> None:
     assert status(gate, **values) == expected
+
+
+def said(scope: str | None, **values: Any) -> list[str]:
+    return [gate.message for gate in evaluate(scope, counts(**values), Gates(), NONE)]
+
+
+def test_each_gate_says_what_it_compares_and_from_when_on_it_applies() -> None:
+    dates = Dates(known=10, lost=1, same=Counter({"2026-01-01": 2, "2026-01-02": 2}))
+    few = {"published": 10, "largest": 10, "listed": 8, "added": 3, "removed": 2}
+    assert said("p", **few, extracted=1_000, rejected=1, carried=9_000, rejected_read=1, dates=dates) == [
+        "p would drop 2 of 10 URLs (20 %, max_drop is 10 %; percentage gates apply from 20)",
+        "p would add 3 URLs to 10 (30 %, max_growth is 100 %; percentage gates apply from 20)",
+        "p rejects 1 of 1,000 rows that were read (0.1 %, max_rejected is 5 %)",
+        (
+            "p would remove the lastmod of 1 of 10 pages that have one "
+            "(10 %, max_undated is 5 %; percentage gates apply from 20)"
+        ),
+        (
+            "p would set the lastmod of 2 of 8 pages to the same value, 2026-01-02 "
+            "(25 %, max_same_date is 50 %; this gate applies from 1,000 such pages)"
+        ),
+        "p would list 8 URLs (min_urls is 1)",
+    ]
+    assert said(None, published=30, largest=30, listed=30, added=393, extracted=999, rejected=9, rejected_read=9) == [
+        "the site would drop 0 of 30 URLs (0 %, max_drop is 10 %)",
+        "the site would add 393 URLs to 30 (1,310 %, max_growth is 100 %)",
+        "the site rejects 9 of 999 rows (0.9 %, max_rejected is 5 %)",
+        "the site would remove the lastmod of 0 of 0 pages that have one (0 %, max_undated is 5 %)",
+        "the site would set the lastmod of 0 of 30 pages to the same value (0 %, max_same_date is 50 %)",
+        "the site would list 30 URLs (min_urls is 1)",
+    ]
+
+
+def test_shares_are_told_as_people_read_them() -> None:
+    assert [percent(share) for share in (0, 0.0004, 0.155, 0.9994, 1, 12.345)] == [
+        "0 %",
+        "0 %",
+        "15.5 %",
+        "99.9 %",
+        "100 %",
+        "1,234 %",
+    ]
+
+
+def test_outcomes_of_sections_are_added_up_for_the_site() -> None:
+    one = Outcome(Counts(listed=1), 2, Dates(3, 4, Counter(a=5)))
+    assert one + one == Outcome(Counts(listed=2), 4, Dates(6, 8, Counter(a=10)))
+    assert Outcome() == Outcome(Counts(), 0, Dates(0, 0, Counter()))
+    assert (Dates().most, Dates(same=Counter(a=1, b=2)).most) == (("", 0), ("b", 2))
 
 
 def test_a_forced_gate_is_noted_and_the_others_still_hold() -> None:
@@ -100,9 +157,15 @@ def test_the_site_s_gates_have_no_section_in_their_name() -> None:
     ]
 
 
-@pytest.mark.parametrize(("most", "total", "warned"), [(90, 100, True), (89, 100, False), (19, 19, False)])
+@pytest.mark.parametrize(
+    ("most", "total", "warned"), [(90, 100, True), (89, 100, False), (19, 19, False), (20, 20, True), (18, 20, True)]
+)
 def test_dates_that_are_nine_tenths_alike_are_warned_of(most: int, total: int, warned: bool) -> None:
-    assert (one_date("p", {"2026-01-01": most}, total) is not None) == warned
+    found = one_date("p", {"2026-01-01": most, "2026-01-02": 1}, total)
+    assert (found is not None) == warned
+    if found:
+        assert found.startswith(f"p: {percent(most / total)} of {total} new lastmods are 2026-01-01. Engines stop")
+    assert one_date("p", {}, total) is None
 
 
 EDGES = st.dictionaries(st.sampled_from("abcdef"), st.frozensets(st.sampled_from("abcdef")), max_size=6)

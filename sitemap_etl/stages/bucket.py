@@ -289,8 +289,6 @@ class Bucket:
         )
         at = np.arange(self.position, self.position + rows.num_rows)
         self.position += rows.num_rows
-        if not rows.num_rows:
-            return pa.array([], pa.int64())
         return pa.array(((self.numbers + known[readers.indices.to_numpy()]) << ROW_BITS) + at)
 
     def _conformed(self, table: pa.Table) -> pa.Table:
