@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sitemap_etl import limits
 from sitemap_etl.partition import Sample, cut, groups, route, routing_borders, samples, windows, winners
-from sitemap_etl.partition.borders import Range, distinct
+from sitemap_etl.partition.borders import Range, Window, distinct
 from sitemap_etl.partition.order import in_order
 from sitemap_etl.partition.winners import stretch
 from sitemap_etl.settings import Shards
@@ -204,6 +204,131 @@ def test_appended_rows_are_cut_off_and_what_was_published_stays_whole() -> None:
     assert cut(np.full(60_000, 160), Shards(), published=50_000) == [0, 50_000]
     assert cut(np.full(60_000, 160), Shards(), published=None) == [0, 30_000]
     assert cut(np.full(50_000, 160), Shards(), published=40_000) == [0]
+
+
+def small(rows: int, size: int = 1_000_000, fill: float = 1.0) -> Shards:
+    return Shards.model_construct(rows=rows, bytes=size, fill=fill)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "bounds", "published", "starts"),
+    [
+        ([1] * 10, small(10), None, [0]),
+        ([1] * 11, small(10), None, [0, 5]),
+        ([1] * 11, small(10, fill=0.5), None, [0, 3, 7]),
+        ([1] * 10, small(10, fill=0.5), None, [0]),
+        ([10] * 10, small(100, 100), None, [0]),
+        ([10] * 11, small(100, 100), None, [0, 6]),
+        ([1] * 12, small(10), 0, [0, 6]),
+        ([1] * 12, small(10), 12, [0, 6]),
+        ([1] * 12, small(10), 11, [0, 5, 11]),
+        ([1] * 12, small(10), 10, [0, 10]),
+        ([1] * 12, small(10), 1, [0, 1, 6]),
+        ([1] * 22, small(10), 2, [0, 2, 12]),
+        ([90, 5, 5, 5, 90], small(100, 100), None, [0, 3]),
+        ([60, 60, 60], small(100, 100), None, [0, 1, 2]),
+        ([90, 20, 20, 20, 90], small(100, 100), None, [0, 1, 4]),
+    ],
+)
+def test_a_stretch_is_cut_where_it_must_be_and_evenly(
+    sizes: list[int], bounds: Shards, published: int | None, starts: list[int]
+) -> None:
+    assert cut(np.array(sizes), bounds, published) == starts
+
+
+def test_borders_of_a_first_publish_are_quantiles_of_what_was_guessed() -> None:
+    full = int(limits.WINDOW_ROWS * 0.75)
+    guesses = [f"{n:02}" for n in range(10)][::-1]
+    assert routing_borders([], guesses, full) == []
+    assert routing_borders([], guesses, full + 1) == ["03", "06"]
+    assert routing_borders([], guesses, limits.WINDOW_ROWS) == ["03", "06"]
+    assert routing_borders([], guesses, limits.WINDOW_ROWS + 1) == ["02", "05", "07"]
+    assert routing_borders([], guesses, limits.WINDOW_ROWS * 10, most=2) == ["05"]
+    assert routing_borders([], guesses, limits.WINDOW_ROWS * 10, most=1) == []
+    assert routing_borders([], guesses[:1], limits.WINDOW_ROWS * 10) == []
+    assert routing_borders([], ["a", "a", "a", "b"], limits.WINDOW_ROWS * 10) == ["b"]
+
+
+@pytest.mark.parametrize("by", ["rows", "bytes"])
+def test_ranges_are_joined_until_a_window_is_three_quarters_full(by: str) -> None:
+    third = int((limits.WINDOW_ROWS if by == "rows" else limits.WINDOW_BYTES) * 0.75) // 3
+
+    def lows(*sizes: int) -> list[str]:
+        ranges = [
+            Range(str(at) if at else "", *((size, 1) if by == "rows" else (1, size))) for at, size in enumerate(sizes)
+        ]
+        planned = windows(ranges, [])
+        assert [window.high for window in planned] == [*(window.low for window in planned[1:]), None]
+        return [window.low for window in planned]
+
+    assert lows(third, third, third) == [""]
+    assert lows(third, third, third + 3) == ["", "2"]
+    assert lows(third, third, third, third, third, third, third) == ["", "3", "6"]
+    assert lows(5 * third, third, 5 * third, third) == ["", "1", "2", "3"]
+
+
+def test_a_window_holds_so_many_samples_as_its_limits_and_is_cut_evenly_beyond() -> None:
+    most = limits.WINDOW_ROWS // 256
+    (window,) = windows([], some_samples(most * 256, 100))
+    assert (window.low, window.high, window.rows, window.bytes) == ("", None, most * 256, most * 25_600)
+    one, other = windows([], some_samples((most + 1) * 256, 100))
+    assert (one.rows, one.bytes) == (other.rows, other.bytes) == ((most + 1) * 128, (most + 1) * 12_800)
+    assert one.high == other.low
+    assert int(other.low[-9:]) - most // 2 in (0, 1)
+    heavy = limits.WINDOW_BYTES // 256 // 1_000
+    assert len(windows([], some_samples(1_000 * 256, heavy))) == 1
+    assert len(windows([], some_samples(1_000 * 256, heavy + 1))) == 2
+
+
+def test_samples_belong_to_the_range_in_which_they_lie() -> None:
+    ranges = [Range("", limits.WINDOW_ROWS, 1), Range("https://shop.example/000000004", limits.WINDOW_ROWS, 1)]
+    planned = windows(ranges, some_samples(10 * 256, 100))
+    assert [(window.low, window.rows) for window in planned] == [("", 4 * 256), (ranges[1].low, 6 * 256)]
+
+
+def test_rows_of_every_window_begin_where_those_before_it_end() -> None:
+    def starts(locs: list[str], borders: list[str]) -> list[int]:
+        return list(route(pa.table({"loc": pa.array(locs, pa.string())}), borders).starts)
+
+    assert starts(["a", "b", "c"], []) == [0, 3]
+    assert starts([], []) == [0, 0]
+    assert starts([], ["b"]) == [0, 0, 0]
+    assert starts(["a"], ["b", "c"]) == [0, 1, 1, 1]
+    assert starts(["c", "a", "b", "a"], ["b", "c"]) == [0, 2, 3, 4]
+
+
+def test_groups_share_windows_by_their_rows() -> None:
+    def bounds(rows: list[int], jobs: int) -> list[tuple[int, int]]:
+        return groups([Window(str(at), None, size, 0) for at, size in enumerate(rows)], jobs)
+
+    most = limits.GROUP_ROWS - limits.WINDOW_ROWS
+    assert bounds([1], 4) == [(0, 1)]
+    assert bounds([0, 0], 2) == [(0, 1), (1, 2)]
+    assert bounds([1, 1, 1, 1], 2) == [(0, 2), (2, 4)]
+    assert bounds([100, 1, 1, 100], 2) == [(0, 2), (2, 4)]
+    assert bounds([most // 10] * 10, 1) == [(0, 10)]
+    assert bounds([most // 10] * 11, 1) == [(0, 5), (5, 11)]
+    assert bounds([most // 10] * 11, 3) == [(0, 4), (4, 7), (7, 11)]
+    assert len(bounds([most] * 300, 1)) == limits.GROUPS_PER_SECTION
+    assert len(bounds([most] * 300, 100)) == limits.GROUPS_PER_SECTION // 100 * 100
+    assert len(bounds([1] * 300, 300)) == 300
+
+
+def test_a_row_wins_by_its_date_then_by_its_fingerprint_and_no_column_is_needed() -> None:
+    rows = table(
+        [("a", None, 1), ("a", "2026-01-01", 1), ("b", "2026-01-01", 1), ("b", "2026-01-01", 2), ("c", None, 1)]
+    )
+    known = pa.table({"loc": ["b"], "fingerprint": pa.array([2], pa.uint64())})
+    won = winners(rows, known)
+    assert won.rows.column("row").to_pylist() == [1, 3, 4]
+    assert won.losers.column("row").to_pylist() == [0, 2]
+    bare = winners(pa.table({"loc": ["b", "a", "b"], "row": [0, 1, 2]}))
+    assert bare.rows.column("loc").to_pylist() == ["a", "b"]
+    assert bare.losers.num_rows == 1
+    assert winners(rows.slice(0, 1)).rows.num_rows == 1
+    assert winners(rows.slice(0, 0)).rows.num_rows == 0
+    alike = pa.table({"loc": ["a", "a"], "key": ["x", "y"], "row": [5, 4], "lastmod": ["2026-01-01"] * 2})
+    assert winners(alike).rows.column("row").to_pylist() == [5]
 
 
 def test_the_byte_limit_cuts_where_rows_would_not() -> None:
