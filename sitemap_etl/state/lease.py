@@ -9,7 +9,6 @@ import os
 import socket
 from contextlib import suppress
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Final
 
 from sitemap_etl.dates import instant
@@ -86,18 +85,14 @@ def _is_alive(lease: Lease, now: datetime) -> bool:
 
 def _is_gone(lease: Lease) -> bool:
     """Whether the holder was a process of this host that is no longer there."""
-    if lease.host != socket.gethostname() or lease.pid == 0:
+    if lease.host != socket.gethostname() or lease.pid <= 0:
         return False
     if lease.pid == os.getpid():
         return True
-    return not Path(f"/proc/{lease.pid}").exists() if Path("/proc").is_dir() else not _answers(lease.pid)
-
-
-def _answers(pid: int) -> bool:
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
+        os.kill(lease.pid, 0)
+    except (ProcessLookupError, OverflowError):
         return True
-    return True
+    except PermissionError:  # it is somebody else's
+        return False
+    return False

@@ -26,13 +26,9 @@ _SHORT += (ast.AnnAssign, ast.Return, ast.Slice)
 
 @dataclass(frozen=True)
 class Place:
-    """Where a node stands: the function or class around it, and the lines of its statement, of which tests run some.
-
-    `called`: it runs when its function does, rather than when the module is imported.
-    """
+    """Where a node stands: the function or class around it, and the lines of its statement, of which tests run some."""
 
     within: str
-    called: bool
     lines: range
 
 
@@ -70,7 +66,7 @@ def mutants(file: str, source: str) -> list[Mutant]:
     one could only say it once more (PIT leaves constants out by default; Google's tool takes none of capacities). What
     is done at such a limit, and beyond it, is not left out.
     """
-    return list(_Finder(file, source).found(ast.parse(source), Place("", called=False, lines=range(0))))
+    return list(_Finder(file, source).found(ast.parse(source), Place("", range(0))))
 
 
 class _Finder:
@@ -86,14 +82,14 @@ class _Finder:
         if isinstance(node, ast.stmt):
             first = node.body[0].lineno if isinstance(node, ast.If | ast.While | ast.For | ast.With | ast.Try) else 0
             last = max(node.lineno, first - 1) if first else node.end_lineno or node.lineno
-            place = Place(place.within, place.called, range(node.lineno, last + 1))
+            place = Place(place.within, range(node.lineno, last + 1))
         if isinstance(node, ast.stmt | ast.expr):
             yield from self._of(node, place, parent)
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            inside = Place(f"{place.within}.{node.name}".lstrip("."), isinstance(node, ast.FunctionDef), range(0))
+            inside = Place(f"{place.within}.{node.name}".lstrip("."), range(0))
             if isinstance(node, ast.FunctionDef):
                 for default in [*node.args.defaults, *(each for each in node.args.kw_defaults if each)]:
-                    yield from self.found(default, Place(inside.within, place.called, place.lines))
+                    yield from self.found(default, Place(inside.within, place.lines))
             for child in node.body:
                 yield from self.found(child, inside)
         elif isinstance(node, ast.AnnAssign):

@@ -71,7 +71,7 @@ class Record:
         """
         lines = self.lines.get(mutant.file, {})
         found = set().union(*(lines.get(line, set()) for line in mutant.place.lines))
-        if not found and not mutant.place.called:
+        if not found and any(line in lines for line in mutant.place.lines):  # as the module is imported
             found = set().union(*lines.values())
         found &= self.seconds.keys()
         fast = sorted(found, key=lambda test: (self.seconds[test], test))

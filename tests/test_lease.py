@@ -1,0 +1,197 @@
+"""Who is at a site: the lease keeps another run away, and only as long as its holder lives."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sitemap_etl.dates import instant
+from sitemap_etl.errors import Refused
+from sitemap_etl.stages.run import Environment
+from sitemap_etl.state.layout import LEASE
+from sitemap_etl.state.lease import release_lease, take_lease
+from sitemap_etl.state.records import Lease
+from sitemap_etl.state.store import parse_document, put_document
+from sitemap_etl.storage import PreconditionFailed, Storage, open_storage
+from tests.support.sites import FIRST_NIGHT
+from tests.support.storages import Clocked
+
+HERE = socket.gethostname()
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Storage:
+    return open_storage(str(tmp_path / "work"))
+
+
+def held(work: Storage) -> Lease | None:
+    stored = work.get(LEASE)
+    return None if stored is None else parse_document(stored.data, Lease, LEASE)
+
+
+def hold(work: Storage, *, host: str = "elsewhere", pid: int = 7, minutes: float = 5, owner: str = "") -> Lease:
+    """The lease of another run."""
+    work.delete(LEASE)
+    until = work.now() + timedelta(minutes=minutes)
+    lease = Lease("other", instant(work.now()), instant(until), host, pid, owner)
+    put_document(work, LEASE, lease)
+    return lease
+
+
+def ended() -> int:
+    """The number of a process that was."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def test_a_lease_says_who_holds_it_since_when_and_until_when(work: Storage) -> None:
+    take_lease(work, "r1")
+    lease = held(work)
+    assert lease is not None
+    assert (lease.run_id, lease.host, lease.pid, lease.owner) == ("r1", HERE, os.getpid(), "")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", lease.since)
+    assert lease.until > lease.since
+    take_lease(work, "r1", pid=5, owner="dag")
+    again = held(work)
+    assert again is not None
+    assert (again.since, again.pid, again.owner) == (lease.since, 5, "dag")
+
+
+def test_a_live_run_keeps_others_away_and_is_named(work: Storage) -> None:
+    lease = hold(work)
+    with pytest.raises(Refused) as error:
+        take_lease(work, "r1")
+    assert str(error.value) == (
+        f"Another run is in progress: run other, since {lease.since} (process 7 on elsewhere). Its lease ends "
+        f"{lease.until}. Nothing was done; try again after it has ended"
+    )
+    assert held(work) == lease
+
+
+@pytest.mark.parametrize(
+    ("host", "pid", "minutes", "free"),
+    [
+        ("elsewhere", 7, 5, False),
+        ("elsewhere", 7, -1, True),
+        (HERE, -1, 5, False),
+        (HERE, 0, 5, False),
+        (HERE, 2**40, 5, True),
+    ],
+)
+def test_a_lease_is_free_where_its_time_is_over_or_its_process_was_here_and_is_gone(
+    host: str, pid: int, minutes: float, free: bool, work: Storage
+) -> None:
+    hold(work, host=host, pid=pid, minutes=minutes)
+    if free:
+        take_lease(work, "r1")
+        assert held(work).run_id == "r1"  # type: ignore[union-attr]
+    else:
+        with pytest.raises(Refused):
+            take_lease(work, "r1")
+
+
+def test_of_processes_of_this_host_those_that_live_keep_it(work: Storage) -> None:
+    for living in (os.getppid(), 1):  # the first process is somebody else's, unless everything is
+        hold(work, host=HERE, pid=living)
+        with pytest.raises(Refused):
+            take_lease(work, "r1")
+    for gone in (ended(), os.getpid()):  # this very process is at r1 now
+        hold(work, host=HERE, pid=gone)
+        take_lease(work, "r1")
+    hold(work, host="elsewhere", pid=ended())
+    with pytest.raises(Refused):
+        take_lease(work, "r1")
+
+
+def test_a_new_holder_counts_its_own_time(work: Storage) -> None:
+    lease = replace(hold(work, minutes=-1), since="2020-01-01T00:00:00Z")
+    work.delete(LEASE)
+    put_document(work, LEASE, lease)
+    take_lease(work, "r1")
+    assert held(work).since > "2021"  # type: ignore[union-attr]
+
+
+def test_an_earlier_try_of_a_scheduler_s_run_gives_way(work: Storage) -> None:
+    hold(work, owner="dag 2026-11-22")
+    take_lease(work, "r1", owner="dag 2026-11-22")
+    hold(work, owner="dag 2026-11-22")
+    with pytest.raises(Refused, match=r"\(dag 2026-11-22\)"):
+        take_lease(work, "r1", owner="dag 2026-11-23")
+
+
+@pytest.mark.parametrize("data", [b"{", b"[]", b'{"format":2,"run_id":"x"}'])
+def test_a_lease_that_can_not_be_read_counts_as_expired(data: bytes, work: Storage) -> None:
+    work.put(LEASE, data)
+    take_lease(work, "r1")
+    assert held(work).run_id == "r1"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("until", ["soon", "2999-01-01T00:00:00"])
+def test_a_lease_without_a_time_counts_as_expired(until: str, work: Storage) -> None:
+    put_document(work, LEASE, Lease("other", "", until, "elsewhere", 7))
+    take_lease(work, "r1")
+    assert held(work).run_id == "r1"  # type: ignore[union-attr]
+
+
+class Raced:
+    """A store to which another run puts its lease just before ours."""
+
+    def __init__(self, inner: Storage, lease: Lease | None) -> None:
+        self.inner, self.lease = inner, lease
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.inner, name)
+
+    def put(self, key: str, data: Any, **options: Any) -> Any:
+        if self.lease is None:
+            raise PreconditionFailed("gone again", None)  # type: ignore[arg-type]
+        put_document(self.inner, LEASE, self.lease)
+        return self.inner.put(key, data, **options)
+
+
+@pytest.mark.parametrize(("run_id", "owner", "free"), [("other", "", False), ("r1", "", True), ("other", "dag", True)])
+def test_of_two_that_take_it_at_once_one_has_it(run_id: str, owner: str, free: bool, work: Storage) -> None:
+    lease = Lease(run_id, "2026-11-01T02:00:00Z", "2999-01-01T00:00:00Z", "elsewhere", 7, owner)
+    raced: Any = Raced(work, lease)
+    if free:
+        take_lease(raced, "r1", owner="dag")
+    else:
+        with pytest.raises(Refused, match=r"^Another run is in progress: run other, since .*\. Nothing was done"):
+            take_lease(raced, "r1", owner="dag")
+    assert held(work) == lease
+
+
+def test_a_lease_is_given_back_by_its_run_alone(work: Storage) -> None:
+    lease = hold(work)
+    release_lease(work, "r1")
+    assert held(work) == lease
+    release_lease(work, "other")
+    assert held(work) is None
+    release_lease(work, "other")
+    hold(work, owner="dag")
+    release_lease(work, "r1", owner="dag")
+    assert held(work) is None
+
+
+def test_a_lease_lasts_by_the_clock_of_the_store(tmp_path: Path) -> None:
+    clock = Clocked(FIRST_NIGHT)
+    work = clock.around(Environment()).open_storage(str(tmp_path / "work"))
+    take_lease(work, "r1", pid=0)
+    lease = held(work)
+    assert lease is not None
+    assert (lease.since, lease.until) == ("2026-11-01T02:00:00Z", "2026-11-01T02:20:00Z")
+    clock.time += timedelta(minutes=20, seconds=-1)
+    with pytest.raises(Refused):
+        take_lease(work, "r2")
+    clock.time += timedelta(seconds=1)
+    take_lease(work, "r2")
