@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import sys
+import types
+from pathlib import Path
 
 import pytest
 
 from tests.mutants.__main__ import ROOMS, candidates, marked, name_of
+from tests.mutants.keeper import transplant
 from tests.mutants.mutations import mutants
 from tests.mutants.record import Record, modules
 
@@ -95,3 +99,81 @@ def test_every_mark_names_a_mutant_that_there_is_and_a_reason() -> None:
     for identity, reason in marked().items():
         assert identity in identities, f"the code of this mark is gone: {identity}"
         assert len(reason) > 10
+
+
+PLANTED = """
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+LIMITS = {"rows": 3}
+
+
+def shares(rows, *, least=2):
+    return rows >= least
+
+
+@cache
+def cached(rows):
+    return rows + 1
+
+
+@dataclass(frozen=True)
+class Shard:
+    rows: int = 0
+
+    @property
+    def full(self):
+        return self.rows >= LIMITS["rows"]
+
+    @cached_property
+    def half(self):
+        return self.rows // 2
+
+    @classmethod
+    def empty(cls):
+        return cls(0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "shown"),
+    [
+        ('"rows": 3', '"rows": 4', "full"),
+        ("rows >= least", "rows > least", "shares"),
+        ("least=2", "least=3", "shares"),
+        ("rows + 1", "rows + 2", "cached"),
+        ("rows: int = 0", "rows: int = 1", "default"),
+        ("self.rows >= LIMITS", "self.rows > LIMITS", "full"),
+        ("// 2", "// 1", "half"),
+        ("cls(0)", "cls(1)", "empty"),
+        ("rows + 1", "rows + 1 ", ""),
+    ],
+)
+def test_a_mutant_is_transplanted_into_what_others_have_imported(
+    was: str, now: str, shown: str, tmp_path: Path
+) -> None:
+    name, user = "tests.planted", types.ModuleType("tests.user")
+    module = types.ModuleType(name)
+    module.__file__ = str(tmp_path / "planted.py")
+    sys.modules |= {name: module, user.__name__: user}
+    try:
+        exec(PLANTED, module.__dict__)
+        user.__dict__.update({each: getattr(module, each) for each in ("LIMITS", "shares", "cached", "Shard")})
+
+        def looks() -> dict[str, object]:
+            shard = user.Shard(3)
+            return {
+                "full": shard.full,
+                "shares": user.shares(2),
+                "cached": user.cached.__wrapped__(1),
+                "default": user.Shard().rows,
+                "half": shard.half,
+                "empty": user.Shard.empty().rows,
+            }
+
+        before = looks()
+        assert bool(transplant(module, PLANTED.replace(was, now))) == bool(shown)
+        after = looks()
+        assert [each for each, value in before.items() if after[each] != value] == ([shown] if shown else [])
+    finally:
+        del sys.modules[name], sys.modules[user.__name__]

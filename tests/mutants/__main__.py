@@ -86,9 +86,10 @@ class Nursery:
         self.sources = modules()
         self.files = sorted(record.hashes)
         self.free: SimpleQueue[Kept] = SimpleQueue()
-        for number in range(jobs):
-            self.free.put(Kept(_copy(number), self.files))
         self.jobs = jobs
+        for keeper in [Kept(_copy(number), self.files) for number in range(jobs)]:
+            keeper.hear()  # it has imported everything: from here on its files may be changed
+            self.free.put(keeper)
 
     def try_all(self, trials: Iterable[Trial]) -> None:
         """Run each trial's tests against its mutant."""
@@ -152,11 +153,15 @@ class Kept:
         source: str | None = None,
         whole: bool = False,
     ) -> dict[str, Any]:
-        """What became of the tests. Raises RuntimeError where the keeper has ended: its log says why."""
+        """What became of the tests."""
         order = {"module": module, "source": source, "tests": tests, "all": whole, "busy": busy, "wait": wait}
         data = memoryview((json.dumps(order) + "\n").encode())
         while data:
             data = data[os.write(self._orders, data) :]
+        return self.hear()
+
+    def hear(self) -> dict[str, Any]:
+        """The next answer. Raises RuntimeError where the keeper has ended: its log says why."""
         answer = self._said.readline()
         if not answer:
             raise RuntimeError(f"a keeper has ended: see {self.tree}.txt")
@@ -183,10 +188,8 @@ def _copy(number: int) -> Path:
 def _tell(trial: Trial, seconds: float) -> None:
     mutant = trial.mutant
     where = f"{mutant.file}:{mutant.place.lines.start}"
-    print(
-        f"{trial.verdict:>10}  {name_of(mutant)}  {where}  {mutant.was[:60]!r} → {mutant.now[:60]!r}  {seconds:.0f} s",
-        flush=True,
-    )
+    change = f"{mutant.was[:60]!r} → {mutant.now[:60]!r}"
+    print(f"{trial.verdict:>10}  {name_of(mutant)}  {where}  {change}  {seconds:.0f} s  {trial.by}", flush=True)
 
 
 def chosen(record: Record, mutant: Mutant) -> tuple[list[str], int]:

@@ -30,7 +30,7 @@ NOWHERE = 71
 
 
 class Keeper:
-    """Takes orders, one JSON object a line, and answers each with one.
+    """Takes orders, one JSON object a line, and answers each with one; the first answer says that it is ready.
 
     `module`, `source`: the mutant, or neither. `tests`: what to run, until one fails or, with `all`, to the end.
     `busy`, `wait`: seconds of a processor, and seconds, that this may take.
@@ -48,12 +48,16 @@ class Keeper:
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         items = {item.nodeid: item for item in session.items}
+        self._answer({"tests": len(items)})
         for line in self.orders:
             order = json.loads(line)
             tests = [items[test] for test in order["tests"] if test in items]
-            self.answers.write(json.dumps(self._carry_out(order, tests)) + "\n")
-            self.answers.flush()
+            self._answer(self._carry_out(order, tests))
         return True
+
+    def _answer(self, answer: Mapping[str, Any]) -> None:
+        self.answers.write(json.dumps(answer) + "\n")
+        self.answers.flush()
 
     def _carry_out(self, order: Mapping[str, Any], tests: list[pytest.Item]) -> dict[str, Any]:
         read, write = os.pipe()
@@ -80,7 +84,8 @@ class Keeper:
             resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
             busy = int(time.process_time() + order["busy"]) + 1
             resource.setrlimit(resource.RLIMIT_CPU, (busy, busy + 60))
-            if order["source"] is not None and not transplant(sys.modules[order["module"]], order["source"]):
+            module = sys.modules.get(order["module"])  # one that nothing has imported is read from its file later
+            if module is not None and not transplant(module, order["source"]):
                 os._exit(NOWHERE)
             for item, following in zip(tests, [*tests[1:], None], strict=True):
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
