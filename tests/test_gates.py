@@ -342,3 +342,31 @@ def test_views_are_not_asked_about_dates(tmp_path: Path) -> None:
     done = site.night(2)
     assert done.summary.status == "published"
     assert by_name(done)["v.max_undated"].value == 0
+
+
+def test_a_refusal_says_where_most_of_it_lies_and_how_to_look_and_to_publish_all_the_same(tmp_path: Path) -> None:
+    site = TestSite(tmp_path).section("p", pages(40, lastmod="2026-10-01")).section("q", [{"loc": "/q"}])
+    site.night(1)
+    rows = [*pages(35, lastmod=""), *({"loc": f"http://other.example/{n}"} for n in range(5)), {"loc": ""}]
+    site.section("p", [*rows, {"loc": "/x y"}, {"loc": "http://["}, {"loc": f"/{'x' * 3_000}"}])
+    done = site.night(2)
+    assert done.summary.error is not None
+    assert done.summary.error.splitlines() == [
+        "Refused: p would drop 5 of 40 URLs (12.5 %, max_drop is 10 %). Nothing public was touched.",
+        "  most of them: /p/… (5)    e.g. https://shop.example/p/000035",
+        "  look:    sitemap-etl explain SITE.yaml https://shop.example/p/000035",
+        "Refused: p rejects 8 of 44 rows (18.2 %, max_rejected is 5 %). Nothing public was touched.",
+        "  foreign origin: 5    e.g. http://other.example/0",
+        "  invalid host: 1    e.g. http://[",
+        "  missing loc: 1    e.g. row 41 of split 1",
+        (
+            "Refused: p would remove the lastmod of 35 of 35 pages that have one (100 %, max_undated is 5 %). "
+            "Nothing public was touched."
+        ),
+        "  e.g. https://shop.example/p/000000",
+        "  look:    sitemap-etl explain SITE.yaml https://shop.example/p/000000",
+        (
+            f"  publish: sitemap-etl publish SITE.yaml {done.run.run_id} --force p.max_drop --force p.max_rejected "
+            '--force p.max_undated --reason "…"'
+        ),
+    ]
