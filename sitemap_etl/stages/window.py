@@ -70,7 +70,7 @@ class Reader:
         plan = self.planned.sections[section]
         if plan.index is None:
             return
-        first = max(0, bisect_right(plan.windows, low, key=_low) - 1)
+        first = bisect_right(plan.windows, low, key=_low) - 1
         past = len(plan.windows) if high is None else bisect_left(plan.windows, high, key=_low)
         for group, (begin, end) in enumerate(plan.groups):
             if begin < past and end > first:
