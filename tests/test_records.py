@@ -29,6 +29,7 @@ from sitemap_etl.state.records import (
     SectionState,
     Write,
 )
+from sitemap_etl.state.store import parse_document
 
 KINDS = [kind for kind in vars(records).values() if is_dataclass(kind) and issubclass(kind, Record)]  # type: ignore[arg-type]
 OTHERWISE = {
@@ -140,6 +141,12 @@ def test_a_sealed_object_says_its_checksum_first_and_any_other_byte_is_seen() ->
     for broken, said in ((b"[]", "not a JSON object"), (b"{", "not JSON"), (b"\xff{}", "not JSON")):
         with pytest.raises(DamagedState, match=said):
             unseal(broken, "here")
+
+
+@pytest.mark.parametrize("number", [0, -1, "2", None, 1.5])
+def test_a_format_that_no_release_has_is_damage(number: Any) -> None:
+    with pytest.raises(DamagedState, match=r"here is damaged: format: expected a whole number from 1 on, got"):
+        parse_document(seal({"format": number}), Manifest, "here")
 
 
 def test_a_name_that_is_no_utf_8_is_stored_and_read_back() -> None:

@@ -192,14 +192,14 @@ def _tell(trial: Trial, seconds: float) -> None:
     print(f"{trial.verdict:>10}  {name_of(mutant)}  {where}  {change}  {seconds:.0f} s  {trial.by}", flush=True)
 
 
-def chosen(record: Record, mutant: Mutant) -> tuple[list[str], int]:
-    """The tests to run against a mutant, and how many more there are that take too long."""
+def chosen(record: Record, mutant: Mutant, budget: float = BUDGET) -> tuple[list[str], int]:
+    """The tests to run against a mutant in so many seconds, and how many more there are that take too long."""
     tests = record.tests_of(mutant)
     found: list[str] = []
     spent = 0.0
     for test in tests:
         seconds = record.seconds[test]
-        if not found or (seconds <= LONGEST and spent + seconds <= BUDGET):
+        if not found or (seconds <= LONGEST and spent + seconds <= budget):
             found.append(test)
             spent += seconds
     return found, len(tests) - len(found)
@@ -244,6 +244,7 @@ def main() -> None:
     parser.add_argument("--rooms", nargs="+", default=ROOMS)
     parser.add_argument("--only", nargs="+", default=(), help="the mutants of these names")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--budget", type=float, default=BUDGET, help="seconds of tests for one mutant, as recorded")
     parser.add_argument("--as-recorded", action="store_true", help="record nothing anew, whatever has changed")
     given = parser.parse_args()
     seed = random.SystemRandom().randrange(10**6) if given.seed is None else given.seed
@@ -256,7 +257,7 @@ def main() -> None:
     record = up_to_date(FOLDER, jobs=given.jobs, record_changed=not given.as_recorded)
     trials = []
     for mutant in picked:
-        tests, left_out = chosen(record, mutant)
+        tests, left_out = chosen(record, mutant, given.budget)
         trials.append(Trial(mutant, tests, left_out=left_out))
         if mutant.identity in reasons and not given.only:
             trials[-1].verdict = "marked"
