@@ -39,6 +39,7 @@ OTHERWISE = {
     ("LedgerData", "format"): 1,
     ("Intent", "number"): 1,
     ("Summary", "status"): "failed",
+    ("Attempt", "status"): "running",
 }
 
 
