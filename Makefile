@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help install demo airflow test soak mutants bench bench-large check clean
+.PHONY: help install demo airflow test soak mutants bench bench-large check docs package clean
 
 help: ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -50,6 +50,25 @@ check: $(READY) ## format, lint, types, import contracts
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+DOCS := build/env/docs
+docs: $(DOCS)/.ready ## the documentation as a site, in build/site; a warning is an error
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet
+	@! grep -rlE '<(script|link|img|iframe|source)[^>]+(src|href)="?(https?:)?//' build/site --include=*.html || (echo 'these pages load something from elsewhere'; false)
+
+$(DOCS)/.ready: docs/requirements.txt
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r docs/requirements.txt
+	@touch $@
+
+PACKAGE := build/env/package
+package: $(PACKAGE)/.ready ## the wheel and the sdist, in build/package/dist: built, checked and tried
+	.ci/package
+
+$(PACKAGE)/.ready: .ci/package.txt
+	$(PYTHON) -m venv $(PACKAGE)
+	$(PACKAGE)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r .ci/package.txt
+	@touch $@
 
 clean: ## remove what the targets made
 	rm -rf .venv .demo build .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

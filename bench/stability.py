@@ -3,7 +3,7 @@
 A section of a million rows; 0.01 %, 0.1 % and 1 % of its rows are added at the end, added, updated or
 deleted at random or in one place of the order (a category, a date). "Packed" is what a generator
 rewrites that fills files with 50,000 rows one after the other, in the same order. Prints the table of
-docs/scaling.md.
+docs/explanation/scaling.md.
 
     python bench/stability.py [ROWS]
 """

@@ -14,7 +14,7 @@ from sitemap_etl.settings import NoRule, Settings
 from sitemap_etl.settings.rules import ChangefreqConstant, PriorityConstant, Rule
 from tests.site_files import FULL, MINIMAL, written
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parent.parent / "docs" / "reference"
 DOCUMENT = DOCS / "site-file.md"
 PAGES = [DOCUMENT, DOCS / "engines.md"]
 NEVER_WRITTEN = {Rule, NoRule, PriorityConstant, ChangefreqConstant}
@@ -28,7 +28,7 @@ def every_mapping(model: type[Settings] = Settings) -> set[type[Settings]]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_reference_is_in_step_with_the_settings(page):
-    """If it is not: python -m sitemap_etl.config.reference docs/site-file.md docs/engines.md"""
+    """If it is not: python -m sitemap_etl.config.reference docs/reference/site-file.md docs/reference/engines.md"""
     text = page.read_text(encoding="utf-8")
     assert reference.with_tables(text) == text
 

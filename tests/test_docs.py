@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import re
-import subprocess
-import sys
+import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
+import yaml
 
+from sitemap_etl import errors
 from sitemap_etl.cli.app import app
+from sitemap_etl.cli.endings import INTERRUPTED
 from sitemap_etl.config import load
+from sitemap_etl.state import layout
+from sitemap_etl.state.codec import encode
+from sitemap_etl.state.records import Summary
+from tests.support.documents import DOCS, FENCE, PAGES, README, ROOT, blocks
 
-ROOT = Path(__file__).parent.parent
-README = (ROOT / "README.md").read_text()
-PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+COMMAND = (DOCS / "reference" / "command.md").read_text()
 
 
 def commands(group: Any, prefix: str = "") -> dict[str, Any]:
@@ -28,13 +33,12 @@ def commands(group: Any, prefix: str = "") -> dict[str, Any]:
 
 
 COMMANDS = commands(typer.main.get_command(app))
-FENCE = re.compile(r"^( *)```(\w*)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
 
 
 def section(name: str) -> str:
-    """What the README says of a command."""
-    found = re.search(rf"^### `sitemap-etl {name}\b[^\n]*\n(.*?)(?=^##)", README, re.MULTILINE | re.DOTALL)
-    assert found, f"README has no section on {name}"
+    """What the page on the command says of one of them."""
+    found = re.search(rf"^## `sitemap-etl {name}\b[^\n]*\n(.*?)(?=^## |\Z)", COMMAND, re.MULTILINE | re.DOTALL)
+    assert found, f"there is no section on {name}"
     return found[0]
 
 
@@ -42,15 +46,6 @@ def options_of(name: str) -> set[str]:
     """Every option of a command, also in its negative form."""
     options = {option for param in COMMANDS[name].params for option in (*param.opts, *param.secondary_opts)}
     return {option for option in options if option.startswith("--")} - {"--help"}
-
-
-def blocks(page: Path, language: str) -> list[str]:
-    """The fenced blocks of a language, without their indentation."""
-    return [
-        "\n".join(line.removeprefix(indent) for line in text.splitlines()) + "\n"
-        for indent, kind, text in FENCE.findall(page.read_text())
-        if kind == language
-    ]
 
 
 def anchors(page: Path) -> set[str]:
@@ -61,7 +56,7 @@ def anchors(page: Path) -> set[str]:
 
 
 def test_every_command_has_a_section_and_every_section_a_command() -> None:
-    assert sorted(COMMANDS) == sorted(re.findall(r"^### `sitemap-etl ([a-z ]+[a-z])", README, re.MULTILINE))
+    assert sorted(COMMANDS) == sorted(re.findall(r"^## `sitemap-etl ([a-z ]+[a-z])", COMMAND, re.MULTILINE))
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -76,10 +71,10 @@ def test_the_heading_names_every_argument(name: str) -> None:
         for param in COMMANDS[name].params
         if param.param_type_name == "argument"
     ]
-    assert section(name).splitlines()[0] == " ".join(["### `sitemap-etl", name, *arguments]) + "`"
+    assert section(name).splitlines()[0] == " ".join(["## `sitemap-etl", name, *arguments]) + "`"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_every_link_leads_somewhere(page: Path) -> None:
     text = FENCE.sub("", page.read_text())
     for target in re.findall(r"\]\(([^)\s]+)\)", text):
@@ -92,14 +87,38 @@ def test_every_link_leads_somewhere(page: Path) -> None:
             assert anchor in anchors(there), f"{page.name} links to {target}"
 
 
-def test_every_page_is_linked_from_the_readme() -> None:
-    linked = set(re.findall(r"\]\(docs/([^)#]+)", README))
-    assert linked == {page.name for page in (ROOT / "docs").glob("*.md")}
+def _navigation(node: Any) -> list[str]:
+    """The pages that the navigation of the site names."""
+    if isinstance(node, str):
+        return [node]
+    return [page for child in (node.values() if isinstance(node, dict) else node) for page in _navigation(child)]
+
+
+def test_every_page_is_linked_from_the_readme_and_in_the_navigation_of_the_site() -> None:
+    pages = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
+    assert set(re.findall(r"\]\(docs/([^)#]+\.md)", README)) == pages
+    assert set(_navigation(yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"])) == pages
+
+
+def test_the_readme_is_short() -> None:
+    assert len(README.splitlines()) < 200
+
+
+@pytest.mark.parametrize("picture", sorted((DOCS / "images").glob("*.svg")), ids=lambda picture: picture.name)
+def test_a_picture_says_what_it_shows_and_has_colours_for_a_dark_page(picture: Path) -> None:
+    root = ET.parse(picture).getroot()
+    texts = {element.tag.rpartition("}")[2]: element.text for element in root}
+    assert texts["title"]
+    assert texts["desc"]
+    assert "prefers-color-scheme: dark" in picture.read_text()
+    assert not re.search(r"(href|src)=|url\((?!#)|@import", picture.read_text())
+    shown = [page for page in [*PAGES] if f"images/{picture.name})" in page.read_text()]
+    assert shown
 
 
 def test_what_the_architecture_names_is_there() -> None:
     """Modules, folders, and functions or classes of modules."""
-    text = (ROOT / "docs" / "architecture.md").read_text()
+    text = (DOCS / "explanation" / "architecture.md").read_text()
     package = ROOT / "sitemap_etl"
     named = re.findall(r"`([a-z_0-9/]+(?:\.py|/))`", text)
     assert len(named) > 30
@@ -112,9 +131,12 @@ def test_what_the_architecture_names_is_there() -> None:
 
 
 def examples() -> list[tuple[str, str]]:
+    """Every example of a site file, or of a part of one."""
     found = []
-    for page in (ROOT / "README.md", ROOT / "docs" / "operating.md"):
-        found += [(f"{page.name}-{n}", text) for n, text in enumerate(blocks(page, "yaml"))]
+    for page in PAGES:
+        name = page.relative_to(ROOT).as_posix()
+        texts = [text for text in blocks(page, "yaml") if "from:" in text and "extends:" not in text]
+        found += [(f"{name}-{n}", text) for n, text in enumerate(texts)]
     return found
 
 
@@ -132,48 +154,68 @@ def test_every_example_of_a_site_file_is_valid(name: str, text: str, tmp_path: P
 
 
 def test_every_python_example_can_be_read() -> None:
-    for text in blocks(ROOT / "README.md", "python"):
-        compile(text, "README.md", "exec")
+    found = [(page, text) for page in PAGES for text in blocks(page, "python")]
+    assert found
+    for page, text in found:
+        compile(text, str(page), "exec")
 
 
-def test_the_five_minutes_work_as_they_are_written(tmp_path: Path) -> None:
-    path = README.partition("<!-- five minutes: begin -->")[2].partition("<!-- five minutes: end -->")[0]
-    script = "\n".join(text for _, kind, text in FENCE.findall(path) if kind == "sh")
-    assert script.count("sitemap-etl run") == 3
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", script],
-        cwd=tmp_path,
-        env={"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", "HOME": str(tmp_path), "LANG": "C.UTF-8"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "no problems found" in done.stdout
-    shop = tmp_path / "shop"
-    assert (shop / "public" / "sitemap.xml").exists()
-    assert (shop / "lamps" / "sitemap-products-00001.xml.gz").exists()
-    assert "https://shop.example/lamps/gr%C3%B6%C3%9Fe-10" in _inflated(shop / "public" / "sitemap-pages-00001.xml.gz")
-    assert "sold out" in done.stdout
-
-
-def _inflated(path: Path) -> str:
-    import gzip
-
-    return gzip.decompress(path.read_bytes()).decode()
-
-
-def test_every_variable_of_ours_is_in_the_readme() -> None:
+def test_every_variable_of_ours_is_in_the_reference() -> None:
     sources = [*(ROOT / "sitemap_etl").rglob("*.py"), *(ROOT / "dags").glob("*.py")]
     named = {name for path in sources for name in re.findall(r"\bSITEMAP_ETL_[A-Z0-9_]+\b", path.read_text())}
+    text = (DOCS / "reference" / "environment.md").read_text()
     assert named == {"SITEMAP_ETL_SITES", "SITEMAP_ETL_S3_TIMEOUT"}
-    assert all(f"`{name}`" in README for name in named)
+    assert set(re.findall(r"`(SITEMAP_ETL_[A-Z0-9_]+)`", text)) == named
+
+
+def _table(page: str, heading: str) -> list[list[str]]:
+    """The cells of the first table that begins with this row."""
+    text = (DOCS / "reference" / page).read_text()
+    rows = text.partition(heading)[2].partition("\n\n")[0].splitlines()
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows if row.startswith("| ")]
+
+
+def _kinds(of: type[errors.SitemapEtlError] = errors.SitemapEtlError) -> dict[str, int]:
+    found = {of.kind: of.exit_code}
+    for below in of.__subclasses__():
+        if below.__module__ == errors.__name__:
+            found |= _kinds(below)
+    return found
+
+
+def test_every_exit_code_and_kind_of_error_is_documented() -> None:
+    kinds = {**_kinds(), "machine": errors.Unavailable.exit_code, "interrupted": INTERRUPTED}
+    assert {kind.strip("`"): int(code) for kind, code, _ in _table("exit-codes.md", "| `kind` |")} == kinds
+    assert {int(code) for code, _ in _table("exit-codes.md", "| exit code |")} == {0, *kinds.values()}
+
+
+def test_every_key_of_a_run_s_json_is_documented() -> None:
+    """The summary's, and those that only the command adds."""
+    named = {
+        key.partition(".")[0]
+        for row in _table("json.md", "| key |")
+        for key in re.findall(r"`([a-z_]+(?:\.\{name\})?)`", row[0])
+    }
+    assert named == {*encode(Summary()), "exit", "against"} - {"format", "checksum"}
+
+
+def test_every_place_of_the_state_is_documented() -> None:
+    text = (DOCS / "reference" / "state.md").read_text()
+    assert layout.__doc__ is not None
+    places = re.findall(r"^    (\S+)", layout.__doc__, re.MULTILINE)
+    assert len(places) >= 10
+    assert [place for place in places if f"`{place}`" not in text] == []
 
 
 def test_every_make_target_the_documentation_names_exists() -> None:
-    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for page in PAGES:
-        assert set(re.findall(r"(?:^    |`)make ([a-z]+)", page.read_text(), re.MULTILINE)) <= targets
+        assert set(re.findall(r"(?:^    |`)make ([a-z-]+)", page.read_text(), re.MULTILINE)) <= targets
+
+
+def test_the_policies_of_the_documentation_are_json() -> None:
+    found = [json.loads(text) for page in PAGES for text in blocks(page, "json")]
+    assert found
 
 
 GIVEN_UP = [

@@ -380,7 +380,7 @@ def test_a_long_column_reads_as_its_rows_do():
 
 
 def test_every_reason_stands_in_the_documentation():
-    text = (Path(__file__).parent.parent / "docs" / "lastmod.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parent.parent / "docs" / "reference" / "lastmod.md").read_text(encoding="utf-8")
     for reason in [*lastmod.REASONS, *priority.REASONS]:
         assert f"`{reason}`" in text, reason
 

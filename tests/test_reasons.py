@@ -1,4 +1,4 @@
-"""Every reason that the code gives for a row or a value is in the table of docs/reasons.md, and no other."""
+"""Every reason that the code gives for a row or a value is in the table of docs/reference/reasons.md, and no other."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def given() -> set[str]:
 
 
 def documented() -> list[str]:
-    return re.findall(r"^\| `([^`]+)` \|", (ROOT / "docs" / "reasons.md").read_text(), re.MULTILINE)
+    return re.findall(r"^\| `([^`]+)` \|", (ROOT / "docs" / "reference" / "reasons.md").read_text(), re.MULTILINE)
 
 
 def covers(one: str, other: str) -> bool:

@@ -30,7 +30,7 @@ from sitemap_etl.urls import (
 
 RULES = UrlRules(SITE, SAME_AS)
 PLAIN = UrlRules(SITE)
-PAGE = Path(__file__).parent.parent / "docs" / "urls.md"
+PAGE = Path(__file__).parent.parent / "docs" / "reference" / "urls.md"
 
 
 def answers(result: Canonical) -> list[str]:
@@ -317,7 +317,7 @@ def test_the_table_shows_every_reason_and_each_is_explained():
 
 
 def table_under(heading: str) -> list[list[str]]:
-    """The rows of the table that follows a heading of docs/urls.md."""
+    """The rows of the table that follows a heading of docs/reference/urls.md."""
     part = PAGE.read_text("utf-8").split(f"\n## {heading}\n")[1].split("\n## ")[0]
     lines = [line for line in part.splitlines() if line.startswith("|")][2:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]

@@ -1,6 +1,8 @@
-"""The tables of docs/site-file.md and docs/engines.md, made from the settings.
+"""The tables of docs/reference/site-file.md and docs/reference/engines.md, made from the settings.
 
-python -m sitemap_etl.config.reference docs/site-file.md docs/engines.md      puts them in, between their markers
+python -m sitemap_etl.config.reference docs/reference/site-file.md docs/reference/engines.md
+
+puts them in, between their markers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Notifying search engines: each is a module named after its key under `ping:`, with one class.
 
-docs/engines.md describes the engines and their setup. The ping stage creates an engine from its settings, passes it
-the submission and a ledger, and gets an `Answer` or an error:
+docs/reference/engines.md describes the engines and their setup. The ping stage creates an engine from its settings,
+passes it the submission and a ledger, and gets an `Answer` or an error:
 
     engine = engines.engine("indexnow", settings, connection)
     answer = engine.submit(submission, ledger, client)

@@ -225,7 +225,7 @@ def _flow(mapping: dict[str, Any]) -> str:
 _COMMENT = re.compile(r"^(?! *#)(.*?\S) {4,}# (.*)$", re.MULTILINE)
 _TOP = """\
 # A site file of sitemap-etl: one site, one state, one DAG.
-# Every key is explained in docs/site-file.md; `sitemap-etl schema` gives the JSON Schema for editors.
+# Every key is explained in docs/reference/site-file.md; `sitemap-etl schema` gives the JSON Schema for editors.
 site: {site}          # the origin of every page
 publish: ./public                           # a folder, or s3://bucket/prefix
 work: .sitemap-etl                          # state and reports. Keep it, and keep it private

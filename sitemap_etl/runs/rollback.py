@@ -301,7 +301,7 @@ def ping_by_hand(
     known = engines_of(site)
     if not known:
         raise ConfigError(
-            f"{site.name}: the site file has no search engines. Add one under ping: (see docs/engines.md)"
+            f"{site.name}: the site file has no search engines. Add one under ping: (see docs/reference/engines.md)"
         )
     unknown = [name for name in engines if name not in known]
     if unknown:

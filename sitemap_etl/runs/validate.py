@@ -64,12 +64,12 @@ def _problems(where: str, error: SitemapEtlError) -> list[Problem]:
 def _storages(site: Site, environment: Environment) -> list[Problem]:
     publish = site.publish
     problems: list[Problem] = []
-    places = {"work": site.work, "publish.to": publish.to}
+    places = {"work": (site.work, "sitemap.xml"), "publish.to": (publish.to, "sitemap.xml")}
     if publish.root is not None and publish.root != publish.to:
-        places["publish.root"] = publish.root
-    for key, url in places.items():
+        places["publish.root"] = publish.root, "robots.txt"  # all that a job needs to be allowed there
+    for key, (url, name) in places.items():
         try:
-            environment.open_storage(url, checksums=publish.checksums).stat("sitemap.xml")
+            environment.open_storage(url, checksums=publish.checksums).stat(name)
         except SitemapEtlError as error:
             problems += _problems(key, error)
     return problems

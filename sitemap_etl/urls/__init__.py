@@ -1,7 +1,7 @@
 """Canonical URLs: what a loc becomes before it may be listed, and why another can't be.
 
 `canonicalize` and `excluded` work on columns; `canonical_url` and `origin` on one URL. The rules, for
-users, are in docs/urls.md.
+users, are in docs/reference/urls.md.
 """
 
 from sitemap_etl.urls.columns import Canonical, as_listed, canonical_urls, canonicalize, merge_foreign

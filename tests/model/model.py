@@ -211,7 +211,7 @@ def blank(value: object) -> bool:
 
 
 def written_date(value: str | None, now: datetime, zone: str | None = None) -> str | None:
-    """The lastmod that a text stands for, by the table of docs/lastmod.md; None where it is dropped."""
+    """The lastmod that a text stands for, by the table of docs/reference/lastmod.md; None where it is dropped."""
     if blank(value):
         return None
     text = str(value).strip()

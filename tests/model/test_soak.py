@@ -12,7 +12,7 @@ from tests.model.planted import PLANTS
 from tests.model.soak import KINDS, seeds, table
 from tests.model.trial import Outcome
 
-RELIABILITY = Path(__file__).parents[2] / "docs" / "reliability.md"
+RELIABILITY = Path(__file__).parents[2] / "docs" / "explanation" / "reliability.md"
 SEEDS = {"nights": 1, "kills": 4, "faults": 3, "requests": 4, "races": 12, "damage": 4}
 FINDS = {
     ("kills", "indexes are written first"): (9, 3, 4),

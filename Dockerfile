@@ -1,0 +1,21 @@
+# The command as an image: slim, without root, with a health check of the nightly job. docs/how-to/docker.md says how to use it.
+FROM python:3.11-slim AS build
+WORKDIR /source
+COPY pyproject.toml README.md LICENSE constraints.txt ./
+COPY sitemap_etl sitemap_etl
+# The versions that the tests ran with; of the extras, those that need no scheduler.
+RUN sed -n -E 's/^([a-zA-Z0-9][^\\]*) \\$/\1/p' constraints.txt > pins.txt \
+    && python -m venv /opt/sitemap-etl \
+    && /opt/sitemap-etl/bin/pip install --no-cache-dir --disable-pip-version-check -c pins.txt ".[mysql,google]"
+
+FROM python:3.11-slim
+RUN useradd --uid 10001 --create-home --home-dir /srv/sitemaps sitemaps
+COPY --from=build /opt/sitemap-etl /opt/sitemap-etl
+COPY docker/nightly docker/healthy /usr/local/bin/
+ENV PATH=/opt/sitemap-etl/bin:$PATH LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
+USER 10001
+WORKDIR /srv/sitemaps
+# Only `nightly` leaves what this looks at; a container with a single command ends before it is asked.
+HEALTHCHECK --interval=5m --timeout=10s --start-period=1m --retries=1 CMD ["healthy"]
+ENTRYPOINT ["sitemap-etl"]
+CMD ["--help"]

@@ -1,0 +1,223 @@
+"""The tutorial and the how-to pages work as they are written: their files are made, their commands run, in order."""
+
+from __future__ import annotations
+
+import configparser
+import gzip
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.documents import DOCS, ROOT, all_blocks
+from tests.support.s3 import S3Server
+
+BIN = Path(sys.executable).parent
+HOW_TO = DOCS / "how-to"
+TUTORIAL = DOCS / "tutorial"
+FIVE_MINUTES = TUTORIAL / "five-minutes.md"
+
+
+def script(*pages: Path) -> str:
+    """What a reader does who follows these pages: files are written, blocks marked `sh` run."""
+    steps = []
+    for block in (block for page in pages for block in all_blocks(page)):
+        if block.file and not block.file.startswith("/") and "." in block.file:
+            name = shlex.quote(block.file)
+            steps.append(f"mkdir -p \"$(dirname {name})\"\ncat > {name} <<'=====END====='\n{block.text}=====END=====\n")
+        elif block.language == "sh":
+            steps.append(block.text)
+    return "\n".join(steps)
+
+
+def follow(text: str, folder: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+    """Run a script as a new user would, with nothing in the environment but this."""
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", text],
+        cwd=folder,
+        env={"PATH": f"{BIN}:/usr/bin:/bin", "HOME": str(folder), "LANG": "C.UTF-8", **environ},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def said(done: subprocess.CompletedProcess[str]) -> str:
+    return done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def tutorial(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the tutorial after its first page."""
+    folder = tmp_path_factory.mktemp("tutorial")
+    follow(script(FIVE_MINUTES), folder)
+    return folder / "shop"
+
+
+@pytest.fixture
+def shop(tutorial: Path, tmp_path: Path) -> Path:
+    """A folder of its own as it is after that page: a state does not move with a copy, so the site is run anew."""
+    shop = tmp_path / "shop"
+    shutil.copytree(tutorial, shop, ignore=shutil.ignore_patterns(".sitemap-etl", "public"))
+    follow("sitemap-etl run shop.yaml", shop)
+    return shop
+
+
+def test_every_page_of_the_tutorial_and_the_how_to_is_run_here_or_has_nothing_to_run() -> None:
+    pages = {
+        page.relative_to(DOCS).as_posix()
+        for page in [*TUTORIAL.glob("*.md"), *HOW_TO.glob("*.md")]
+        if any(block.language == "sh" and not block.file for block in all_blocks(page))
+    }
+    assert pages == {f"how-to/{name}.md" for name in SAYS} | {
+        f"tutorial/{name}.md" for name in ("five-minutes", "database", "airflow", "s3")
+    }
+
+
+def test_the_five_minutes_of_the_readme_work_as_they_are_written(tmp_path: Path) -> None:
+    text = script(ROOT / "README.md")
+    assert text.count("sitemap-etl run") == 2
+    done = follow(text, tmp_path)
+    assert "no problems found" in done.stdout
+    file = tmp_path / "shop" / "public" / "sitemap-pages-00001.xml.gz"
+    assert "https://shop.example/lamps/gr%C3%B6%C3%9Fe-10" in gzip.decompress(file.read_bytes()).decode()
+
+
+def test_the_tutorial_works_as_it_is_written(tmp_path: Path) -> None:
+    done = follow(script(FIVE_MINUTES, TUTORIAL / "database.md"), tmp_path)
+    assert "no problems found" in done.stdout
+    assert "sold out" in done.stdout
+    assert "exit code 1" in done.stdout
+    assert "max_drop" in done.stderr
+    lamps = tmp_path / "shop" / "lamps" / "sitemap-products-00001.xml.gz"
+    assert gzip.decompress(lamps.read_bytes()).decode().count("<loc>") == 980
+
+
+def test_the_tutorial_on_s3_works_as_it_is_written(shop: Path, moto: S3Server) -> None:
+    client = moto.client()
+    for bucket in ("shop-public", "shop-private"):
+        client.create_bucket(Bucket=bucket)
+        for listed in client.list_objects_v2(Bucket=bucket).get("Contents", []):
+            client.delete_object(Bucket=bucket, Key=listed["Key"])
+    done = follow(script(TUTORIAL / "s3.md"), shop, **moto.env)
+    assert "no problems found" in done.stdout
+    keys = {listed["Key"] for listed in client.list_objects_v2(Bucket="shop-public")["Contents"]}
+    assert keys >= {"sitemap.xml", "sitemap-pages-00001.xml.gz"}
+
+
+def test_the_tutorial_on_airflow_works_as_it_is_written(tmp_path: Path) -> None:
+    done = follow(script(FIVE_MINUTES, TUTORIAL / "database.md", TUTORIAL / "airflow.md"), tmp_path, CLONE=str(ROOT))
+    listed = tmp_path / "shop" / "lamps-by-airflow" / "sitemap-products-00001.xml.gz"
+    assert gzip.decompress(listed.read_bytes()).decode().count("<loc>") == 980, said(done)
+
+
+SAYS = {
+    "alerts": ["ALERT: exit code 2"],
+    "cdn": ["shop.yaml", "other-host.yaml"],
+    "dry-run": ["dry run", "nearest"],
+    "hreflang": ['hreflang="x-default"', "no problems found"],
+    "incremental": ["carried", "/p/lamp-8"],
+    "late-source": ["exit code 3", "/news/opening"],
+    "migrate": ["forgotten", "exit code 1", "--adopt", "no problems found"],
+    "news": ["<news:name>Lamp Times</news:name>", "older than 48 hours"],
+    "refused": ["exit code 1", "ten pages were retired"],
+    "rollback": ["a page that should not exist"],
+    "several-sites": ["outlet"],
+}
+"""What a reader of each page sees at least."""
+
+
+@pytest.mark.parametrize("name", SAYS)
+def test_a_how_to_works_as_it_is_written(name: str, shop: Path) -> None:
+    text = said(follow(script(HOW_TO / f"{name}.md"), shop))
+    assert [words for words in SAYS[name] if words.lower() not in text.lower()] == [], text
+
+
+def files(page: Path) -> dict[str, str]:
+    return {block.file: block.text for block in all_blocks(page) if block.file}
+
+
+NIGHTLY = files(HOW_TO / "nightly.md")
+SECRETS = "/etc/sitemap-etl/shop.env"
+
+
+@pytest.fixture
+def machine(shop: Path, tmp_path: Path) -> dict[str, str]:
+    """The paths of the page on nights, and where they are here."""
+    secrets = tmp_path / "shop.env"
+    secrets.write_text(NIGHTLY[SECRETS])
+    return {"/opt/sitemap-etl/bin": str(BIN), "/srv/sitemaps": str(shop), SECRETS: str(secrets)}
+
+
+def here(text: str, machine: dict[str, str]) -> str:
+    for there, path in machine.items():
+        text = text.replace(there, path)
+    return text
+
+
+def test_the_line_for_cron_runs_in_the_environment_of_cron(machine: dict[str, str]) -> None:
+    (line,) = [line for line in NIGHTLY["/etc/cron.d/sitemaps-shop"].splitlines() if line[:1].isdigit()]
+    *when, user, command = line.split(None, 6)
+    assert (when, user) == (["0", "2", "*", "*", "*"], "sitemaps")
+    assert "%" not in command  # cron ends the command there
+    bare = {"PATH": "/usr/bin:/bin", "HOME": "/", "SHELL": "/bin/sh"}
+    night = ["/bin/sh", "-c", here(command, machine)]
+    done = subprocess.run(night, cwd="/", env=bare, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    shop = Path(machine["/srv/sitemaps"])
+    assert json.loads((shop / "last.json").read_text())["status"] == "unchanged"
+    (shop / "exports" / "pages.csv").unlink()
+    done = subprocess.run(night, cwd="/", env=bare, capture_output=True, text=True, check=False)
+    assert "pages.csv" in done.stderr
+
+
+def unit(name: str) -> configparser.ConfigParser:
+    parser = configparser.ConfigParser(strict=False, interpolation=None)
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read_string(NIGHTLY[f"/etc/systemd/system/{name}"])
+    return parser
+
+
+def test_the_service_for_systemd_runs_with_what_it_says(machine: dict[str, str]) -> None:
+    service = unit("sitemaps-shop.service")["Service"]
+    assert service["EnvironmentFile"] == SECRETS
+    given = dict(line.split("=", 1) for line in NIGHTLY[SECRETS].splitlines())
+    done = subprocess.run(
+        shlex.split(here(service["ExecStart"], machine)),
+        cwd=here(service["WorkingDirectory"], machine),
+        env=given,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_systemd_understands_the_units(machine: dict[str, str], tmp_path: Path) -> None:
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("systemd-analyze is not installed")
+    paths = []
+    for name in ("sitemaps-shop.service", "sitemaps-shop.timer"):
+        path = tmp_path / name
+        text = here(NIGHTLY[f"/etc/systemd/system/{name}"], machine).replace("User=sitemaps", "User=root")
+        path.write_text(text)
+        paths.append(str(path))
+    done = subprocess.run([program, "verify", *paths], capture_output=True, text=True, check=False)
+    assert "Unknown" not in done.stderr, done.stderr
+    assert "Failed to parse" not in done.stderr, done.stderr
+
+
+def test_the_site_file_of_every_title_is_named_in_a_command_or_shown_for_reading() -> None:
+    """A file that a page has the reader write is one that its commands use."""
+    for page in (*TUTORIAL.glob("*.md"), *HOW_TO.glob("*.md")):
+        text = page.read_text()
+        for name in (name for name in files(page) if re.search(r"\.(csv|sql|sh)$", name)):
+            assert text.count(name.rpartition("/")[2]) > 1, f"{page.name}: nothing uses {name}"
