@@ -11,11 +11,11 @@ RUN sed -n -E 's/^([a-zA-Z0-9][^\\]*) \\$/\1/p' constraints.txt > pins.txt \
 FROM python:3.11-slim
 RUN useradd --uid 10001 --create-home --home-dir /srv/sitemaps sitemaps
 COPY --from=build /opt/sitemap-etl /opt/sitemap-etl
-COPY docker/nightly docker/healthy /usr/local/bin/
+COPY docker/nightly /usr/local/bin/
 ENV PATH=/opt/sitemap-etl/bin:$PATH LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1
 USER 10001
 WORKDIR /srv/sitemaps
-# Only `nightly` leaves what this looks at; a container with a single command ends before it is asked.
-HEALTHCHECK --interval=5m --timeout=10s --start-period=1m --retries=1 CMD ["healthy"]
+# The sites of the folder, by what the state remembers of their last runs.
+HEALTHCHECK --interval=15m --timeout=2m --start-period=15m --retries=1 CMD ["sitemap-etl", "status", "."]
 ENTRYPOINT ["sitemap-etl"]
 CMD ["--help"]
