@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ import pytest
 import yaml
 
 from tests.support.airflow import PROJECT
+from tests.support.engines import Reply, Side
 
 
 def until(what: Callable[[], Any], seconds: float) -> Any:
@@ -51,8 +52,15 @@ def running_in(sessions: set[int]) -> list[psutil.Process]:
     return running(found)
 
 
+@pytest.fixture
+def ear() -> Iterator[Side]:
+    """Where people and monitors listen."""
+    with Side(lambda _request: Reply(200)) as found:
+        yield found
+
+
 @pytest.mark.timeout(600)  # Airflow starts in half a minute on an idle machine
-def test_the_dag_runs_under_a_real_scheduler_and_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_the_dag_runs_under_a_real_scheduler_and_ctrl_c_leaves_nothing_behind(tmp_path: Path, ear: Side) -> None:
     sites = tmp_path / "sites"
     shutil.copytree(PROJECT / "sites", sites)
     shutil.copytree(PROJECT / "sql", tmp_path / "sql")
@@ -60,6 +68,7 @@ def test_the_dag_runs_under_a_real_scheduler_and_ctrl_c_leaves_nothing_behind(tm
     demo = yaml.safe_load((sites / "demo.yaml").read_text())
     del demo["sections"]["stories"]
     demo["sections"]["places"]["from"]["split"]["parts"] = 2
+    demo["notify"] = {"webhook": f"{ear.url}/hook", "healthcheck": f"{ear.url}/beat", "on": ["published", "failed"]}
     (sites / "demo.yaml").write_text(yaml.safe_dump(demo, sort_keys=False))
     (sites / "broken.yaml").write_text("site: https://shop.example\npublsh: ./public\n")
     home = tmp_path / "demo"
@@ -102,6 +111,11 @@ def test_the_dag_runs_under_a_real_scheduler_and_ctrl_c_leaves_nothing_behind(tm
         }
         counts = api.get(f"{run}/taskInstances/publish/xcomEntries/counts").json()["value"]
         assert counts["status"] == "published"
+        # People are told when the DAG run is over, by the process that runs callbacks.
+        until(lambda: len(ear.requests) >= 3, 120)
+        assert [request.path for request in ear.requests] == ["/beat/start", "/hook", "/beat"]
+        told = ear.requests[1].json
+        assert (told["status"], told["name"]) == ("published", "demo")
 
         # A broken site file, after more than one look at it: told by file and key, and no other DAG is gone.
         errors = api.get("/importErrors").json()["import_errors"]
