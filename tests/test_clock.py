@@ -248,6 +248,10 @@ def test_it_is_left_by_a_run_with_a_reason(fast: TestSite, sections: tuple[str, 
     assert done.summary.status == "published"
     assert "2027" not in public(fast)
     assert len(fast.public().locs()) == 55
+    state = fast.state()
+    since = [at for e in fast.manifest().of("p") for at in state.snapshot(e.snapshot).column("since").to_pylist()]
+    assert since.count(None) == 29  # as the first publish brought them
+    assert all(at is None or at <= time.timestamp() for at in since)
     for night in (4, 5):
         fast.night(night)
         assert "2027" not in public(fast)

@@ -232,6 +232,8 @@ def test_special_numbers_are_canonical():
     other_nan = np.array([0xFFF8000000000001], np.uint64).view(np.float64)
     assert lastmod.fingerprint(pa.table({"c": other_nan}), ["c"])[0].as_py() == one(float("nan"), pa.float16())
     assert one(2**64 - 1, pa.uint64()) == reference({"c": 2**64 - 1})
+    longest = Decimal("9" * 38)
+    assert one(longest, pa.decimal128(38, 0)) == one(longest, pa.decimal256(60, 0))
     assert one(Decimal(12300), pa.decimal128(5, -2)) == one(Decimal("12300.00"), pa.decimal128(9, 2))
 
 

@@ -83,7 +83,6 @@ def test_a_live_run_keeps_others_away_and_is_named(work: Storage) -> None:
     [
         ("elsewhere", 7, 5, False),
         ("elsewhere", 7, -1, True),
-        (HERE, -1, 5, False),
         (HERE, 0, 5, False),
         (HERE, 2**40, 5, True),
     ],

@@ -85,12 +85,12 @@ def _is_alive(lease: Lease, now: datetime) -> bool:
 
 def _is_gone(lease: Lease) -> bool:
     """Whether the holder was a process of this host that is no longer there."""
-    if lease.host != socket.gethostname() or lease.pid <= 0:
+    if lease.host != socket.gethostname():
         return False
     if lease.pid == os.getpid():
         return True
     try:
-        os.kill(lease.pid, 0)
+        os.kill(lease.pid, 0)  # 0, which is no process of its own, is this one's group: it is there
     except (ProcessLookupError, OverflowError):
         return True
     except PermissionError:  # it is somebody else's
