@@ -213,14 +213,16 @@ def stage(case: Case, heard: list[str]) -> Iterator[Stage]:
 def test_an_engine_is_told_once_however_often_the_same_run_tries(stage: Stage) -> None:
     assert stage.submit().status == "accepted"
     told = len(stage.told())
-    assert stage.submit().status == "nothing"
+    again = stage.submit()
+    assert (again.status, again.sent) == ("nothing", 0)
     assert len(stage.told()) == told
 
 
 @EVERY_ENGINE
 def test_a_run_without_changes_asks_nobody_for_anything_new(stage: Stage) -> None:
     quiet = {"indexes": (), "feeds": (), "changes": submission("https://x.example").changes.slice(0, 0)}
-    assert stage.submit(**quiet).status == "nothing"
+    answer = stage.submit(**quiet)
+    assert (answer.status, answer.sent) == ("nothing", 0)
     assert stage.told() == []
 
 

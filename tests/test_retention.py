@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from sitemap_etl.errors import ConfigError, Refused
 from sitemap_etl.runs.local import Finished, publish_locally, run_locally
 from sitemap_etl.runs.rollback import published_sets, roll_back
+from sitemap_etl.state import layout
 from sitemap_etl.state.codec import encode
 from sitemap_etl.state.records import Manifest, Options, same_set
 from tests.support.crash import listed
@@ -234,6 +235,7 @@ def test_what_nothing_refers_to_is_gone_in_time(site: Site) -> None:
     named = set().union(*(snapshots(manifest) for manifest in site.chain()))
     assert site.keys_under("state/snapshots/") == named
     assert not site.keys_under("state/intent-")
+    assert not site.keys_under(layout.CHANGES)
     assert not {key for key in site.keys_under("runs/") if site.clock.time - FIRST_NIGHT < timedelta(days=14)}
 
 

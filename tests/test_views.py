@@ -123,3 +123,19 @@ def test_a_feed_of_a_section_that_was_not_read_stays(site: TestSite) -> None:
     site.export("b", pages(6, start=50))
     site.night(2, sections=["b"])
     assert site.public().objects()["a.rss.xml"] == before
+
+
+def test_a_file_of_recent_changes_that_stays_the_same_keeps_its_time(tmp_path: Path) -> None:
+    site = TestSite(tmp_path, recent="7d").section("p", pages(40))
+    site.night(1)
+    site.export("p", pages(42))
+    site.night(2)
+    site.export("p", pages(41, start=1))
+    done = site.night(3)
+    assert (done.summary.status, done.summary.sections["p"].removed) == ("published", 1)
+    (recent,) = [entry for entry in site.manifest().entries if entry.section == "recent"]
+    assert (recent.rows, recent.file.lastmod) == (2, "2026-11-02T02:00:00Z")
+    site.export("p", pages(42, start=1))
+    site.night(4)
+    (recent,) = [entry for entry in site.manifest().entries if entry.section == "recent"]
+    assert (recent.rows, recent.file.lastmod) == (3, "2026-11-04T02:00:00Z")

@@ -97,9 +97,9 @@ def _transform(run: Run, n: int, rules: Rules, scratch: Path) -> Transformed:
     for batch in batches:
         raw = pa.Table.from_batches([batch])
         if limit is not None:
-            raw = raw.slice(0, max(0, limit - rows))
             if rows >= limit:
                 break
+            raw = raw.slice(0, limit - rows)
         row = np.arange(first_row + rows, first_row + rows + raw.num_rows)
         if LINES in raw.column_names:
             if extracted.lines:

@@ -152,6 +152,11 @@ def _take_class(old: type, new: type) -> int:
         if not functions and plain and name in old.__dict__ and not name.startswith("__") and there != value:
             setattr(old, name, value)
             done += 1
+    for name, entry in getattr(new, "__dataclass_fields__", {}).items():
+        before = getattr(old, "__dataclass_fields__", {}).get(name)
+        if before is not None and not _alike(before.default, entry.default):
+            before.default = entry.default
+            done += 1
     return done
 
 
