@@ -358,7 +358,7 @@ def test_a_refusal_says_where_most_of_it_lies_and_how_to_look_and_to_publish_all
         "Refused: p rejects 8 of 44 rows (18.2 %, max_rejected is 5 %). Nothing public was touched.",
         "  foreign origin: 5    e.g. http://other.example/0",
         "  invalid host: 1    e.g. http://[",
-        "  missing loc: 1    e.g. row 41 of split 1",
+        f"  missing loc: 1    e.g. line 42 of {tmp_path}/p.csv",
         (
             "Refused: p would remove the lastmod of 35 of 35 pages that have one (100 %, max_undated is 5 %). "
             "Nothing public was touched."

@@ -229,8 +229,7 @@ def report(trials: Sequence[Trial], sources: Mapping[str, str]) -> str:
         if trial.verdict in ("survived", "never run"):
             mutant = trial.mutant
             more = f", {trial.left_out} more left out" if trial.left_out else ""
-            by = f"; killed only by {trial.by}, which fails without it too" if trial.by else ""
-            lines.append(f"\n{trial.verdict} {name_of(mutant)}: {len(trial.tests)} tests run it{more}{by}")
+            lines.append(f"\n{trial.verdict} {name_of(mutant)}: {len(trial.tests)} tests run it{more}")
             lines.append(f"    file = {mutant.file!r}, within = {mutant.place.within!r}")
             lines.append(f"    was = {mutant.was!r}\n    now = {mutant.now!r}")
             lines.append(diff(mutant, sources[mutant.file]))
@@ -264,12 +263,15 @@ def main() -> None:
         elif not tests:
             trials[-1].verdict = "never run"
     nursery = Nursery(given.jobs, record)
-    nursery.try_all(trial for trial in trials if not trial.verdict)
-    killers = sorted({trial.by for trial in trials if trial.by})
-    broken = set(nursery.fails_unchanged(killers)) if killers else set()
-    for trial in trials:
-        if trial.by in broken:
-            trial.verdict = "survived"
+    left, sound = [trial for trial in trials if not trial.verdict], set[str]()
+    while left:
+        nursery.try_all(left)
+        killers = sorted({trial.by for trial in left if trial.by} - sound)
+        broken = set(nursery.fails_unchanged(killers))
+        sound |= {*killers} - broken
+        left = [trial for trial in left if trial.by in broken]
+        for trial in left:  # it was killed by a test that fails without it, too: the others decide
+            trial.tests, trial.by = [test for test in trial.tests if test not in broken], ""
     print(report(trials, nursery.sources))
     sys.exit(any(not trial.killed and trial.verdict != "marked" for trial in trials))
 
