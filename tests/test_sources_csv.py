@@ -80,6 +80,11 @@ def test_the_line_of_every_row_is_that_of_an_editor(
     assert found == expected
 
 
+@pytest.mark.parametrize("text", ["loc,note", "loc,note\n", "loc,note\r\n"])
+def test_a_header_alone_is_a_file_without_rows(tmp_path: Path, text: str) -> None:
+    assert rows(write(tmp_path / "a.csv", text)) == []
+
+
 def test_blank_lines_between_rows_leave_the_lines_unknown(tmp_path: Path) -> None:
     (split,) = sources.plan_csv(write(tmp_path / "a.csv", "loc,note\n/a,x\n\n/b,y\n"))
     numbers = sources.LineNumbers()

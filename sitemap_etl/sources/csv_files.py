@@ -246,6 +246,9 @@ def _batches(
         raise
     except (pa.ArrowException, OSError) as error:
         if watched is None or watched.fault is None:
+            # Without a line break behind it Arrow does not read it.
+            if isinstance(error, pa.ArrowInvalid) and _is_header_alone(file):
+                return
             raise (_fault(file, delimiter, len(names)) or translated(error, file.path)) from error
     if watched is not None and watched.fault is not None:
         raise InvalidSource(f"{file.path} line {_line_of(file, watched.at)}: {watched.fault}")
@@ -276,6 +279,13 @@ def _fault(file: File, delimiter: str, expected: int) -> InvalidSource | None:
         # The stream itself is broken: the first error says how.
         return None
     return None
+
+
+def _is_header_alone(file: File) -> bool:
+    """Whether the file is its first line and nothing else."""
+    with _unpacked(file) as stream:
+        beginning = stream.read(_BLOCK_BYTES)
+    return bool(beginning.strip()) and len(beginning) < _BLOCK_BYTES and not line_breaks(beginning, 0, len(beginning))
 
 
 def _line_of(file: File, at: int) -> int:
