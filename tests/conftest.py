@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+import sys
 import tempfile
 from collections.abc import Generator
 from pathlib import Path
@@ -19,6 +20,9 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 settings.load_profile("tests")
+# Of a property that fails, hypothesis makes a patch, which falls over modules with objects of zope in them: the session
+# would end without the name of the test.
+sys.modules["hypothesis.extra._patching"] = None  # type: ignore[assignment]  # which is how a module is hidden
 
 pytest_plugins = ["tests.support.fixtures", "tests.support.postgres", "tests.support.seaweedfs"]
 
