@@ -52,15 +52,19 @@ class RobotsRules:
             expression for value in _disallow_values(text, agent) for expression in _superset(value)
         )
 
-    def disallowed(self, locs: pa.Array | pa.ChunkedArray) -> pa.BooleanArray:
+    def disallowed(self, locs: pa.Array | pa.ChunkedArray, *, most: int | None = None) -> pa.BooleanArray:
         """For each canonical URL whether it may not be fetched. A null is not disallowed.
 
-        Same answer as Protego's `can_fetch` for every row.
+        Same answer as Protego's `can_fetch` for every row. `most` bounds rows times rules, where a file of thousands of
+        rules may be anybody's; rows beyond are not disallowed.
         """
         mask = np.asarray(matched(locs, self._candidates))
         if not mask.any():
             return pa.array(mask)
         at = np.flatnonzero(mask)
+        if most is not None:
+            at = at[: max(1, most // len(self._candidates))]
+            mask = np.zeros(len(mask), bool)
         urls = locs.take(pa.array(at)).to_pylist()
         mask = mask.copy()
         mask[at] = [not self._protego.can_fetch(url, self.agent) for url in urls]

@@ -274,3 +274,13 @@ def test_a_mark_in_the_block_makes_other_bytes_and_goes_without_a_trace(existing
         assert robots.without_block(data, "shop") == robots.without_block(plain, "shop")
         assert robots.without_mark(data, "other") == data
     assert robots.with_block(marked[0], "shop", LOCS, mark="other") == marked[1]
+
+
+def test_of_many_rows_and_many_rules_no_more_are_asked_than_allowed() -> None:
+    rules = robots.RobotsRules(
+        b"User-agent: *\nDisallow: /\n" + b"".join(b"Disallow: /a%d*b$\n" % n for n in range(99))
+    )
+    locs = pa.array([f"https://shop.example/{n}" for n in range(50)])
+    assert rules.disallowed(locs).to_pylist() == [True] * 50
+    assert 1 < sum(rules.disallowed(locs, most=1_000).to_pylist()) <= 10
+    assert rules.disallowed(locs, most=1).to_pylist() == [True] + [False] * 49

@@ -141,10 +141,7 @@ def _xml(kind: Kind, data: bytes, faults: Faults, *, whole: bool) -> Document | 
             return None
     if kind not in {"urlset", "index"}:
         return Document(kind, data)
-    flattened = flat(data)
-    if flattened.data is not data:
-        faults.lines = Lines(flattened.data)
-    return Document(kind, flattened.data, flattened)
+    return Document(kind, data, flat(data))
 
 
 class _Nothing:

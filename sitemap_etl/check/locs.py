@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl.arrow import bytes_of, mask_of, numbers_of, occurs, single
+from sitemap_etl.arrow import bytes_of, grouped, mask_of, numbers_of, occurs, single
 from sitemap_etl.check.report import Faults
 from sitemap_etl.limits import LOC_LENGTH
 from sitemap_etl.urls import canonical_urls, origin
@@ -86,9 +86,9 @@ def _origins(locs: Any, offsets: np.ndarray, faults: Faults, place: Place) -> np
     found = pc.extract_regex(others, _ORIGIN)
     encoded = pc.struct_field(found, "origin").dictionary_encode()
     written = encoded.dictionary.to_pylist()
-    codes = numbers_of(encoded.indices, len(written))
+    order, cuts = grouped(numbers_of(encoded.indices, len(written)), len(written) + 1)
     for code, text in enumerate([*written, None]):
-        rows = rest[codes == code]
+        rows = rest[order[cuts[code] : cuts[code + 1]]]
         if not len(rows):
             continue
         fault, where = _judged(text, locs[int(rows[0])].as_py(), home, known=place.address is not None)

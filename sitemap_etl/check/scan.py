@@ -8,24 +8,26 @@ true: comments, CDATA and ">" inside a value.
 
     0x01 stands for ">"   0x02 for nothing   0x03 for "<"   0x04 for "&"
 
-No well-formed XML 1.0 document can hold these bytes. And where a prefix means different namespaces in different
-places, all are declared on the root.
+No well-formed XML 1.0 document can hold these bytes. Where a prefix means different namespaces in different places,
+a parser says which one each element is in; everywhere else its first declaration does.
 """
 
 from __future__ import annotations
 
 import re
+from array import array
+from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final, NamedTuple
+from xml.parsers import expat
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from lxml import etree
 
 from sitemap_etl.arrow import data_of, numbers_of, offsets_of, over
-from sitemap_etl.limits import NS_IMAGE, NS_NEWS, NS_VIDEO, NS_XHTML
 
 _NAME: Final = re.compile(r"</?([^\s/>]+)")
 _BLANK: Final = re.compile("[ \t\r\n\x02]*")
@@ -33,9 +35,9 @@ DEPTH: Final = 64
 """Levels of elements that are looked at; a sitemap has five, and the work grows with them."""
 _SHORT: Final = 40
 """Bytes of a tag up to which it is told apart whole; longer ones have attributes and are cut at the first blank."""
-_TAG: Final = re.compile(rb"<(?:[^\"'>]|\"[^\"]*\"|'[^']*')*>")
-_USUAL: Final = {NS_IMAGE: "image", NS_VIDEO: "video", NS_NEWS: "news", NS_XHTML: "xhtml"}
-_DECLARED: Final = re.compile(rb"xmlns(?::([^\s=]+))?\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
+_TAG: Final = re.compile(rb"<[^\"'>]*+(?:(?:\"[^\"]*+\"|'[^']*+')[^\"'>]*+)*+>")
+_ATTRIBUTE: Final = re.compile(rb"\s([^\s=]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
+_XML: Final = "http://www.w3.org/XML/1998/namespace"
 GT, NOTHING, LT, AMP = b"\x01", b"\x02", b"\x03", b"\x04"
 
 _MARKUP: Final = ((b"<!--", b"-->"), (b"<![CDATA[", b"]]>"), (b"<?", b"?>"))
@@ -80,9 +82,25 @@ class Scan:
     def root(self) -> Name:
         return self.names[int(self.name[0])]
 
+    @cached_property
+    def _of_uri(self) -> dict[str | None, list[int]]:
+        found: dict[str | None, list[int]] = defaultdict(list)
+        for number, name in enumerate(self.names):
+            found[name.uri].append(number)
+        return found
+
+    @cached_property
+    def _of_name(self) -> dict[tuple[str | None, str], list[int]]:
+        found: dict[tuple[str | None, str], list[int]] = defaultdict(list)
+        for number, name in enumerate(self.names):
+            found[name.uri, name.local].append(number)
+        return found
+
     def ids(self, uri: str, *local: str) -> np.ndarray:
         """The indexes in `names` of these elements; of all of the namespace without `local`."""
-        return np.array([i for i, n in enumerate(self.names) if n.uri == uri and (not local or n.local in local)], int)
+        if not local:
+            return np.array(self._of_uri.get(uri, []), int)
+        return np.array([number for one in local for number in self._of_name.get((uri, one), [])], int)
 
     def children(self, parents: np.ndarray, ids: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
         """The elements directly below `parents` (ascending), and for each which of the parents is its own.
@@ -128,10 +146,13 @@ def scan(document: Flat) -> Scan:
     leaf = opening & (empty | np.append(closing[1:], False))
     strays = _strays(pieces, ends, np.flatnonzero(~leaf | empty))
     token = np.flatnonzero(opening)
+    name = name[token]
+    if document.moved:
+        names, name = _resolved(document, names, name)
     depth = (level + empty)[token]
     return Scan(
         names=names,
-        name=name[token],
+        name=name,
         depth=depth,
         parent=_parents(depth),
         start=starts[token],
@@ -234,66 +255,80 @@ def _strays(pieces: Any, ends: np.ndarray, gaps: np.ndarray) -> list[tuple[int, 
 # --- namespaces ---
 
 
-def _declarations(data: bytes) -> list[tuple[str, str, int]]:
-    """Prefix ("" for the default), namespace and position of every declaration."""
-    found = []
+def _declarations(data: bytes) -> Iterator[tuple[str, str, bool]]:
+    """Prefix ("" for the default) and namespace of every declaration, and whether it stands on the root.
+
+    `data` is marked, so that a "<" begins a tag. However many there are, each byte is looked at a few times.
+    """
+    root, done = True, 0
     at = data.find(b"xmlns")
     while at >= 0:
-        match = _DECLARED.match(data, at)
-        if match and data[at - 1 : at].isspace() and data.rfind(b"<", 0, at) > data.rfind(b">", 0, at):
-            prefix, double, single = match.groups(b"")
-            found.append((prefix.decode(), unescaped((double or single).decode()), at))
-        at = data.find(b"xmlns", at + 5)
-    return found
+        begin = data.rfind(b"<", done, at)
+        tag = _TAG.match(data, begin) if begin >= 0 else None
+        if tag is not None and tag.end() > at:
+            root = root and not data.count(b"<", 0, begin)
+            for name, double, single in _ATTRIBUTE.findall(tag[0]):
+                attribute, _, prefix = name.partition(b":")
+                if attribute == b"xmlns":
+                    yield prefix.decode(), unescaped((double or single).decode()), root
+            done = tag.end()
+        else:  # it stands in a text
+            done = data.find(b"<", at)
+            if done < 0:
+                return
+        at = data.find(b"xmlns", done)
 
 
 @dataclass(frozen=True)
 class Flat:
-    """A document such that one prefix means one namespace. `marked` is `data` with its marks."""
+    """A document, and what its prefixes mean. `marked` is `data` with its marks.
+
+    `moved`: a prefix means different namespaces in different places; `prefixes` has the first of them.
+    """
 
     data: bytes
     marked: bytes
     prefixes: dict[str, str]
+    moved: bool = False
 
 
 def flat(data: bytes) -> Flat:
-    """The document, nearly always as it is: well-formed, with a root.
-
-    Where namespaces change their prefix on the way, all are declared on the root. Newlines in text stay, so
-    lines are about true.
-    """
-    found, moved = _flattened(data)
-    if not moved:
-        return found
-    try:
-        return _flattened(_hoisted(found))[0]
-    except (etree.XMLSyntaxError, ValueError):  # a namespace that is no URI: the first meaning of each prefix must do
-        return found
-
-
-def _hoisted(found: Flat) -> bytes:
-    """The document with all namespaces declared on the root, each under a prefix of its own."""
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
-    tree = etree.fromstring(found.data, parser)
-    uris = {uri for _, uri, _ in _declarations(found.marked)} - {""}
-    free = {_USUAL.get(uri, ""): uri for uri in uris if _USUAL.get(uri, "") not in {"", *tree.nsmap}}
-    others = sorted(uris - set(free.values()))
-    free |= {f"ns{number}": uri for number, uri in enumerate(others) if f"ns{number}" not in tree.nsmap}
-    etree.cleanup_namespaces(tree, top_nsmap=free)
-    return etree.tostring(tree, encoding="UTF-8", xml_declaration=False)
-
-
-def _flattened(data: bytes) -> tuple[Flat, bool]:
-    """The document with the first meaning of each prefix, and whether one has another meaning elsewhere."""
+    """The document with what disturbs a scan marked; it is well-formed, with a root."""
     plain = marked(data)
-    root = _TAG.search(plain)
-    assert root is not None  # the document is well-formed
-    meanings = {"xml": "http://www.w3.org/XML/1998/namespace"}
+    meanings = {"xml": _XML}
     moved = False
-    for prefix, uri, at in _declarations(plain):
-        late_default = prefix == "" and prefix not in meanings and at > root.end()
+    for prefix, uri, on_root in _declarations(plain):
+        late_default = not on_root and prefix == "" and prefix not in meanings
         moved |= late_default or meanings.setdefault(prefix, uri) != uri
-    return Flat(data, plain, meanings), moved
+    return Flat(data, plain, meanings, moved)
+
+
+def _resolved(document: Flat, names: list[Name], name: np.ndarray) -> tuple[list[Name], np.ndarray]:
+    """Names and their numbers, one an element, with the namespace that each element is in, as a parser finds it."""
+    scope: dict[str, list[str]] = defaultdict(list, {"xml": [_XML], "": [""]})
+    declared: list[tuple[str, ...]] = []
+    numbers: dict[str | None, int] = {}
+    found = array("i")
+
+    def start(written: str, attributes: dict[str, str]) -> None:
+        here = tuple(key[6:] for key in attributes if key == "xmlns" or key.startswith("xmlns:"))
+        for prefix in here:
+            scope[prefix].append(attributes[f"xmlns:{prefix}" if prefix else "xmlns"])
+        declared.append(here)
+        meanings = scope[written.rpartition(":")[0]]
+        found.append(numbers.setdefault(meanings[-1] if meanings else None, len(numbers)))
+
+    def end(_written: str) -> None:
+        for prefix in declared.pop():
+            scope[prefix].pop()
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.Parse(document.data, True)
+    uris = list(numbers)
+    pairs, each = np.unique(name.astype(np.int64) * len(uris) + np.asarray(found), return_inverse=True)
+    again = [names[pair // len(uris)]._replace(uri=uris[pair % len(uris)]) for pair in pairs.tolist()]
+    return again, each.astype(np.int32)
 
 
 # --- marks ---

@@ -76,11 +76,12 @@ def check_namespace(scan: Scan, faults: Faults) -> str:
 
 def check_names(scan: Scan, faults: Faults, ours: str) -> None:
     """Report prefixes without a namespace, misspelt and unknown extensions, text between elements."""
-    for number, name in enumerate(scan.names):
-        used = scan.start[scan.name == number]
-        if not len(used) or name.uri == ours:
+    used, first, counts = np.unique(scan.name, return_index=True, return_counts=True)
+    for number, row, count in zip(used.tolist(), first.tolist(), counts.tolist(), strict=True):
+        name = scan.names[number]
+        if name.uri == ours:
             continue
-        known = {"at": int(used[0]), "count": len(used)}
+        known = {"at": int(scan.start[row]), "count": count}
         if name.uri is None:
             faults.add("prefix-undeclared", **known, example=f"<{name.written}>", detail=name.written.partition(":")[0])
         elif name.uri not in EXTENSIONS and name.uri not in _ALSO_KNOWN:

@@ -9,10 +9,14 @@ from isal import isal_zlib
 
 GZIP: Final = b"\x1f\x8b"
 """How gzip data begins."""
+MEMBERS: Final = 100_000
+"""Members that are unpacked. Tools that write many put 64 KiB into each; a flood of empty ones is none of theirs."""
 _WBITS: Final = 31
 """zlib's word for a gzip header and trailer."""
 _STEP: Final = 1 << 20
 """Bytes unpacked at a time."""
+_WINDOW: Final = 1 << 16
+"""Bytes handed to the decompressor at a time: what it leaves is copied, so it must not be all the rest."""
 
 
 @dataclass(frozen=True)
@@ -30,25 +34,31 @@ def inflated(data: bytes, limit: int) -> Inflated:
     Several members one after the other are one file, and zeros after the last are padding (RFC 1952).
     """
     parts: list[bytes] = []
-    size = 0
-    rest = data
-    while rest.startswith(GZIP):
+    size = at = members = 0
+    while data.startswith(GZIP, at):
+        if members == MEMBERS:
+            return Inflated(b"".join(parts), "damaged", f"more than {MEMBERS:,} gzip members")
+        members += 1
         member = isal_zlib.decompressobj(_WBITS)
-        feed: bytes = rest
+        feed = b""
         try:
             while not member.eof and size < limit:
+                if not feed:
+                    feed = data[at : at + _WINDOW]
+                    at += len(feed)
                 part = member.decompress(feed, min(_STEP, limit - size))
                 feed = member.unconsumed_tail
                 parts.append(part)
                 size += len(part)
-                if not part and not feed and not member.eof:
+                if not part and not feed and at == len(data) and not member.eof:
                     detail = f"{len(data):,} bytes unpack to {size:,} and then end"
                     return Inflated(b"".join(parts), "truncated", detail)
         except isal_zlib.error as error:  # type: ignore[misc]  # the stubs take it for a function
             return Inflated(b"".join(parts), "damaged", f"after {size:,} unpacked bytes: {error}")
         if not member.eof:
             return Inflated(b"".join(parts))
-        rest = member.unused_data
-        if rest.strip(b"\0") == b"":
-            rest = b""
-    return Inflated(b"".join(parts), "trailing", f"{len(rest):,} bytes") if rest else Inflated(b"".join(parts))
+        at -= len(member.unused_data)
+    rest = len(data) - at
+    if rest and data.count(b"\0", at) != rest:
+        return Inflated(b"".join(parts), "trailing", f"{rest:,} bytes")
+    return Inflated(b"".join(parts))
