@@ -1,3 +1,5 @@
 """Build sitemaps from a catalogue, publish them and notify search engines."""
 
 __version__ = "0.1.0"
+__contact__ = "https://sitemap-etl.example/check"
+"""Where someone who finds our requests in a log can read what they are for."""

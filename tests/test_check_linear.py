@@ -106,6 +106,8 @@ FILES: dict[str, tuple[str, int, Callable[[int], bytes]]] = {
             + "</sitemapindex>"
         ).encode(),
     ),
+    "one long URL": ("s.txt", 10_000_000, lambda n: b"https://shop.example/" + b"x" * n),
+    "one long loc": ("s.xml", 5_000_000, lambda n: urlset(page(1).replace("1<", "x" * n + "<"))),
     "rules of a robots.txt": (
         "robots.txt",
         2_000,

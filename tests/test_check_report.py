@@ -9,6 +9,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+import test_check_edges
 import test_check_sets
 import test_check_web
 from broken_sitemaps import FILES, SETS, index, url, urlset
@@ -26,6 +27,9 @@ TOLD_ELSEWHERE = {
     "unreachable": (test_check_web, "test_a_server_that_is_not_there_is_a_finding"),
     "private-address": (test_check_web, "test_a_public_sitemap_does_not_lead_to_private_addresses"),
     "robots-unavailable": (test_check_web, "test_a_robots_txt_that_fails_is_told"),
+    "target-invalid": (test_check_edges, "test_a_target_that_is_none_is_told_beside_the_others"),
+    "defect": (test_check_edges, "test_whatever_happens_to_one_file_is_its_finding"),
+    "not-finished": (test_check_edges, "test_at_the_end_of_all_time_it_tells_what_it_has_and_what_it_has_not"),
     "files-not-read": (test_check_sets, "test_the_number_of_files_is_bounded"),
 }
 """Codes that a table can't show: where a test of its own does."""

@@ -2,76 +2,32 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import ssl
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 import trustme
 from broken_sitemaps import FINE, index, url, urls, urlset
 
 from sitemap_etl.check import Options, Report, check
+from sitemap_etl.check.fetch import Fetcher
 from sitemap_etl.check.listing import listings
-from sitemap_etl.check.sources import Fetcher
 from sitemap_etl.web import Client, is_public
+from tests.support.website import Answer, Website, website
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 XML = {"Content-Type": "application/xml"}
 GZIP = {"Content-Type": "application/gzip"}
 TEXT = {"Content-Type": "text/plain"}
-Answer = tuple[int, dict[str, str], bytes]
-
-
-@dataclass
-class Site:
-    """A web server on loopback: a table of paths, and what was asked of it."""
-
-    server: ThreadingHTTPServer
-    answers: dict[str, Answer | Callable[[], Answer]] = field(default_factory=dict)
-    asked: list[str] = field(default_factory=list)
-
-    @property
-    def port(self) -> int:
-        return self.server.server_address[1]
-
-    @property
-    def root(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    def page(self, body: str = "/a") -> bytes:
-        return urlset(url(self.root + body))
 
 
 @pytest.fixture
-def site() -> Iterator[Site]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            found.asked.append(f"{self.headers['Host']}{self.path}")
-            answer = found.answers.get(self.path, (404, {}, b""))
-            status, headers, body = answer() if callable(answer) else answer
-            self.send_response(status)
-            for name, value in headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
-            with contextlib.suppress(OSError):  # who asked may be gone
-                self.end_headers()
-                self.wfile.write(body)
-
-        def log_message(self, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        found = Site(server)
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+def site() -> Iterator[Website]:
+    with website() as found:
         yield found
-        server.shutdown()
 
 
 def loopback(host: str, _port: int) -> list[str]:
@@ -93,7 +49,7 @@ def codes(report: Report) -> set[str]:
     return {f.code for f in report.findings}
 
 
-def test_a_set_on_the_web_is_followed_in_parallel_and_has_no_findings(site: Site) -> None:
+def test_a_set_on_the_web_is_followed_in_parallel_and_has_no_findings(site: Website) -> None:
     listed = [f"{site.root}/maps/{n}.xml.gz" for n in range(12)]
     site.answers = {f"/maps/{n}.xml.gz": (200, GZIP, gzip.compress(site.page(f"/maps/p{n}"))) for n in range(12)}
     site.answers["/maps/sitemap.xml"] = (200, XML, index(*listed))
@@ -105,7 +61,7 @@ def test_a_set_on_the_web_is_followed_in_parallel_and_has_no_findings(site: Site
     assert checked(f"{site.root}/robots.txt").findings == []
 
 
-ANSWERS: dict[str, tuple[str, Callable[[Site], Answer], set[str]]] = {
+ANSWERS: dict[str, tuple[str, Callable[[Website], Answer], set[str]]] = {
     "not there": ("/s.xml", lambda _: (404, {}, b""), {"http-status"}),
     "forbidden": ("/s.xml", lambda _: (403, {}, b""), {"http-status"}),
     "an error that stays": ("/s.xml", lambda _: (503, {}, b""), {"http-status"}),
@@ -147,32 +103,32 @@ ANSWERS: dict[str, tuple[str, Callable[[Site], Answer], set[str]]] = {
 
 @pytest.mark.parametrize(("path", "answer", "expected"), ANSWERS.values(), ids=ANSWERS)
 def test_an_answer_gives_the_codes_of_its_faults(
-    site: Site, path: str, answer: Callable[[Site], Answer], expected: set[str]
+    site: Website, path: str, answer: Callable[[Website], Answer], expected: set[str]
 ) -> None:
     site.answers[path] = answer(site)
     assert codes(checked(site.root + path)) == expected
 
 
-def test_a_redirect_is_followed_and_told(site: Site) -> None:
+def test_a_redirect_is_followed_and_told(site: Website) -> None:
     site.answers = {"/s.xml": (301, {"Location": "/maps/s.xml"}, b""), "/maps/s.xml": (200, XML, site.page("/maps/a"))}
     report = checked(f"{site.root}/s.xml")
     assert codes(report) == {"redirect"}
     assert report.findings[0].detail == f"to {site.root}/maps/s.xml"
 
 
-def test_a_server_that_is_not_there_is_a_finding(site: Site) -> None:
+def test_a_server_that_is_not_there_is_a_finding(site: Website) -> None:
     site.server.server_close()
     assert codes(checked(f"{site.root}/s.xml", robots=False)) == {"unreachable"}
 
 
-def test_an_answer_that_was_late_once_is_asked_for_again(site: Site) -> None:
+def test_an_answer_that_was_late_once_is_asked_for_again(site: Website) -> None:
     waiting: list[Answer] = [(200, XML, site.page()), (503, {}, b"")]
     site.answers["/s.xml"] = waiting.pop
     assert checked(f"{site.root}/s.xml").findings == []
     assert waiting == []
 
 
-def test_a_listed_file_that_is_gone_is_told_at_its_line_of_the_index(site: Site) -> None:
+def test_a_listed_file_that_is_gone_is_told_at_its_line_of_the_index(site: Website) -> None:
     site.answers = {
         "/s.xml": (200, XML, index(f"{site.root}/a.xml", f"{site.root}/b.xml")),
         "/a.xml": (200, XML, site.page()),
@@ -181,7 +137,7 @@ def test_a_listed_file_that_is_gone_is_told_at_its_line_of_the_index(site: Site)
     assert (finding.code, finding.file, finding.line) == ("index-file-missing", f"{site.root}/s.xml", 4)
 
 
-def test_robots_txt_of_the_host_is_looked_at(site: Site) -> None:
+def test_robots_txt_of_the_host_is_looked_at(site: Website) -> None:
     """What it forbids, which index it does not name, which sitemap it names that is gone."""
     site.answers = {
         "/robots.txt": (200, TEXT, f"User-agent: *\nDisallow: /a\nSitemap: {site.root}/old.xml\n".encode()),
@@ -198,12 +154,12 @@ def test_robots_txt_of_the_host_is_looked_at(site: Site) -> None:
     assert "robots-sitemap-missing" in codes(checked(f"{site.root}/robots.txt"))
 
 
-def test_a_robots_txt_that_fails_is_told(site: Site) -> None:
+def test_a_robots_txt_that_fails_is_told(site: Website) -> None:
     site.answers = {"/s.xml": (200, XML, site.page()), "/robots.txt": (500, {}, b"")}
     assert codes(checked(f"{site.root}/s.xml")) == {"robots-unavailable"}
 
 
-def test_another_host_may_name_our_sitemap_in_its_robots_txt(site: Site) -> None:
+def test_another_host_may_name_our_sitemap_in_its_robots_txt(site: Website) -> None:
     """Cross-submission: the robots.txt of the pages' host says where their sitemap is."""
     other = site.root.replace("127.0.0.1", "127.0.0.2")
     site.answers["/s.xml"] = (200, XML, urlset(url(f"{other}/a")))
@@ -217,13 +173,13 @@ def test_another_host_may_name_our_sitemap_in_its_robots_txt(site: Site) -> None
     assert f"127.0.0.2:{site.port}/robots.txt" in site.asked
 
 
-def test_no_more_than_the_limit_is_downloaded(site: Site) -> None:
+def test_no_more_than_the_limit_is_downloaded(site: Website) -> None:
     site.answers["/s.xml"] = (200, XML, urlset(urls(2000).replace("https://shop.example", site.root)))
     report = checked(f"{site.root}/s.xml", max_bytes=10_000)
     assert report.files[0].stored == 10_001
 
 
-def test_a_listing_that_is_left_early_waits_for_nobody(site: Site) -> None:
+def test_a_listing_that_is_left_early_waits_for_nobody(site: Website) -> None:
     hangs, asked = threading.Event(), threading.Event()
 
     def late() -> Answer:
@@ -246,13 +202,13 @@ def test_a_listing_that_is_left_early_waits_for_nobody(site: Site) -> None:
     hangs.set()
 
 
-def guard(site: Site, addresses: dict[str, str]) -> Client:
+def guard(site: Website, addresses: dict[str, str]) -> Client:
     """Names resolve as the table says. The test's "public" address is loopback; all others are private."""
     return Client(resolve=lambda host, _port: [addresses[host]], public=lambda ip: ip == "127.0.0.1")
 
 
 @pytest.mark.parametrize("how", ["listed", "redirect"])
-def test_a_public_sitemap_does_not_lead_to_private_addresses(site: Site, how: str) -> None:
+def test_a_public_sitemap_does_not_lead_to_private_addresses(site: Website, how: str) -> None:
     """127.0.0.1 plays the public net here, 127.0.0.2 the private one; both reach the same server."""
     client = guard(site, {"shop.test": "127.0.0.1", "intranet.test": "127.0.0.2"})
     inside = f"http://intranet.test:{site.port}/secret.xml"
@@ -267,7 +223,7 @@ def test_a_public_sitemap_does_not_lead_to_private_addresses(site: Site, how: st
     assert any("secret" in asked for asked in site.asked)
 
 
-def test_the_connection_goes_to_the_address_that_was_judged(site: Site) -> None:
+def test_the_connection_goes_to_the_address_that_was_judged(site: Website) -> None:
     """A name that means another address a moment later (DNS rebinding) is not asked again."""
     answers = iter(["127.0.0.1"])
     client = Client(resolve=lambda _host, _port: [next(answers)], public=lambda ip: ip == "127.0.0.1")
@@ -283,7 +239,7 @@ def test_the_connection_goes_to_the_address_that_was_judged(site: Site) -> None:
 
 
 @pytest.mark.parametrize(("host", "trusted"), [("shop.test", True), ("other.test", False)])
-def test_tls_checks_the_name_though_the_address_is_asked(site: Site, host: str, trusted: bool) -> None:
+def test_tls_checks_the_name_though_the_address_is_asked(site: Website, host: str, trusted: bool) -> None:
     authority = trustme.CA()
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("shop.test").configure_cert(server)

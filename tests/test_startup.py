@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.s3 import S3Server
 from tests.support.sites import TestSite, pages
+from tests.support.website import website
 
 PROGRAM = """
 import atexit, sys
-heavy = {"pandas", "pyarrow", "numpy", "duckdb", "boto3", "httpx", "jinja2", "pydantic"}
+heavy = {"pandas", "pyarrow", "numpy", "duckdb", "boto3", "httpx", "jinja2", "pydantic", "airflow", "sqlalchemy"}
 atexit.register(lambda: print("loaded:", *sorted(heavy & {name.partition(".")[0] for name in sys.modules})))
 from sitemap_etl.cli import main
 main(sys.argv[1:])
@@ -55,6 +57,33 @@ def test_a_predicate_loads_duckdb_and_a_hook_pandas(site: TestSite) -> None:
     (site.folder / "hooks.py").write_text("def same(frame):\n    return frame\n")
     site.section("products", where=None, transform="hooks:same")
     assert "pandas" in loaded("run", site.path, cwd=site.folder)
+
+
+def test_the_help_of_a_command_loads_no_more_than_that_of_all(tmp_path: Path) -> None:
+    assert loaded("check", "--help", cwd=tmp_path) == set()
+
+
+@pytest.mark.parametrize("options", [(), ("--at", "https://shop.example/"), ("--json",)])
+def test_a_check_of_files_loads_nothing_but_what_reads_columns(options: tuple[str, ...], site: TestSite) -> None:
+    site.night(1)
+    public = site.folder / "public"
+    for target in (public, public / "sitemap.xml"):
+        assert loaded("check", target, *options, cwd=site.folder) == {"numpy", "pyarrow"}
+
+
+def test_a_check_over_http_loads_its_client_and_one_of_a_bucket_that_of_s3(
+    site: TestSite, s3: S3Server, bucket: str
+) -> None:
+    site.keys["publish"] = {
+        "to": f"s3://{bucket}/maps",
+        "at": "https://www.shop.example/",
+        "root": f"s3://{bucket}/maps",
+    }
+    site.night(1)
+    assert loaded("check", f"s3://{bucket}/maps", cwd=site.folder) == {"numpy", "pyarrow", "boto3"}
+    with website() as found:
+        found.answers["/s.xml"] = (200, {"Content-Type": "application/xml"}, found.page())
+        assert loaded("check", f"{found.root}/s.xml", cwd=site.folder) == {"numpy", "pyarrow", "httpx"}
 
 
 HOOK = '''

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
-from urllib.parse import urlsplit
 
 from sitemap_etl.check.document import Kind, kind_of
+from sitemap_etl.check.fetch import Fetcher
 from sitemap_etl.check.options import Options
-from sitemap_etl.check.read import Listed, Reading
+from sitemap_etl.check.read import Listed, Reading, broken, failure
 from sitemap_etl.check.report import Faults, FileStats, Finding
-from sitemap_etl.check.sources import Fetcher, Given, Shelf, Source, WebFile, keys_of
+from sitemap_etl.check.sources import Given, Held, Room, Shelf, Source, WebFile, keys_of
+from sitemap_etl.errors import SitemapEtlError, Unavailable
 from sitemap_etl.urls import origin
-from sitemap_etl.web import GZIP, inflated
+from sitemap_etl.web import GZIP, Stopped, inflated, shown_address
 
 Progress = Callable[[int, int, str], None]
 """(files read, files known, the file read last)."""
@@ -59,15 +62,16 @@ class Visit:
 class Crawl:
     """Visits the files behind the targets.
 
-    `read` reads one of them, in any thread. `deep`: an index that another index lists is followed as well.
+    `read` reads one of them, in any thread, and takes room for it; what it raises is a finding of that file. `deep`: an
+    index that another index lists is followed as well.
     Afterwards it knows the `files` that exist, in order; which file lists which (`children`); which of them were found
     by walking a folder (`walked`); the listed files that are missing (`absent`, by the file that lists them); the
-    hosts that were `asked`; and the problems on the way (`findings`).
+    hosts that were `asked`; and the problems on the way (`findings`). `ended`: why it ended before all were read.
     """
 
     options: Options
     fetcher: Fetcher
-    read: Callable[[Source], Reading]
+    read: Callable[[Source, Held], Reading]
     progress: Progress = field(default=lambda _done, _known, _name: None)
     deep: bool = False
     files: list[FileStats] = field(default_factory=list)
@@ -76,6 +80,7 @@ class Crawl:
     absent: dict[int, list[Listed]] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
     findings: list[Finding] = field(default_factory=list)
+    ended: str = ""
     guarded: bool = False
     """Whether a target is on the public internet: then only public addresses are asked."""
 
@@ -84,33 +89,82 @@ class Crawl:
         self._known: dict[str, Work] = {}
         self._numbers: dict[str, int] = {}
         self._shelves: list[Shelf] = []
+        self._room = Room()
+        self._targets: list[Given] = []
 
     def visits(self, found: list[Given]) -> Generator[Visit, None, None]:
         """Every file, in an order that does not depend on timing. Close the generator if you stop early."""
-        works = [work for target in found for work in self._works(target, alone=len(found) == 1)]
+        self._targets = found
+        works = [work for target in found for work in self._found(target)]
         kinds = {work.source.name: _sniffed(work.source) for work in works}
         for work in sorted(works, key=lambda work: _FIRST.get(kinds[work.source.name] or "", len(_FIRST))):
             self._add(work)
-        while self._queue and kinds.get(self._queue[0].source.name) in _FIRST:
-            work = self._queue.popleft()
-            yield self._taken_in(work, self.read(work.source))
-        with ThreadPoolExecutor(self.options.jobs, thread_name_prefix="check") as pool:
-            under_way: deque[tuple[Work, Future[Reading]]] = deque()
-            try:
-                while self._queue or under_way:
-                    while self._queue and len(under_way) < self.options.jobs + 1:
-                        work = self._queue.popleft()
-                        under_way.append((work, pool.submit(self.read, work.source)))
-                    work, future = under_way.popleft()
-                    yield self._taken_in(work, future.result())
-            except BaseException:
+        pool = ThreadPoolExecutor(self.options.jobs, thread_name_prefix="check")
+        under_way: deque[tuple[Work, Future[Reading]]] = deque()
+        try:
+            while self._queue and kinds.get(self._queue[0].source.name) in _FIRST:
+                work = self._queue.popleft()
+                yield self._taken_in(work, self._reading(work.source))
+            while self._queue or under_way:
+                while self._queue and len(under_way) < self.options.jobs + 1:
+                    work = self._queue.popleft()
+                    under_way.append((work, pool.submit(self._reading, work.source)))
+                work, future = under_way[0]
+                reading = future.result(self._left())
+                under_way.popleft()
+                yield self._taken_in(work, reading)
+        except (Stopped, TimeoutError):
+            limit = self.options.max_time
+            self._end("it was stopped" if limit is None else f"the time limit is {limit:,g} seconds")
+        except KeyboardInterrupt:
+            self._end("it was interrupted")
+            raise
+        finally:
+            if self._queue or under_way:
                 self.fetcher.stop()
-                pool.shutdown(wait=False, cancel_futures=True)
-                raise
+            pool.shutdown(wait=not under_way, cancel_futures=True)
+
+    def _left(self) -> float | None:
+        """Seconds until the check must end."""
+        return None if self.fetcher.deadline is None else max(0.0, self.fetcher.deadline - time.monotonic())
+
+    def _end(self, why: str) -> None:
+        """End before everything was read, and tell so."""
+        self.ended = why
+        self.fetcher.stop()
+        left = len(self._known) - len(self._numbers) - sum(map(len, self.absent.values()))
+        self.findings.append(Finding("not-finished", self._targets[0].name, count=max(left, 1), detail=why))
+
+    def _reading(self, source: Source) -> Reading:
+        """What is read of a file, whatever happens. Raises `Stopped`."""
+        try:
+            with self._room.held() as held:
+                return self.read(source, held)
+        except Stopped:
+            raise
+        except Exception as error:  # noqa: BLE001 - one file must not lose the findings of the others
+            return broken(source, error)
+
+    def _found(self, target: Given) -> list[Work]:
+        """The files that a target is; what is wrong with it is a finding of it."""
+        if target.problem is not None:
+            code = "unreachable" if isinstance(target.problem, Unavailable) else "target-invalid"
+            self.findings.append(Finding(code, target.name, detail=str(target.problem)))
+            return []
+        try:
+            return self._works(target, alone=len(self._targets) == 1)
+        except Stopped:
+            raise
+        except Exception as error:
+            if len(self._targets) == 1 and isinstance(error, SitemapEtlError):
+                raise  # there is nothing else to tell of
+            self.findings.append(failure(target.name, error))
+            return []
 
     def _works(self, target: Given, *, alone: bool) -> list[Work]:
         """The files that a target is; `alone`: there is no other target."""
         if target.url:
+            self.fetcher.trust(target.url, target.credentials)
             public = not self.options.allow_private and self.fetcher.is_public(target.url)
             self.guarded |= public
             self.asked.add(origin(target.url))
@@ -120,7 +174,9 @@ class Crawl:
         self._shelves.append(shelf)
         if not shelf.whole:
             source = shelf.find(target.key)
-            assert source is not None
+            if source is None:
+                self.findings.append(Finding("unreachable", target.name, detail="it is no file"))
+                return []
             return [Work(source, shelf, target.key)]
         works = [Work(source, shelf, key, walked=True) for key, source in shelf.walk() if _is_meant(source, key)]
         if alone and not works:
@@ -154,7 +210,11 @@ class Crawl:
         """Put the files that an index or a robots.txt lists into the queue; remember which are not there."""
         absent: list[Listed] = []
         for place, listed in enumerate(files):
-            child = self._child(work, listed)
+            try:
+                child = self._child(work, listed)
+            except Exception as error:  # noqa: BLE001 - one address must not lose the other files
+                self.findings.append(replace(failure(work.source.name, error), line=listed.line))
+                continue
             if child is None:
                 absent.append(listed)
                 continue
@@ -185,28 +245,39 @@ class Crawl:
     def _child(self, work: Work, listed: Listed) -> Work | None:
         """The file behind an address that another file lists; None if it can't be found there."""
         if work.shelf is None:
-            if urlsplit(listed.url).scheme not in {"http", "https"}:
+            url = shown_address(listed.url)  # a password that stands in a file is sent to nobody
+            if not url.lower().startswith(("http://", "https://")):
                 return None
-            try:
-                self.asked.add(origin(listed.url))
-            except ValueError:
-                return None
-            return Work(WebFile(listed.url, self.fetcher, getattr(work.source, "guarded", False)))
+            with suppress(ValueError):  # no address: asking for it says why
+                self.asked.add(origin(url))
+            return Work(WebFile(url, self.fetcher, getattr(work.source, "guarded", False)))
         for shelf in [work.shelf, *(shelf for shelf in self._shelves if shelf is not work.shelf)]:
             for key in keys_of(listed.url, work.key if shelf is work.shelf else ""):
                 source = shelf.find(key)
                 if source is not None and source.name != work.source.name:
-                    if source.address is None:
-                        source = replace(source, address=listed.url)  # type: ignore[type-var]  # both kinds are dataclasses
+                    if source.address is None and (public := _public(listed.url)):
+                        source = replace(source, address=public)  # type: ignore[type-var]  # both kinds are dataclasses
                     return Work(source, shelf, key)
         return None
+
+
+def _public(url: str) -> str:
+    """An address without a password, "" for what is no address."""
+    try:
+        origin(shown := shown_address(url))
+    except ValueError:
+        return ""
+    return shown
 
 
 def _sniffed(source: Source) -> Kind | None:
     """The apparent kind of a local or bucket file; None for a file on the web or a damaged one."""
     if isinstance(source, WebFile):
         return None
-    taken = source.take(_SNIFF, Faults(source.name))
+    try:
+        taken = source.take(_SNIFF, Faults(source.name))
+    except Exception:  # noqa: BLE001 - reading it will tell
+        taken = None
     if taken is None:
         return None
     data = taken.data
@@ -223,10 +294,10 @@ def _is_meant(source: Source, key: str) -> bool:
     base = key.rpartition("/")[2].lower()
     if "sitemap" in base or base == "robots.txt":
         return True
+    taken = source.take(_SNIFF, Faults(key))
+    if taken is None:
+        return True  # that it can't be read is worth telling
     kind = _sniffed(source)
     if kind == "text":
-        taken = source.take(_SNIFF, Faults(key))
-        return taken is not None and (
-            base.endswith(".gz") or taken.data.lstrip(b"\xef\xbb\xbf\r\n ").startswith(b"http")
-        )
+        return base.endswith(".gz") or taken.data.lstrip(b"\xef\xbb\xbf\r\n ").startswith(b"http")
     return kind in {"urlset", "index", "rss", "atom"}

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from sitemap_etl.check.crawl import Crawl
+from sitemap_etl.check.fetch import Fetcher
 from sitemap_etl.check.locs import Place
 from sitemap_etl.check.options import Options
 from sitemap_etl.check.read import ROWS, Reading, contents, listed_in, opened, rows_of
 from sitemap_etl.check.report import Faults, FileStats, Finding
-from sitemap_etl.check.sources import Fetcher, Source, given
+from sitemap_etl.check.sources import Held, Source, given
 from sitemap_etl.errors import Refused, Unavailable
 
 
@@ -32,8 +33,8 @@ def listings(target: str, options: Options, *, fetcher: Fetcher | None = None) -
     An index and a robots.txt are followed. Raises `ConfigError` where the target is nothing that can be
     read, `Unavailable` where it is an address that does not answer, `Refused` where what answers is no sitemap.
     """
-    own = fetcher or Fetcher(options.timeout)
-    crawl = Crawl(options, own, lambda source: _skimmed(source, options.max_bytes), deep=True)
+    own = fetcher or Fetcher.of(options)
+    crawl = Crawl(options, own, lambda source, held: _skimmed(source, options.max_bytes, held), deep=True)
     try:
         found = given([target], options)
         with closing(crawl.visits(found)) as visits:
@@ -54,19 +55,19 @@ def listings(target: str, options: Options, *, fetcher: Fetcher | None = None) -
             own.close()
 
 
-def _skimmed(source: Source, max_bytes: int) -> Reading:
+def _skimmed(source: Source, max_bytes: int, held: Held) -> Reading:
     """What a file lists; what is wrong with single rows is no matter here."""
     faults = Faults(source.name)
     reading = Reading(FileStats(source.name, "unread"), Place(source.address))
-    found = opened(source, max_bytes, faults)
+    found = opened(source, max_bytes, faults, held)
     reading.answered = found.taken.status if found.taken is not None else 0
     if found.document is not None:
-        held = contents(found.document, faults)
-        reading.stats.kind = held.kind
-        if held.kind in {"index", "robots"}:
-            reading.listed = listed_in(held, faults)
+        listed = contents(found.document, faults)
+        reading.stats.kind = listed.kind
+        if listed.kind in {"index", "robots"}:
+            reading.listed = listed_in(listed, faults)
         else:
-            reading.rows = rows_of(held)
+            reading.rows = rows_of(listed)
     if found.document is None or not found.whole:
         reading.findings = [finding for finding in faults.findings() if finding.severity == "error"]
         reading.status = reading.findings[-1].code if reading.findings else "cut"

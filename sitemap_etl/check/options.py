@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import BinaryIO, Protocol
+from typing import BinaryIO, Final, Protocol
 
 from sitemap_etl.errors import ConfigError
 from sitemap_etl.limits import SITEMAP_BYTES
+from sitemap_etl.urls import origin
 
 _LARGEST = 2**31 - 2**20
 """The largest file that can be checked, in bytes: Arrow's string offsets have 31 bits."""
+_NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+"""A header's name (RFC 9110, 5.1)."""
+_VALUE: Final = re.compile(r"[!-~](?:[ \t!-~]*[!-~])?")
+_OURS: Final = frozenset({"accept-encoding", "connection", "content-length", "host", "transfer-encoding"})
+
+
+def _is_address(text: str) -> bool:
+    try:
+        return bool(origin(text))
+    except ValueError:
+        return False
 
 
 class ObjectStat(Protocol):
@@ -46,7 +60,11 @@ class Options:
     max_files: files read in all.
     allow_private: follow a public sitemap to private, loopback and link-local addresses as well.
     robots: fetch robots.txt of the hosts that are asked.
-    timeout: seconds for each step of a request; ten times that for a whole file.
+    timeout: seconds for a file over HTTP: headers, redirects and tries included.
+    max_time: seconds for the whole check; what is not read by then is told.
+    delay: seconds between two requests to a host.
+    headers: names and values of headers that are sent to the origins of the targets, and to no other.
+    user_agent: says who asks; None is our own name, with an address to read about it.
     now: the moment to judge dates by (with a zone); None is the clock.
     open_s3: opens an `s3://bucket/prefix` address.
     scratch: a folder for what doesn't fit into memory; None is the system's.
@@ -61,7 +79,11 @@ class Options:
     max_files: int = 60_000
     allow_private: bool = False
     robots: bool = True
-    timeout: float = 30.0
+    timeout: float = 120.0
+    max_time: float | None = None
+    delay: float = 0.0
+    headers: tuple[tuple[str, str], ...] = ()
+    user_agent: str | None = None
     now: datetime | None = None
     open_s3: Callable[[str], Objects] | None = None
     scratch: Path | None = None
@@ -70,7 +92,7 @@ class Options:
 
     def __post_init__(self) -> None:
         problems = []
-        if self.at is not None and not self.at.startswith(("http://", "https://")):
+        if self.at is not None and not _is_address(self.at):
             problems.append(f"at: expected a public address such as https://shop.example/sitemaps/, got {self.at!r}")
         if self.jobs < 1:
             problems.append(f"jobs: expected 1 or more, got {self.jobs}")
@@ -78,7 +100,27 @@ class Options:
             problems.append(f"examples: expected 1 or more, got {self.examples}")
         if not 0 < self.max_bytes <= _LARGEST:
             problems.append(f"max_bytes: expected 1 to {_LARGEST:,}, got {self.max_bytes:,}")
+        problems += self._requests()
         if self.now is not None and self.now.tzinfo is None:
             problems.append("now: the time needs a zone, such as 2026-11-21T02:00:00Z")
         if problems:
             raise ConfigError(problems)
+
+    def _requests(self) -> list[str]:
+        """What is wrong with the options of requests."""
+        problems = []
+        for name, seconds in (("timeout", self.timeout), ("max_time", self.max_time)):
+            if seconds is not None and not 0 < seconds < math.inf:
+                problems.append(f"{name}: expected seconds, more than 0, got {seconds}")
+        if not 0 <= self.delay < math.inf:
+            problems.append(f"delay: expected seconds, 0 or more, got {self.delay}")
+        for header, value in self.headers:
+            if not _NAME.fullmatch(header) or not _VALUE.fullmatch(value):
+                problems.append(
+                    f"headers: expected a name and a value of printable ASCII, got {header[:40]!r} (value hidden)"
+                )
+            elif header.lower() in _OURS:
+                problems.append(f"headers: {header} is set for each request and can't be given")
+        if self.user_agent is not None and not _VALUE.fullmatch(self.user_agent):
+            problems.append("user_agent: expected printable ASCII")
+        return problems

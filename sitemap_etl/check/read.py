@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -15,11 +17,12 @@ from sitemap_etl.arrow import mask_of
 from sitemap_etl.check.alternates import Links, check_alternates
 from sitemap_etl.check.document import Document, Kind, kind_of, parsed
 from sitemap_etl.check.feeds import check_feed
+from sitemap_etl.check.fetch import Taken
 from sitemap_etl.check.locs import Place, check_locs
-from sitemap_etl.check.report import Faults, FileStats, Finding, Touched
+from sitemap_etl.check.report import Faults, FileStats, Finding, Touched, shown
 from sitemap_etl.check.scan import Scan, TooDeep, scan
 from sitemap_etl.check.shapes import check_images, check_news, check_videos
-from sitemap_etl.check.sources import Source, Taken
+from sitemap_etl.check.sources import Held, Source
 from sitemap_etl.check.text import check_robots, check_text
 from sitemap_etl.check.urlset import (
     Entries,
@@ -33,6 +36,7 @@ from sitemap_etl.check.urlset import (
 )
 from sitemap_etl.dates import DATE
 from sitemap_etl.dates import read as dated
+from sitemap_etl.errors import SitemapEtlError
 from sitemap_etl.hashes import hash64
 from sitemap_etl.limits import INDEX_FILES, SITEMAP_BYTES, SITEMAP_ROWS
 from sitemap_etl.robots import RobotsRules
@@ -42,6 +46,12 @@ _XML_TYPES: Final = frozenset({"application/xml", "text/xml", "application/rss+x
 _GZIP_TYPES: Final = frozenset({"application/gzip", "application/x-gzip", "application/octet-stream"})
 ROWS: Final = pa.schema([("loc", pa.string()), ("lastmod", pa.string())])
 """The texts as written, without surrounding whitespace; a missing lastmod is null."""
+_ENDLESS: Final = 1 << 16
+"""Characters of a URL that are looked at."""
+_ASKED: Final = 10_000_000
+"""URLs that match some rule of a robots.txt times its rules, as many as are asked: a few seconds."""
+_JUDGED: Final = 20
+"""Hosts in one file whose robots.txt is applied to its URLs."""
 RulesOf = Callable[[str], "RobotsRules | None"]
 """Origin → the rules of its robots.txt, None where it has none or it is not known."""
 
@@ -99,11 +109,20 @@ class Opened:
         return self.taken is not None and self.taken.status in (0, 200)
 
 
-def opened(source: Source, max_bytes: int, faults: Faults) -> Opened:
-    """The decompressed file, at most `max_bytes` of it; problems go to `faults`."""
+def opened(source: Source, max_bytes: int, faults: Faults, held: Held | None = None) -> Opened:
+    """The decompressed file, at most `max_bytes` of it; problems go to `faults`. `held`: the room that it takes."""
+    if held is not None:
+        held.take(min(source.size, max_bytes))
     found = Opened(source.take(max_bytes + 1, faults))
     if found.taken is not None and found.is_there:
+        data = found.taken.data
+        if held is not None:
+            # The last four bytes of gzip data are the size unpacked, of one member that is whole (RFC 1952).
+            meant = int.from_bytes(data[-4:], "little") if data.startswith(GZIP) else 0
+            held.take(max(len(data), min(meant, max_bytes)))
         found.data, found.whole = _unpacked(found.taken, source.name, faults, max_bytes)
+        if held is not None:
+            held.grow(max(len(data), len(found.data)))
         found.document = parsed(found.data, source.name, faults, whole=found.whole)
     return found
 
@@ -178,7 +197,7 @@ def contents(document: Document, faults: Faults) -> Contents:
             locs, at = check_robots(document.data, faults)
         else:
             locs, at = check_feed(document.data, document.kind, faults)
-        return Contents(document.kind, locs, at)
+        return Contents(document.kind, _clipped(locs), at)
     assert document.flat is not None
     nothing = Contents(document.kind, pa.array([], pa.string()), np.empty(0, np.int64))
     try:
@@ -189,6 +208,7 @@ def contents(document: Document, faults: Faults) -> Contents:
     ours = check_namespace(elements, faults)
     check_names(elements, faults, ours)
     found = entries(elements, faults, ours, "url" if document.kind == "urlset" else "sitemap")
+    found.loc = _clipped(found.loc)
     locs, at, lastmods = found.loc, found.at, found.columns["lastmod"][0]
     present = mask_of(pc.not_equal(pc.utf8_trim_whitespace(locs), ""))
     if not present.all():
@@ -202,6 +222,13 @@ def rows_of(found: Contents) -> pa.Table:
     blank = pa.nulls(len(locs), pa.string())
     lastmods = blank if found.lastmods is None else pc.utf8_trim_whitespace(found.lastmods)
     return pa.table([locs, lastmods], schema=ROWS)
+
+
+def _clipped(locs: Any) -> Any:
+    """The locs, endless ones cut: they are too long all the same, and hashing takes a step for eight bytes."""
+    if pc.any(pc.greater(pc.binary_length(locs), _ENDLESS)).as_py():
+        return pc.utf8_slice_codeunits(locs, 0, _ENDLESS)
+    return locs
 
 
 def listed_in(found: Contents, faults: Faults) -> list[Listed]:
@@ -222,17 +249,42 @@ def listed_in(found: Contents, faults: Faults) -> list[Listed]:
 # --- from its contents to its findings ---
 
 
+def broken(source: Source, error: Exception) -> Reading:
+    """The reading of a file that could not be dealt with: what happened is its one finding."""
+    finding = failure(source.name, error)
+    return Reading(FileStats(source.name, "unread"), Place(source.address), [finding], finding.code)
+
+
+def failure(name: str, error: Exception) -> Finding:
+    """What an exception is a finding of: no answer, not enough memory, or a defect of ours."""
+    if isinstance(error, SitemapEtlError) and error.kind != SitemapEtlError.kind:
+        return Finding("unreachable", name, detail=shown(str(error)))
+    if isinstance(error, MemoryError):
+        return Finding("unreachable", name, detail="there is not enough memory to check it")
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return Finding("defect", name, detail=shown(f"{type(error).__name__}: {error}") + where)
+
+
 def read(
-    source: Source, *, max_bytes: int, now: datetime, rules_of: RulesOf, examples: int = 1, rows: bool = False
+    source: Source,
+    *,
+    max_bytes: int,
+    now: datetime,
+    rules_of: RulesOf,
+    held: Held | None = None,
+    examples: int = 1,
+    rows: bool = False,
 ) -> Reading:
     """Everything that one file says about itself.
 
-    `examples`: how many occurrences of a fault are shown. `rows`: the URLs are wanted too.
+    `held`: the room that it takes. `examples`: how many occurrences of a fault are shown. `rows`: the URLs are wanted
+    too.
     """
     faults = Faults(source.name, examples=examples)
     reading = Reading(FileStats(source.name, "unread"), Place(source.address))
     reading.rows = ROWS.empty_table() if rows else None
-    found = opened(source, max_bytes, faults)
+    found = opened(source, max_bytes, faults, held)
     reading.answered = found.taken.status if found.taken is not None else 0
     if found.taken is None or not found.is_there:
         reading.findings = list(faults.findings())
@@ -337,11 +389,10 @@ def _urls(found: Contents, reading: Reading, faults: Faults, rules_of: RulesOf) 
     locs = pc.utf8_trim_whitespace(found.locs)
     reading.hashes, reading.at = hash64(locs), found.at
     _repeated("duplicate", locs, reading.hashes, found.at, faults)
-    for origin in reading.place.origins:
-        rules = rules_of(origin)
-        if rules is not None:
-            here = pc.starts_with(locs, origin + "/")
-            faults.rows("loc-disallowed", pc.and_(here, rules.disallowed(locs)), locs, found.at)
+    rules_here = [(origin, rules) for origin in reading.place.origins if (rules := rules_of(origin)) is not None]
+    for origin, rules in rules_here[:_JUDGED]:
+        here = pc.starts_with(locs, origin + "/")
+        faults.rows("loc-disallowed", pc.and_(here, rules.disallowed(locs, most=_ASKED)), locs, found.at)
     if reading.rows is not None:
         assert faults.lines is not None
         reading.rows, reading.lines = rows_of(found), faults.lines.numbers(found.at)

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from sitemap_etl.arrow import mask_of
 from sitemap_etl.check.codes import CODES, GROUPS, SEVERITIES, Severity
+from sitemap_etl.errors import SitemapEtlError
 
 FORMAT: Final = 1
 """The version of the JSON form. It rises when a key goes or changes its meaning; keys may be added at any time."""
@@ -20,6 +21,8 @@ STDIN: Final = "<stdin>"
 """What a report calls standard input."""
 EXAMPLE_LENGTH: Final = 300
 """Maximum length of an example, in characters."""
+DETAILS: Final = 10
+"""Findings of one code in one file that differ in their detail; what is beyond them is counted as one finding."""
 _FIRST_GROUPS: Final = ("Reaching the file", "Compression and encoding", "XML")
 """What keeps a file from being read comes first: other findings may be its consequences."""
 _OF_ENTRIES: Final = frozenset(code for group in ("URLs", "Dates and hints") for code in GROUPS[group])
@@ -190,6 +193,7 @@ class Report:
 
     `touched`: by file, how many of its entries have which codes. `left_out`: findings of codes that are not selected.
     `gone`: what the baseline has and was not found.
+    `ended`: why it ended before all files were read, "" where it did not; `interrupted`: by Ctrl-C or a signal.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -198,6 +202,8 @@ class Report:
     touched: dict[str, Touched] = field(default_factory=dict)
     left_out: int = 0
     gone: list[Gone] = field(default_factory=list)
+    ended: str = ""
+    interrupted: bool = False
 
     def sort(self) -> None:
         """Worst first; then by file and line, so that the same input gives the same report."""
@@ -276,7 +282,13 @@ class Report:
         return Affected(urls, at_least, sum(stats.kind == "unread" for stats in self.files))
 
     def exit_code(self, fail_on: Literal["error", "warning"] = "error") -> int:
-        """1 where a finding that is not known is as bad as `fail_on` or worse, else 0."""
+        """130 if it was interrupted, 70 where sitemap-etl itself failed on a file, 1 where a finding that is not known
+        is as bad as `fail_on` or worse, else 0.
+        """
+        if self.interrupted:
+            return 130
+        if any(finding.code == "defect" for finding in self.findings):
+            return SitemapEtlError.exit_code
         counts = self.counts
         return int(counts["error"] > 0 or (fail_on == "warning" and counts["warning"] > 0))
 
@@ -357,7 +369,8 @@ class _Found:
 class Faults:
     """Collects the findings of one file: one for each code and detail, counted, with the first place.
 
-    `examples`: how many occurrences of a finding are shown.
+    `examples`: how many occurrences of a finding are shown. However many details a file brings, there are at most
+    `DETAILS` findings of a code, and one for the others.
     """
 
     def __init__(self, file: str, lines: Lines | None = None, *, examples: int = 1) -> None:
@@ -365,6 +378,7 @@ class Faults:
         self.lines = lines
         self._examples = examples
         self._found: dict[tuple[str, str], _Found] = {}
+        self._details: Counter[str] = Counter()
 
     def add(
         self,
@@ -407,6 +421,10 @@ class Faults:
     ) -> _Found:
         """The occurrences of a finding, with these; `first` are those that may be shown."""
         assert code in CODES, code
+        if (code, detail) not in self._found:
+            if self._details[code] >= DETAILS:
+                detail = "others"
+            self._details[code] += 1
         found = self._found.setdefault((code, detail), _Found())
         found.count += count
         found.shown += first

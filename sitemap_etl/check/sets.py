@@ -16,11 +16,13 @@ import pyarrow as pa
 
 from sitemap_etl.check.crawl import Crawl, Progress, Visit
 from sitemap_etl.check.cross_file import Again, CrossFile
+from sitemap_etl.check.fetch import Fetcher
 from sitemap_etl.check.options import Options
-from sitemap_etl.check.read import Reading, RulesOf, read
+from sitemap_etl.check.read import Reading, RulesOf, broken, failure, read
 from sitemap_etl.check.report import Finding, Report, shown
 from sitemap_etl.check.site_rules import HostRules, Site, site_findings
-from sitemap_etl.check.sources import Fetcher, Given, Source, WebFile, given
+from sitemap_etl.check.sources import Given, Held, Source, WebFile, given
+from sitemap_etl.web import Stopped, shown_address
 
 _TEXT: Final = np.uint64(0x7465787474657874)
 """Separates the URLs of text sitemaps, which repeat those of the XML files by design."""
@@ -43,13 +45,15 @@ def check(
     """Every fault of the sitemaps, indexes, feeds and robots.txt files given, and of those they list.
 
     `targets`: paths of files or folders, `s3://` and http(s) addresses; together they are one set.
-    `fetcher` replaces the HTTP client. `listed` takes the URLs of each file. Raises `ConfigError` where a target is
-    nothing that can be read, `Unavailable` and `Refused` where a bucket answers so.
+    `fetcher` replaces the HTTP client. `listed` takes the URLs of each file. Whatever a file does is a finding of that
+    file. An interruption (Ctrl-C) and `max_time` end the check with what was found in the files that were read until
+    then; see `Report.ended`. Raises `ConfigError` where no target is anything that can be read, `Unavailable` and
+    `Refused` where the only one is a bucket that answers so.
     """
     options = options or Options()
     begun = time.monotonic()
     found = given(targets, options)
-    own = fetcher or Fetcher(options.timeout)
+    own = fetcher or Fetcher.of(options)
     try:
         with tempfile.TemporaryDirectory(prefix="sitemap-etl-", dir=options.scratch) as scratch:
             report = _Check(options, own, Path(scratch), progress, listed).run(found)
@@ -82,27 +86,43 @@ class _Check:
         self.compared: list[Source] = []
 
     def run(self, found: list[Given]) -> Report:
-        with closing(self.crawl.visits(found)) as visits:
-            for visit in visits:
-                self._take(visit)
+        report = Report()
+        try:
+            with closing(self.crawl.visits(found)) as visits:
+                for visit in visits:
+                    self._take(visit)
+            if not self.crawl.ended:
+                self._ask_others()
+        except (KeyboardInterrupt, Stopped) as end:
+            report.interrupted = isinstance(end, KeyboardInterrupt)
+        self._complete(report, found[0].name)
+        return report
+
+    def _ask_others(self) -> None:
+        """Ask for the robots.txt of hosts whose pages are listed elsewhere."""
         away = {away.origin for reading in self.readings for away in reading.place.away}
         for where in sorted(away)[: _ROBOTS_ORIGINS if self.crawl.asked else 0]:
             self.rules.ask(where)
-        return self._report()
 
-    def _read(self, source: Source, rules_of: RulesOf | None = None) -> Reading:
+    def _read(self, source: Source, held: Held | None = None, rules_of: RulesOf | None = None) -> Reading:
         return read(
             source,
             max_bytes=self.options.max_bytes,
             now=self.now,
             rules_of=rules_of or self.rules.of,
+            held=held,
             examples=self.options.examples or sys.maxsize,
             rows=self.listed is not None,
         )
 
     def _fetch_robots(self, where: str) -> tuple[Source, Reading]:
         source = WebFile(f"{where}/robots.txt", self.fetcher, self.crawl.guarded)
-        return source, self._read(source, lambda _origin: None)
+        try:
+            return source, self._read(source, rules_of=lambda _origin: None)
+        except Stopped:
+            raise
+        except Exception as error:  # noqa: BLE001 - a robots.txt must not lose the findings of a sitemap
+            return source, broken(source, error)
 
     def _take(self, visit: Visit) -> None:
         """Keep what is needed of a reading."""
@@ -119,24 +139,40 @@ class _Check:
             self.compared.append(visit.work.source)
         reading.hashes, reading.at, reading.links = np.empty(0, np.uint64), np.empty(0, np.int64), None
         if reading.robots is not None:
-            self.rules.add(visit.work.source, reading)
+            try:
+                self.rules.add(visit.work.source, reading)
+            except Exception as error:  # noqa: BLE001 - a robots.txt must not lose the findings of a sitemap
+                reading.findings.append(failure(reading.stats.file, error))
 
-    def _report(self) -> Report:
-        again = Again(self.options.max_bytes)
-        across = self.cross.findings(lambda file, at: again.look(self.compared[file], at))
-        views = {self.cross.files[n] for n in self.cross.views}
+    def _complete(self, report: Report, name: str) -> None:
+        """All that was found. Nothing is said of the set as a whole where not all of it was read."""
         readings = [*self.readings, *sorted(self.rules.fetched, key=lambda reading: reading.stats.file)]
-        site = Site(readings, self.crawl.children, self.rules.robots, self.crawl.walked)
-        report = Report()
+        report.ended = self.crawl.ended or ("it was interrupted" if report.interrupted else "")
+        report.files += [reading.stats for reading in readings]
+        report.touched |= {reading.stats.file: reading.touched for reading in readings}
+        report.findings += [finding for reading in readings for finding in reading.findings]
+        report.findings += [*self.crawl.findings, *self.rules.findings, *self._absent()]
+        if not report.ended:
+            for rule in (self._across, self._of_site):
+                try:
+                    report.findings += rule(readings)
+                except Exception as error:  # noqa: BLE001 - a rule must not lose what the others found
+                    report.findings.append(failure(name, error))
+        report.sort()
+
+    def _across(self, readings: list[Reading]) -> list[Finding]:
+        """What only a comparison of all files shows; marks the views."""
+        again = Again(self.options.max_bytes)
+        found = self.cross.findings(lambda file, at: again.look(self.compared[file], at))
+        views = {self.cross.files[n] for n in self.cross.views}
         for reading in readings:
             reading.stats.view = reading.stats.file in views
-            report.files.append(reading.stats)
-            report.findings += reading.findings
-            report.touched[reading.stats.file] = reading.touched
-        report.findings += [*self.crawl.findings, *self.rules.findings, *self._absent(), *across]
-        report.findings += site_findings(site, views)
-        report.sort()
-        return report
+        return found
+
+    def _of_site(self, readings: list[Reading]) -> list[Finding]:
+        """What indexes, files and robots.txt say of each other."""
+        site = Site(readings, self.crawl.children, self.rules.robots, self.crawl.walked)
+        return site_findings(site, {self.cross.files[n] for n in self.cross.views})
 
     def _absent(self) -> list[Finding]:
         """One finding for each file that lists missing files."""
@@ -145,5 +181,5 @@ class _Check:
             stats = self.crawl.files[number]
             code = "robots-sitemap-missing" if stats.kind == "robots" else "index-file-missing"
             first = min(listed, key=lambda one: one.line)
-            found.append(Finding(code, stats.file, first.line, None, shown(first.url), len(listed)))
+            found.append(Finding(code, stats.file, first.line, None, shown(shown_address(first.url)), len(listed)))
         return found

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from threading import Lock
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 from sitemap_etl.check.crawl import Child
 from sitemap_etl.check.locs import Away
 from sitemap_etl.check.read import Listed, Reading
-from sitemap_etl.check.report import Finding, shown
+from sitemap_etl.check.report import DETAILS, Faults, Finding, shown
 from sitemap_etl.check.sources import Source
 from sitemap_etl.dates import DAY
 from sitemap_etl.limits import SHARE_FROM
@@ -50,6 +51,7 @@ class HostRules:
         self._fetch = fetch
         self._asked = asked
         self._known: dict[str, RobotsRules | None] = {}
+        self._turns: dict[str, Lock] = {}
         self._lock = Lock()
 
     def add(self, source: Source, reading: Reading) -> None:
@@ -63,34 +65,47 @@ class HostRules:
 
     def of(self, where: str) -> RobotsRules | None:
         """The rules for an origin: of a robots.txt that was given, else of its own where the origin is one we ask."""
-        with self._lock:
-            if where in self._known:
-                return self._known[where]
-            if _UNKNOWN in self._known:
-                return self._known[_UNKNOWN]
-            if where in self._asked:
-                self._ask(where)
-            return self._known.get(where)
+        if where not in self._known and _UNKNOWN in self._known:
+            return self._known[_UNKNOWN]
+        if where in self._asked:
+            self._ask(where)
+        return self._known.get(where)
 
     def ask(self, where: str) -> None:
         """Fetch the robots.txt of an origin that others list pages of, once. Failures are not reported."""
-        with self._lock:
-            if where not in self._known:
-                self._ask(where, ours=False)
+        self._ask(where, ours=False)
 
     def _ask(self, where: str, *, ours: bool = True) -> None:
+        """Fetch a robots.txt that is not known. Who wants the same waits; who wants another does not."""
         if self._fetch is None:
             return
-        source, reading = self._fetch(where)
-        self._known[where] = None
+        with self._lock:
+            turn = self._turns.setdefault(where, Lock())
+        with turn:
+            if where not in self._known:
+                self._known[where] = self._fetched(where, self._fetch, ours=ours)
+
+    def _fetched(self, where: str, fetch: Callable[[str], tuple[Source, Reading]], *, ours: bool) -> RobotsRules | None:
+        source, reading = fetch(where)
         if reading.status:
             # To a crawler 4xx means that there are no rules (RFC 9309, 2.3.1.3).
             if ours and not (400 <= reading.answered < 500 and reading.answered != 429):
-                self.findings.append(Finding("robots-unavailable", source.name, detail=reading.findings[-1].detail))
-            return
+                self._tell(source.name, reading.findings[-1].detail)
+            return None
         self.fetched.append(reading)
         if reading.robots is not None:
             self.add(source, reading)
+        return self._known.get(where)
+
+    def _tell(self, file: str, detail: str) -> None:
+        """Report a robots.txt that can't be read; those of many hosts as one finding."""
+        with self._lock:
+            if len(self.findings) < DETAILS:
+                self.findings.append(Finding("robots-unavailable", file, detail=detail))
+            elif len(self.findings) == DETAILS:
+                self.findings.append(Finding("robots-unavailable", file, detail="this one and those of other hosts"))
+            else:
+                self.findings[-1] = replace(self.findings[-1], count=self.findings[-1].count + 1)
 
 
 @dataclass(frozen=True)
@@ -127,6 +142,9 @@ def _lastmods(site: Site, views: set[str]) -> Iterable[Finding]:
 
 
 def _indexes(site: Site) -> Iterable[Finding]:
+    listed_by: dict[int, list[Child]] = defaultdict(list)
+    for child in site.children:
+        listed_by[child.parent].append(child)
     for number, reading in enumerate(site.readings):
         if reading.stats.kind != "index":
             continue
@@ -136,7 +154,7 @@ def _indexes(site: Site) -> Iterable[Finding]:
             yield Finding(
                 "index-lastmod-all-same", file, count=len(reading.listed), example=reading.stats.lastmod_max or ""
             )
-        for child in (c for c in site.children if c.parent == number):
+        for child in listed_by[number]:
             target = site.readings[child.number]
             if target.stats.kind == "index":
                 yield Finding("index-nested", file, child.listed.line, None, shown(child.listed.url))
@@ -172,36 +190,43 @@ def _unlisted(site: Site) -> Iterable[Finding]:
 def _robots(site: Site) -> Iterable[Finding]:
     """Sitemaps that a robots.txt forbids, and indexes that it does not name."""
     listed = {child.number for child in site.children}
+    of_site: dict[str | None, list[int]] = defaultdict(list)
+    for number, reading in enumerate(site.readings):
+        if reading.stats.kind not in {"robots", "unread"}:
+            of_site[None].append(number)  # files given without addresses are all of one host
+            if reading.place.address is not None:
+                of_site[origin(reading.place.address)].append(number)
     for robots in site.robots:
         rules = RobotsRules(robots.data)
-        for number, reading in enumerate(site.readings):
-            address, kind = reading.place.address, reading.stats.kind
-            if kind in {"robots", "unread"} or not _is_near(robots, address):
-                continue
-            if address is not None and bool(rules.disallowed(pa.array([address]))[0].as_py()):
+        near = [(number, site.readings[number]) for number in of_site[robots.site]]
+        public = [reading.place.address for _, reading in near if reading.place.address is not None]
+        for address, disallowed in zip(
+            public, rules.disallowed(pa.array(public, pa.string())).to_pylist(), strict=True
+        ):
+            if disallowed:
                 yield Finding("robots-sitemap-disallowed", robots.file, None, None, shown(address))
-            if kind == "index" and number not in listed and address not in robots.named:
-                example = shown(address or reading.stats.file)
+        for number, reading in near:
+            where = reading.place.address
+            if reading.stats.kind == "index" and number not in listed and where not in robots.named:
+                example = shown(where or reading.stats.file)
                 yield Finding("index-not-in-robots", reading.stats.file, None, None, example, 1, robots.file)
-
-
-def _is_near(robots: Robots, address: str | None) -> bool:
-    """Whether a robots.txt is the one of a file's host; two files given without addresses are of one host."""
-    return robots.site is None or (address is not None and origin(address) == robots.site)
 
 
 def _away(site: Site) -> Iterable[Finding]:
     """URLs on other hosts or above the folder are fine where a robots.txt of their host names the file or its index."""
     parents = {child.number: site.readings[child.parent].place.address for child in site.children}
     for number, reading in enumerate(site.readings):
+        faults = Faults(reading.stats.file)  # there may be as many hosts as URLs
+        names = {reading.place.address, parents.get(number)}
+        vouching = [robots for robots in site.robots if robots.named & names]
         for away in reading.place.away:
-            names = {reading.place.address, parents.get(number)}
-            if any(_vouches(robots, reading, away) and robots.named & names for robots in site.robots):
+            if any(_vouches(robots, reading, away) for robots in vouching):
                 continue
             detail = ""
             if away.code == "foreign-host" and reading.place.address:
                 detail = f"the URL is on {away.origin}, the file on {origin(reading.place.address)}"
-            yield Finding(away.code, reading.stats.file, away.line, None, shown(away.example), away.count, detail)
+            faults.add(away.code, line=away.line, example=away.example, count=away.count, detail=detail)
+        yield from faults.findings()
 
 
 def _vouches(robots: Robots, reading: Reading, away: Away) -> bool:

@@ -1,53 +1,32 @@
 """Where files come from: a folder, a bucket, an address. All are read through the same two small protocols.
 
-An HTTP request is tried up to three times; if it fails, that is a finding.
+What keeps a file from being read is a finding of that file, whatever it is: no source raises for it.
 """
 
 from __future__ import annotations
 
 import os
+import stat
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 from urllib.parse import unquote, urlsplit
 
+from sitemap_etl.check.fetch import Fetcher, Taken
 from sitemap_etl.check.options import Objects, Options
 from sitemap_etl.check.report import STDIN, Faults
-from sitemap_etl.errors import ConfigError
-from sitemap_etl.web import (
-    REDIRECTS,
-    Client,
-    Fetched,
-    InvalidAddress,
-    PrivateAddress,
-    Stopped,
-    TooManyRedirects,
-    Untrusted,
-    WebError,
-    shown_address,
-)
+from sitemap_etl.errors import ConfigError, SitemapEtlError
+from sitemap_etl.urls import origin
+from sitemap_etl.web import credentials, shown_address
 
 _ENDINGS: Final = (".xml", ".xml.gz", ".txt", ".txt.gz", ".rss", ".rss.gz", ".atom", ".atom.gz")
-_TRIES: Final = 3
-_AGAIN: Final = frozenset({429, 502, 503, 504})
-"""Statuses that are worth another try."""
-
-
-@dataclass(frozen=True)
-class Taken:
-    """The bytes of a file as stored or sent, up to the limit.
-
-    `address` is the final one, after redirects. `status` is 0 if it is not HTTP; `data` is empty unless it is 200.
-    `nameless`: it has no name whose ending could say how it is compressed.
-    """
-
-    data: bytes
-    address: str | None = None
-    status: int = 0
-    content_type: str = ""
-    content_encoding: str = ""
-    nameless: bool = False
+ROOM: Final = 64 << 20
+"""Bytes of files, unpacked, that are dealt with at a time; what is made of them takes about five times as much."""
+UNKNOWN: Final = 8 << 20
+"""Bytes that a file is taken for whose size nobody knows before it was read."""
 
 
 class Source(Protocol):
@@ -57,6 +36,10 @@ class Source(Protocol):
     def name(self) -> str: ...
     @property
     def address(self) -> str | None: ...
+    @property
+    def size(self) -> int:
+        """Its bytes as they are stored, or as they are thought to be."""
+
     def take(self, limit: int, faults: Faults) -> Taken | None:
         """At most `limit` bytes of it; None if it can't be read, and `faults` says why."""
 
@@ -73,95 +56,53 @@ class Shelf(Protocol):
         """Every file that could be a sitemap by its name, with its relative path, in order."""
 
 
-class Fetcher:
-    """Fetches files. Safe for use by several threads.
+class Room:
+    """Room for the bytes of files that are dealt with at a time. Safe for use by several threads.
 
-    `timeout` in seconds for each step, ten times that for a whole file, redirects included. `client` asks, one of our
-    own by default; `pause` waits between tries.
+    A file that finds no room waits, and holds none meanwhile, so that no two wait for each other. One that is larger
+    than all the room has it for itself.
     """
 
-    def __init__(
-        self, timeout: float, *, client: Client | None = None, pause: Callable[[float], None] | None = None
-    ) -> None:
-        self._client = client or Client(step=timeout, purpose="check")
-        self._pause = pause or self._client.sleep
-        self._longest = 10 * timeout
+    def __init__(self, size: int = ROOM) -> None:
+        self._size = size
+        self._used = 0
+        self._changed = threading.Condition()
 
-    def close(self) -> None:
-        self._client.close()
-
-    def stop(self) -> None:
-        """End the requests of other threads."""
-        self._client.stop()
-
-    def is_public(self, url: str) -> bool:
-        """Whether the host of an address is on the public internet; True where that can't be known."""
+    @contextmanager
+    def held(self) -> Iterator[Held]:
+        """Room for one file, none of it taken yet; all of it is given back at the end."""
+        held = Held(self)
         try:
-            return self._client.is_public(url)
-        except WebError:
-            return True
+            yield held
+        finally:
+            self.resize(held, 0, wait=False)
 
-    def get(self, url: str, limit: int, faults: Faults, *, guarded: bool) -> Taken | None:
-        """The file, at most `limit` bytes of it; None where there is no answer, `faults` says why.
-
-        `guarded`: only public addresses are asked.
-        """
-        try:
-            found = self._tried(url, limit, guarded=guarded)
-        except Stopped:
-            raise
-        except WebError as error:
-            _report(error, url, faults)
-            return None
-        here = shown_address(found.url)
-        if found.status != 200:
-            faults.add("http-status", example=here, detail=f"status {found.status}")
-            return Taken(b"", found.url, found.status)
-        if found.hops:
-            faults.add("redirect", example=shown_address(url), detail=f"to {here}")
-        headers = found.headers
-        return Taken(
-            found.body, found.url, found.status, headers.get("content-type", ""), headers.get("content-encoding", "")
-        )
-
-    def _tried(self, url: str, limit: int, *, guarded: bool) -> Fetched:
-        """The answer of the last try that was needed. Raises `WebError`."""
-        for attempt in range(1, _TRIES + 1):
-            try:
-                found = self._client.request(
-                    "GET",
-                    url,
-                    limit=limit,
-                    seconds=self._longest,
-                    redirects=REDIRECTS,
-                    guarded=guarded,
-                    encoded=True,
-                )
-            except (Stopped, InvalidAddress, PrivateAddress, TooManyRedirects, Untrusted):
-                raise
-            except WebError:
-                if attempt == _TRIES:
-                    raise
-            else:
-                if found.status not in _AGAIN or attempt == _TRIES:
-                    return found
-            self._pause(0.5 * 2**attempt)
-        raise AssertionError("the last try returns or raises")
+    def resize(self, held: Held, size: int, *, wait: bool) -> None:
+        """Let a file hold `size` bytes. `wait`: until there is room."""
+        with self._changed:
+            self._used -= held.size
+            held.size = 0
+            self._changed.notify_all()
+            while wait and self._used and self._used + size > self._size:
+                self._changed.wait()
+            self._used += size
+            held.size = size
 
 
-def _report(error: WebError, url: str, faults: Faults) -> None:
-    """Report a request that got no response."""
-    asked = shown_address(url)
-    if isinstance(error, PrivateAddress):
-        faults.add("private-address", example=error.url, detail=error.words)
-    elif isinstance(error, TooManyRedirects):
-        faults.add("redirect-limit", example=asked, detail=f"more than {REDIRECTS}, the last one to {error.url}")
-    elif isinstance(error, InvalidAddress) and error.hops and urlsplit(error.url).scheme not in {"http", "https"}:
-        faults.add("redirect", example=asked, detail=f"to {error.url[:200]}, which is neither http nor https")
-    elif isinstance(error, InvalidAddress):
-        faults.add("loc-invalid", example=error.url, detail=str(error.__cause__ or error)[:200])
-    else:
-        faults.add("unreachable", example=error.url, detail=error.words[:300])
+class Held:
+    """The room that a file takes, in bytes."""
+
+    def __init__(self, room: Room) -> None:
+        self.size = 0
+        self._room = room
+
+    def take(self, size: int) -> None:
+        """Take `size` bytes in all, as soon as there is room for more than before."""
+        self._room.resize(self, size, wait=size > self.size)
+
+    def grow(self, size: int) -> None:
+        """It was more: `size` bytes in all, at once."""
+        self._room.resize(self, max(size, self.size), wait=False)
 
 
 @dataclass(frozen=True)
@@ -175,13 +116,22 @@ class LocalFile:
     def name(self) -> str:
         return str(self.path)
 
+    @property
+    def size(self) -> int:
+        try:
+            return self.path.stat().st_size
+        except (OSError, ValueError):
+            return 0
+
     def take(self, limit: int, faults: Faults) -> Taken | None:
         try:
             with self.path.open("rb") as file:
                 return Taken(file.read(limit))
         except OSError as error:
             faults.add("unreachable", detail=f"{error.strerror or error}")
-            return None
+        except ValueError:  # a name that no file can have
+            faults.add("unreachable", detail="no file can have this name")
+        return None
 
 
 @dataclass(frozen=True)
@@ -197,12 +147,24 @@ class BucketFile:
     def name(self) -> str:
         return f"{self.url}/{self.key}"
 
+    @property
+    def size(self) -> int:
+        try:
+            found = self.objects.stat(self.key)
+        except SitemapEtlError:
+            return 0
+        return found.size if found is not None else 0
+
     def take(self, limit: int, faults: Faults) -> Taken | None:
-        stat = self.objects.stat(self.key)
-        if stat is None:
+        try:
+            found = self.objects.stat(self.key)
+            if found is not None:
+                return Taken(self.objects.read(self.key, 0, min(found.size, limit)))
+        except SitemapEtlError as error:
+            faults.add("unreachable", detail=str(error)[:300])
+        else:
             faults.add("unreachable", detail="the object no longer exists")
-            return None
-        return Taken(self.objects.read(self.key, 0, min(stat.size, limit)))
+        return None
 
 
 @dataclass(frozen=True)
@@ -221,6 +183,10 @@ class WebFile:
     def address(self) -> str | None:
         return self.url
 
+    @property
+    def size(self) -> int:
+        return UNKNOWN
+
     def take(self, limit: int, faults: Faults) -> Taken | None:
         return self.fetcher.get(self.url, limit, faults, guarded=self.guarded)
 
@@ -235,6 +201,10 @@ class Stdin:
     @property
     def name(self) -> str:
         return STDIN
+
+    @property
+    def size(self) -> int:
+        return len(self.data)
 
     def take(self, limit: int, faults: Faults) -> Taken | None:  # noqa: ARG002 - the protocol has it
         return Taken(self.data[:limit], nameless=True)
@@ -265,14 +235,14 @@ class LocalShelf:
 
     def find(self, key: str) -> Source | None:
         path = self.root / key
-        return LocalFile(path, _joined(self._at, key)) if path.is_file() else None
+        return LocalFile(path, _joined(self._at, key)) if _is(path, stat.S_ISREG, stat.S_ISFIFO) else None
 
     def walk(self) -> Iterator[tuple[str, Source]]:
         for folder, folders, files in os.walk(self.root):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             for name in sorted(files):
-                if _could_be(name):
-                    path = Path(folder) / name
+                path = Path(folder) / name
+                if _could_be(name) and not _is(path, stat.S_ISFIFO, stat.S_ISSOCK, stat.S_ISCHR, stat.S_ISBLK):
                     key = path.relative_to(self.root).as_posix()
                     yield key, LocalFile(path, _joined(self._at, key))
 
@@ -292,34 +262,47 @@ class BucketShelf:
         return BucketFile(self._objects, key, self._url, _joined(self._at, key))
 
     def walk(self) -> Iterator[tuple[str, Source]]:
-        for stat in self._objects.list(""):
-            if _could_be(stat.key.rpartition("/")[2]):
-                yield stat.key, BucketFile(self._objects, stat.key, self._url, _joined(self._at, stat.key))
+        for found in self._objects.list(""):
+            if _could_be(found.key.rpartition("/")[2]):
+                yield found.key, BucketFile(self._objects, found.key, self._url, _joined(self._at, found.key))
 
 
 @dataclass
 class Given:
-    """One target, named as it was given: a shelf with the key of the one file ("" for all of it), or an address."""
+    """One target, named as it was given, without a password.
+
+    A shelf with the key of the one file ("" for all of it), or an address with the user name and password that it is
+    asked with; else `problem` is what is wrong with it.
+    """
 
     name: str
     shelf: Shelf | None = None
     key: str = ""
     url: str = ""
+    credentials: tuple[str, str] | None = None
+    problem: SitemapEtlError | None = None
 
 
 def given(targets: Sequence[str], options: Options) -> list[Given]:
-    """What the targets are. Raises `ConfigError` with all that can't be read."""
+    """What the targets are. Raises `ConfigError` with all that is wrong where nothing of it can be read.
+
+    Where only a bucket that does not answer was given, its error is raised.
+    """
     found: list[Given] = []
-    problems: list[str] = []
+    errors: list[SitemapEtlError] = []
     if not targets:
-        problems.append("nothing to check: pass a file, a folder, or an s3://, http:// or https:// address")
-    for target in targets:
+        raise ConfigError("nothing to check: pass a file, a folder, or an s3://, http:// or https:// address")
+    for target in map(str, targets):
         try:
-            found.append(_given(str(target), options))
-        except ConfigError as error:
-            problems.extend(error.problems)
-    if problems:
-        raise ConfigError(problems)
+            found.append(_given(target, options))
+        except SitemapEtlError as error:
+            errors.append(error)
+            found.append(Given(shown_address(target), problem=error))
+    if len(errors) == len(found):
+        raise next(
+            (error for error in errors if not isinstance(error, ConfigError)),
+            ConfigError([problem for error in errors if isinstance(error, ConfigError) for problem in error.problems]),
+        )
     return found
 
 
@@ -328,22 +311,25 @@ def _given(target: str, options: Options) -> Given:
         return _stdin(options)
     scheme, mark, rest = target.partition("://")
     if mark and scheme.lower() in {"http", "https"}:
-        if not urlsplit(target).hostname:
-            raise ConfigError(f"{target}: the address has no host")
-        return Given(target, url=target)
+        return _address(target)
     if mark and scheme.lower() == "s3":
         return _bucket(target, options)
     if mark and scheme.lower() == "file":
         target = rest
     elif mark:
-        raise ConfigError(f"{target}: {scheme}:// is not supported; expected a path, s3://, http:// or https://")
+        shown = shown_address(target)
+        raise ConfigError(f"{shown}: {scheme}:// is not supported; expected a path, s3://, http:// or https://")
     if target.lower().endswith((".yaml", ".yml")):
         raise ConfigError(f"{target} is a site file, not a sitemap. Did you mean: sitemap-etl validate {target}?")
     path = Path(target)
-    if path.is_dir():
+    if _is(path, stat.S_ISDIR):
         return Given(target, shelf=LocalShelf(path, whole=True, at=_folder(options.at)))
-    if not path.exists():
-        raise ConfigError(f"{target}: no such file or folder")
+    try:
+        path.stat()
+    except FileNotFoundError:
+        raise ConfigError(f"{target}: no such file or folder") from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{target}: {getattr(error, 'strerror', None) or 'no file can have this name'}") from error
     at = options.at
     if at is not None and not at.endswith("/"):
         at = at.rpartition("/")[0] + "/"
@@ -355,6 +341,26 @@ def _stdin(options: Options) -> Given:
         raise ConfigError("-: standard input is not available here")
     data = options.open_stdin().read(options.max_bytes + 1)
     return Given(STDIN, shelf=StdinShelf(Stdin(data, options.at)), key=STDIN)
+
+
+def _address(target: str) -> Given:
+    shown = shown_address(target)
+    try:
+        if not urlsplit(target).hostname:
+            raise ConfigError(f"{shown}: the address has no host")
+        origin(shown)
+        return Given(shown, url=shown, credentials=credentials(target))
+    except ValueError as error:
+        raise ConfigError(f"{shown}: this is not an http or https address ({error})") from error
+
+
+def _is(path: Path, *kinds: Callable[[int], bool]) -> bool:
+    """Whether there is something of one of these kinds at a path."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return False
+    return any(kind(mode) for kind in kinds)
 
 
 def _bucket(target: str, options: Options) -> Given:
@@ -387,7 +393,11 @@ def keys_of(url: str, beside: str) -> list[str]:
 
     `beside`: the path of the file that names it. Paths that would leave the folder are left out.
     """
-    segments = [unquote(part) for part in urlsplit(url).path.split("/")]
+    try:
+        path = urlsplit(url).path
+    except ValueError:  # brackets that hold no address
+        return []
+    segments = [unquote(part) for part in path.split("/")]
     segments = [part for part in segments if part]
     if not segments or any(part in {".", ".."} or "/" in part or "\\" in part or "\0" in part for part in segments):
         return []

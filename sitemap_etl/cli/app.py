@@ -9,10 +9,11 @@ import typer
 from sitemap_etl import __version__
 from sitemap_etl.cli import runs, sitemaps, sites, state, status, upkeep
 from sitemap_etl.cli.check_config import Configured
-from sitemap_etl.cli.pages import Page
+from sitemap_etl.cli.pages import Commands, Page
 
 app = typer.Typer(
     name="sitemap-etl",
+    cls=Commands,
     help="Build sitemaps from your catalogue, publish them, and notify search engines.",
     epilog="Exit codes: 0 success. 1 refused, or problems found. 2 invalid site file or usage. 3 temporary failure. "
     "65 damaged state. 70 a defect of sitemap-etl. 130 interrupted.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import traceback
@@ -27,12 +28,15 @@ _NO_ROOM: Final = Unavailable.exit_code
 _RUNS: Final = ("run", "publish", "rollback")
 _VALID: Final = "The published files are valid"
 _STOPPED: Final = f"Interrupted. {_VALID}, and the next run continues from there."
+_NOT_CHECKED: Final = "Interrupted before there was anything to report. Nothing was changed."
+_SOON: Final = 1.5
+"""Seconds in which an interrupted check has told what it found."""
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command; gives its exit code."""
     call = _Call(arguments)
-    interruption = Interruption(call.stop)
+    interruption = Interruption(call.stop, within=_SOON if call.command == "check" else math.inf)
     with lasting(), interruption.heard(), afresh():
         return _whole(call, _run(call, interruption))
 
@@ -144,7 +148,7 @@ class _Call:
 
     def stop(self) -> int:
         """Tell that somebody interrupted."""
-        return self.end(_STOPPED, "interrupted", INTERRUPTED)
+        return self.end(_NOT_CHECKED if self.command == "check" else _STOPPED, "interrupted", INTERRUPTED)
 
 
 def _empty_summary() -> dict[str, Any]:

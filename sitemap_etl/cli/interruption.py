@@ -7,6 +7,7 @@ ends the process where nothing is at work any more: whatever line it stops on, w
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import signal
@@ -33,10 +34,14 @@ _SECOND: Final = 0.3
 
 
 class Interruption:
-    """What a signal does while a command runs. `stop` tells of it, and gives the exit code."""
+    """What a signal does while a command runs. `stop` tells of it, and gives the exit code.
 
-    def __init__(self, stop: Callable[[], int]) -> None:
+    `within`: seconds in which a command must have ended that leaves nothing behind, whatever it is at.
+    """
+
+    def __init__(self, stop: Callable[[], int], *, within: float = math.inf) -> None:
         self._stop = stop
+        self._within = within
         self._ending = threading.Lock()
         self.asked = False
 
@@ -78,7 +83,7 @@ class Interruption:
     def _watch(self, reader: int) -> None:
         signals = 0
         used: deque[float] = deque(maxlen=_STEPS + 1)
-        second = 0.0
+        first = second = 0.0
         while True:
             ready, _, _ = select.select([reader], [], [], _STEP if signals else None)
             if ready:
@@ -86,11 +91,13 @@ class Interruption:
                 if 0 in data:
                     return
                 signals += sum(byte in _SIGNALS for byte in data)
+                first = first or time.monotonic()
                 second = time.monotonic() if signals > 1 and not second else second
                 continue
             used.append(time.process_time())
             idle = len(used) > _STEPS and used[-1] - used[0] < _AT_WORK * _STEPS * _STEP
-            if idle or (second and time.monotonic() - second > _SECOND):
+            now = time.monotonic()
+            if idle or now - first > self._within or (second and now - second > _SECOND):
                 self._end()
                 used.clear()
 

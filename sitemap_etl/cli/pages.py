@@ -3,15 +3,36 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from enum import Enum
+from functools import partial
 from typing import Any, Final
 
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 _NOTES: Final = re.compile(r"\s*\[(?:required|x>=[\d.]+)\]$")
 """Notes that the library adds to a help text although the usage line already says so."""
 
 
-class Page(TyperCommand):
+class _Light:
+    """Takes texts and what was not given as they are.
+
+    For any conversion typer loads pydantic, which takes longer than `check` needs for a file.
+    """
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]  # of the class it is mixed into
+        for param in params:
+            if "process_value" not in vars(param):
+                param.process_value = partial(_processed, param, param.process_value)
+        return params
+
+
+class Commands(_Light, TyperGroup):
+    """The commands by name."""
+
+
+class Page(_Light, TyperCommand):
     """A command whose help shows the arguments in the usage line: `sitemap-etl run SITE.yaml [OPTIONS]`."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the method it overrides has it
@@ -31,6 +52,21 @@ class Page(TyperCommand):
             if records:
                 with formatter.section(title):
                     formatter.write_dl(records)
+
+
+def _processed(param: Any, convert: Callable[[Any, Any], Any], ctx: Any, value: Any) -> Any:
+    """The value of a parameter, by `convert` where there is something to convert."""
+    kind = getattr(param, "type_descriptor", None)  # older releases of typer convert without pydantic
+    if kind is None or getattr(kind.parameter_info, "parser", None) is not None:
+        return convert(ctx, value)
+    meant = kind.annotation
+    if value is None and not param.required:
+        value = () if param.multiple or param.nargs == -1 else None
+    elif meant == list[str] and value:
+        value = tuple(value)
+    elif not (meant is str and isinstance(value, str)) and not (isinstance(value, Enum) and isinstance(value, meant)):
+        return convert(ctx, value)
+    return value if param.callback is None else param.callback(ctx, param, value)
 
 
 def _arguments(command: TyperCommand) -> list[Any]:

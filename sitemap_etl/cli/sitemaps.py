@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ import typer
 
 from sitemap_etl.cli.options import console, moment, put_json
 from sitemap_etl.cli.progress import Bars
-from sitemap_etl.errors import ConfigError, Unavailable
+from sitemap_etl.errors import ConfigError, Refused, Unavailable
 
 if TYPE_CHECKING:
     from sitemap_etl.check import Policy, Report
@@ -24,6 +25,8 @@ REQUESTS: Final = "Requests"
 FINDINGS: Final = "Findings"
 OUTPUT: Final = "Output"
 CONFIG: Final = "Config file"
+_MAY_PASS: Final = frozenset({"unreachable", "not-finished"})
+"""Errors that may be gone at the next try."""
 
 
 class Severity(StrEnum):
@@ -102,8 +105,41 @@ def check(
         typer.Option(
             min=0.1,
             metavar="SECONDS",
-            help="Time limit for each step of a request (default: 30).",
+            help="Time limit for a file, from the connection to the last byte (default: 120).",
             rich_help_panel=REQUESTS,
+        ),
+    ] = None,
+    max_time: Annotated[
+        float | None,
+        typer.Option(
+            min=0.1,
+            metavar="SECONDS",
+            help="Time limit for the whole check; what was found by then is shown (default: none).",
+            rich_help_panel=REQUESTS,
+        ),
+    ] = None,
+    delay: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            metavar="SECONDS",
+            help="Time between two requests to the same host (default: 0).",
+            rich_help_panel=REQUESTS,
+        ),
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--header",
+            metavar="'NAME: VALUE'",
+            help="Send a header to the given hosts (default: none). Can be repeated.",
+            rich_help_panel=REQUESTS,
+        ),
+    ] = None,
+    user_agent: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT", help="The User-Agent to send (default: our name and address).", rich_help_panel=REQUESTS
         ),
     ] = None,
     allow_private: Annotated[
@@ -235,7 +271,8 @@ def check(
     """Check any sitemap, index, feed or robots.txt for problems.
 
     Also checks the files that an index lists, and all sitemaps of a folder. All targets are checked as
-    one set. Exit code 1: problems were found. 3: the only problem is that something did not respond.
+    one set. Exit code 1: problems were found. 3: the only problem is that something did not respond or
+    that time ran out. 70: sitemap-etl failed on a file.
     """
     del isolated, config  # `Configured` has read them, before any other option
     form = _form(context, form, as_json=as_json)
@@ -249,13 +286,22 @@ def check(
             raise ConfigError(f"{path}: there is no folder {path.parent}")
     policy = Policy(_patterns(select), _patterns(ignore), severities(_patterns(severity)))
     known = _known(baseline, write=write_baseline)
-    limits = {"max_files": max_files, "max_bytes": max_bytes, "timeout": timeout, "jobs": jobs}
+    limits = {
+        "max_files": max_files,
+        "max_bytes": max_bytes,
+        "timeout": timeout,
+        "max_time": max_time,
+        "delay": delay,
+        "user_agent": user_agent,
+        "jobs": jobs,
+    }
     options = Options(
         at=at,
         follow=follow,
         robots=robots,
         allow_private=allow_private,
         now=moment(now),
+        headers=tuple(_header(text) for text in header or ()),
         open_s3=open_storage,
         open_stdin=lambda: sys.stdin.buffer,
         examples=shown,
@@ -271,7 +317,8 @@ def check(
     policy.apply(report)
     _compare(report, policy, baseline, known, write=write_baseline)
     code = report.exit_code(fail_on.value)
-    if code and {f.code for f in report.new if f.severity == "error"} == {"unreachable"}:
+    errors = {finding.code for finding in report.new if finding.severity == "error"}
+    if code == Refused.exit_code and errors and errors <= _MAY_PASS:
         code = Unavailable.exit_code
     if form is Format.text:
         render_table(report, console(), by_file=by_file, examples=shown)
@@ -283,6 +330,10 @@ def check(
 
         with _written(html):
             html.write_text(render_check(report, fail_on.value), "utf-8", "replace")
+    if report.ended:
+        # A thread may still be at work on a file, and Python would wait for it.
+        sys.stdout.flush()
+        os._exit(code)
     if code:
         raise typer.Exit(code)
 
@@ -369,3 +420,11 @@ def _put(form: Format, report: Report, fail_on: Severity, code: int, *, compared
         for line in formats.github(report):
             print(line)
     sys.stdout.flush()
+
+
+def _header(text: str) -> tuple[str, str]:
+    """The name and the value of a header. Raises ConfigError, without the value: it may be a secret."""
+    name, colon, value = text.partition(":")
+    if not colon:
+        raise ConfigError("--header: expected 'Name: value', with a colon after the name")
+    return name.strip(), value.strip()

@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl.arrow import column_of, dealt, mask_of, single
+from sitemap_etl.check.fetch import Fetcher
 from sitemap_etl.check.listing import Listing, listings
 from sitemap_etl.check.options import Options
-from sitemap_etl.check.sources import Fetcher, given
+from sitemap_etl.check.sources import given
 from sitemap_etl.dates import DATE, DAY, INSTANT, read
 from sitemap_etl.hashes import hash64
 from sitemap_etl.publish.proposal import Proposal

@@ -6,9 +6,11 @@ imports an HTTP library.
 
 from __future__ import annotations
 
-from sitemap_etl.web.client import (
+from typing import TYPE_CHECKING, Any
+
+from sitemap_etl.web.addresses import credentials, is_public, shown_address
+from sitemap_etl.web.answer import (
     REDIRECTS,
-    Client,
     Fetched,
     InvalidAddress,
     PrivateAddress,
@@ -19,11 +21,11 @@ from sitemap_etl.web.client import (
     Unreachable,
     Untrusted,
     WebError,
-    public_robots,
-    shown_address,
 )
 from sitemap_etl.web.inflate import GZIP, Inflated, inflated
-from sitemap_etl.web.network import is_public
+
+if TYPE_CHECKING:
+    from sitemap_etl.web.client import Client, public_robots
 
 __all__ = [
     "GZIP",
@@ -40,8 +42,18 @@ __all__ = [
     "Unreachable",
     "Untrusted",
     "WebError",
+    "credentials",
     "inflated",
     "is_public",
     "public_robots",
     "shown_address",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The client is loaded by whoever asks for one: it brings an HTTP library, which costs a tenth of a second."""
+    if name in ("Client", "public_robots"):
+        from sitemap_etl.web import client
+
+        return getattr(client, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

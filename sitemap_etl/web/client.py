@@ -1,15 +1,4 @@
-"""Asking for one address: what came, or why nothing did.
-
-WebError
-├── InvalidAddress       (Refused)       no http or https address that can be asked
-├── PrivateAddress       (Refused)       only public addresses were to be asked, and the host has another one
-├── Untrusted            (Refused)       the host has a certificate that this machine does not trust
-├── TooManyRedirects     (Refused)
-├── TooLarge             (Refused)       more bytes than the caller can use any of
-├── Unreachable          (Unavailable)   nothing was sent: no such name, nobody listens, no connection in time
-├── Unanswered           (Unavailable)   it was sent, whole or in part, and no whole answer came
-└── Stopped              (Unavailable)   the client was stopped meanwhile
-"""
+"""Asking for one address: bounded in bytes, in time and in redirects, and silent about secrets."""
 
 from __future__ import annotations
 
@@ -23,27 +12,33 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any, Final
-from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
+from urllib.parse import unquote, urljoin, urlsplit
 
 import httpcore
 import httpx
 
 from sitemap_etl import __version__
-from sitemap_etl.errors import Refused, SitemapEtlError, Unavailable
 from sitemap_etl.limits import PUBLIC_ROBOTS_BYTES
+from sitemap_etl.web.addresses import is_public, shown_address
+from sitemap_etl.web.answer import (
+    REDIRECTS,
+    Fetched,
+    InvalidAddress,
+    PrivateAddress,
+    Stopped,
+    TooLarge,
+    TooManyRedirects,
+    Unanswered,
+    Unreachable,
+    Untrusted,
+    WebError,
+)
 from sitemap_etl.web.inflate import GZIP, inflated
-from sitemap_etl.web.network import Forbidden, Halted, IsPublic, Network, Resolve, Waits, is_public, resolved
+from sitemap_etl.web.network import Forbidden, Halted, IsPublic, Network, Resolve, Waits, resolved
 
 STEP: Final = 30.0
 """Seconds for connecting to an address, and between two pieces of an answer."""
-REDIRECTS: Final = 5
-"""Redirects that are followed where any are (RFC 9309, 2.3.1.2, asks for five of a robots.txt)."""
-LONGEST_WAIT: Final = 86_400
-"""Seconds of a Retry-After that are believed."""
 PAGE_BYTES: Final = 1 << 20
 """Bytes read of an answer that is no success: its page is for a person."""
 ROBOTS_SECONDS: Final = 15.0
@@ -54,7 +49,7 @@ _LOGGERS: Final = ("httpx", "httpcore.connection", "httpcore.http11", "httpcore.
 _FAILURES: Final = (
     Forbidden,
     Halted,
-    UnicodeError,
+    ValueError,
     httpcore.NetworkError,
     httpcore.ProtocolError,
     httpcore.ProxyError,
@@ -64,101 +59,12 @@ _FAILURES: Final = (
     httpx.InvalidURL,
 )
 _UNSENT: Final = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.ProxyError)
-_NO_ADDRESS: Final = (UnicodeError, httpcore.UnsupportedProtocol, httpx.InvalidURL)
+_NO_ADDRESS: Final = (ValueError, httpcore.UnsupportedProtocol, httpx.InvalidURL)
 
 Redact = Callable[[str], str]
 """Gives a text without the secrets in it."""
-
-
-class WebError(SitemapEtlError):
-    """A request that got no answer. `words` follow the address in a message: "can't be reached (…)".
-
-    `url`: the address that was asked when it happened, `hops` those that had redirected to it, all without passwords.
-    `slow`: time ran out.
-    """
-
-    def __init__(self, url: str, words: str, *, hops: tuple[str, ...] = (), slow: bool = False) -> None:
-        super().__init__(f"{url} {words}")
-        self.url = url
-        self.words = words
-        self.hops = hops
-        self.slow = slow
-
-
-class InvalidAddress(WebError, Refused):
-    """No http or https address that can be asked."""
-
-
-class PrivateAddress(WebError, Refused):
-    """The host is at an address that may not be asked."""
-
-
-class Untrusted(WebError, Refused):
-    """The host has a certificate that this machine does not trust."""
-
-
-class TooManyRedirects(WebError, Refused):
-    """More redirects than were to be followed."""
-
-
-class TooLarge(WebError, Refused):
-    """More bytes than the caller can use any of."""
-
-
-class Unreachable(WebError, Unavailable):
-    """Nothing was sent."""
-
-
-class Unanswered(WebError, Unavailable):
-    """The request went out, whole or in part, and no whole answer came: it may have been taken."""
-
-
-class Stopped(WebError, Unavailable):
-    """The client was stopped while it waited."""
-
-
-@dataclass(frozen=True)
-class Fetched:
-    """An answer. `url` gave it, `hops` had redirected there; `shown_address` makes them fit to print.
-
-    `headers`: names in lower case. `body`: at most `limit` bytes, `whole` False where it was cut there. `coding`: what
-    could not be undone of its Content-Encoding, "" for nothing.
-    """
-
-    url: str
-    status: int
-    headers: Mapping[str, str] = field(repr=False)
-    body: bytes = field(repr=False)
-    whole: bool = True
-    coding: str = ""
-    hops: tuple[str, ...] = ()
-
-    @property
-    def moved(self) -> str:
-        """Where it redirects to, as it is written there; "" where it does not."""
-        return self.headers.get("location", "") if self.status in (301, 302, 303, 307, 308) else ""
-
-    def retry_after(self, now: datetime) -> float | None:
-        """Seconds that a Retry-After asks for (RFC 9110, 10.2.3: seconds or a date), None where it asks for none."""
-        text = self.headers.get("retry-after", "").strip()
-        try:
-            if text.isdigit():
-                wait = float(text)
-            else:
-                moment = parsedate_to_datetime(text)
-                wait = ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - now).total_seconds()
-        except (ValueError, TypeError, OverflowError):
-            return None
-        return min(wait, LONGEST_WAIT) if wait > 0 else None
-
-
-def shown_address(url: str) -> str:
-    """The address without user name and password, fit for a message."""
-    try:
-        parts = urlsplit(url)
-        return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-    except ValueError:
-        return url.rpartition("@")[2]
+Hop = Callable[[str], Mapping[str, str]]
+"""Called before each hop with its address: the headers to send there. It may wait."""
 
 
 def public_robots(site: str, *, seconds: float = ROBOTS_SECONDS) -> Fetched:
@@ -183,8 +89,8 @@ class Client:
     """Asks over HTTP. Safe for use by several threads.
 
     `step`: seconds for connecting to one address, and between two pieces of an answer. `purpose`: said in the
-    User-Agent. `trust`: the certificates that are believed, the usual ones by default. `resolve` and `public` stand in
-    for the system's resolver, and for what is of the public internet.
+    User-Agent, which is `agent` where that is given. `trust`: the certificates that are believed, the usual ones by
+    default. `resolve` and `public` stand in for the system's resolver, and for what is of the public internet.
 
     A proxy that the environment sets (`HTTPS_PROXY`, `NO_PROXY` …) is used, but not for localhost and for addresses
     that are given as numbers.
@@ -195,6 +101,7 @@ class Client:
         *,
         step: float = STEP,
         purpose: str = "",
+        agent: str = "",
         trust: ssl.SSLContext | None = None,
         resolve: Resolve = resolved,
         public: IsPublic = is_public,
@@ -202,13 +109,16 @@ class Client:
         self._waits = Waits(step)
         self._resolve = resolve
         self._public = public
-        agent = f"sitemap_etl/{__version__}"
+        named = f"sitemap_etl/{__version__}"
         self._http = httpx.Client(
             transport=_Transport(Network(self._waits, resolve, None), Network(self._waits, resolve, public), trust),
             timeout=None,  # noqa: S113 - the deadline of each request bounds it
             follow_redirects=False,
             trust_env=False,
-            headers={"User-Agent": f"{agent} ({purpose})" if purpose else agent, "Accept-Encoding": "gzip"},
+            headers={
+                "User-Agent": agent or (f"{named} ({purpose})" if purpose else named),
+                "Accept-Encoding": "gzip",
+            },
         )
         for name in _LOGGERS:
             logging.getLogger(name).addFilter(_HIDE)
@@ -261,20 +171,25 @@ class Client:
         guarded: bool = False,
         encoded: bool = False,
         redact: Redact = str,
+        hop: Hop | None = None,
         **content: Any,
     ) -> Fetched:
         """The answer of an address, whatever its status. Raises `WebError`.
 
         `limit`: bytes of the body, as sent and inflated alike. `seconds`: from the first hop's connection to the last
-        byte. `redirects`: how many are followed; with 0 a redirect is the answer. `guarded`: every hop must be at
+        byte. `redirects`: how many are followed; with 0 a redirect is the answer. A user name and a password in the
+        address of a redirect are dropped. `guarded`: every hop must be at
         public addresses only. `encoded`: the body as it was sent, its Content-Encoding for the caller to undo. `redact`
-        takes the secrets out of messages, of the errors they come from, and of log records. `content`: httpx's
-        `params`, `headers`, `auth`, `json`, `data` and `content`; none where redirects are followed.
+        takes the secrets out of messages, of the errors they come from, and of log records. `hop` gives the headers of
+        each request. `content`: httpx's `params`, `headers`, `auth`, `json`, `data` and `content`; none where redirects
+        are followed.
         """
         assert not (redirects and content), "a redirect would carry it elsewhere"
         deadline = time.monotonic() + seconds
         hops: tuple[str, ...] = ()
         while True:
+            if hop is not None:
+                content["headers"] = hop(url)
             extensions = {"deadline": deadline, "guarded": guarded}
             hide = _hiding(redact, url)
             fault: WebError | None = None
@@ -293,7 +208,12 @@ class Client:
             if len(hops) == redirects:
                 words = f"redirects more than {redirects} times"
                 raise TooManyRedirects(hide(shown_address(url)), words, hops=_shown(hops, hide))
-            hops, url = (*hops, url), urljoin(url, found.moved)
+            hops = (*hops, url)
+            try:
+                url = shown_address(urljoin(url, found.moved))
+            except ValueError as error:  # brackets that hold no address
+                words = "is not an http or https address"
+                raise InvalidAddress(hide(shown_address(found.moved)), words, hops=_shown(hops, hide)) from error
 
 
 def _answer(response: httpx.Response, url: str, limit: int, *, encoded: bool, hops: tuple[str, ...]) -> Fetched:

@@ -15,7 +15,6 @@ the name can't mean another one a moment later (DNS rebinding). TLS still checks
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import queue
 import selectors
@@ -38,7 +37,6 @@ _ADDRESSES: Final = 4
 """Addresses of one host that are tried."""
 _RECORD: Final = 16_384 + 512
 """Bytes of the largest TLS record."""
-_NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
 _Selector: Final = getattr(selectors, "PollSelector", selectors.SelectSelector)
 
 Resolve = Callable[[str, int], list[str]]
@@ -60,18 +58,6 @@ def resolved(host: str, port: int) -> list[str]:
     """The addresses of a host, as the system finds them."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))
-
-
-def is_public(address: str) -> bool:
-    """Whether an IP address is of the public internet, also where it wraps an IPv4 address."""
-    ip = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(ip, ipaddress.IPv6Address):
-        inner = ip.ipv4_mapped or ip.sixtofour or (ip.teredo[1] if ip.teredo else None)
-        if ip in _NAT64:
-            inner = ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)
-        if inner is not None:
-            return inner.is_global and not inner.is_multicast
-    return ip.is_global and not ip.is_multicast
 
 
 class Waits:
