@@ -18,6 +18,7 @@ NS_IMAGE: Final = "http://www.google.com/schemas/sitemap-image/1.1"
 NS_VIDEO: Final = "http://www.google.com/schemas/sitemap-video/1.1"
 NS_NEWS: Final = "http://www.google.com/schemas/sitemap-news/0.9"
 NS_MOBILE: Final = "http://www.google.com/schemas/sitemap-mobile/1.0"
+NS_GEO: Final = "http://www.google.com/geo/schemas/sitemap/1.0"
 NS_XHTML: Final = "http://www.w3.org/1999/xhtml"
 
 # --- Google Search Central (pages of 2025-12 to 2026-07) -------------------------------------

@@ -25,7 +25,11 @@ def url(loc: str = PAGE, more: str = "") -> str:
 
 
 def urls(number: int, more: str = "", begin: int = 0) -> str:
-    return "\n".join(url(f"https://shop.example/p/{n}", more) for n in range(begin, begin + number))
+    """So many pages, each with a date of its own unless `more` says otherwise."""
+    return "\n".join(
+        url(f"https://shop.example/p/{n}", more or f"<lastmod>2026-{n % 10 + 1:02}-{n % 28 + 1:02}</lastmod>")
+        for n in range(begin, begin + number)
+    )
 
 
 def index(*locs: str, lastmod: str = "") -> bytes:
@@ -132,12 +136,14 @@ FILES: list[Broken] = [
     Broken("gzip named .xml", gzip.compress(FINE), {"gzip-unnamed"}),
     Broken("a byte order mark", b"\xef\xbb\xbf" + FINE, {"bom"}, line=1),
     Broken("a blank line before the declaration", b"\n" + FINE, {"leading-space"}, line=1),
-    Broken("blanks before the root", b"  " + urlset(url(), head=""), {"leading-space"}),
+    Broken("a byte order mark and a blank before the declaration", b"\xef\xbb\xbf " + FINE, {"bom", "leading-space"}, line=1),
     Broken("UTF-16", FINE.decode().replace("UTF-8", "UTF-16").encode("utf-16"), {"not-utf8"}),
     Broken("Latin-1, declared", urlset(url("https://shop.example/%C3%A4")).replace(b"UTF-8", b"ISO-8859-1"), {"not-utf8"}, line=1),
     Broken("Latin-1, not declared", urlset(url()).replace(b"/a<", b"/\xe4<"), {"not-utf8", "loc-not-ascii"}),
     Broken("an inflated bomb", gzip.compress(b"<urlset>" + b" " * 60_000_000), {"too-many-bytes"}, "sitemap.xml.gz"),
     Broken("a file over 50 MiB", urlset(f"<!-- {'x' * 1000} -->\n" * 52_500 + url()), {"too-many-bytes"}, options={"max_bytes": 60_000_000}),
+    Broken("a mark and another encoding", b"\xef\xbb\xbf" + FINE.replace(b"UTF-8", b"ISO-8859-1"), {"bom", "charset-conflict"}, line=1),
+    Broken("UTF-16 that declares UTF-8", FINE.decode().encode("utf-16"), {"not-utf8", "charset-conflict"}),
     # XML
     Broken("an unescaped ampersand", urlset(url() + "\n" + url("https://shop.example/?a=1&b=2")), {"xml-malformed"}, line=4),
     Broken("an element left open", urlset(url() + "\n<url><loc>https://shop.example/b</loc>"), {"xml-malformed"}),
@@ -164,7 +170,15 @@ FILES: list[Broken] = [
     _xml("an empty loc", url() + "\n" + url(""), "loc-missing", line=4),
     _xml("text between elements", url() + "\nand" + url("https://shop.example/b"), "text-stray"),
     _xml("a misspelt image namespace", url(more="<image:image><image:loc>https://c.example/1</image:loc></image:image>"), "extension-namespace", namespaces=(IMAGE.replace("http:", "https:"),)),
+    _xml("a namespace of XHTML's schema", url(more=link("en", PAGE)), "extension-namespace", namespaces=('xmlns:xhtml="http://www.w3.org/TR/xhtml11/xhtml11_schema.html"',)),
     _xml("an unknown extension", url(more="<x:y>1</x:y>"), "extension-unknown", namespaces=('xmlns:x="urn:x"',)),
+    _xml("an attribute of a loc", '<url><loc lang="en">https://shop.example/a</loc></url>', "attribute-unknown", line=3),
+    Broken("an attribute of the root", FINE.replace(b"<urlset", b'<urlset version="0.9"'), {"attribute-unknown"}, line=2),
+    _links("an attribute of a link", f'<xhtml:link rel="alternate" lang="en" hreflang="en" href="{PAGE}" target="_top"/>', "attribute-unknown"),
+    _xml("an image outside of a page", "<image:image><image:loc>https://c.example/1</image:loc></image:image>" + url(), "element-unknown", line=3, namespaces=(IMAGE,)),
+    _xml("an image's loc without the image", url(more="<image:loc>https://c.example/1</image:loc>"), "element-unknown", line=3, namespaces=(IMAGE,)),
+    _xml("a page in a page", f"<url><loc>{PAGE}</loc><url><loc>{PAGE}/b</loc></url></url>", "element-unknown"),
+    Broken("a link in an index", index("https://shop.example/a.xml").replace(b"</sitemap>", b'<l:link xmlns:l="http://www.w3.org/1999/xhtml" rel="alternate" hreflang="en" href="https://shop.example/"/></sitemap>'), {"element-unknown", "not-followed"}),
     Broken("an HTML page", b"<!DOCTYPE html><html><body>Not found</body></html>", {"html-page"}),
     Broken("an HTML page without a document type", b"<html><body>Not found</body></html>", {"html-page"}),
     Broken("other XML", b"<catalog/>", {"not-a-sitemap"}),
@@ -200,6 +214,16 @@ FILES: list[Broken] = [
     _xml("a session id", url("https://shop.example/?PHPSESSID=1"), "loc-session"),
     _xml("a session id in the path", url("https://shop.example/a;jsessionid=AB12"), "loc-session"),
     _xml("a tracking parameter", url("https://shop.example/?id=1&amp;utm_source=x"), "loc-tracking"),
+    _xml("localhost", url("http://localhost:8000/a"), "loc-private", line=3),
+    _xml("a private address among others", url() + url("https://shop.example/b") + "\n" + url("http://192.168.0.4/c"), "loc-private", line=4),
+    _xml("a name without a dot", url("http://web/a"), "loc-private"),
+    Broken("a local host in a public file", urlset(url("https://staging.local/a")), {"loc-private"}, options={"at": "https://shop.example/sitemap.xml"}),
+    _xml("undefined", url() + "\n" + url("https://shop.example/p/undefined"), "loc-placeholder", line=4),
+    _xml("null in the middle", url("https://shop.example/null/a"), "loc-placeholder"),
+    _xml("NaN in a query", url("https://shop.example/?page=NaN"), "loc-placeholder"),
+    _xml("an object", url("https://shop.example/%5Bobject%20Object%5D"), "loc-placeholder"),
+    _xml("with and without a slash", url() + "\n" + url("https://shop.example/b/") + url("https://shop.example/b"), "loc-slash", line=4),
+    Broken("a file above the folder of the index", index("https://shop.example/a.xml"), {"index-out-of-scope", "not-followed"}, options={"at": "https://shop.example/maps/sitemap.xml"}),
     _xml("http among https", url() + url("https://shop.example/b") + "\n" + url("http://shop.example/c"), "foreign-scheme", line=4),
     _xml("two hosts", url() + url("https://shop.example/b") + "\n" + url("https://www.shop.example/c"), "mixed-hosts", line=4),
     Broken("another host than the file's", urlset(url("https://other.example/a")), {"foreign-host"}, line=3, options={"at": "https://shop.example/sitemap.xml"}),
@@ -221,6 +245,7 @@ FILES: list[Broken] = [
     _lastmod("tomorrow's noon", "2026-11-22T12:00:00Z", "lastmod-future"),
     _lastmod("a day in 2929", "2929-01-01", "lastmod-future"),
     _lastmod("the epoch", "1970-01-01T00:00:00Z", "lastmod-old"),
+    _xml("no lastmod", urls(20, "<priority>0.5</priority>"), "lastmod-missing"),
     _xml("one lastmod for all", urls(20, "<lastmod>2026-11-01T10:00:00Z</lastmod>"), "lastmod-all-same"),
     _xml("the time of the request", urls(3, "<lastmod>2026-11-21T11:59:58Z</lastmod>"), "lastmod-is-now"),
     _xml("a changefreq in upper case", url(more="<changefreq>Daily</changefreq>"), "changefreq-invalid", line=3),
@@ -235,14 +260,25 @@ FILES: list[Broken] = [
     _links("en-UK", link("en-UK", PAGE), "hreflang-invalid"),
     _links("an underscore", link("en_GB", PAGE), "hreflang-invalid"),
     _links("a relative href", SELF + link("de", "/de/a"), "hreflang-href"),
+    _links("a blank href", SELF + link("de", ""), "hreflang-href"),
+    _links("a blank hreflang", SELF + link("", PAGE), "hreflang-invalid"),
+    _links("a space in an href", SELF + link("de", "https://de.example/a b"), "hreflang-url"),
+    _links("a stray percent sign in an href", SELF + link("de", "https://de.example/100%"), "hreflang-url"),
+    _links("an href without a host", SELF + link("de", "https://:80/a"), "hreflang-url"),
+    _links("a long href", SELF + link("de", "https://de.example/" + "x" * 2040), "hreflang-url"),
+    _links("a relative address for screens", SELF + '<xhtml:link rel="alternate" media="handheld" href="/m"/>', "hreflang-href"),
     _links("two URLs for a language", SELF + link("en", "https://shop.example/b"), "hreflang-two-urls", "hreflang-unlisted"),
     _links("x-default twice", SELF + link("x-default", PAGE) * 2, "hreflang-default-twice"),
-    _links("no link to itself", link("de", "https://de.example/a"), "hreflang-no-self", "hreflang-unlisted"),
+    _links("no link to itself", link("de", "https://de.example/a"), "hreflang-no-self"),
     _links("an alternate that is not listed", SELF + link("de", "https://shop.example/de"), "hreflang-unlisted"),
     _xml("no return link", url(more=SELF + link("de", "https://shop.example/de")) + "\n" + url("https://shop.example/de", link("de", "https://shop.example/de")), "hreflang-no-return", line=3, namespaces=(XHTML,)),
     # images
     _xml("an image without loc", url(more="<image:image></image:image>"), "image-no-loc", line=3, namespaces=(IMAGE,)),
     _xml("a relative image", url(more="<image:image><image:loc>/1.jpg</image:loc></image:image>"), "image-loc", namespaces=(IMAGE,)),
+    _xml("an image with a blank loc", url(more="<image:image><image:loc/></image:image>"), "image-loc", namespaces=(IMAGE,)),
+    _xml("a space in an image's address", url(more="<image:image><image:loc>https://c.example/a b.jpg</image:loc></image:image>"), "image-url", line=3, namespaces=(IMAGE,)),
+    _xml("a long image address", url(more=f"<image:image><image:loc>https://c.example/{'x' * 2040}</image:loc></image:image>"), "image-url", namespaces=(IMAGE,)),
+    _xml("an image of nobody's host", url(more="<image:image><image:loc>https://c..example/1.jpg</image:loc></image:image>"), "image-url", namespaces=(IMAGE,)),
     _xml("1,001 images", url(more="<image:image><image:loc>https://c.example/1</image:loc></image:image>" * 1001), "image-too-many", namespaces=(IMAGE,)),
     _xml("a removed image element", url(more="<image:image><image:loc>https://c.example/1</image:loc><image:title>x</image:title></image:image>"), "image-obsolete", namespaces=(IMAGE,)),
     _xml("an unknown image element", url(more="<image:image><image:loc>https://c.example/1</image:loc><image:alt>x</image:alt></image:image>"), "element-unknown", namespaces=(IMAGE,)),
@@ -261,12 +297,14 @@ FILES: list[Broken] = [
     _video("a relative thumbnail", "video-value", thumbnail_loc="/t.jpg"),
     _video("a removed video element", "video-obsolete", category="Lamps"),
     _video("a removed attribute", "video-obsolete", content_loc="", player_loc='<video:player_loc autoplay="ap=1">https://p.example/1</video:player_loc>'),
-    _video("tags at the end, as the page lists them", "element-order", tag="", live="yes", zz="<video:tag>x</video:tag>"),
+    _video("a duration after the tags", "element-order", tag="<video:tag>x</video:tag>", zz="<video:duration>60</video:duration>"),
     # news
     _news("an article of last week", news("2026-11-14T10:00:00Z"), "news-too-old"),
     _news("an article 48 hours and a second old", news("2026-11-19T11:59:59Z"), "news-too-old"),
     _news("an article without title", news(title=""), "news-incomplete"),
     _news("a language with a country", news(language="en-US"), "news-language"),
+    _news("a language that isn't", news(language="xx"), "news-language"),
+    _news("three letters that are no language", news(language="qqq"), "news-language"),
     _news("a date in words", news("20 Nov 2026"), "news-date"),
     _news("an article of tomorrow", news("2026-11-22T13:00:00Z"), "news-date"),
     _news("keywords", news(more="<news:keywords>lamps</news:keywords>"), "news-obsolete"),
@@ -319,7 +357,7 @@ SETS: list[BrokenSet] = [
     BrokenSet(
         "an index with one lastmod for all",
         {"sitemap.xml": index(*[f"https://shop.example/{n}.xml" for n in range(20)], lastmod="2026-11-01")}
-        | {f"{n}.xml": urlset(url(f"https://shop.example/{n}")) for n in range(20)},
+        | {f"{n}.xml": urlset(url(f"https://shop.example/{n}", f"<lastmod>2026-10-{n + 1:02}</lastmod>")) for n in range(20)},
         {("index-lastmod-all-same", "sitemap.xml")},
     ),
     BrokenSet("robots.txt names what is not there", {"robots.txt": b"Sitemap: https://shop.example/x.xml\n", "sitemap.xml": index(A), "a.xml": FINE}, {("robots-sitemap-missing", "robots.txt"), ("index-not-in-robots", "sitemap.xml")}),

@@ -61,7 +61,7 @@ CDATA = "<url><loc><![CDATA[https://shop.example/a?b=1&c=2]]></loc><!-- <loc> > 
 RICH = url(
     "https://shop.example/b?x=1&amp;y=%C3%A4",
     "<lastmod>2026-11-20T10:00:00.5+01:00</lastmod><changefreq>daily</changefreq><priority>0.5</priority>"
-    "<image:image><image:loc>https://cdn.example/1.jpg?a&gt;b</image:loc></image:image>"
+    "<image:image><image:loc>https://cdn.example/1.jpg?a=1&amp;b=2</image:loc></image:image>"
     + video(
         duration="28800",
         expiration_date="2027-01-01",
@@ -109,9 +109,7 @@ FINE_FILES = {
     ),
     "a greater-than in an attribute": (
         "sitemap.xml",
-        urlset(
-            url(more=video(restriction='<video:restriction relationship="allow" x=">">DE</video:restriction>')), VIDEO
-        ),
+        urlset(url(more=video(uploader='<video:uploader info="https://shop.example/?a>b">Me</video:uploader>')), VIDEO),
     ),
     "a prefix for the protocol": ("sitemap.xml", PREFIXED),
     "namespaces declared where they are used": (
@@ -134,11 +132,65 @@ FINE_FILES = {
         "sitemap.xml",
         FINE.replace(b"<urlset", b'<?xml-stylesheet type="text/css" href="s.css"?>\n<urlset'),
     ),
+    "alternates for screens and apps": (
+        "sitemap.xml",
+        urlset(
+            url(
+                more='<xhtml:link rel="alternate" media="only screen and (max-width: 640px)" href="https://m.shop.example/a"/>'
+                '<xhtml:link rel="alternate" href="android-app://com.shop.example/https/shop.example/a"/>'
+                '<xhtml:link rel="amphtml" href="https://shop.example/amp/a"/>'
+            ),
+            XHTML,
+        ),
+    ),
+    "a blank line before a root without declaration": ("sitemap.xml", b"\n\n" + urlset(url(), head="")),
+    "a comment of 100,000 bytes before the root": (
+        "map.xml",
+        b"<!--" + b" x" * 50_000 + b"-->" + urlset(url(), head=""),
+    ),
+    "Google's geo namespace": (
+        "sitemap.xml",
+        urlset(
+            url(more="<geo:geo><geo:format>kml</geo:format></geo:geo>"),
+            'xmlns:geo="http://www.google.com/geo/schemas/sitemap/1.0"',
+        ),
+    ),
+    "video elements in the order of Google's page": (
+        "sitemap.xml",
+        urlset(url(more=video(live="no", zz="<video:tag>x</video:tag><video:tag>y</video:tag>")), VIDEO),
+    ),
+    "PageMap": (
+        "sitemap.xml",
+        urlset(
+            url(
+                more='<PageMap xmlns="http://www.google.com/schemas/sitemap-pagemap/1.0"><DataObject type="document">'
+                '<Attribute name="author" value="Me"/></DataObject></PageMap>'
+            )
+        ),
+    ),
+    "attributes of XML Schema": (
+        "sitemap.xml",
+        FINE.replace(b"<loc>", b'<loc xmlns:x="http://www.w3.org/2001/XMLSchema-instance" x:type="y">'),
+    ),
+    "a language of three letters": ("sitemap.xml", urlset(url(more=news(language="yue")), NEWS)),
+    "words that hold null": (
+        "sitemap.xml",
+        urlset("".join(url(f"https://shop.example/{word}") for word in ("nullable", "undefined-behaviour", "NaNa"))),
+    ),
+    "a home page with its slash": ("sitemap.xml", urlset(url("https://shop.example/") + url())),
+    "nineteen pages without a date": ("sitemap.xml", urlset(urls(19, "<priority>0.5</priority>"))),
     "50,000 URLs": ("sitemap.xml", urlset(urls(50_000))),
     "text": ("sitemap.txt", b"https://shop.example/a\r\nhttps://shop.example/b"),
     "text, packed": ("sitemap.txt.gz", gzip.compress(b"https://shop.example/a\nhttps://shop.example/b\n")),
     "RSS": ("feed.rss", rss(ITEM)),
     "Atom": ("feed.atom", atom(ENTRY)),
+    "RSS whose guid is the address": ("feed.rss", rss(ITEM.replace("link>", "guid>"))),
+    "Atom with an xml:base": (
+        "feed.atom",
+        atom(ENTRY.replace('href="https://shop.example/a"', 'href="a"')).replace(
+            b"<feed", b'<feed xml:base="https://shop.example/"'
+        ),
+    ),
     "robots.txt": ("robots.txt", b"\xef\xbb\xbfUser-agent: *\nDisallow:\n# nothing\n\nCrawl-delay: 1\n"),
 }
 

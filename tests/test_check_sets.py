@@ -10,11 +10,28 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from broken_sitemaps import FINE, MAP, NEWS, SETS, XHTML, A, B, BrokenSet, index, link, news, url, urls, urlset
+from broken_sitemaps import (
+    FINE,
+    IMAGE,
+    MAP,
+    NEWS,
+    SELF,
+    SETS,
+    XHTML,
+    A,
+    B,
+    BrokenSet,
+    index,
+    link,
+    news,
+    url,
+    urls,
+    urlset,
+)
 
 from sitemap_etl.check import Options, Report, check
 from sitemap_etl.check.alternates import Links
-from sitemap_etl.check.cross_file import CrossFile, Spill
+from sitemap_etl.check.cross_file import CrossFile, Look, Spill
 from sitemap_etl.check.listing import listings
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -44,7 +61,7 @@ WHOLE = {
         "https://shop.example/maps/a.xml.gz", "https://shop.example/maps/b.xml", lastmod="2026-11-20T00:00:00Z"
     ),
     "maps/a.xml.gz": gzip.compress(urlset(urls(30, "<lastmod>2026-11-10</lastmod>").replace("11-10", "11-09", 1))),
-    "maps/b.xml": urlset(urls(30, begin=30)),
+    "maps/b.xml": urlset(urls(30, "<priority>0.5</priority>", begin=30)),
     "maps/a.txt.gz": gzip.compress("".join(f"https://shop.example/p/{n}\n" for n in range(60)).encode()),
     "0123456789abcdef.txt": b"0123456789abcdef",
     "humans.txt": b"We made this.\n",
@@ -132,6 +149,52 @@ def test_a_duplicate_across_files_shows_its_url_line_and_the_other_file(tmp_path
     (finding,) = checked(tmp_path, files).findings
     assert (finding.line, finding.count, finding.example) == (3, 2, "https://shop.example/p/1")
     assert finding.detail == f"also in {tmp_path / 'a.xml'}"
+
+
+def test_a_file_that_repeats_another_is_a_view_only_if_it_shows_why(tmp_path: Path) -> None:
+    """By its name, by what it adds, or because it has the latest pages: not because its URLs stand elsewhere."""
+    picture = "<image:image><image:loc>https://cdn.example/1.jpg</image:loc></image:image>"
+    files = {"products.xml": urlset(urls(40)), "products-old.xml": urlset(urls(30))}
+    (finding,) = checked(tmp_path / "old", files).findings
+    assert (finding.code, Path(finding.file).name, finding.count) == ("duplicate-across", "products-old.xml", 30)
+    assert finding.detail == f"also in {tmp_path / 'old' / 'products.xml'}; it lists nothing else"
+    files = {"products.xml": urlset(urls(40)), "gallery.xml": urlset(urls(30, picture), IMAGE)}
+    assert found(checked(tmp_path / "adds", files), tmp_path / "adds") == set()
+    files = {"products.xml": urlset(urls(40, picture), IMAGE), "copy.xml": urlset(urls(30, picture), IMAGE)}
+    report = checked(tmp_path / "alike", files)
+    assert {code for code, _ in found(report, tmp_path / "alike")} == {"duplicate-across", "lastmod-missing"}
+    dated = [
+        url(f"https://shop.example/p/{n}", f"<lastmod>2026-{n // 28 + 9:02}-{n % 28 + 1:02}</lastmod>")
+        for n in range(70)
+    ]
+    files = {"products.xml": urlset("".join(dated)), "selection.xml": urlset("".join(dated[60:]))}
+    assert found(checked(tmp_path / "latest", files), tmp_path / "latest") == set()
+    files = {"products.xml": urlset("".join(dated)), "selection.xml": urlset("".join(dated[20:30]))}
+    assert found(checked(tmp_path / "older", files), tmp_path / "older") == {("duplicate-across", "selection.xml")}
+
+
+def test_what_a_folder_cannot_hold_is_not_missing_there(tmp_path: Path) -> None:
+    """Files of other hosts, and above the folder's address, were not given."""
+    robots = f"Sitemap: {A}\nSitemap: https://blog.example/sitemap.xml\n".encode()
+    assert found(checked(tmp_path / "one", {"robots.txt": robots, "a.xml": FINE}), tmp_path / "one") == set()
+    files = {"index.xml": index("https://shop.example/maps/a.xml", "https://shop.example/maps/b.xml"), "a.xml": FINE}
+    report = checked(tmp_path / "two", files, at="https://shop.example/")
+    assert ("index-file-missing", "index.xml") in found(report, tmp_path / "two")
+    files["index.xml"] = index("https://shop.example/maps/a.xml", "https://shop.example/b.xml")
+    report = checked(tmp_path / "three", files, at="https://shop.example/maps/")
+    assert {code for code, _ in found(report, tmp_path / "three")} == {"index-out-of-scope", "out-of-scope"}
+
+
+def test_pages_of_files_that_were_not_read_are_not_missing(tmp_path: Path) -> None:
+    """An alternate may be listed in the file that is missing; without one, it is said to be in none."""
+    page = urlset(url(more=SELF + link("de", "https://shop.example/de")), XHTML)
+    files = {"sitemap.xml": index(A, B), "a.xml": page}
+    assert found(checked(tmp_path / "one", files), tmp_path / "one") == {("index-file-missing", "sitemap.xml")}
+    files["b.xml"] = urlset(url("https://shop.example/b"))
+    assert found(checked(tmp_path / "two", files), tmp_path / "two") == {("hreflang-unlisted", "a.xml")}
+    cut = index(A)[:-20]
+    files = {"sitemap.xml": cut, "a.xml": FINE, "b.xml": files["b.xml"]}
+    assert found(checked(tmp_path / "three", files), tmp_path / "three") == {("xml-malformed", "sitemap.xml")}
 
 
 def test_return_links_are_found_in_other_files(tmp_path: Path) -> None:
@@ -267,9 +330,12 @@ def test_sets_too_large_for_memory_are_compared_on_disk(tmp_path: Path) -> None:
         across = CrossFile(tmp_path / str(held), held=held)
         hashes = np.arange(1000, dtype=np.uint64) * np.uint64(2**50 + 1)
         at = np.arange(1000)
-        across.add("a", hashes, at, Links(hashes[:500], hashes[500:], at[:500]), view=False)
-        across.add("b", hashes[:100], at[:100], Links(hashes[500:900], hashes[:400], at[:400]), view=False)
-        across.add("c", hashes[50:60] + np.uint64(1), at[:10], None, view=False)
+        hosts = np.zeros(1000, np.uint32)
+        across.add("a", hashes, at, Links(hashes[:500], hashes[500:], at[:500], hosts[:500]), Look())
+        across.add(
+            "recent", hashes[:100], at[:100], Links(hashes[500:900], hashes[:400], at[:400], hosts[:400]), Look()
+        )
+        across.add("c", hashes[50:60] + np.uint64(1), at[:10], None, Look())
         findings = across.findings(lambda _file, at: (at, "x"))
         assert across.views == {1}
         assert [(f.code, f.file, f.count, f.line) for f in findings] == [("hreflang-no-return", "a", 100, 400)]

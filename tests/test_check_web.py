@@ -67,6 +67,26 @@ ANSWERS: dict[str, tuple[str, Callable[[Website], Answer], set[str]]] = {
     "an error that stays": ("/s.xml", lambda _: (503, {}, b""), {"http-status"}),
     "a page instead": ("/s.xml", lambda _: (200, {"Content-Type": "text/html"}, b"<!DOCTYPE html><p>"), {"html-page"}),
     "XML as HTML": ("/s.xml", lambda s: (200, {"Content-Type": "text/html"}, s.page()), {"content-type"}),
+    "another encoding than the XML's": (
+        "/s.xml",
+        lambda s: (200, {"Content-Type": 'application/xml; charset="iso-8859-1"'}, s.page()),
+        {"charset-conflict"},
+    ),
+    "the same encoding twice": (
+        "/s.xml",
+        lambda s: (200, {"Content-Type": "text/xml; charset=UTF-8"}, s.page()),
+        set(),
+    ),
+    "gzip that is called binary": (
+        "/s.xml.gz",
+        lambda s: (200, {"Content-Type": "application/gzip; charset=binary"}, gzip.compress(s.page())),
+        set(),
+    ),
+    "text in another encoding": (
+        "/s.txt",
+        lambda s: (200, {"Content-Type": "text/plain; charset=latin1"}, f"{s.root}/ä\n".encode()),
+        {"charset-conflict", "loc-not-ascii"},
+    ),
     "no type": ("/s.xml", lambda s: (200, {}, s.page()), {"content-type"}),
     "gzip as XML": ("/s.xml.gz", lambda s: (200, XML, gzip.compress(s.page())), {"content-type"}),
     "text as XML": ("/s.txt", lambda s: (200, XML, f"{s.root}/a\n".encode()), {"content-type"}),

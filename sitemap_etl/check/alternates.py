@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -11,47 +11,72 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl.arrow import mask_of, numbers_of
+from sitemap_etl.check.locs import canonical_origin, check_addresses
 from sitemap_etl.check.report import Faults
 from sitemap_etl.check.scan import Scan, resolved
+from sitemap_etl.check.schema import LINK, odd_attributes
 from sitemap_etl.check.urlset import ABSOLUTE, Entries
 from sitemap_etl.extensions import hreflang_tag
 from sitemap_etl.hashes import combine, hash64
 from sitemap_etl.limits import NS_XHTML
 
 _USUAL: Final = r'^<[^\s]+\s+rel="alternate"\s+hreflang="(?P<hreflang>[^"]*)"\s+href="(?P<href>[^"]*)"\s*/?>$'
-_ATTRIBUTE: Final = re.compile(r"\s(rel|hreflang|href)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
+_ATTRIBUTES: Final = ("rel", "hreflang", "href", "media")
+_APP: Final = r"^(?i)(?:android|ios)-app:"
+"""Begins the address of a page in an app, which Google takes beside those in other languages."""
 
 
 @dataclass
 class Links:
-    """Links between pages, each by the hashes of the two URLs; `at` is the byte offset of the link."""
+    """Links between pages, each by the hashes of the two URLs; `at` is the byte offset of the link, `host` the
+    `host_keys` of the origin it leads to.
+    """
 
     source: np.ndarray
     target: np.ndarray
     at: np.ndarray
+    host: np.ndarray
+
+
+def host_keys(origins: Iterable[str]) -> np.ndarray:
+    """Numbers of 32 bits that stand for origins."""
+    return hash64(pa.array(list(origins), pa.string())).astype(np.uint32)
 
 
 def check_alternates(scan: Scan, found: Entries, locs: Any, faults: Faults) -> Links | None:
-    """Report faults of the alternates of all entries; the links to other pages. `locs`: trimmed, one an entry."""
+    """Report faults of the alternates of all entries; the links to other pages. `locs`: trimmed, one an entry.
+
+    An alternate is for a language (`hreflang`), for a kind of screen (`media`), or the page in an app.
+    """
     ids = scan.ids(NS_XHTML, "link")
     if not len(ids):
         return None
     links, page = scan.children(found.elements, ids)
     at = scan.start[links]
-    rel, tag, href = _attributes(scan.tag(links))
+    tags = scan.tag(links)
+    rel, tag, href, media = _attributes(tags, at, faults)
+    href = pc.utf8_trim_whitespace(href)
     is_alternate = pc.fill_null(pc.equal(rel, "alternate"), True)
-    complete = pc.and_(pc.and_(is_alternate, rel.is_valid()), pc.and_(tag.is_valid(), href.is_valid()))
-    faults.rows("hreflang-incomplete", pc.and_not(is_alternate, complete), scan.tag(links), at)
-    kept = np.flatnonzero(mask_of(complete))
+    is_app = pc.fill_null(pc.match_substring_regex(href, _APP), False)
+    purpose = pc.or_(pc.or_(tag.is_valid(), media.is_valid()), is_app)
+    complete = pc.and_(pc.and_(is_alternate, rel.is_valid()), pc.and_(purpose, href.is_valid()))
+    faults.rows("hreflang-incomplete", pc.and_not(is_alternate, complete), tags, at)
+    kept = np.flatnonzero(mask_of(pc.and_not(complete, is_app)))
     if not len(kept):
         return None
-    page, at = page[kept], at[kept]
-    tag = pc.utf8_lower(tag.take(pa.array(kept)))
-    href = pc.utf8_trim_whitespace(href.take(pa.array(kept)))
-    _tags(tag, at, faults)
-    relative = pc.invert(pc.match_substring_regex(href, ABSOLUTE))
-    faults.rows("hreflang-href", relative, href, at)
+    page, at, tag, href, media = page[kept], at[kept], *(_taken(part, kept) for part in (tag, href, media))
+    absolute = mask_of(pc.match_substring_regex(href, ABSOLUTE))
+    faults.rows("hreflang-href", ~absolute, href, at)
+    rows = np.flatnonzero(absolute)
+    origins, codes = check_addresses("hreflang-url", _taken(href, rows), at[rows], faults)
+    hosts = np.zeros(len(href), np.uint32)
+    hosts[rows] = np.append(host_keys(canonical_origin(text) for text in origins), np.uint32(0))[codes]
     own, target = hash64(locs), hash64(href)
+    spoken = np.flatnonzero(mask_of(tag.is_valid()) & mask_of(media.is_null()))
+    page, at, target, hosts, absolute = page[spoken], at[spoken], target[spoken], hosts[spoken], absolute[spoken]
+    tag = pc.utf8_lower(_taken(tag, spoken))
+    hosts[mask_of(pc.equal(tag, "x-default"))] = 0  # a page to choose a language on need not be listed
+    _tags(tag, at, faults)
     _languages(tag, target, page, at, faults)
     is_self = target == own[page]
     has_self = np.zeros(len(own), bool)
@@ -59,26 +84,38 @@ def check_alternates(scan: Scan, found: Entries, locs: Any, faults: Faults) -> L
     alone = np.zeros(len(own), bool)
     alone[page] = True
     faults.rows("hreflang-no-self", alone & ~has_self, locs, found.at)
-    out = ~is_self & ~mask_of(relative)
-    return Links(own[page][out], target[out], at[out])
+    out = ~is_self & absolute
+    return Links(own[page][out], target[out], at[out], hosts[out])
 
 
-def _attributes(tags: Any) -> tuple[Any, Any, Any]:
-    """rel, hreflang and href of each tag; null where it has none."""
+def _taken(column: Any, rows: np.ndarray) -> Any:
+    return column if len(rows) == len(column) else column.take(pa.array(rows))
+
+
+def _attributes(tags: Any, at: np.ndarray, faults: Faults) -> tuple[Any, Any, Any, Any]:
+    """rel, hreflang, href and media of each tag; null where it has none. Report attributes that are none of a link."""
     usual = pc.extract_regex(tags, _USUAL)
     tag, href = (pc.struct_field(usual, name) for name in ("hreflang", "href"))
     rel = pc.if_else(tag.is_valid(), "alternate", pa.scalar(None, pa.string()))
+    media = pa.nulls(len(tags), pa.string())
     odd = tag.is_null()
     if pc.any(odd).as_py():
-        rows = [
-            {name: double or single for name, double, single in _ATTRIBUTE.findall(text)}
-            for text in tags.filter(odd).to_pylist()
-        ]
-        rel, tag, href = (
-            pc.replace_with_mask(known, odd, pa.array([row.get(name) for row in rows], pa.string()))
-            for known, name in ((rel, "rel"), (tag, "hreflang"), (href, "href"))
+        others = tags.filter(odd)
+        faults.rows("attribute-unknown", odd_attributes(others, LINK), others, at[mask_of(odd)])
+        rel, tag, href, media = (
+            pc.replace_with_mask(known, odd, _attribute(others, name))
+            for known, name in zip((rel, tag, href, media), _ATTRIBUTES, strict=True)
         )
-    return rel, tag, resolved(href)
+    return rel, tag, resolved(href), media
+
+
+def _attribute(tags: Any, name: str) -> Any:
+    """The value of one attribute of each tag as it is written; null where it has none."""
+    value = r"(?:\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)')"
+    before = r"^<[^\s]+(?:\s+[^\s=]+\s*=\s*(?:\"[^\"]*\"|'[^']*'))*?"
+    found = pc.extract_regex(tags, rf"{before}\s+{name}\s*=\s*{value}")
+    double, single = (pc.struct_field(found, quote) for quote in ("double", "single"))
+    return pc.if_else(pc.equal(double, ""), single, double)
 
 
 def _tags(tags: Any, at: np.ndarray, faults: Faults) -> None:

@@ -4,7 +4,8 @@ URLs are compared by `hashes.hash64`. Two different URLs of a set share a hash w
 n² / 2⁶⁵: one in four thousand sets of 100 million. Where possible, an example is read again and compared. Rows
 are sorted into buckets by their hash, and go to disk when there are many, so that memory does not grow with the set.
 
-A *view* (recent changes, news) is a file whose URLs are all listed in other files that are not views. That is
+A *view* (recent changes, news) is a file whose URLs are all listed in other files that are not views, and that shows
+why: it has articles, images or videos that the others don't have, or the latest pages only, or such a name. That is
 intended, so views are left out of the search for duplicates.
 """
 
@@ -19,11 +20,12 @@ from typing import Final
 import numpy as np
 
 from sitemap_etl.arrow import grouped
-from sitemap_etl.check.alternates import Links
+from sitemap_etl.check.alternates import Links, host_keys
 from sitemap_etl.check.read import opened
 from sitemap_etl.check.report import Faults, Finding, shown
 from sitemap_etl.check.scan import resolved_text
 from sitemap_etl.check.sources import Source
+from sitemap_etl.dates import DAY
 
 _BUCKETS: Final = 256
 HELD: Final = 2_000_000
@@ -31,9 +33,15 @@ HELD: Final = 2_000_000
 _SPREAD: Final = np.uint64(0x9E3779B97F4A7C15)
 _TOP: Final = np.uint64(56)
 _URL: Final = np.dtype([("hash", "<u8"), ("file", "<u4"), ("at", "<u4")])
-_LINK: Final = np.dtype([("source", "<u8"), ("target", "<u8"), ("file", "<u4"), ("at", "<u4")])
-_VIEW_NAME: Final = re.compile(r"recent|latest|news|update", re.IGNORECASE)
-"""If two files hold exactly the same URLs, the one with such a name is the view."""
+_LINK: Final = np.dtype([("source", "<u8"), ("target", "<u8"), ("file", "<u4"), ("at", "<u4"), ("host", "<u4")])
+_VIEW_NAME: Final = re.compile(
+    r"recent|latest|news|update|change|image|video"
+    r"|(?<![a-z])(?:new|newest|delta|fresh|today|hourly|daily|weekly|top|hot|popular|featured)(?![a-z])",
+    re.IGNORECASE,
+)
+"""Names of files that are meant to show again what others list."""
+_RECENT: Final = 31 * DAY
+"""Seconds that the pages of a view of recent changes span at the most."""
 
 _HREF: Final = re.compile(r"\shref\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _READ_AGAIN: Final = 50
@@ -41,6 +49,20 @@ _READ_AGAIN: Final = 50
 
 Text = Callable[[int, int], "tuple[int, str] | None"]
 """(file, byte offset) → (line, text there), by reading the file again; None where that can't be done."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """What a file holds beside its URLs.
+
+    `news`: it has articles. `extensions`: the namespaces of its other elements. `dates`: its oldest and newest lastmod
+    (seconds since 1970), None unless all URLs have one. `origins`: those of its URLs.
+    """
+
+    news: bool = False
+    extensions: frozenset[str] = frozenset()
+    dates: tuple[int, int] | None = None
+    origins: frozenset[str] = frozenset()
 
 
 @dataclass
@@ -51,19 +73,25 @@ class CrossFile:
     held: int = HELD
     files: list[str] = field(default_factory=list)
     views: set[int] = field(default_factory=set)
+    _inside: set[int] = field(default_factory=set)
+    """Files all of whose URLs are also in others, views left out."""
+    _looks: list[Look] = field(default_factory=list)
+    _hosts: set[int] = field(default_factory=set)
     _distinct: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._urls = Spill(_URL, self.folder, "urls", held=self.held)
         self._links = Spill(_LINK, self.folder, "links", held=self.held)
 
-    def add(self, file: str, hashes: np.ndarray, at: np.ndarray, links: Links | None, *, view: bool) -> int:
+    def add(self, file: str, hashes: np.ndarray, at: np.ndarray, links: Links | None, look: Look) -> int:
         """Take a file's URLs (`hashes`, one a row, and their byte offsets); its number."""
         number = len(self.files)
         self.files.append(file)
+        self._looks.append(look)
+        self._hosts.update(host_keys(look.origins).tolist())
         distinct, first = np.unique(hashes, return_index=True)
         self._distinct.append(len(distinct))
-        if view:
+        if look.news:
             self.views.add(number)
         rows = np.empty(len(distinct), _URL)
         rows["hash"], rows["file"], rows["at"] = distinct, number, at[first]
@@ -71,27 +99,43 @@ class CrossFile:
         if links is not None and len(links.at):
             edges = np.empty(len(links.at), _LINK)
             edges["source"], edges["target"] = links.source, links.target
-            edges["file"], edges["at"] = number, links.at
+            edges["file"], edges["at"], edges["host"] = number, links.at, links.host
             self._links.add(edges, edges["source"] + edges["target"])
         return number
 
-    def findings(self, text: Text) -> list[Finding]:
-        """Duplicates across files and alternates without a return link, one finding per file; sets `views`."""
+    def findings(self, text: Text, *, whole: bool = True) -> list[Finding]:
+        """Duplicates across files and alternates without a return link, one finding per file; sets `views`.
+
+        `whole`: False where a file of the set is not among these, which may list what they do not.
+        """
         if len(self.files) > 1:
             self._find_views()
-        return [*(self._duplicates(text) if len(self.files) > 1 else ()), *self._returns(text)]
+        return [*(self._duplicates(text) if len(self.files) > 1 else ()), *self._returns(text, whole=whole)]
 
     def _find_views(self) -> None:
-        """A file is a view if each of its URLs is listed in a file that is not a view."""
+        """A file is a view if each of its URLs is listed in a file that is not a view, and if it shows why."""
         shared = self._shared(np.array([n in self.views for n in range(len(self.files))], bool))
         inside = {n for n in range(len(self.files)) if shared[n] == self._distinct[n] > 0 and n not in self.views}
-        if not inside:
-            return
-        apart = np.array([n in self.views or n in inside for n in range(len(self.files))], bool)
-        covered = self._shared(apart)
-        sure = {n for n in inside if covered[n] == self._distinct[n]}
-        named = {n for n in inside - sure if _VIEW_NAME.search(self.files[n].rpartition("/")[2])}
-        self.views |= sure | (named if len(named) < len(inside - sure) else set())
+        self._inside = inside
+        meant = {n for n in inside if self._is_meant(n, inside - {n})}
+        if meant:
+            covered = self._shared(np.array([n in self.views or n in meant for n in range(len(self.files))], bool))
+            self.views |= {n for n in meant if covered[n] == self._distinct[n]}
+
+    def _is_meant(self, number: int, inside: set[int]) -> bool:
+        """Whether a file shows that it repeats the URLs of others on purpose; `inside` are others that repeat."""
+        if _VIEW_NAME.search(self.files[number].rpartition("/")[2]):
+            return True
+        look = self._looks[number]
+        others = [self._looks[n] for n in range(len(self.files)) if n != number and n not in inside | self.views]
+        if look.extensions - frozenset().union(*(other.extensions for other in others)):
+            return True
+        dated = [other.dates for other in others if other.dates is not None]
+        if look.dates is None or not dated:
+            return False
+        oldest, newest = look.dates
+        is_latest = newest >= max(last for _, last in dated) and oldest > min(first for first, _ in dated)
+        return is_latest and newest - oldest <= _RECENT
 
     def _shared(self, apart: np.ndarray) -> np.ndarray:
         """How many URLs of each file are also in another file that is not `apart`."""
@@ -107,13 +151,15 @@ class CrossFile:
         return counts
 
     def _duplicates(self, text: Text) -> list[Finding]:
-        """One finding for each file that repeats URLs of earlier files."""
+        """One finding for each file that repeats URLs of others: of earlier ones, or where it lists nothing else."""
         counts = np.zeros(len(self.files), np.int64)
         first: dict[int, tuple[int, int, int]] = {}
         views = np.array([n in self.views for n in range(len(self.files))], bool)
+        turn = np.empty(len(self.files), np.int64)
+        turn[sorted(range(len(self.files)), key=lambda n: (n in self._inside, n))] = np.arange(len(self.files))
         for rows in self._urls.buckets():
             kept = rows[~views[rows["file"]]]
-            kept = kept[np.lexsort((kept["file"], kept["hash"]))]
+            kept = kept[np.lexsort((turn[kept["file"]], kept["hash"]))]
             if not len(kept):
                 continue
             again = np.append([False], kept["hash"][1:] == kept["hash"][:-1])
@@ -135,13 +181,17 @@ class CrossFile:
                     None,
                     shown(example),
                     int(counts[file]),
-                    f"also in {self.files[other]}",
+                    f"also in {self.files[other]}" + ("; it lists nothing else" if file in self._inside else ""),
                 )
             )
         return found
 
-    def _returns(self, text: Text) -> list[Finding]:
-        """One finding for each file with links that have no return link or lead to unlisted pages."""
+    def _returns(self, text: Text, *, whole: bool) -> list[Finding]:
+        """One finding for each file with links that have no return link or lead to unlisted pages.
+
+        Pages of hosts that none of the files lists are not expected to be listed.
+        """
+        hosts = np.array(sorted(self._hosts if whole else ()), np.uint32)
         lacking = Spill(_LINK, self.folder, "lacking", held=self.held)
         for rows in self._links.buckets():
             if not len(rows):
@@ -164,7 +214,9 @@ class CrossFile:
             if not len(rows):
                 continue
             is_listed = np.isin(rows["target"], listed["hash"])
-            for code, chosen in (("hreflang-no-return", rows[is_listed]), ("hreflang-unlisted", rows[~is_listed])):
+            unlisted = rows[~is_listed]
+            unlisted = unlisted[np.isin(unlisted["host"], hosts)]
+            for code, chosen in (("hreflang-no-return", rows[is_listed]), ("hreflang-unlisted", unlisted)):
                 counts[code] += np.bincount(chosen["file"], minlength=len(self.files))
                 order = np.lexsort((chosen["at"], chosen["file"]))
                 files, place = np.unique(chosen["file"][order], return_index=True)

@@ -21,6 +21,7 @@ Kind = Literal["urlset", "index", "rss", "atom", "rdf", "html", "text", "robots"
 
 _PROLOG: Final = re.compile(rb"(?:\s|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
 _DOCTYPE: Final = re.compile(rb"<!DOCTYPE[^\[>]*(\[.*?\]\s*)?>", re.DOTALL | re.IGNORECASE)
+_HTML: Final = re.compile(rb"<!DOCTYPE\s+html", re.IGNORECASE)
 _ROOT: Final = re.compile(rb"<(?:([^\s/>:<]+):)?([A-Za-z_][^\s/>:<]*)")
 _DECLARATION: Final = re.compile(rb"\s*(<\?xml\s.*?\?>)", re.DOTALL)
 _ENCODING: Final = re.compile(rb"encoding\s*=\s*[\"']([A-Za-z0-9._-]+)[\"']")
@@ -60,38 +61,40 @@ def kind_of(data: bytes, name: str) -> Kind:
         return "robots"
     if not text:
         return "empty"
+    text = text[:65536]
     if b"\0" in text:
         return "binary"
     return "robots" if _ROBOTS.search(text) and not text.startswith(b"http") else "text"
 
 
 def _plain(data: bytes) -> bytes:
-    """The beginning in UTF-8, without byte order mark and blanks before it."""
+    """The data in UTF-8, without byte order mark and blanks before it."""
     for mark, codec in _BOMS:
         if data.startswith(mark):
             data = data[len(mark) :] if codec == "utf-8" else data.decode(codec, "replace").encode()
             break
-    return data[:65536].lstrip()
+    return data.lstrip()
 
 
 def _xml_kind(text: bytes) -> Kind:
     """What the root element, or a document type of HTML, says."""
     begin = _PROLOG.match(text)
-    rest = text[begin.end() if begin else 0 :]
-    if re.match(rb"<!DOCTYPE\s+html", rest, re.IGNORECASE):
+    start = begin.end() if begin else 0  # comments before the root may be of any length
+    if _HTML.match(text, start):
         return "html"
-    if doctype := _DOCTYPE.match(rest):
-        rest = rest[doctype.end() :]
-    root = _ROOT.search(rest)
+    if doctype := _DOCTYPE.match(text, start):
+        start = doctype.end()
+    root = _ROOT.search(text, start)
     if root is None:
         return "xml"
     return _KINDS.get(root[2], "html" if root[2].lower() == b"html" else "xml")
 
 
-def parsed(data: bytes, name: str, faults: Faults, *, whole: bool) -> Document | None:
+def parsed(data: bytes, name: str, faults: Faults, *, whole: bool, charset: str = "") -> Document | None:
     """The document, or None if it can't be parsed; `faults` says why.
 
-    `whole`: False where the data is known to be cut off, which is then no fault of the XML.
+    `whole`: False where the data is known to be cut off, which is then no fault of the XML. `charset`: the encoding
+    that a server names, "" if none does.
     """
     kind = kind_of(data, name)
     if kind == "html":
@@ -104,7 +107,7 @@ def parsed(data: bytes, name: str, faults: Faults, *, whole: bool) -> Document |
         if whole:
             faults.add("sitemap-empty", detail="the file is empty")
         return None
-    data = _utf8(data, faults, xml=kind not in {"text", "robots"})
+    data = _utf8(data, faults, charset, xml=kind not in {"text", "robots"})
     faults.lines = Lines(data)
     if kind in {"text", "robots"}:
         return Document(kind, data)
@@ -188,27 +191,29 @@ def _salvaged(data: bytes, kind: Kind, prefix: bytes, root: bytes) -> bytes:
     return data[: last + len(close)] + ending
 
 
-def _utf8(data: bytes, faults: Faults, *, xml: bool) -> bytes:
+def _utf8(data: bytes, faults: Faults, charset: str, *, xml: bool) -> bytes:
     """The data in UTF-8; without byte order mark, and without XML declaration where `xml`."""
+    said = {"the Content-Type header": charset}
+    blanked = 0
     for mark, codec in _BOMS:
         if data.startswith(mark):
+            said["the byte order mark"] = codec
             if codec == "utf-8":
                 faults.add("bom", line=1)
-                data = (b"   " if xml else b"") + data[3:]
+                blanked = 3 if xml else 0
+                data = b" " * blanked + data[3:]
             else:
                 faults.add("not-utf8", line=1, detail=f"it is encoded as {codec.upper()}")
                 data = data.decode(codec, "replace").encode()
             break
-    else:
-        if xml and data[:1].isspace():
-            faults.add("leading-space", line=1, example=_head(data))
     if xml and (declaration := _DECLARATION.match(data)):
-        encoding = _ENCODING.search(declaration[1])
-        named = encoding[1].decode() if encoding else "utf-8"
-        data = _declared(data, named, faults)
+        if declaration.start(1) > blanked:
+            faults.add("leading-space", line=1, example=_head(data))
+        if encoding := _ENCODING.search(declaration[1]):
+            said["the XML declaration"] = encoding[1].decode()
         begin, stop = declaration.span(1)
-        if data[begin:stop] == declaration[1]:
-            data = data[:begin] + re.sub(rb"[^\n]", b" ", declaration[1]) + data[stop:]
+        data = data[:begin] + re.sub(rb"[^\n]", b" ", declaration[1]) + data[stop:]
+    data = _decoded(data, said, faults)
     try:
         data.isascii() or data.decode()
     except UnicodeDecodeError as error:
@@ -219,15 +224,45 @@ def _utf8(data: bytes, faults: Faults, *, xml: bool) -> bytes:
     return data
 
 
-def _declared(data: bytes, named: str, faults: Faults) -> bytes:
-    """The data in UTF-8 where its declaration names another encoding."""
-    if named.lower() in {"utf-8", "utf8", "us-ascii"} or any(f.code == "not-utf8" for f in faults.findings()):
+def _decoded(data: bytes, said: dict[str, str], faults: Faults) -> bytes:
+    """The data in UTF-8 where only its declaration names another encoding; those that differ are reported.
+
+    `said`: who names which encoding. The byte order mark is stronger than the header, and this than the declaration
+    (RFC 7303, section 3).
+    """
+    names = {who: _encoding(name) for who, name in said.items() if name}
+    if set(names) == {"the Content-Type header"} and not data.isascii() and _is_utf8(data):
+        names["the file"] = "utf-8"
+    if len(set(names.values())) > 1:
+        others = [f"{who} says {said.get(who) or name}" for who, name in names.items()]
+        faults.add("charset-conflict", line=1, detail=", ".join(others))
+    declared = said.get("the XML declaration", "")
+    if "the byte order mark" in names or "utf-8" in {names.get("the Content-Type header"), _encoding(declared)}:
         return data
-    faults.add("not-utf8", line=1, detail=f"it declares {named}")
+    if declared:
+        faults.add("not-utf8", line=1, detail=f"it declares {declared}")
+        try:
+            return data.decode(declared).encode()
+        except (LookupError, ValueError):
+            pass
+    return data
+
+
+def _is_utf8(data: bytes) -> bool:
     try:
-        return data.decode(named).encode()
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _encoding(name: str) -> str:
+    """The usual name of an encoding; ASCII is UTF-8, and UTF-16 is one whatever the order of its bytes."""
+    try:
+        usual = codecs.lookup(name or "utf-8").name
     except (LookupError, ValueError):
-        return data
+        return name.lower()
+    return {"ascii": "utf-8", "utf-16-le": "utf-16", "utf-16-be": "utf-16"}.get(usual, usual)
 
 
 def _head(data: bytes) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
+from urllib.parse import urljoin
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +14,8 @@ from sitemap_etl.check.document import Kind
 from sitemap_etl.check.report import Faults
 from sitemap_etl.dates import RFC822, RFC3339, read
 
+_ADDRESS: Final = re.compile(r"https?://", re.IGNORECASE)
+_SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 _ATOM: Final = "{http://www.w3.org/2005/Atom}"
 _ATOM_03: Final = "{http://purl.org/atom/ns#}"
 
@@ -53,6 +57,24 @@ def _line(element: etree._Element) -> int:
     return int(line or 1)
 
 
+def _permalink(item: etree._Element) -> str | None:
+    """The guid of an item if it is the item's address, as it is unless it says otherwise (RSS 2.0)."""
+    guid = item.find("guid")
+    if guid is None or guid.get("isPermaLink", "true").strip().lower() != "true":
+        return None
+    text = _text(item, "guid")
+    return text if text and _ADDRESS.match(text) else None
+
+
+def _resolved(element: etree._Element, link: str) -> str:
+    """A link in full where an `xml:base` around it says what it is relative to."""
+    base = element.base
+    try:
+        return urljoin(base, link) if base and _ADDRESS.match(base) and not _SCHEME.match(link) else link
+    except ValueError:
+        return link
+
+
 def _rss(root: etree._Element, faults: Faults) -> list[tuple[str, int]]:
     version = root.get("version")
     if version != "2.0":
@@ -67,11 +89,11 @@ def _rss(root: etree._Element, faults: Faults) -> list[tuple[str, int]]:
     found: list[tuple[str, int]] = []
     dates: list[tuple[str, int]] = []
     for item in channel.iterfind("item"):
-        link = _text(item, "link")
+        link = _text(item, "link") or _permalink(item)
         if link is None:
             faults.add("feed-no-link", line=_line(item), example=_text(item, "title") or "")
         else:
-            found.append((link, _line(item)))
+            found.append((_resolved(item, link), _line(item)))
         if _text(item, "title") is None and _text(item, "description") is None:
             faults.add("feed-incomplete", line=_line(item), detail="an item has neither title nor description")
         date = _text(item, "pubDate")
@@ -94,7 +116,7 @@ def _atom(root: etree._Element, faults: Faults) -> list[tuple[str, int]]:
         if not href:
             faults.add("feed-no-link", line=_line(entry), example=_text(entry, _ATOM + "title") or "")
         else:
-            found.append((str(href), _line(entry)))
+            found.append((_resolved(links[0], str(href)), _line(entry)))
         if _text(entry, _ATOM + "updated") is None:
             faults.add("feed-no-date", line=_line(entry), example=str(href or ""))
         for name in ("updated", "published"):

@@ -4,23 +4,42 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl.arrow import bytes_of, grouped, mask_of, numbers_of, occurs, single
+from sitemap_etl.arrow import bytes_of, grouped, mask_of, numbers_of, occurs, single, windows
 from sitemap_etl.check.report import Faults
+from sitemap_etl.hashes import hash64
 from sitemap_etl.limits import LOC_LENGTH
 from sitemap_etl.urls import canonical_urls, origin
 from sitemap_etl.urls.parameters import names
+from sitemap_etl.web import is_public
 
 _ORIGIN: Final = r"^(?P<origin>[A-Za-z][A-Za-z0-9+.\-]*://[^/?#\\]*)"
+_BEGIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[^/?#\\]*/")
+_BLOCK: Final = 1 << 16
+_ORIGINS_KEPT: Final = 10_000
+"""Origins remembered at a time."""
+_ORIGINS_GUESSED: Final = 8
+"""Origins that are looked for one by one: nearly all files have fewer, and this is several times as fast."""
 _ALLOWED: Final = r"[^A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%\x80-\x{10FFFF}]"
 """What neither RFC 3986 nor, for the characters beyond ASCII, RFC 3987 allows in a URL."""
+_PLAIN: Final = bytes(set(range(0x21, 256)) - {*b'"<>\\^`{|}', 0x7F})
+"""Bytes that a URL may hold: where there are no others, no URL need be looked at by itself."""
 _STRAY_PERCENT: Final = r"%([^0-9A-Fa-f]|[0-9A-Fa-f][^0-9A-Fa-f]|.?$)"
+_PLACEHOLDERS: Final = np.frombuffer(b"undenullNone[obj%5Bo%5bo", "<u4")
+_NAN: Final = (int.from_bytes(b"NaN", "little"), 0xFFFFFF)
+"""How values begin that a program wrote where it had none: four bytes of each, and three with their mask."""
+_PLACEHOLDER: Final = r"[^/][/=](?:undefined|null|NaN|None|(?:\[|%5B)object(?: |%20|\+)\w+(?:\]|%5D))(?:[/?#&]|$)"
+_LOCAL_NAMES: Final = re.compile(
+    r"[^.]+|.*\.(?:localhost|local|localdomain|internal|intranet|lan|corp|home|home\.arpa|test|invalid)", re.IGNORECASE
+)
+"""Names without a dot, and those below domains that the public DNS does not have (RFC 2606, 6762 and 8375, ICANN)."""
 _PATH_SESSION: Final = r"(?i);jsessionid=|/\((?:[afx]\([a-z0-9_-]*\))*s\([a-z0-5]{24}\)"
 
 
@@ -48,10 +67,10 @@ class Place:
     origins: dict[str, int] = field(default_factory=dict)
 
 
-def check_locs(locs: Any, offsets: np.ndarray, faults: Faults, place: Place, *, scope: bool = True) -> None:
+def check_locs(locs: Any, offsets: np.ndarray, faults: Faults, place: Place, *, scope: str = "out-of-scope") -> None:
     """Report what is wrong with the URLs: `locs` as written (a string array, none blank), `offsets` their positions.
 
-    `place` is filled in. `scope`: whether they must be below the file's folder (feeds need not).
+    `place` is filled in. `scope`: the code of those that are not below the file's folder; "" where they need not be.
     """
     if not len(locs):
         return
@@ -60,10 +79,37 @@ def check_locs(locs: Any, offsets: np.ndarray, faults: Faults, place: Place, *, 
     _length(trimmed, offsets, faults)
     well = _origins(trimmed, offsets, faults, place)
     if scope and place.address is not None:
-        _scope(trimmed, offsets, place)
+        _scope(trimmed, offsets, place, scope)
     well = _characters(trimmed, well, offsets, faults)
+    _placeholders(trimmed, offsets, faults)
     _parameters(trimmed, offsets, faults)
     _canonical(trimmed, well, offsets, faults)
+
+
+def check_addresses(code: str, urls: Any, offsets: np.ndarray, faults: Faults) -> tuple[list[str], np.ndarray]:
+    """Report absolute URLs that are no pages of their own (of images, of alternates) where their form is wrong.
+
+    Their origins as they are written, and for each URL which is its own (-1: none).
+    """
+    if pc.any(pc.greater(pc.binary_length(urls), LOC_LENGTH)).as_py():
+        long = pc.greater(pc.utf8_length(urls), LOC_LENGTH)
+        faults.rows(code, long, urls, offsets, detail=f"longer than {LOC_LENGTH:,} characters")
+    faults.rows(code, _bad_characters(urls), urls, offsets, detail="characters that must be escaped")
+    written, codes = origins_of(urls)
+    users = [number for number, text in enumerate(written) if "@" in text]
+    invalid = [number for number, text in enumerate(written) if "@" not in text and not canonical_origin(text)]
+    for numbers, detail in ((users, "a user name or password"), (invalid, "the host is invalid")):
+        if numbers:
+            faults.rows(code, np.isin(codes, numbers), urls, offsets, detail=detail)
+    return written, codes
+
+
+def check_slashes(locs: Any, hashes: np.ndarray, offsets: np.ndarray, faults: Faults) -> None:
+    """Report URLs that are also listed with a slash at their end; `hashes` are those of `locs`, which are trimmed."""
+    with_slash = mask_of(pc.ends_with(locs, "/"))
+    if with_slash.any() and not with_slash.all():
+        without = pc.utf8_rtrim(locs.filter(pa.array(with_slash)), "/")
+        faults.rows("loc-slash", np.isin(hashes, hash64(without)), locs, offsets)
 
 
 def _length(locs: Any, offsets: np.ndarray, faults: Faults) -> None:
@@ -76,18 +122,17 @@ def _origins(locs: Any, offsets: np.ndarray, faults: Faults, place: Place) -> np
     """Report URLs by their origin; the rows whose origin is fine (boolean)."""
     home = _home(locs, place)
     at_home: np.ndarray = mask_of(pc.starts_with(locs, home + "/"))
+    if place.address is None and is_local(home):
+        faults.rows("loc-private", at_home, locs, offsets)
     well = at_home.copy()
     if n := int(at_home.sum()):
         place.origins[home] = n
     rest = np.flatnonzero(~at_home)
     if not len(rest):
         return well
-    others = locs.take(pa.array(rest))
-    found = pc.extract_regex(others, _ORIGIN)
-    encoded = pc.struct_field(found, "origin").dictionary_encode()
-    written = encoded.dictionary.to_pylist()
-    order, cuts = grouped(numbers_of(encoded.indices, len(written)), len(written) + 1)
-    for code, text in enumerate([*written, None]):
+    written, codes = origins_of(locs.take(pa.array(rest)))
+    order, cuts = grouped(codes + 1, len(written) + 1)
+    for code, text in enumerate([None, *written]):
         rows = rest[order[cuts[code] : cuts[code + 1]]]
         if not len(rows):
             continue
@@ -101,7 +146,7 @@ def _origins(locs: Any, offsets: np.ndarray, faults: Faults, place: Place) -> np
             well[rows] = True
             place.away.append(Away(fault, where, len(rows), int(offsets[rows[0]]), first))
         else:
-            well[rows] = fault in {"foreign-scheme", "mixed-hosts"}
+            well[rows] = fault in {"foreign-scheme", "mixed-hosts", "loc-private"}
             detail = f"{where}, but most URLs are on {home}" if fault in {"foreign-scheme", "mixed-hosts"} else ""
             faults.rows(fault, rows, locs, offsets, detail=detail)
     return well
@@ -114,16 +159,16 @@ def _home(locs: Any, place: Place) -> str:
     sample = locs if len(locs) <= 1000 else locs.take(pa.array(np.linspace(0, len(locs) - 1, 1000).astype(np.int64)))
     found = pc.struct_field(pc.extract_regex(sample, _ORIGIN), "origin").drop_null()
     counts = sorted(pc.value_counts(found).to_pylist(), key=lambda c: (-c["counts"], c["values"]))
-    for count in counts:
-        if where := _origin(count["values"]):
-            return where
+    origins = [where for count in counts if (where := canonical_origin(count["values"]))]
+    if origins:
+        return min(origins, key=is_local)  # the first that is public, else the first
     return "https://."
 
 
 def _judged(text: str | None, whole: str, home: str, *, known: bool) -> tuple[str | None, str]:
     """The fault of URLs whose scheme and authority are `text`, and their canonical origin where there is one."""
     scheme, colon, _ = (text or whole).partition(":")
-    where = _origin(text) if text is not None else ""
+    where = canonical_origin(text) if text is not None else ""
     fault: str | None
     if colon and scheme.isalnum() and scheme[0].isalpha() and scheme.lower() not in {"http", "https"}:
         fault = "loc-scheme"
@@ -134,7 +179,9 @@ def _judged(text: str | None, whole: str, home: str, *, known: bool) -> tuple[st
     elif not where:
         fault = "loc-invalid"
     elif where == home:
-        fault = None
+        fault = "loc-private" if not known and is_local(home) else None
+    elif is_local(where) and not (known and is_local(home)):
+        fault = "loc-private"
     elif where.partition("://")[2] == home.partition("://")[2]:
         fault = "foreign-scheme"
     else:
@@ -142,15 +189,49 @@ def _judged(text: str | None, whole: str, home: str, *, known: bool) -> tuple[st
     return fault, where
 
 
-@cache
-def _origin(text: str) -> str:
+def origins_of(urls: Any) -> tuple[list[str], np.ndarray]:
+    """The scheme and host of the URLs as they are written, each once, and for each URL which is its own (-1: none)."""
+    written: list[str] = []
+    codes = np.full(len(urls), -1, np.int32)
+    rest = np.arange(len(urls))
+    while len(rest) and len(written) < _ORIGINS_GUESSED:
+        guess = _BEGIN.match(urls[int(rest[0])].as_py())
+        if guess is None:
+            break
+        left = urls if len(rest) == len(urls) else urls.take(pa.array(rest))
+        here = mask_of(pc.starts_with(left, guess[0]))
+        codes[rest[here]] = len(written)
+        written.append(guess[0][:-1])
+        rest = rest[~here]
+    if len(rest):
+        found = pc.struct_field(pc.extract_regex(urls.take(pa.array(rest)), _ORIGIN), "origin").dictionary_encode()
+        places: dict[str, int] = {text: place for place, text in enumerate(written)}
+        known = [places.setdefault(text, len(places)) for text in found.dictionary.to_pylist()]
+        codes[rest] = np.array([*known, -1], np.int32)[numbers_of(found.indices, len(known))]
+        written = list(places)
+    return written, codes
+
+
+@lru_cache(_ORIGINS_KEPT)
+def is_local(where: str) -> bool:
+    """Whether an origin is on a host that only its own network, or its own machine, can reach."""
+    host = urlsplit(where).hostname or ""
+    try:
+        return not is_public(host)
+    except ValueError:
+        return _LOCAL_NAMES.fullmatch(host.rstrip(".")) is not None
+
+
+@lru_cache(_ORIGINS_KEPT)
+def canonical_origin(text: str) -> str:
+    """The canonical origin of a URL or of its beginning; "" where it has none."""
     try:
         return origin(text)
     except ValueError:
         return ""
 
 
-def _scope(locs: Any, offsets: np.ndarray, place: Place) -> None:
+def _scope(locs: Any, offsets: np.ndarray, place: Place, code: str) -> None:
     """Collect the URLs of the file's origin that are not below its folder."""
     assert place.address is not None
     home = origin(place.address)
@@ -162,16 +243,13 @@ def _scope(locs: Any, offsets: np.ndarray, place: Place) -> None:
     rows = np.flatnonzero(outside)
     if len(rows):
         first = int(rows[0])
-        place.away.append(Away("out-of-scope", home, len(rows), int(offsets[first]), locs[first].as_py()))
+        place.away.append(Away(code, home, len(rows), int(offsets[first]), locs[first].as_py()))
 
 
 def _characters(locs: Any, well: np.ndarray, offsets: np.ndarray, faults: Faults) -> np.ndarray:
     """Report invalid characters; returns the rows still to be compared with their canonical form."""
     data = bytes_of(locs)
-    bad = mask_of(pc.match_substring_regex(locs, _ALLOWED))
-    if occurs(data, ord("%")):
-        bad |= mask_of(pc.match_substring_regex(locs, _STRAY_PERCENT))
-    bad &= well
+    bad = _bad_characters(locs) & well
     faults.rows("loc-characters", bad, locs, offsets)
     ascii_ = mask_of(pc.string_is_ascii(locs))
     faults.rows("loc-not-ascii", ~ascii_ & ~bad, locs, offsets)
@@ -186,10 +264,39 @@ def _characters(locs: Any, well: np.ndarray, offsets: np.ndarray, faults: Faults
     return well
 
 
+def _bad_characters(urls: Any) -> np.ndarray:
+    """Which URLs hold a character that must be escaped, or a percent sign that begins no escape."""
+    data = bytes_of(urls)
+    bad = np.zeros(len(urls), bool)
+    if any(data[at : at + _BLOCK].tobytes().translate(None, _PLAIN) for at in range(0, len(data), _BLOCK)):
+        bad |= mask_of(pc.match_substring_regex(urls, _ALLOWED))
+    if occurs(data, ord("%")):
+        bad |= mask_of(pc.match_substring_regex(urls, _STRAY_PERCENT))
+    return bad
+
+
+def _placeholders(locs: Any, offsets: np.ndarray, faults: Faults) -> None:
+    """Report values that a program wrote where it had none."""
+    if _may_be_placeholders(bytes_of(locs)):
+        faults.rows("loc-placeholder", pc.match_substring_regex(locs, _PLACEHOLDER), locs, offsets)
+
+
+def _may_be_placeholders(data: np.ndarray) -> bool:
+    """Whether something that looks like the beginning of a placeholder follows a slash or an equals sign."""
+    words = windows(data, "<u4")
+    for at in range(0, len(data), _BLOCK):
+        block = data[at : at + _BLOCK]
+        after = np.flatnonzero((block == ord("/")) | (block == ord("="))) + at + 1
+        begin = words[after[after < len(words)]]
+        if np.isin(begin, _PLACEHOLDERS).any() or (begin & _NAN[1] == _NAN[0]).any():
+            return True
+    return data[-3:].tobytes() == b"NaN"
+
+
 def _parameters(locs: Any, offsets: np.ndarray, faults: Faults) -> None:
     """Report session ids and tracking parameters."""
-    asked = pc.match_substring_regex(locs, "[?;(]")
-    if not pc.any(asked).as_py():
+    data = bytes_of(locs)
+    if not any(occurs(data, ord(character)) for character in "?;("):
         return
     for code, list_ in (("loc-session", "sessions"), ("loc-tracking", "tracking")):
         faults.rows(code, pc.match_substring_regex(locs, _pattern(list_)), locs, offsets)

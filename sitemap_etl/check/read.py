@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,9 +19,10 @@ from sitemap_etl.check.alternates import Links, check_alternates
 from sitemap_etl.check.document import Document, Kind, kind_of, parsed
 from sitemap_etl.check.feeds import check_feed
 from sitemap_etl.check.fetch import Taken
-from sitemap_etl.check.locs import Place, check_locs
+from sitemap_etl.check.locs import Place, check_locs, check_slashes
 from sitemap_etl.check.report import Faults, FileStats, Finding, Touched, shown
 from sitemap_etl.check.scan import Scan, TooDeep, scan
+from sitemap_etl.check.schema import EXTENSIONS, check_attributes, check_names, check_places
 from sitemap_etl.check.shapes import check_images, check_news, check_videos
 from sitemap_etl.check.sources import Held, Source
 from sitemap_etl.check.text import check_robots, check_text
@@ -29,7 +31,6 @@ from sitemap_etl.check.urlset import (
     Lastmods,
     check_hints,
     check_lastmods,
-    check_names,
     check_namespace,
     entries,
     fits_both,
@@ -38,7 +39,7 @@ from sitemap_etl.dates import DATE
 from sitemap_etl.dates import read as dated
 from sitemap_etl.errors import SitemapEtlError
 from sitemap_etl.hashes import hash64
-from sitemap_etl.limits import INDEX_FILES, SITEMAP_BYTES, SITEMAP_ROWS
+from sitemap_etl.limits import INDEX_FILES, NS_NEWS, SITEMAP_BYTES, SITEMAP_ROWS
 from sitemap_etl.robots import RobotsRules
 from sitemap_etl.web import GZIP, inflated
 
@@ -52,6 +53,10 @@ _ASKED: Final = 10_000_000
 """URLs that match some rule of a robots.txt times its rules, as many as are asked: a few seconds."""
 _JUDGED: Final = 20
 """Hosts in one file whose robots.txt is applied to its URLs."""
+_CHARSET: Final = re.compile(
+    r"\s*(?:text/|[^;]*xml)[^;]*;(?:.*;)?\s*charset\s*=\s*[\"']?([A-Za-z0-9._:-]+)", re.IGNORECASE
+)
+"""The encoding that a Content-Type names for text; of packed data it says nothing."""
 RulesOf = Callable[[str], "RobotsRules | None"]
 """Origin → the rules of its robots.txt, None where it has none or it is not known."""
 
@@ -76,6 +81,8 @@ class Reading:
     findings: list[Finding] = field(default_factory=list)
     status: str = ""
     """The code of the fault that kept it from being read; "" if it was read."""
+    is_whole: bool = True
+    """Whether all of it was read."""
     answered: int = 0
     """The status of its answer over HTTP."""
     hashes: np.ndarray = field(default_factory=lambda: np.empty(0, np.uint64))
@@ -84,6 +91,8 @@ class Reading:
     lastmods: Lastmods | None = None
     news: int = 0
     touched: Touched = field(default_factory=dict)
+    extensions: frozenset[str] = frozenset()
+    """The namespaces of the extensions it has elements of, news left out."""
     listed: list[Listed] = field(default_factory=list)
     robots: bytes | None = None
     rows: pa.Table | None = None
@@ -123,7 +132,10 @@ def opened(source: Source, max_bytes: int, faults: Faults, held: Held | None = N
         found.data, found.whole = _unpacked(found.taken, source.name, faults, max_bytes)
         if held is not None:
             held.grow(max(len(data), len(found.data)))
-        found.document = parsed(found.data, source.name, faults, whole=found.whole)
+        charset = _CHARSET.match(found.taken.content_type)
+        found.document = parsed(
+            found.data, source.name, faults, whole=found.whole, charset=charset[1] if charset else ""
+        )
     return found
 
 
@@ -207,6 +219,8 @@ def contents(document: Document, faults: Faults) -> Contents:
         return nothing
     ours = check_namespace(elements, faults)
     check_names(elements, faults, ours)
+    check_places(elements, faults, ours)
+    check_attributes(elements, faults, ours)
     found = entries(elements, faults, ours, "url" if document.kind == "urlset" else "sitemap")
     found.loc = _clipped(found.loc)
     locs, at, lastmods = found.loc, found.at, found.columns["lastmod"][0]
@@ -295,12 +309,14 @@ def read(
     reading.stats.stored, reading.stats.bytes = len(found.taken.data), len(found.data)
     if found.taken.status:
         _content_type(found.taken, kind_of(found.data, source.name), faults)
+    reading.is_whole = found.whole and found.document is not None
     if found.document is not None:
         _judge(found.document, reading, faults, now, rules_of)
         for away in reading.place.away:
             assert faults.lines is not None
             away.line = faults.lines.place(away.at)[0]
     reading.findings = list(faults.findings())
+    reading.is_whole &= "xml-malformed" not in {finding.code for finding in reading.findings}
     return reading
 
 
@@ -334,7 +350,7 @@ def _judge(document: Document, reading: Reading, faults: Faults, now: datetime, 
         is_text = found.kind == "text"
         if is_text:
             _too_many(found.at, faults)
-        check_locs(found.locs, found.at, faults, reading.place, scope=is_text)
+        check_locs(found.locs, found.at, faults, reading.place, scope="out-of-scope" if is_text else "")
         _urls(found, reading, faults, rules_of)
 
 
@@ -355,7 +371,7 @@ def _judge_entries(
     if reading.lastmods is not None:
         reading.stats.lastmod_min = reading.lastmods.oldest_text
         reading.stats.lastmod_max = reading.lastmods.newest_text
-    check_locs(found.locs, found.at, faults, reading.place, scope=is_urlset)
+    check_locs(found.locs, found.at, faults, reading.place, scope="out-of-scope" if is_urlset else "index-out-of-scope")
     if not is_urlset:
         _index(found, rows, reading, faults)
         return
@@ -364,6 +380,7 @@ def _judge_entries(
     check_images(elements, rows, faults)
     check_videos(elements, rows, faults)
     reading.news = check_news(elements, rows, faults, now)
+    reading.extensions = frozenset(name.uri for name in elements.names if name.uri in EXTENSIONS) - {NS_NEWS}
     reading.links = check_alternates(elements, rows, pc.utf8_trim_whitespace(rows.loc), faults)
     _urls(found, reading, faults, rules_of)
 
@@ -389,6 +406,7 @@ def _urls(found: Contents, reading: Reading, faults: Faults, rules_of: RulesOf) 
     locs = pc.utf8_trim_whitespace(found.locs)
     reading.hashes, reading.at = hash64(locs), found.at
     _repeated("duplicate", locs, reading.hashes, found.at, faults)
+    check_slashes(locs, reading.hashes, found.at, faults)
     rules_here = [(origin, rules) for origin in reading.place.origins if (rules := rules_of(origin)) is not None]
     for origin, rules in rules_here[:_JUDGED]:
         here = pc.starts_with(locs, origin + "/")

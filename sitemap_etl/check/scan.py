@@ -125,6 +125,13 @@ class Scan:
         """The tags as they are written, "<" to ">": a string array."""
         return self._pieces.take(pa.array(self._token[elements] * 2))
 
+    def attributed(self) -> np.ndarray:
+        """The elements whose tags hold more than their name (ascending)."""
+        offsets = offsets_of(self._pieces)
+        lengths = offsets[self._token * 2 + 1] - offsets[self._token * 2]
+        bare = np.array([len(name.written.encode()) + 2 for name in self.names])
+        return np.flatnonzero(lengths > bare[self.name] + self._empty)
+
 
 def scan(document: Flat) -> Scan:
     """The elements of a document that is UTF-8, well-formed and has a root. Raises `TooDeep`."""

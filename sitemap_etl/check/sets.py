@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
@@ -15,8 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from sitemap_etl.check.crawl import Crawl, Progress, Visit
-from sitemap_etl.check.cross_file import Again, CrossFile
+from sitemap_etl.check.cross_file import Again, CrossFile, Look
 from sitemap_etl.check.fetch import Fetcher
+from sitemap_etl.check.locs import canonical_origin
 from sitemap_etl.check.options import Options
 from sitemap_etl.check.read import Reading, RulesOf, broken, failure, read
 from sitemap_etl.check.report import Finding, Report, shown
@@ -135,7 +137,7 @@ class _Check:
             reading.rows, reading.lines = None, np.empty(0, np.int64)
         if len(reading.hashes) and reading.stats.kind in {"urlset", "text"}:
             hashes = reading.hashes ^ _TEXT if reading.stats.kind == "text" else reading.hashes
-            self.cross.add(reading.stats.file, hashes, reading.at, reading.links, view=reading.news > 0)
+            self.cross.add(reading.stats.file, hashes, reading.at, reading.links, _look(reading))
             self.compared.append(visit.work.source)
         reading.hashes, reading.at, reading.links = np.empty(0, np.uint64), np.empty(0, np.int64), None
         if reading.robots is not None:
@@ -163,7 +165,7 @@ class _Check:
     def _across(self, readings: list[Reading]) -> list[Finding]:
         """What only a comparison of all files shows; marks the views."""
         again = Again(self.options.max_bytes)
-        found = self.cross.findings(lambda file, at: again.look(self.compared[file], at))
+        found = self.cross.findings(lambda file, at: again.look(self.compared[file], at), whole=self._is_whole())
         views = {self.cross.files[n] for n in self.cross.views}
         for reading in readings:
             reading.stats.view = reading.stats.file in views
@@ -174,12 +176,46 @@ class _Check:
         site = Site(readings, self.crawl.children, self.rules.robots, self.crawl.walked)
         return site_findings(site, {self.cross.files[n] for n in self.cross.views})
 
+    def _is_whole(self) -> bool:
+        """Whether every file of the set was read to its end."""
+        partial = {"not-followed", "files-not-read"} & {finding.code for finding in self.crawl.findings}
+        unread = any(reading.status or not reading.is_whole for reading in self.readings)
+        alone = not self.options.follow and any(reading.listed for reading in self.readings)
+        return not (partial or self.crawl.absent or unread or alone)
+
     def _absent(self) -> list[Finding]:
         """One finding for each file that lists missing files."""
         found = []
         for number, listed in sorted(self.crawl.absent.items()):
+            if number >= len(self.readings):
+                continue  # an interruption came before it was taken
             stats = self.crawl.files[number]
             code = "robots-sitemap-missing" if stats.kind == "robots" else "index-file-missing"
-            first = min(listed, key=lambda one: one.line)
-            found.append(Finding(code, stats.file, first.line, None, shown(shown_address(first.url)), len(listed)))
+            is_here = self._expected(number)
+            missing = [one for one in listed if is_here(one.url)]
+            if missing:
+                first = min(missing, key=lambda one: one.line)
+                found.append(Finding(code, stats.file, first.line, None, shown(shown_address(first.url)), len(missing)))
         return found
+
+    def _expected(self, number: int) -> Callable[[str], bool]:
+        """Whether a file that this one lists is expected where we looked.
+
+        On the web every address can be asked. A folder has the files of one host, and below its address.
+        """
+        reading = self.readings[number]
+        if reading.place.address is not None and reading.stats.file.startswith(("http://", "https://")):
+            return lambda _url: True
+        below = "" if self.options.at is None else self.options.at.rpartition("/")[0] + "/"
+        here = {canonical_origin(child.listed.url) for child in self.crawl.children if child.parent == number}
+        if not here:
+            origins = Counter(canonical_origin(one.url) for one in reading.listed)
+            here = {where for where, _ in origins.most_common(1)}
+        return lambda url: url.startswith(below) and canonical_origin(url) in here
+
+
+def _look(reading: Reading) -> Look:
+    """What tells a file that repeats others on purpose from one that does not."""
+    dated = reading.lastmods
+    dates = (dated.oldest, dated.newest) if dated is not None and dated.count == reading.stats.rows else None
+    return Look(reading.news > 0, reading.extensions, dates, frozenset(reading.place.origins))

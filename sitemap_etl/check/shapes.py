@@ -15,10 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl.arrow import mask_of, numbers_of
+from sitemap_etl.check.locs import check_addresses
 from sitemap_etl.check.report import Faults
 from sitemap_etl.check.scan import Scan
-from sitemap_etl.check.urlset import ABSOLUTE, Entries, check_order, check_strangers, fits_both, in_future
+from sitemap_etl.check.urlset import ABSOLUTE, Entries, check_order, fits_both, in_future
 from sitemap_etl.dates import COARSE, DATE, W3C, read
+from sitemap_etl.extensions.codes import is_language
 from sitemap_etl.limits import (
     IMAGES_PER_PAGE,
     NEWS_HOURS,
@@ -44,7 +46,8 @@ class Part:
     """An element inside of another.
 
     `blank`: it counts as missing where it has no text. `wanted`: what `fits` asks for. `code`: of a value that does not
-    fit; the shape's by default. `tag`: a pattern that its tag must match, and what that asks for.
+    fit; the shape's by default. `tag`: a pattern that its tag must match, and what that asks for. `attributes`: those
+    it may have.
     """
 
     name: str
@@ -56,6 +59,7 @@ class Part:
     wanted: str = ""
     code: str = ""
     tag: tuple[str, str] = ("", "")
+    attributes: str = ""
 
 
 @dataclass(frozen=True)
@@ -63,15 +67,18 @@ class Shape:
     """The parts of an element, in their order, and the codes of what can be wrong with them.
 
     `whose` is added to the name of a part that is missing. `loose`: obsolete parts follow the others in any order.
+    `last`: parts that may as well follow all others, in this order, as Google's page has it.
     """
 
     uri: str
+    name: str
     parts: tuple[Part, ...]
     incomplete: str
     value: str
     obsolete: str = ""
     whose: str = ""
     loose: bool = False
+    last: tuple[str, ...] = ()
 
 
 def _pattern(pattern: str) -> Fits:
@@ -101,6 +108,13 @@ def _date(texts: Any) -> np.ndarray:
     return fits_both(read(texts))
 
 
+def _language(texts: Any) -> np.ndarray:
+    encoded = texts.dictionary_encode()
+    known = [text in {"zh-cn", "zh-tw"} or is_language(text) for text in encoded.dictionary.to_pylist()]
+    fits: np.ndarray = np.array(known, bool)[numbers_of(encoded.indices)]
+    return fits
+
+
 _URL: Final = _pattern(r"^(?i)(?:https?|ftp)://[^/?#\s\p{Z}][^\s\p{Z}]*$")
 _YES_NO: Final = _pattern(r"^(?i)(?:yes|no)$")
 _WHOLE: Final = r"^\+?\d{1,18}$"
@@ -112,8 +126,9 @@ _RELATION: Final = (
 
 _IMAGE: Final = Shape(
     NS_IMAGE,
+    "image",
     (
-        Part("loc", required=True, fits=_pattern(ABSOLUTE)),
+        Part("loc", required=True),
         *(Part(name, obsolete=True, repeats=True) for name in ("caption", "geo_location", "title", "license")),
     ),
     incomplete="image-no-loc",
@@ -123,6 +138,7 @@ _IMAGE: Final = Shape(
 )
 _VIDEO: Final = Shape(
     NS_VIDEO,
+    "video",
     (
         Part("thumbnail_loc", required=True, fits=_URL, wanted="a full URL"),
         Part("title", required=True, fits=_length(VIDEO_TITLE), wanted=f"1 to {VIDEO_TITLE} characters"),
@@ -133,13 +149,13 @@ _VIDEO: Final = Shape(
             wanted=f"1 to {VIDEO_DESCRIPTION:,} characters",
         ),
         Part("content_loc", fits=_URL, wanted="a full URL"),
-        Part("player_loc", fits=_URL, wanted="a full URL"),
+        Part("player_loc", fits=_URL, wanted="a full URL", attributes="allow_embed autoplay"),
         Part(
             "duration", fits=_between(_WHOLE, pa.int64(), 1, VIDEO_DURATION), wanted=f"1 to {VIDEO_DURATION:,} seconds"
         ),
         Part("expiration_date", fits=_date, wanted="a date"),
         Part("rating", fits=_between(_DECIMAL, pa.float64(), 0, 5), wanted="0.0 to 5.0"),
-        Part("content_segment_loc", obsolete=True, repeats=True),
+        Part("content_segment_loc", obsolete=True, repeats=True, attributes="duration"),
         Part("view_count", fits=_pattern(_WHOLE), wanted="a whole number"),
         Part("publication_date", fits=_date, wanted="a date"),
         Part("tag", repeats=True),
@@ -150,27 +166,31 @@ _VIDEO: Final = Shape(
             fits=_pattern(r"^[A-Z]{2}(?: +[A-Z]{2})*$"),
             wanted="country codes separated by spaces",
             tag=_RELATION,
+            attributes="relationship",
         ),
-        Part("gallery_loc", obsolete=True),
-        Part("price", obsolete=True, repeats=True),
+        Part("gallery_loc", obsolete=True, attributes="title"),
+        Part("price", obsolete=True, repeats=True, attributes="currency type resolution"),
         Part("requires_subscription", fits=_YES_NO, wanted="yes or no"),
-        Part("uploader", fits=_length(VIDEO_UPLOADER), wanted=f"1 to {VIDEO_UPLOADER} characters"),
+        Part("uploader", fits=_length(VIDEO_UPLOADER), wanted=f"1 to {VIDEO_UPLOADER} characters", attributes="info"),
         Part("tvshow", obsolete=True),
         Part(
             "platform",
             fits=_pattern(r"^(?:web|mobile|tv)(?: +(?:web|mobile|tv))*$"),
             wanted="one or more of web, mobile, tv",
             tag=_RELATION,
+            attributes="relationship",
         ),
         Part("live", fits=_YES_NO, wanted="yes or no"),
-        Part("id", obsolete=True, repeats=True),
+        Part("id", obsolete=True, repeats=True, attributes="type"),
     ),
     incomplete="video-incomplete",
     value="video-value",
     obsolete="video-obsolete",
+    last=("requires_subscription", "uploader", "live", "tag"),
 )
 _NEWS: Final = Shape(
     NS_NEWS,
+    "news",
     (
         Part("publication", required=True),
         Part("access", obsolete=True),
@@ -186,13 +206,14 @@ _NEWS: Final = Shape(
 )
 _PUBLICATION: Final = Shape(
     NS_NEWS,
+    "publication",
     (
         Part("name", required=True, blank=True),
         Part(
             "language",
             required=True,
             blank=True,
-            fits=_pattern(r"^(?:zh-cn|zh-tw|[a-z]{2,3})$"),
+            fits=_language,
             code="news-language",
         ),
     ),
@@ -202,17 +223,28 @@ _PUBLICATION: Final = Shape(
 )
 
 
+SHAPES: Final = (_IMAGE, _VIDEO, _NEWS, _PUBLICATION)
+
+
 def check_images(scan: Scan, found: Entries, faults: Faults) -> None:
     """Report faults of the images of all entries."""
-    images, page = _top(scan, NS_IMAGE, "image", found, faults)
+    images, page = scan.children(found.elements, scan.ids(NS_IMAGE, "image"))
+    if not len(images):
+        return
     many = np.bincount(page, minlength=len(found.elements)) > IMAGES_PER_PAGE
     faults.rows("image-too-many", many, found.loc, found.at)
-    _check(scan, _IMAGE, images, faults)
+    elements, _ = _check(scan, _IMAGE, images, faults)["loc"]
+    texts, at = _texts(scan, elements), scan.start[elements]
+    absolute = mask_of(pc.match_substring_regex(texts, ABSOLUTE))
+    faults.rows("image-loc", ~absolute, texts, at)
+    if not absolute.all():
+        texts, at = texts.filter(pa.array(absolute)), at[absolute]
+    check_addresses("image-url", texts, at, faults)
 
 
 def check_videos(scan: Scan, found: Entries, faults: Faults) -> None:
     """Report faults of the videos of all entries."""
-    videos, page = _top(scan, NS_VIDEO, "video", found, faults)
+    videos, page = scan.children(found.elements, scan.ids(NS_VIDEO, "video"))
     if not len(videos):
         return
     of = _check(scan, _VIDEO, videos, faults)
@@ -234,7 +266,7 @@ def check_videos(scan: Scan, found: Entries, faults: Faults) -> None:
 
 def check_news(scan: Scan, found: Entries, faults: Faults, now: datetime) -> int:
     """Report faults of the news of all entries; how many there are."""
-    news, page = _top(scan, NS_NEWS, "news", found, faults)
+    news, page = scan.children(found.elements, scan.ids(NS_NEWS, "news"))
     if not len(news):
         return 0
     if len(news) > NEWS_ROWS:
@@ -255,17 +287,6 @@ def check_news(scan: Scan, found: Entries, faults: Faults, now: datetime) -> int
     return len(news)
 
 
-def _top(scan: Scan, uri: str, local: str, found: Entries, faults: Faults) -> tuple[np.ndarray, np.ndarray]:
-    """The elements of this name in the entries, and the entry of each; others of the namespace are reported."""
-    ids = scan.ids(uri)
-    if not len(ids):
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    elements, page = scan.children(found.elements, ids)
-    meant = np.isin(scan.name[elements], scan.ids(uri, local))
-    check_strangers(scan, elements[~meant], faults)
-    return elements[meant], page[meant]
-
-
 def _texts(scan: Scan, elements: np.ndarray) -> Any:
     return pc.utf8_trim_whitespace(scan.text(elements))
 
@@ -279,12 +300,13 @@ def _check(scan: Scan, shape: Shape, above: np.ndarray, faults: Faults) -> Parts
     for place, part in enumerate(shape.parts):
         rank[scan.ids(shape.uri, part.name)] = place
     ranks = rank[scan.name[elements]]
-    check_strangers(scan, elements[ranks < 0], faults)
     elements, owner, ranks = elements[ranks >= 0], owner[ranks >= 0], ranks[ranks >= 0]
     last = len(shape.parts)
     order = np.array([last if shape.loose and part.obsolete else n for n, part in enumerate(shape.parts)])
     repeatable = (last, *(place for place, part in enumerate(shape.parts) if part.repeats))
-    check_order(scan, elements, owner, order[ranks], faults, repeatable=repeatable)
+    late = {name: last + 1 + n for n, name in enumerate(shape.last)}
+    other = np.array([late.get(part.name, order[n]) for n, part in enumerate(shape.parts)])
+    check_order(scan, elements, owner, order[ranks], faults, repeatable=repeatable, other=other[ranks])
     of = {part.name: (elements[ranks == place], owner[ranks == place]) for place, part in enumerate(shape.parts)}
     named = sum(not part.obsolete for part in shape.parts) > 1  # else the code says it all
     for part in shape.parts:

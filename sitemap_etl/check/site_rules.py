@@ -122,6 +122,7 @@ def site_findings(site: Site, views: set[str]) -> list[Finding]:
     """The findings that no file shows alone. `views`: names of files that show again what others list."""
     return [
         *_lastmods(site, views),
+        *_undated(site, views),
         *_indexes(site),
         *_unlisted(site),
         *_robots(site),
@@ -139,6 +140,23 @@ def _lastmods(site: Site, views: set[str]) -> Iterable[Finding]:
             yield Finding("lastmod-is-now", reading.stats.file, None, None, found.example, found.count)
         elif found.same and found.count >= SHARE_FROM:
             yield Finding("lastmod-all-same", reading.stats.file, None, None, found.example, found.count)
+
+
+def _undated(site: Site, views: set[str]) -> Iterable[Finding]:
+    """Sitemaps none of whose pages has a date: one finding for all, at the first."""
+    files = [r for r in site.readings if r.stats.kind == "urlset" and not r.news and r.stats.file not in views]
+    pages = sum(reading.stats.rows for reading in files)
+    if pages < SHARE_FROM or not all(reading.is_whole and reading.lastmods is None for reading in files):
+        return
+    if any(_is_misdated(reading) for reading in files):
+        return
+    detail = f"in {len(files):,} files" if len(files) > 1 else ""
+    yield Finding("lastmod-missing", files[0].stats.file, count=pages, detail=detail)
+
+
+def _is_misdated(reading: Reading) -> bool:
+    """Whether a file has lastmods, but none that is right."""
+    return any(finding.code.startswith("lastmod-") for finding in reading.findings)
 
 
 def _indexes(site: Site) -> Iterable[Finding]:
@@ -178,9 +196,13 @@ def _text(listed: Listed) -> str:
 
 
 def _unlisted(site: Site) -> Iterable[Finding]:
-    """Sitemaps of a folder that neither its indexes nor its robots.txt list. Text and feeds go without an index."""
+    """Sitemaps of a folder that neither its indexes nor its robots.txt list. Text and feeds go without an index.
+
+    An index that was not read to its end may list anything.
+    """
     listed = {child.number for child in site.children}
-    if not any(site.readings[n].stats.kind == "index" for n in site.walked):
+    indexes = [site.readings[n] for n in site.walked if site.readings[n].stats.kind == "index"]
+    if not indexes or not all(index.is_whole for index in indexes):
         return
     for number in sorted(site.walked - listed):
         if site.readings[number].stats.kind == "urlset":
@@ -234,6 +256,6 @@ def _vouches(robots: Robots, reading: Reading, away: Away) -> bool:
 
     A robots.txt of unknown host counts for the file's own host, and for another one if all URLs of the file are there.
     """
-    if robots.site is not None or away.code == "out-of-scope":
+    if robots.site is not None or away.code != "foreign-host":
         return robots.speaks_for(away.origin)
     return set(reading.place.origins) == {away.origin}

@@ -21,24 +21,11 @@ from sitemap_etl.dates import DATE, DAY, W3C, XSD, Written, read
 from sitemap_etl.limits import (
     CHANGEFREQS,
     LASTMOD_FIRST_YEAR,
-    NS_IMAGE,
-    NS_MOBILE,
-    NS_NEWS,
     NS_SITEMAP,
-    NS_VIDEO,
-    NS_XHTML,
 )
 
 ABSOLUTE: Final = r"^(?i)https?://[^/?#]"
 """Begins a full URL."""
-EXTENSIONS: Final = {NS_IMAGE: "image", NS_VIDEO: "video", NS_NEWS: "news", NS_XHTML: "xhtml", NS_MOBILE: "mobile"}
-_ALSO_KNOWN: Final = frozenset(
-    {
-        "http://www.google.com/schemas/sitemap-pagemap/1.0",
-        "http://www.baidu.com/schemas/sitemap-mobile/1/",
-        "http://www.w3.org/2001/XMLSchema-instance",
-    }
-)
 _CHILDREN: Final = {"url": ("loc", "lastmod", "changefreq", "priority"), "sitemap": ("loc", "lastmod")}
 BOTH: Final = W3C | XSD
 CLOCKS: Final = 300
@@ -74,46 +61,20 @@ def check_namespace(scan: Scan, faults: Faults) -> str:
     return uri or ""
 
 
-def check_names(scan: Scan, faults: Faults, ours: str) -> None:
-    """Report prefixes without a namespace, misspelt and unknown extensions, text between elements."""
-    used, first, counts = np.unique(scan.name, return_index=True, return_counts=True)
-    for number, row, count in zip(used.tolist(), first.tolist(), counts.tolist(), strict=True):
-        name = scan.names[number]
-        if name.uri == ours:
-            continue
-        known = {"at": int(scan.start[row]), "count": count}
-        if name.uri is None:
-            faults.add("prefix-undeclared", **known, example=f"<{name.written}>", detail=name.written.partition(":")[0])
-        elif name.uri not in EXTENSIONS and name.uri not in _ALSO_KNOWN:
-            code = "extension-namespace" if _misspelt(name.uri) else "extension-unknown"
-            faults.add(code, **known, example=f"<{name.written}>", detail=name.uri)
-    for at, text in scan.strays:
-        faults.add("text-stray", at=at, example=text)
-
-
-def _misspelt(uri: str) -> bool:
-    """Whether a namespace is meant to be one of the known, or the protocol's own in a place of an extension."""
-    near = uri.lower()
-    return any(
-        word in near for word in ("sitemap-image", "sitemap-video", "sitemap-news", "1999/xhtml", "schemas/sitemap/")
-    )
-
-
 def entries(scan: Scan, faults: Faults, ours: str, kind: str) -> Entries:
     """The entries of the document, their shape checked. `kind` is `url` or `sitemap`."""
     known = _CHILDREN[kind]
     top = np.flatnonzero(scan.depth == 2)
-    wanted = scan.ids(ours, kind)
-    is_entry = np.isin(scan.name[top], wanted)
-    check_strangers(scan, top[~is_entry & np.isin(scan.name[top], scan.ids(ours))], faults)
-    elements = top[is_entry]
+    elements = top[np.isin(scan.name[top], scan.ids(ours, kind))]
     below, owner = scan.children(elements)
     rank = np.full(len(scan.names), len(known), np.int64)
+    rank[scan.ids(ours)] = -1  # of the protocol, but not allowed here
     for place, local in enumerate(known):
         rank[scan.ids(ours, local)] = place
     ranks = rank[scan.name[below]]
+    if (ranks < 0).any():
+        below, owner, ranks = (column[ranks >= 0] for column in (below, owner, ranks))
     check_order(scan, below, owner, ranks, faults, repeatable=(len(known),))
-    _unknown(scan, below, ranks == len(known), faults, ours)
     columns = {local: column(scan, elements, below, owner, ranks == place) for place, local in enumerate(known)}
     loc, at = columns.pop("loc")
     loc = pc.fill_null(loc, "")
@@ -129,15 +90,19 @@ def check_order(
     faults: Faults,
     *,
     repeatable: tuple[int, ...] = (),
+    other: np.ndarray | None = None,
 ) -> None:
     """Report elements that stand after one they should precede, or a second time.
 
-    `below` are elements, `owner` the entry of each, `ranks` the place that the schema gives it.
+    `below` are elements, `owner` the entry of each, `ranks` the place that the schema gives it. `other`: places in a
+    second order that an entry may have instead.
     """
     if len(below) < 2:
         return
     same = owner[1:] == owner[:-1]
     late = np.flatnonzero(same & (ranks[1:] < ranks[:-1])) + 1
+    if other is not None and len(late):
+        late = late[np.isin(owner[late], owner[1:][same & (other[1:] < other[:-1])])]
     if len(late):
         name, before = (scan.names[scan.name[below[late[0] - back]]].written for back in (0, 1))
         places = scan.start[below[late]]
@@ -151,21 +116,6 @@ def check_order(
         name = scan.names[scan.name[below[again[0]]]].written
         places = scan.start[below[again]]
         faults.add("element-repeated", at=int(places[0]), example=f"<{name}>", count=len(again), places=places)
-
-
-def _unknown(scan: Scan, below: np.ndarray, others: np.ndarray, faults: Faults, ours: str) -> None:
-    """Report elements of the protocol's namespace that are none of its elements, and elements inside of values."""
-    strange = below[others & np.isin(scan.name[below], scan.ids(ours))]
-    inside, _ = scan.children(below[~others])
-    check_strangers(scan, np.concatenate((strange, inside)), faults)
-
-
-def check_strangers(scan: Scan, elements: np.ndarray, faults: Faults) -> None:
-    """Report elements that don't belong where they are."""
-    if len(elements):
-        first = int(elements.min())
-        name = scan.names[scan.name[first]].written
-        faults.add("element-unknown", at=int(scan.start[first]), example=f"<{name}>", count=len(elements))
 
 
 def column(
@@ -212,13 +162,14 @@ def _is_priority(text: str) -> bool:
 class Lastmods:
     """What the lastmods of a file have in common.
 
-    `newest` in seconds since 1970; `same` where all are one and the same, `now` where all are the moment of
-    reading. `at` and `example` are of the first.
+    `oldest` and `newest` are in seconds since 1970; `same` where all are one and the same, `now` where all are the
+    moment of reading. `at` and `example` are of the first.
     """
 
     count: int
     oldest_text: str
     newest_text: str
+    oldest: int
     newest: int
     newest_daily: bool
     same: bool
@@ -255,6 +206,7 @@ def check_lastmods(texts: Any, offsets: np.ndarray, faults: Faults, now: datetim
         count=len(rows),
         oldest_text=trimmed[int(rows[oldest])].as_py(),
         newest_text=trimmed[int(rows[newest])].as_py(),
+        oldest=int(seconds[oldest]),
         newest=int(seconds[newest]),
         newest_daily=bool(daily[newest]),
         same=bool((seconds == seconds[0]).all()),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+from importlib.resources import files
 from typing import Final
 
 LANGUAGES: Final = frozenset(
@@ -44,3 +46,18 @@ SCRIPTS: Final = frozenset(
     """.split()  # noqa: SIM905 - two hundred quoted codes are harder to read
 )
 """ISO 15924 scripts that text is written in (as named by CLDR); collective and special codes left out."""
+
+
+def is_language(code: str) -> bool:
+    """Whether a code of two or three lower-case letters is a language's, by ISO 639-1, 639-2 or 639-3."""
+    return code in LANGUAGES or (len(code) == 3 and code in _three_letters())
+
+
+@cache
+def _three_letters() -> frozenset[str]:
+    """The codes of ISO 639-3 (https://iso639-3.sil.org, registry of 2023) and the bibliographic ones of 639-2.
+
+    The file has a line for each first two letters: `aa` and the third ones of all codes that begin so.
+    """
+    lines = (files(__package__) / "iso-639-3.txt").read_text("ascii").splitlines()
+    return frozenset(line[:2] + letter for line in lines for letter in line[3:])
