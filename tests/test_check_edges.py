@@ -399,6 +399,22 @@ def test_a_check_that_ran_out_of_time_ends_with_3(site: Website, hangs: threadin
     assert "not-finished" in out
 
 
+def test_a_check_that_ended_early_leaves_the_files_that_would_need_all_of_it(
+    site: Website, hangs: threading.Event, tmp_path: Path
+) -> None:
+    for name in ("known.json", "urls.csv"):
+        (tmp_path / name).write_text("the last one")
+    base = ("check", f"{site.root}/sitemap.xml", "--no-robots", "--max-time", "3", "--json")
+    with process(*base, "--baseline", "known.json", "--write-baseline", "--urls", "urls.csv", cwd=tmp_path) as child:
+        out, err = child.communicate(timeout=60)
+    assert child.returncode == 1, err
+    assert json.loads(out)["ended"] == "the time limit is 3 seconds"
+    for name in ("known.json", "urls.csv"):
+        assert f"{name}: not written, because the check ended early: the time limit is 3 seconds." in err
+        assert (tmp_path / name).read_text() == "the last one"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["known.json", "urls.csv"]
+
+
 def test_files_wait_until_there_is_room_and_the_largest_is_alone() -> None:
     room, lock, held = Room(100), threading.Lock(), [0]
     most: list[tuple[int, int]] = []

@@ -148,9 +148,18 @@ def test_a_baseline_is_the_same_wherever_the_project_lies_and_ends_with_a_newlin
     assert [path.name for path in (tmp_path / "one" / "ci").iterdir()] == ["known.json"], "nothing is left beside it"
 
 
-def test_what_did_not_answer_is_never_known(tmp_path: Path) -> None:
-    finding = Finding("unreachable", "https://shop.example/a.xml")
+@pytest.mark.parametrize("code", ["unreachable", "not-finished", "defect"])
+def test_what_says_nothing_of_a_file_is_never_known(code: str, tmp_path: Path) -> None:
+    finding = Finding(code, "https://shop.example/a.xml")
     assert judged(tmp_path, [finding], [finding]).new == [finding]
+
+
+def test_of_a_check_that_ended_early_nobody_knows_what_has_gone(tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    write_baseline(path, Report([Finding("duplicate-across", "a.xml")]))
+    report = Report([], [FileStats("a.xml", "urlset")], ended="it was stopped")
+    apply_baseline(read_baseline(path), tmp_path, report, Policy())
+    assert [(gone.code, gone.checked) for gone in report.gone] == [("duplicate-across", False)]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from sitemap_etl.errors import ConfigError
 
 FORMAT: Final = 1
 _NUMBER: Final = re.compile(r"[0-9]+(?:[.,:][0-9]+)*")
-TRANSIENT: Final = frozenset({"unreachable"})
+TRANSIENT: Final = frozenset({"unreachable", "not-finished", "defect"})
 """Codes that say nothing of the files: a baseline never has them."""
 
 
@@ -72,7 +72,7 @@ def write_baseline(path: Path, report: Report) -> int:
 def apply_baseline(known: Counter[Key], folder: Path, report: Report, policy: Policy) -> None:
     """Mark what is known in a report, and tell what has gone. `folder`: that of the baseline.
 
-    What the policy leaves out has not gone.
+    What the policy leaves out has not gone. Of a check that ended early nobody knows what has.
     """
     left = Counter(known)
     found = Counter[Key]()
@@ -88,7 +88,7 @@ def apply_baseline(known: Counter[Key], folder: Path, report: Report, policy: Po
     report.findings = marked
     checked = {_place(stats.file, folder) for stats in report.files if stats.kind != "unread"}
     report.gone = [
-        Gone(key.code, key.file, key.detail, count, key.file in checked)
+        Gone(key.code, key.file, key.detail, count, key.file in checked and not report.ended)
         for key, count in sorted(left.items())
         if count > 0 and key.code in CODES and policy.severity_of(key.code) is not None
     ]

@@ -287,7 +287,7 @@ class Report:
         """
         if self.interrupted:
             return 130
-        if any(finding.code == "defect" for finding in self.findings):
+        if any(finding.code == "defect" for finding in self.new):
             return SitemapEtlError.exit_code
         counts = self.counts
         return int(counts["error"] > 0 or (fail_on == "warning" and counts["warning"] > 0))
@@ -311,6 +311,7 @@ class Report:
             "files": [asdict(stats) for stats in self.files],
             "findings": [finding.to_json() for finding in self.findings],
             "gone": [asdict(gone) for gone in self.gone],
+            "ended": self.ended,
             "seconds": round(self.seconds, 3),
         }
 

@@ -30,6 +30,7 @@ class UrlFile:
         self._new = path.with_name(f".{path.name}.new")
         self._waiting: list[pa.Table] = []
         self._rows = 0
+        self._abandoned = False
         self._writer: Any = None
 
     def __enter__(self) -> Self:
@@ -53,6 +54,10 @@ class UrlFile:
         if self._rows >= _GROUP:
             self._write()
 
+    def abandon(self) -> None:
+        """Write no file: not all was read."""
+        self._abandoned = True
+
     def _write(self) -> None:
         if self._waiting:
             self._writer.write_table(pa.concat_tables(self._waiting))
@@ -65,7 +70,7 @@ class UrlFile:
             if kind is None:
                 self._write()
             self._writer.close()
-            if kind is None:
+            if kind is None and not self._abandoned:
                 self._new.replace(self._path)
         finally:
             self._new.unlink(missing_ok=True)

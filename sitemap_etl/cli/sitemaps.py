@@ -18,7 +18,7 @@ from sitemap_etl.errors import ConfigError, Refused, Unavailable
 
 if TYPE_CHECKING:
     from sitemap_etl.check import Policy, Report
-    from sitemap_etl.check.sets import Listing
+    from sitemap_etl.check.url_file import UrlFile
 
 FILES: Final = "Files"
 REQUESTS: Final = "Requests"
@@ -307,13 +307,17 @@ def check(
         examples=shown,
         **{name: value for name, value in limits.items() if value is not None},  # type: ignore[arg-type]  # each is of its own type
     )
-    with Bars() as bars, _url_file(urls) as listed:
+    with Bars() as bars, _url_file(urls) as file:
         report = check_all(
             targets,
             options=options,
             progress=lambda done, known, _name: bars.advance("check", done, known),
-            listed=listed,
+            listed=None if file is None else file.add,
         )
+        if report.ended and file is not None:
+            file.abandon()
+    if report.ended and urls is not None:
+        _not_written(urls, report)
     policy.apply(report)
     _compare(report, policy, baseline, known, write=write_baseline)
     code = report.exit_code(fail_on.value)
@@ -356,7 +360,7 @@ def _examples(text: str) -> int | None:
 
 
 @contextmanager
-def _url_file(path: Path | None) -> Iterator[Listing | None]:
+def _url_file(path: Path | None) -> Iterator[UrlFile | None]:
     """Where the listed URLs go; None where nobody asked for them."""
     if path is None:
         yield None
@@ -364,7 +368,7 @@ def _url_file(path: Path | None) -> Iterator[Listing | None]:
     from sitemap_etl.check.url_file import UrlFile
 
     with UrlFile(path) as file:
-        yield file.add
+        yield file
 
 
 @contextmanager
@@ -398,12 +402,20 @@ def _compare(report: Report, policy: Policy, baseline: Path | None, known: Any, 
         return
     from sitemap_etl.check.baseline import apply_baseline, read_baseline, write_baseline
 
+    if write and report.ended:
+        _not_written(baseline, report)
+        return
     if write:
         with _written(baseline):
             count = write_baseline(baseline, report)
         print(f"{baseline}: {count:,} finding{'' if count == 1 else 's'} written.", file=sys.stderr)
         known = read_baseline(baseline)
     apply_baseline(known, baseline.parent, report, policy)
+
+
+def _not_written(path: Path, report: Report) -> None:
+    """Tell that a file was left as it is, because it would not have everything."""
+    print(f"{path}: not written, because the check ended early: {report.ended}.", file=sys.stderr)
 
 
 def _put(form: Format, report: Report, fail_on: Severity, code: int, *, compared: bool) -> None:
