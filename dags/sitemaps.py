@@ -12,7 +12,7 @@ under its canonical URL, and replaces only those published files whose contents 
 | `partition` | divides the pages of each section into groups |
 | `clusters`, `collect`, `align` | only where a section has hreflang clusters: close them over the listed pages |
 | `render` | writes the sitemaps of a group and finds what was added, changed and removed |
-| `publish` | asks the gates, then writes new and changed files, the index, robots.txt |
+| `publish` | asks the gates (one may visit new pages), then writes new and changed files, the index, robots.txt |
 | `ping` | notifies one search engine of what changed |
 
 ### Starting it by hand

@@ -86,6 +86,8 @@ CSV_VALUE_LINES: Final = 1_000
 """Line breaks in one value of a CSV. What fits a description is far below; above it a quote was never closed."""
 SHARE_FROM: Final = 20
 """URLs from which on a share of them means something to a gate."""
+PAGES_SAMPLE: Final = 1_000
+"""New pages of a section that are visited at most: a receipt holds so many addresses."""
 SAME_DATE_FROM: Final = 1_000
 """Pages that get one and the same lastmod from which on that is no chance: of fewer, an editor may have saved them."""
 ROWS_READ_FROM: Final = 1_000

@@ -71,6 +71,21 @@ class RobotsRules:
         return pa.array(mask)
 
 
+class CrawlRules:
+    """What a robots.txt says to whoever asks for single URLs. Text that is not UTF-8 is read as in `RobotsRules`."""
+
+    def __init__(self, robots_txt: bytes) -> None:
+        self._protego = Protego.parse(_text(robots_txt))
+
+    def allows(self, url: str, agent: str) -> bool:
+        """Whether this agent (a product token such as "Googlebot") may fetch a URL."""
+        return bool(self._protego.can_fetch(url, agent))
+
+    def delay(self, agent: str) -> float:
+        """The seconds that it wants between two requests of this agent; 0 where it says nothing."""
+        return float(self._protego.crawl_delay(agent) or 0.0)
+
+
 def disallowed(locs: pa.Array | pa.ChunkedArray, robots_txt: bytes, agent: str = "*") -> pa.BooleanArray:
     """For each canonical URL whether this robots.txt disallows it to the agent. A null is not disallowed."""
     return RobotsRules(robots_txt, agent).disallowed(locs)

@@ -137,7 +137,7 @@ def test_severities_are_a_table_or_texts(project: Path) -> None:
         ("fail_on = 'error'", "fail_on: unknown key; did you mean fail-on?"),
         ("ignroe = []", "ignroe: unknown key; did you mean ignore?"),
         ("no-follow = true", "no-follow: unknown key; write follow = false"),
-        ("zzz = 1", "zzz: unknown key; allowed here: allow-private, at, baseline"),
+        ("zzz = 1", "zzz: unknown key; allowed here: allow-private, as, at, baseline"),
         ("json = true", 'json: belongs to the command line: write format = "json"'),
         ("config = 'x'", "config: belongs to the command line: it names this file"),
         ("jobs = 0", "jobs: expected 1 or more, got 0"),

@@ -9,6 +9,7 @@ import pytest
 
 from sitemap_etl.check import CODES, FileStats, Finding, Policy, Report, severities
 from sitemap_etl.check.baseline import apply_baseline, read_baseline, write_baseline
+from sitemap_etl.check.report import Visited
 from sitemap_etl.errors import ConfigError
 
 
@@ -160,6 +161,15 @@ def test_of_a_check_that_ended_early_nobody_knows_what_has_gone(tmp_path: Path) 
     report = Report([], [FileStats("a.xml", "urlset")], ended="it was stopped")
     apply_baseline(read_baseline(path), tmp_path, report, Policy())
     assert [(gone.code, gone.checked) for gone in report.gone] == [("duplicate-across", False)]
+
+
+@pytest.mark.parametrize(("visited", "gone"), [(0, ["bom"]), (20, ["bom", "page-status"])])
+def test_a_bad_page_has_gone_only_where_pages_were_visited(visited: int, gone: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "baseline.json"
+    write_baseline(path, Report([Finding("page-status", "a.xml"), Finding("bom", "a.xml")]))
+    report = Report([], [FileStats("a.xml", "urlset")], pages=Visited(visited, visited))
+    apply_baseline(read_baseline(path), tmp_path, report, Policy())
+    assert [one.code for one in report.gone] == gone
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 import test_check_edges
+import test_check_pages
 import test_check_sets
 import test_check_web
 from broken_sitemaps import FILES, SETS, index, url, urlset
@@ -31,6 +32,21 @@ TOLD_ELSEWHERE = {
     "defect": (test_check_edges, "test_whatever_happens_to_one_file_is_its_finding"),
     "not-finished": (test_check_edges, "test_at_the_end_of_all_time_it_tells_what_it_has_and_what_it_has_not"),
     "files-not-read": (test_check_sets, "test_the_number_of_files_is_bounded"),
+    **dict.fromkeys(
+        test_check_pages.FAULTS,
+        (test_check_pages, "test_a_page_that_should_not_be_listed_is_told_with_its_line_and_share"),
+    ),
+    "page-blocked-by-robots": (test_check_pages, "test_a_page_that_robots_txt_disallows_is_told_and_not_requested"),
+    "page-soft-404": (test_check_pages, "test_a_page_that_says_what_a_missing_one_says_is_told"),
+    "page-not-visited": (test_check_pages, "test_when_the_time_is_over_what_was_not_visited_is_told"),
+    "crawler-refused": (
+        test_check_pages,
+        "test_a_sitemap_that_refuses_the_crawler_alone_is_told_from_one_that_refuses_everyone",
+    ),
+    "checker-refused": (
+        test_check_pages,
+        "test_a_sitemap_that_refuses_ourselves_alone_is_told_and_checked_as_the_crawler",
+    ),
 }
 """Codes that a table can't show: where a test of its own does."""
 

@@ -72,7 +72,8 @@ def write_baseline(path: Path, report: Report) -> int:
 def apply_baseline(known: Counter[Key], folder: Path, report: Report, policy: Policy) -> None:
     """Mark what is known in a report, and tell what has gone. `folder`: that of the baseline.
 
-    What the policy leaves out has not gone. Of a check that ended early nobody knows what has.
+    What the policy leaves out has not gone, nor what visits of pages find where none were visited. Of a check that
+    ended early nobody knows what has.
     """
     left = Counter(known)
     found = Counter[Key]()
@@ -91,6 +92,7 @@ def apply_baseline(known: Counter[Key], folder: Path, report: Report, policy: Po
         Gone(key.code, key.file, key.detail, count, key.file in checked and not report.ended)
         for key, count in sorted(left.items())
         if count > 0 and key.code in CODES and policy.severity_of(key.code) is not None
+        if report.pages.sampled or not key.code.startswith("page-")
     ]
 
 

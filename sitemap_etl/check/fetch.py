@@ -200,7 +200,7 @@ class Fetcher:
         """What may explain an answer that is no success."""
         if found.status in _BUSY and (wait := found.retry_after(datetime.now(UTC))):
             return f", it asks to wait {wait:,.0f} seconds"
-        if found.status in (401, 403) and self._sent(url) and not self._sent(found.url):
+        if found.status in (401, 403) and self.sent(url) and not self.sent(found.url):
             return ", after a redirect to another origin, which is sent neither headers nor passwords"
         return ""
 
@@ -220,17 +220,17 @@ class Fetcher:
                         "GET",
                         url,
                         limit=limit,
-                        seconds=self._within(left),
+                        seconds=self.within(left),
                         redirects=REDIRECTS,
                         guarded=guarded,
                         encoded=True,
-                        redact=self._redacted,
+                        redact=self.redacted,
                         hop=self._hops(),
                     )
             except (Stopped, InvalidAddress, PrivateAddress, TooManyRedirects, Untrusted):
                 raise
             except WebError:
-                self._within(left)
+                self.within(left)
                 left -= time.monotonic() - begun
                 if attempt == _TRIES or left <= 0:
                     host.silent += 1
@@ -244,7 +244,7 @@ class Fetcher:
             self._rest(wait)
         raise AssertionError("the last try returns or raises")
 
-    def _within(self, seconds: float) -> float:
+    def within(self, seconds: float) -> float:
         """As many seconds, or what is left of all. Raises `Stopped` where that is nothing."""
         left = seconds if self.deadline is None else min(seconds, self.deadline - time.monotonic())
         if left <= 0:
@@ -284,8 +284,8 @@ class Fetcher:
 
     def _rest(self, seconds: float) -> None:
         """Wait. Raises `Stopped` where no time would be left."""
-        self._pause(self._within(seconds))
-        self._within(seconds)
+        self._pause(self.within(seconds))
+        self.within(seconds)
 
     def _hops(self) -> Callable[[str], Mapping[str, str]]:
         """What is sent to each hop of a request; the hops after the first wait for their turn as well."""
@@ -296,11 +296,11 @@ class Fetcher:
             if not first:
                 self._wait_for(self._host(url))
             first = False
-            return self._sent(url)
+            return self.sent(url)
 
         return hop
 
-    def _sent(self, url: str) -> Mapping[str, str]:
+    def sent(self, url: str) -> Mapping[str, str]:
         """The headers for an address."""
         try:
             return self._trusted.get(origin(url), {})
@@ -322,7 +322,8 @@ class Fetcher:
                     host.most, host.calm = host.most + 1, 0
         return wait
 
-    def _redacted(self, text: str) -> str:
+    def redacted(self, text: str) -> str:
+        """A text without the secrets that were given."""
         for secret in self._secrets:
             text = text.replace(secret, _MASK)
         return text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -65,6 +65,11 @@ class Options:
     delay: seconds between two requests to a host.
     headers: names and values of headers that are sent to the origins of the targets, and to no other.
     user_agent: says who asks; None is our own name, with an address to read about it.
+    pages: pages of each file that are visited; 0 visits none.
+    pages_budget: seconds for all these visits.
+    seed: another one draws other pages.
+    state: a file that tells one check what pages said at the one before.
+    crawler: a crawler to ask as, one of the keys of `pages.CRAWLERS`; None is ourselves.
     now: the moment to judge dates by (with a zone); None is the clock.
     open_s3: opens an `s3://bucket/prefix` address.
     scratch: a folder for what doesn't fit into memory; None is the system's.
@@ -84,6 +89,11 @@ class Options:
     delay: float = 0.0
     headers: tuple[tuple[str, str], ...] = ()
     user_agent: str | None = None
+    pages: int = 0
+    pages_budget: float = 600.0
+    seed: int = 0
+    state: Path | None = None
+    crawler: str | None = None
     now: datetime | None = None
     open_s3: Callable[[str], Objects] | None = None
     scratch: Path | None = None
@@ -100,13 +110,13 @@ class Options:
             problems.append(f"examples: expected 1 or more, got {self.examples}")
         if not 0 < self.max_bytes <= _LARGEST:
             problems.append(f"max_bytes: expected 1 to {_LARGEST:,}, got {self.max_bytes:,}")
-        problems += self._requests()
+        problems += [*self._of_requests(), *self._of_visits()]
         if self.now is not None and self.now.tzinfo is None:
             problems.append("now: the time needs a zone, such as 2026-11-21T02:00:00Z")
         if problems:
             raise ConfigError(problems)
 
-    def _requests(self) -> list[str]:
+    def _of_requests(self) -> list[str]:
         """What is wrong with the options of requests."""
         problems = []
         for name, seconds in (("timeout", self.timeout), ("max_time", self.max_time)):
@@ -124,3 +134,14 @@ class Options:
         if self.user_agent is not None and not _VALUE.fullmatch(self.user_agent):
             problems.append("user_agent: expected printable ASCII")
         return problems
+
+    def _of_visits(self) -> Iterator[str]:
+        """What is wrong with the options of visits."""
+        if self.pages < 0:
+            yield f"pages: expected 0 or more, got {self.pages}"
+        if not 0 < self.pages_budget < math.inf:
+            yield f"pages_budget: expected seconds, more than 0, got {self.pages_budget}"
+        if self.state is not None and not self.pages:
+            yield "state: it remembers pages that were visited; say how many to visit with pages"
+        if self.user_agent is not None and self.crawler is not None:
+            yield "crawler: it has a User-Agent of its own, so there can be no user_agent beside it"

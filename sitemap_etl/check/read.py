@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl.arrow import mask_of
+from sitemap_etl.arrow import mask_of, single
 from sitemap_etl.check.alternates import Links, check_alternates
 from sitemap_etl.check.document import Document, Kind, kind_of, parsed
 from sitemap_etl.check.feeds import check_feed
@@ -35,7 +35,7 @@ from sitemap_etl.check.urlset import (
     entries,
     fits_both,
 )
-from sitemap_etl.dates import DATE
+from sitemap_etl.dates import DATE, DAY
 from sitemap_etl.dates import read as dated
 from sitemap_etl.errors import SitemapEtlError
 from sitemap_etl.hashes import hash64
@@ -72,6 +72,15 @@ class Listed:
     daily: bool = False
 
 
+@dataclass(frozen=True)
+class Drawn:
+    """A URL of the sample of a file. `dated`: between which seconds its lastmod lies; None where it has none."""
+
+    loc: str
+    line: int
+    dated: tuple[int, int] | None = None
+
+
 @dataclass
 class Reading:
     """What was found in one file. `at` and `hashes` are of its URLs, one a row."""
@@ -95,6 +104,9 @@ class Reading:
     """The namespaces of the extensions it has elements of, news left out."""
     listed: list[Listed] = field(default_factory=list)
     robots: bytes | None = None
+    draw: Callable[[Any], np.ndarray] | None = None
+    """Gives the rows that are drawn from its URLs."""
+    drawn: list[Drawn] = field(default_factory=list)
     rows: pa.Table | None = None
     """The URLs it lists, if they were requested: see `ROWS`."""
     lines: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
@@ -289,14 +301,15 @@ def read(
     held: Held | None = None,
     examples: int = 1,
     rows: bool = False,
+    draw: Callable[[Any], np.ndarray] | None = None,
 ) -> Reading:
     """Everything that one file says about itself.
 
     `held`: the room that it takes. `examples`: how many occurrences of a fault are shown. `rows`: the URLs are wanted
-    too.
+    too. `draw`: gives the rows of a sample.
     """
     faults = Faults(source.name, examples=examples)
-    reading = Reading(FileStats(source.name, "unread"), Place(source.address))
+    reading = Reading(FileStats(source.name, "unread"), Place(source.address), draw=draw)
     reading.rows = ROWS.empty_table() if rows else None
     found = opened(source, max_bytes, faults, held)
     reading.answered = found.taken.status if found.taken is not None else 0
@@ -405,16 +418,38 @@ def _urls(found: Contents, reading: Reading, faults: Faults, rules_of: RulesOf) 
     """Report what is listed twice here or disallowed; keep the hashes for the comparison with other files."""
     locs = pc.utf8_trim_whitespace(found.locs)
     reading.hashes, reading.at = hash64(locs), found.at
+    if reading.draw is not None:
+        reading.drawn = _drawn(found, locs, reading.draw(locs), faults)
     _repeated("duplicate", locs, reading.hashes, found.at, faults)
     check_slashes(locs, reading.hashes, found.at, faults)
     rules_here = [(origin, rules) for origin in reading.place.origins if (rules := rules_of(origin)) is not None]
     for origin, rules in rules_here[:_JUDGED]:
-        here = pc.starts_with(locs, origin + "/")
-        faults.rows("loc-disallowed", pc.and_(here, rules.disallowed(locs, most=_ASKED)), locs, found.at)
+        # Only those that begin so are URLs: a relative one has no origin that rules could hold for.
+        here = np.flatnonzero(mask_of(pc.starts_with(locs, origin + "/")))
+        mine = locs.take(pa.array(here))
+        faults.rows("loc-disallowed", rules.disallowed(mine, most=_ASKED), mine, found.at[here])
     if reading.rows is not None:
         assert faults.lines is not None
         reading.rows, reading.lines = rows_of(found), faults.lines.numbers(found.at)
     reading.touched = faults.touched(found.starts, within=found.entries is not None)
+
+
+def _drawn(found: Contents, locs: Any, rows: np.ndarray, faults: Faults) -> list[Drawn]:
+    """These rows of what a file lists."""
+    assert faults.lines is not None
+    lines = [faults.lines.place(int(at))[0] for at in found.at[rows]]
+    drawn = locs.take(pa.array(rows)).to_pylist()
+    if found.lastmods is None:
+        return [Drawn(loc, line) for loc, line in zip(drawn, lines, strict=True)]
+    dates = dated(single(pc.utf8_trim_whitespace(found.lastmods.take(pa.array(rows)))))
+    # A day is one in any zone.
+    begin = np.where(dates.kind == DATE, dates.seconds - DAY // 2, dates.seconds)
+    end = np.where(dates.kind == DATE, dates.seconds + DAY + DAY // 2, dates.seconds)
+    known = fits_both(dates)
+    return [
+        Drawn(loc, lines[row], (int(begin[row]), int(end[row])) if known[row] else None)
+        for row, loc in enumerate(drawn)
+    ]
 
 
 def _repeated(code: str, locs: Any, hashes: np.ndarray, at: np.ndarray, faults: Faults) -> None:

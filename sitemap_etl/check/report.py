@@ -187,12 +187,22 @@ class Affected:
     unread: int
 
 
+@dataclass(frozen=True)
+class Visited:
+    """Pages that were to be visited; of these the `judged`, the `unknown`, and the `skipped`, for want of time."""
+
+    sampled: int = 0
+    judged: int = 0
+    unknown: int = 0
+    skipped: int = 0
+
+
 @dataclass
 class Report:
     """All findings, worst first, and the files that were read, in their order.
 
     `touched`: by file, how many of its entries have which codes. `left_out`: findings of codes that are not selected.
-    `gone`: what the baseline has and was not found.
+    `gone`: what the baseline has and was not found. `pages`: those that were visited.
     `ended`: why it ended before all files were read, "" where it did not; `interrupted`: by Ctrl-C or a signal.
     """
 
@@ -202,6 +212,7 @@ class Report:
     touched: dict[str, Touched] = field(default_factory=dict)
     left_out: int = 0
     gone: list[Gone] = field(default_factory=list)
+    pages: Visited = Visited()
     ended: str = ""
     interrupted: bool = False
 
@@ -311,6 +322,7 @@ class Report:
             "files": [asdict(stats) for stats in self.files],
             "findings": [finding.to_json() for finding in self.findings],
             "gone": [asdict(gone) for gone in self.gone],
+            "pages": asdict(self.pages),
             "ended": self.ended,
             "seconds": round(self.seconds, 3),
         }

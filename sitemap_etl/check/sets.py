@@ -8,9 +8,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +25,11 @@ from sitemap_etl.check.read import Reading, RulesOf, broken, failure, read
 from sitemap_etl.check.report import Finding, Report, shown
 from sitemap_etl.check.site_rules import HostRules, Site, site_findings
 from sitemap_etl.check.sources import Given, Held, Source, WebFile, given
+from sitemap_etl.errors import ConfigError
 from sitemap_etl.web import Stopped, shown_address
+
+if TYPE_CHECKING:
+    from sitemap_etl.check.live import Live
 
 _TEXT: Final = np.uint64(0x7465787474657874)
 """Separates the URLs of text sitemaps, which repeat those of the XML files by design."""
@@ -55,7 +60,7 @@ def check(
     options = options or Options()
     begun = time.monotonic()
     found = given(targets, options)
-    own = fetcher or Fetcher.of(options)
+    own = fetcher or Fetcher.of(_as_crawler(options))
     try:
         with tempfile.TemporaryDirectory(prefix="sitemap-etl-", dir=options.scratch) as scratch:
             report = _Check(options, own, Path(scratch), progress, listed).run(found)
@@ -64,6 +69,26 @@ def check(
             own.close()
     report.seconds = time.monotonic() - begun
     return report
+
+
+def _live(options: Options, now: datetime) -> Live | None:
+    """What visits pages and compares crawlers, where that is asked for: it brings the HTTP client along."""
+    if not options.pages and options.crawler is None:
+        return None
+    from sitemap_etl.check.live import Live
+
+    return Live(options, now)
+
+
+def _as_crawler(options: Options) -> Options:
+    """The options with the User-Agent of the crawler that is imitated, if any is."""
+    if options.crawler is None:
+        return options
+    from sitemap_etl.pages import CRAWLERS
+
+    if options.crawler not in CRAWLERS:
+        raise ConfigError(f"crawler: expected one of {', '.join(CRAWLERS)}, got {options.crawler!r}")
+    return replace(options, crawler=None, user_agent=CRAWLERS[options.crawler].header)
 
 
 class _Check:
@@ -81,8 +106,11 @@ class _Check:
         self.listed = listed
         self.fetcher = fetcher
         self.now = options.now or datetime.now(UTC)
+        self.live = _live(options, self.now)
         self.crawl = Crawl(options, fetcher, self._read, progress or (lambda _done, _known, _name: None))
-        self.rules = HostRules(self._fetch_robots if options.robots else None, self.crawl.asked)
+        self.rules = HostRules(
+            self._fetch_robots if options.robots else None, self.crawl.asked, self.live.token if self.live else "*"
+        )
         self.readings: list[Reading] = []
         self.cross = CrossFile(scratch)
         self.compared: list[Source] = []
@@ -94,7 +122,13 @@ class _Check:
                 for visit in visits:
                     self._take(visit)
             if not self.crawl.ended:
-                self._ask_others()
+                for step in (self._ask_others, self._visit):
+                    try:
+                        step()
+                    except (Stopped, ConfigError):
+                        raise
+                    except Exception as error:  # noqa: BLE001 - what comes after the files must not lose their findings
+                        self.crawl.findings.append(failure(found[0].name, error))
         except (KeyboardInterrupt, Stopped) as end:
             report.interrupted = isinstance(end, KeyboardInterrupt)
         self._complete(report, found[0].name)
@@ -115,7 +149,15 @@ class _Check:
             held=held,
             examples=self.options.examples or sys.maxsize,
             rows=self.listed is not None,
+            draw=self.live.draw if self.live and self.options.pages else None,
         )
+
+    def _visit(self) -> None:
+        """Visit a sample of the listed pages."""
+        if self.live is not None:
+            self.live.visit(
+                self.fetcher, asked=bool(self.crawl.asked), public=self.crawl.guarded, progress=self.crawl.progress
+            )
 
     def _fetch_robots(self, where: str) -> tuple[Source, Reading]:
         source = WebFile(f"{where}/robots.txt", self.fetcher, self.crawl.guarded)
@@ -135,6 +177,9 @@ class _Check:
         if self.listed is not None and reading.rows is not None:
             self.listed(reading.stats.file, reading.lines, reading.rows)
             reading.rows, reading.lines = None, np.empty(0, np.int64)
+        if self.live is not None:
+            self.live.add(reading)
+            reading.drawn = []
         if len(reading.hashes) and reading.stats.kind in {"urlset", "text"}:
             hashes = reading.hashes ^ _TEXT if reading.stats.kind == "text" else reading.hashes
             self.cross.add(reading.stats.file, hashes, reading.at, reading.links, _look(reading))
@@ -160,6 +205,9 @@ class _Check:
                     report.findings += rule(readings)
                 except Exception as error:  # noqa: BLE001 - a rule must not lose what the others found
                     report.findings.append(failure(name, error))
+        if self.live is not None:
+            report.findings += self.live.findings
+            report.pages = self.live.visited
         report.sort()
 
     def _across(self, readings: list[Reading]) -> list[Finding]:

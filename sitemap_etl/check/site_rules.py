@@ -41,15 +41,19 @@ class HostRules:
     """What robots.txt files say. Safe for use by several threads.
 
     `fetch` reads the robots.txt of an origin; it is None if hosts must not be contacted. `asked` are the origins
-    that the check deals with, as they become known. `fetched` and `findings` are the results of the requests.
+    that the check deals with, as they become known. `fetched` and `findings` are the results of the requests. `agent`:
+    the crawler whose rules hold.
     """
 
-    def __init__(self, fetch: Callable[[str], tuple[Source, Reading]] | None, asked: Set[str]) -> None:
+    def __init__(
+        self, fetch: Callable[[str], tuple[Source, Reading]] | None, asked: Set[str], agent: str = "*"
+    ) -> None:
         self.robots: list[Robots] = []
         self.fetched: list[Reading] = []
         self.findings: list[Finding] = []
         self._fetch = fetch
         self._asked = asked
+        self._agent = agent
         self._known: dict[str, RobotsRules | None] = {}
         self._turns: dict[str, Lock] = {}
         self._lock = Lock()
@@ -60,7 +64,7 @@ class HostRules:
         assert reading.robots is not None
         named = frozenset(listed.url for listed in reading.listed)
         self.robots.append(Robots(source.name, reading.robots, site, named))
-        self._known[site or _UNKNOWN] = RobotsRules(reading.robots)
+        self._known[site or _UNKNOWN] = RobotsRules(reading.robots, self._agent)
         reading.robots = None
 
     def of(self, where: str) -> RobotsRules | None:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sitemap_etl.check.codes import SEVERITIES, Severity
-from sitemap_etl.check.report import Example, FileStats, Finding, Report, Total, visible
+from sitemap_etl.check.report import Example, FileStats, Finding, Report, Total, Visited, visible
 
 _STYLES: Final[dict[Severity, str]] = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 _MARKS: Final[dict[Severity, str]] = {"error": "✗", "warning": "!", "info": "i"}
@@ -178,6 +178,14 @@ def _rest(blocks: dict[str, list[Finding]], chosen: Iterable[str], console: Cons
     console.print()
 
 
+def _visited(pages: Visited) -> str:
+    """What became of the pages of the sample."""
+    parts = [f"{pages.judged:,} judged"]
+    parts += [f"{pages.unknown:,} unknown"] if pages.unknown else []
+    parts += [f"{pages.skipped:,} not visited"] if pages.skipped else []
+    return f"{_many(pages.sampled, 'sampled page')}: {', '.join(parts)}"
+
+
 # --- the end ---
 
 
@@ -187,6 +195,8 @@ def _end(report: Report, totals: list[Total], console: Console, width: int) -> N
         f"{_many(len(report.files), 'file')}, {_many(report.urls, 'URL')}, "
         f"{size(sum(stats.bytes for stats in report.files))} in {report.seconds:.1f} s"
     )
+    if report.pages.sampled:
+        _put(console, Text(_visited(report.pages)))
     if not totals:
         none = "no problems found" if not report.findings else "no new problems found"
         _put(console, Text.assemble((f"✓ {none}", "bold green"), "  ", (read, "dim")))

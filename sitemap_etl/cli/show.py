@@ -22,7 +22,7 @@ _HEADLINES: Final = {
     "failed": "Failed",
 }
 _MEANINGS: Final = {**lastmod.REASONS, **priority.REASONS}
-_KINDS: Final = ("rejected", "excluded", "duplicates", "notes")
+_KINDS: Final = ("rejected", "excluded", "duplicates", "notes", "pages")
 
 
 def show_summary(console: Console, summary: Summary, site_file: str) -> None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 FILES: Final = "Files"
 REQUESTS: Final = "Requests"
+PAGES: Final = "Pages"
 FINDINGS: Final = "Findings"
 OUTPUT: Final = "Output"
 CONFIG: Final = "Config file"
@@ -44,6 +45,13 @@ class Format(StrEnum):
     sarif = "sarif"
     junit = "junit"
     github = "github"
+
+
+class Crawler(StrEnum):
+    """A crawler whose User-Agent can be sent."""
+
+    googlebot = "googlebot"
+    bingbot = "bingbot"
 
 
 def check(
@@ -151,6 +159,40 @@ def check(
             rich_help_panel=REQUESTS,
         ),
     ] = False,
+    crawler: Annotated[
+        Crawler | None,
+        typer.Option(
+            "--as",
+            metavar="googlebot|bingbot",
+            help="Send the User-Agent of this crawler (default: our own).",
+            rich_help_panel=REQUESTS,
+        ),
+    ] = None,
+    # --- pages ---
+    pages: Annotated[
+        int | None,
+        typer.Option(
+            min=0, metavar="N", help="Visit up to N pages of each sitemap (default: 0).", rich_help_panel=PAGES
+        ),
+    ] = None,
+    pages_budget: Annotated[
+        float | None,
+        typer.Option(
+            min=1, metavar="SECONDS", help="Time limit for all these visits (default: 600).", rich_help_panel=PAGES
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Another number visits other pages (default: 0).", rich_help_panel=PAGES),
+    ] = None,
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Compare the pages with those of the last check (default: no file).",
+            rich_help_panel=PAGES,
+        ),
+    ] = None,
     # --- findings ---
     fail_on: Annotated[
         Severity,
@@ -294,12 +336,17 @@ def check(
         "delay": delay,
         "user_agent": user_agent,
         "jobs": jobs,
+        "pages": pages,
+        "pages_budget": pages_budget,
+        "seed": seed,
     }
     options = Options(
         at=at,
         follow=follow,
         robots=robots,
         allow_private=allow_private,
+        state=state,
+        crawler=None if crawler is None else crawler.value,
         now=moment(now),
         headers=tuple(_header(text) for text in header or ()),
         open_s3=open_storage,

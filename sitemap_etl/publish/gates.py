@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
 
 from sitemap_etl import limits
 from sitemap_etl.dates import instant
+from sitemap_etl.frames import Tally
+from sitemap_etl.pages import Share as SampleShare
 from sitemap_etl.publish.moves import Moves
-from sitemap_etl.settings import Gates
+from sitemap_etl.settings import Gates, NewPages
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import Counts, Gate, GateStatus, SetSize
 
@@ -38,6 +40,50 @@ class Dates:
         return max(self.same.items(), key=lambda item: (item[1], item[0]), default=("", 0))
 
 
+def _together(one: Tally, other: Tally) -> Tally:
+    both = Tally()
+    both.merge(one)
+    both.merge(other)
+    return both
+
+
+@dataclass(frozen=True)
+class Visited:
+    """What became of a sample of a section's new pages.
+
+    `new`: such pages; `drawn` of them were to be visited. Of these there was no time for the `skipped`, nothing can be
+    said of the `unknown` for the reasons in `open`, and the `bad` among the `judged` may not be listed, for `reasons`.
+    """
+
+    new: int = 0
+    drawn: int = 0
+    judged: int = 0
+    bad: int = 0
+    unknown: int = 0
+    skipped: int = 0
+    reasons: Tally = field(default_factory=Tally)
+    open: Tally = field(default_factory=Tally)
+
+    def __add__(self, other: Visited) -> Visited:
+        return Visited(
+            self.new + other.new,
+            self.drawn + other.drawn,
+            self.judged + other.judged,
+            self.bad + other.bad,
+            self.unknown + other.unknown,
+            self.skipped + other.skipped,
+            _together(self.reasons, other.reasons),
+            _together(self.open, other.open),
+        )
+
+    def told(self) -> Tally:
+        """All reasons, as the summary has them."""
+        unknown = Tally()
+        for reason in self.open.ordered():
+            unknown.add(f"could not be judged: {reason.text}", reason.count, reason.examples)
+        return _together(self.reasons, unknown)
+
+
 @dataclass(frozen=True)
 class Outcome:
     """A section's rows of this run, as the gates look at them."""
@@ -45,9 +91,15 @@ class Outcome:
     counts: Counts = field(default_factory=Counts)
     rejected_read: int = 0  # among the rows that were read, not carried
     dates: Dates = field(default_factory=Dates)
+    pages: Visited = field(default_factory=Visited)
 
     def __add__(self, other: Outcome) -> Outcome:
-        return Outcome(self.counts + other.counts, self.rejected_read + other.rejected_read, self.dates + other.dates)
+        return Outcome(
+            self.counts + other.counts,
+            self.rejected_read + other.rejected_read,
+            self.dates + other.dates,
+            self.pages + other.pages,
+        )
 
 
 @dataclass(frozen=True)
@@ -65,6 +117,7 @@ class Scope:
     rejected_read: int = 0  # among the extracted ones
     dates: Dates = field(default_factory=Dates)
     undated_by_rule: bool = False  # the section is to have no lastmod: losing it is meant
+    pages: Visited = field(default_factory=Visited)
 
 
 def gates_of(run: Run, outcomes: Mapping[str, Outcome], moves: Moves, forced: frozenset[str]) -> list[Gate]:
@@ -115,6 +168,8 @@ def _left(own: Outcome, overruled: Collection[str]) -> Outcome:
         dates = replace(dates, lost=0)
     if "max_same_date" in overruled:
         dates = replace(dates, same=Counter())
+    if "pages" in overruled:
+        own = replace(own, pages=Visited())
     return replace(own, counts=counts, dates=dates)
 
 
@@ -131,6 +186,7 @@ def _scope(own: Outcome, published: int, largest: int) -> Scope:
         counts.carried,
         own.rejected_read,
         own.dates,
+        pages=own.pages,
     )
 
 
@@ -189,6 +245,7 @@ def evaluate(scope: str | None, counts: Scope, limits_: Gates, forced: frozenset
             forced,
         ),
         _min_urls(scope, who, c.listed, limits_.min_urls, forced),
+        *_new_pages(scope, who, c.pages, limits_.pages, forced),
     ]
 
 
@@ -235,6 +292,39 @@ def _min_urls(scope: str | None, who: str, listed: int, limit: int, forced: froz
     name = f"{scope}.min_urls" if scope else "min_urls"
     status: GateStatus = "ok" if listed >= limit else "forced" if name in forced else "refused"
     return Gate(name, status, listed, limit, f"{who} would list {listed:,} URLs (min_urls is {limit:,})")
+
+
+def _new_pages(
+    scope: str | None, who: str, seen: Visited, limit: NewPages | None, forced: frozenset[str]
+) -> Iterator[Gate]:
+    """The gate on new pages, where it is on. Pages that could not be judged only warn."""
+    if limit is None or not limit.sample:
+        return
+    name = f"{scope}.pages" if scope else "pages"
+    share, holds = _share(seen.bad, seen.judged), seen.judged >= limits.SHARE_FROM
+    said = f"{percent(share)}, max_bad is {percent(limit.max_bad)}"
+    if 0 < seen.judged < seen.new:
+        low, high = SampleShare(seen.bad, seen.judged, seen.new).interval()
+        said += f"; of all {seen.new:,} new pages {percent(low)} to {percent(high)} with 95 % confidence"
+    if seen.bad and not holds:
+        said += f"; percentage gates apply from {limits.SHARE_FROM}"
+    message = f"{who} would list {seen.bad:,} bad pages among {seen.judged:,} new ones that were visited ({said})"
+    if seen.unknown:
+        message += f"; {seen.unknown:,} more could not be judged ({_most(seen.open)})"
+    if seen.skipped:
+        message += f"; there was no time for another {seen.skipped:,}"
+    status: GateStatus = "ok"
+    undecided = _share(seen.unknown, seen.unknown + seen.judged) > limit.max_bad
+    if holds and share > limit.max_bad:
+        status = "forced" if name in forced else "refused"
+    elif undecided or (holds and share > limit.max_bad / 2) or (not holds and seen.drawn >= limits.SHARE_FROM):
+        status = "warned"
+    yield Gate(name, status, share, limit.max_bad, message)
+
+
+def _most(reasons: Tally) -> str:
+    """The most frequent reasons in a few words."""
+    return ", ".join(f"{reason.text}: {reason.count:,}" for reason in reasons.ordered()[:3])
 
 
 def percent(share: float) -> str:

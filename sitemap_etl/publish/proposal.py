@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 from sitemap_etl.arrow import column_of
 from sitemap_etl.errors import Refused
 from sitemap_etl.frames import SNAPSHOT, Tally, conform, without_fingerprints
-from sitemap_etl.publish.gates import Dates, Outcome, gates_of, one_date
+from sitemap_etl.publish.gates import Dates, Outcome, Visited, gates_of, one_date
 from sitemap_etl.publish.moves import Moves, net_moves, read_changes
+from sitemap_etl.publish.visits import visit_new
 from sitemap_etl.stages.published import in_time, remembered, rows_in_time, same_definition
 from sitemap_etl.stages.rules import is_dated
 from sitemap_etl.stages.run import Run
@@ -59,12 +60,18 @@ class Proposal:
     drift: dict[str, Drift] = field(default_factory=dict)
     dates: dict[str, Dates] = field(default_factory=dict)
     rejected_read: dict[str, int] = field(default_factory=dict)
+    pages: dict[str, Visited] = field(default_factory=dict)
 
     @property
     def outcomes(self) -> dict[str, Outcome]:
         """What the gates look at."""
         return {
-            name: Outcome(counts, self.rejected_read.get(name, 0), self.dates.get(name, Dates()))
+            name: Outcome(
+                counts,
+                self.rejected_read.get(name, 0),
+                self.dates.get(name, Dates()),
+                self.pages.get(name, Visited()),
+            )
             for name, counts in self.counts.items()
         }
 
@@ -74,7 +81,9 @@ class Proposal:
 
 
 def propose(run: Run, force: frozenset[str] | None = None) -> Proposal:
-    """Gather a run's receipts into a proposal. `force`: gates that are overruled; None: the run's own.
+    """Gather a run's receipts into a proposal, and visit its new pages where a gate asks for it.
+
+    `force`: gates that are overruled; None: the run's own.
 
     Raises Refused where the accounting does not hold.
     """
@@ -101,6 +110,9 @@ def propose(run: Run, force: frozenset[str] | None = None) -> Proposal:
         for name, why in proposal.held.items()
     ]
     proposal.warnings = held + proposal.warnings
+    proposal.pages = visit_new(run, rendered, proposal.counts, moves)
+    for name, seen in proposal.pages.items():
+        proposal.reasons[name]["pages"] = seen.told()
     forced = frozenset(run.options.force) if force is None else force
     proposal.gates = gates_of(run, proposal.outcomes, moves, forced)
     meant = [gate for gate in proposal.gates if gate.status == "warned" and gate.value > gate.limit]

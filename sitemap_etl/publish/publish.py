@@ -8,11 +8,12 @@ from http import HTTPStatus
 from typing import Final, Literal
 
 from sitemap_etl.errors import Refused
+from sitemap_etl.frames import Tally
 from sitemap_etl.limits import SITEMAP_BYTES
 from sitemap_etl.publish.actual import Actual, survey
 from sitemap_etl.publish.commit import Outcome, known_etags, publish_target
 from sitemap_etl.publish.distinct import check_distinct
-from sitemap_etl.publish.gates import gates_of, last_week
+from sitemap_etl.publish.gates import Visited, gates_of, last_week
 from sitemap_etl.publish.moves import net_changes
 from sitemap_etl.publish.plan import Target, desired_set, retired_files
 from sitemap_etl.publish.proposal import Proposal, dropped_entries, most_of, propose, with_removed
@@ -161,14 +162,20 @@ def where_most(run: Run, proposal: Proposal, gate: str) -> list[str]:
         ]
         return [f"  e.g. {examples[0]}", f"  look:    sitemap-etl explain SITE.yaml {examples[0]}"] if examples else []
     if name == "max_rejected":
-        tally = proposal.reasons.get(section, {}).get("rejected")
-        if tally is None:
-            return []
-        return [
-            f"  {reason}: {entry['count']:,}" + (f"    e.g. {entry['examples'][0]}" if entry["examples"] else "")
-            for reason, entry in list(tally.to_json().items())[:3]
-        ]
+        return _most_frequent(proposal.reasons.get(section, {}).get("rejected"))
+    if name == "pages":
+        return _most_frequent(
+            sum((proposal.pages[each] for each in proposal.pages if section in ("", each)), Visited()).reasons
+        )
     return []
+
+
+def _most_frequent(tally: Tally | None) -> list[str]:
+    """The most frequent reasons, each with an example."""
+    return [
+        f"  {reason.text}: {reason.count:,}" + (f"    e.g. {reason.examples[0]}" if reason.examples else "")
+        for reason in (tally.ordered()[:3] if tally is not None else ())
+    ]
 
 
 def preview(run: Run, target: Target) -> tuple[Preview, list[str]]:

@@ -30,6 +30,7 @@ _KINDS: Final = (
     ("excluded", "Excluded rows", "a rule leaves them out"),
     ("duplicates", "Duplicate rows", "the page is listed already"),
     ("notes", "Altered rows", "they are listed, but a value was dropped or corrected"),
+    ("pages", "Visited new pages", "what the gate on new pages found"),
 )
 _MEANINGS: Final = {**urls.REASONS, **lastmod.REASONS, **priority.REASONS}
 _SHOWN_REASONS: Final = 200
@@ -204,7 +205,7 @@ def _reasons(summary: Summary) -> Iterator[tuple[str, str, list[dict[str, Any]],
         ]
         if rows:
             rows.sort(key=lambda row: -row["count"])
-            file = "" if kind == "notes" else f"{kind}.parquet"
+            file = "" if kind in ("notes", "pages") else f"{kind}.parquet"
             yield title, meaning, rows[:_SHOWN_REASONS], max(0, len(rows) - _SHOWN_REASONS), file
 
 

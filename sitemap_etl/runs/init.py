@@ -240,7 +240,7 @@ sections:
 """
 _MORE = f"""\
 
-# gates: {_flow(Gates().model_dump())}     # limits beyond which a publish is refused
+# gates: {_flow(Gates().model_dump(exclude_none=True))}     # limits beyond which a publish is refused
 # urls: {{strip: [tracking], respect_robots: true}}
 # ping:
 #   indexnow: {{key: "${{INDEXNOW_KEY}}"}}

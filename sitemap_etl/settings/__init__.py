@@ -30,7 +30,7 @@ from sitemap_etl.settings.rules import (
 )
 from sitemap_etl.settings.schedule import Schedule
 from sitemap_etl.settings.secret import Form, Secret, Secretive
-from sitemap_etl.settings.section import Alternates, Feed, Gates, News, Section, Shards
+from sitemap_etl.settings.section import Alternates, Feed, Gates, NewPages, News, Section, Shards
 from sitemap_etl.settings.site import Names, Publish, Site, Urls
 from sitemap_etl.settings.sources import CsvSource, DatabaseSource, ParquetSource, Split
 from sitemap_etl.settings.written import Written, scalar
@@ -53,6 +53,7 @@ __all__ = [
     "LastmodFingerprint",
     "LastmodNewestOf",
     "Names",
+    "NewPages",
     "News",
     "NoRule",
     "Notify",

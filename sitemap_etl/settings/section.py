@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
 from sitemap_etl import limits
 from sitemap_etl.settings.kinds import (
+    Duration,
     Flag,
     Hreflang,
     Integer,
@@ -17,6 +19,7 @@ from sitemap_etl.settings.kinds import (
     Text,
     matching,
     once,
+    unlike,
 )
 from sitemap_etl.settings.rules import (
     Changefreq,
@@ -107,6 +110,31 @@ class Shards(Settings):
         return self.model_copy(update={"bytes": self.bytes - wrapper})
 
 
+def _budget(value: timedelta) -> timedelta:
+    if value > timedelta(minutes=15):  # the lease of a run lasts twenty
+        raise unlike("15m or less")
+    return value
+
+
+class NewPages(Settings):
+    """Visits new pages before they are listed."""
+
+    sample: Integer = Field(
+        default=200, ge=0, le=limits.PAGES_SAMPLE, description="Maximum number of new pages to visit; `0` visits none."
+    )
+    max_bad: Number = Field(
+        default=0.02,
+        ge=0,
+        le=1,
+        description="Maximum share of bad pages among those visited: they answer with an error, redirect, say "
+        "`noindex`, name another page as canonical, or robots.txt disallows them.",
+    )
+    budget: Annotated[Duration, AfterValidator(_budget)] = Field(
+        default=timedelta(minutes=1),
+        description="Time for all visits of a run; the longest of all sections applies.",
+    )
+
+
 class Gates(Settings):
     """What refuses a publish. Percentage gates apply from 20 URLs; half of a limit warns."""
 
@@ -134,8 +162,11 @@ class Gates(Settings):
         "such pages.",
     )
     min_urls: Integer = Field(default=1, ge=0, description="Minimum number of listed URLs.")
+    pages: NewPages | None = Field(
+        default=None, description="Visits a sample of the new pages. Default: no page is visited."
+    )
 
-    def over(self, below: Gates, **values: float) -> Gates:
+    def over(self, below: Gates, **values: Any) -> Gates:
         """Those of `below`, with these values in their place, and what was written here in place of both."""
         written = {name: getattr(self, name) for name in self.model_fields_set}
         return below.model_copy(update={**values, **written})

@@ -70,6 +70,7 @@ class _Group:
         self.notes = Tally()
         self.twice: list[str] = []
         self.listed_twice = 0
+        self.new: pa.Array = pa.array([], pa.string())
         self.new_dates: Counter[str] = Counter()
         self.redated: Counter[str] = Counter()
         self.dated = 0
@@ -101,6 +102,7 @@ class _Group:
             top=self._put_top(),
             notes=self.notes,
             twice=(self.listed_twice, tuple(self.twice)),
+            new=tuple(self.new.to_pylist()),
         )
 
     def _window(self, low: str, high: str | None) -> None:
@@ -173,6 +175,8 @@ class _Group:
         self._count_dates(window)
         for kind, mask in (("added", added), ("changed", changed)):
             picked = rows if pc.all(mask).as_py() else rows.filter(mask)
+            if kind == "added":
+                self._sample(picked)
             since_moved = pa.array(compared.changed, mask=~compared.moved).filter(mask)
             self._write_changes(kind, picked, place[mask_of(mask)], since_moved)
             if self.section.lastmod.kind != "fingerprint" and picked.num_rows:
@@ -188,6 +192,16 @@ class _Group:
         if duplicates.num_rows:
             self._write("duplicates", duplicates, ASIDE)
             count_reasons(duplicates, self.reasons, self.run)
+
+    def _sample(self, added: pa.Table) -> None:
+        """Draw from the added rows, where some of them are to be visited before they are listed."""
+        gate = self.section.gates.pages
+        if gate is None or not gate.sample or self.section.view or not added.num_rows:
+            return
+        from sitemap_etl.pages import sampled  # brings the HTTP client along, which no other gate needs
+
+        locs = pa.concat_arrays([self.new, single(added.column("loc"))])
+        self.new = locs.take(pa.array(sampled(locs, gate.sample)))
 
     def _count_dates(self, window: Window) -> None:
         """What became of the dates of pages that had one, also of those that come from another section."""

@@ -13,11 +13,11 @@ import secrets
 import socket
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sitemap_etl import storage as storages
 from sitemap_etl.config import Site, from_json
@@ -46,7 +46,16 @@ from sitemap_etl.state.records import (
 from sitemap_etl.state.store import State, parse_document, put_document, read_document
 from sitemap_etl.storage import ABSENT, PreconditionFailed, Storage
 
+if TYPE_CHECKING:
+    from sitemap_etl.pages import Visit
+
 _D = TypeVar("_D", bound=Document)
+
+
+def _visits(urls: Sequence[str], seconds: float) -> Iterator[Visit]:
+    from sitemap_etl.pages import visits  # a DAG file is parsed without it
+
+    return visits(urls, seconds)
 
 
 @dataclass(frozen=True)
@@ -60,6 +69,7 @@ class Environment:
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ), repr=False)
     connections: Connections | None = None
     open_storage: Callable[..., Storage] = storages.open_storage
+    visits: Callable[[Sequence[str], float], Iterator[Visit]] = _visits  # pages, for so many seconds at most
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     log: Callable[[str], None] = lambda _line: None
     advance: Callable[[str, int, int], None] = lambda _stage, _done, _total: None

@@ -12,6 +12,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import Any, Final
 from urllib.parse import unquote, urljoin, urlsplit
 
@@ -115,6 +116,7 @@ class Client:
             timeout=None,  # noqa: S113 - the deadline of each request bounds it
             follow_redirects=False,
             trust_env=False,
+            cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # as crawlers: each request is the first
             headers={
                 "User-Agent": agent or (f"{named} ({purpose})" if purpose else named),
                 "Accept-Encoding": "gzip",

@@ -367,6 +367,7 @@ class _Calls:
 
 
 def _work(order: Order, pipe: Connection) -> None:
+    from tests.model.alive import visits
     from tests.model.planted import planted
 
     tell = _Tell(pipe)
@@ -374,7 +375,7 @@ def _work(order: Order, pipe: Connection) -> None:
     # What a run that is killed leaves there goes with the site's folder.
     tempfile.tempdir = str(order.folder)
     watched = _Watched(order, tell)
-    environment = watched.around(planted(order.plant, Environment(environ=order.environ)))
+    environment = watched.around(planted(order.plant, Environment(environ=order.environ, visits=visits)))
     tell("begin")
     if order.trouble.how in ("kill at a call", "fail a call"):
         sys.addaudithook(_Calls(order, watched))

@@ -25,11 +25,13 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 from zoneinfo import ZoneInfo
 
+from tests.model.alive import is_bad, is_unknown
+
 Row: TypeAlias = dict[str, Any]
 Links: TypeAlias = tuple[tuple[str, str], ...]
 
 WORDS = {"always", "hourly", "daily", "weekly", "monthly", "yearly", "never"}
-GATES = {"max_drop": 0.1, "max_growth": 1.0, "max_rejected": 0.05, "max_undated": 0.05, "min_urls": 1}
+GATES = {"max_drop": 0.1, "max_growth": 1.0, "max_rejected": 0.05, "max_undated": 0.05, "min_urls": 1, "pages": None}
 FEW = 20
 """Below so many URLs a share says nothing."""
 WHERE: dict[str, Callable[[Row], bool]] = {
@@ -194,6 +196,13 @@ class Night:
 
 
 # --- rows: columns, where, transform, then the rules -----------------------------------------------
+
+
+def fails(new: Collection[str], limits: Mapping[str, Any]) -> bool:
+    """Whether too many of these new pages are bad. All of them are visited: no site here has more than the sample."""
+    judged = [loc for loc in new if not is_unknown(loc)]
+    assert len(new) <= limits["sample"]
+    return len(judged) >= FEW and sum(map(is_bad, judged)) / len(judged) > limits["max_bad"]
 
 
 def is_view(keys: Mapping[str, Any]) -> bool:
@@ -718,6 +727,8 @@ class Model:
                 "max_undated": self._undated(night, name, limits),
                 "min_urls": counts["listed"] < limits["min_urls"],
             }
+            if limits["pages"] and not is_view(keys):
+                answers["pages"] = fails(listed.keys() - night.before[name].keys(), limits["pages"])
             for gate, answer in answers.items():
                 if f"{name}.{gate}" in force:
                     passed[gate].add(name)
@@ -736,6 +747,10 @@ class Model:
             "max_undated": self._undated(night, None, site_limits),
             "min_urls": len(taken) < site_limits["min_urls"],
         }
+        if site_limits["pages"]:
+            read = [name for name in night.listed if not is_view(night.keys(name))]
+            new = {loc for name in read for loc in night.listed[name].keys() - night.before[name].keys()}
+            answers["pages"] = fails(new, site_limits["pages"])
         for gate, answer in answers.items():
             if gate not in force:
                 # What a section lets through, its section's gate answers for, by shares that are not told in full.

@@ -60,7 +60,8 @@ class Story(Edits):
         """A site of two or three sections with some dozens of pages."""
         keys = self.world.site.keys
         gates = dice.choice([{}, OPEN, OPEN])
-        keys["gates"] = dict(gates)
+        visited = dice.choice([{}, {"pages": {"sample": 1_000, "max_bad": dice.choice([0.05, 0.12, 0.5])}}])
+        keys["gates"] = {**gates, **visited}
         keys["urls"] = dict(dice.choice(URLS))
         keys["keep"] = 5
         if dice.random() < 0.5:

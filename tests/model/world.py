@@ -22,6 +22,7 @@ import yaml
 from sitemap_etl.runs.rollback import published_sets
 from sitemap_etl.state.codec import encode
 from sitemap_etl.storage.folder import is_temporary
+from tests.model.alive import visits
 from tests.model.child import Done, Order, Running, Task, Trouble, perform, variables
 from tests.model.model import Row, Source, Spelled
 from tests.model.planted import planted
@@ -190,7 +191,7 @@ class World:
         self.site = TestSite(self.folder, site=ORIGIN, **places)
         self.clock = Clocked(START)
         environ = {"INDEXNOW_KEY": KEY, "AIRFLOW_CONN_CATALOG": f"sqlite:///{self.folder}/catalog.db"}
-        self.site.environment = self.clock.around(replace(self.site.environment, environ=environ))
+        self.site.environment = self.clock.around(replace(self.site.environment, environ=environ, visits=visits))
         self.time_file = self.folder / "time"
         self.time_file.write_text(START.isoformat())
         self.plant = ""  # a defect of the store, for runs in processes of their own

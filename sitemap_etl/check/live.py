@@ -1,0 +1,278 @@
+"""Whether the listed pages are alive: a sample of each file is visited, and the crawler that is imitated let in.
+
+The sample and what became of it are all that is kept of the pages, so memory does not grow with the set.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import zip_longest
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sitemap_etl.arrow import mask_of
+from sitemap_etl.check.crawl import Progress
+from sitemap_etl.check.fetch import AGENT, Fetcher
+from sitemap_etl.check.memory import Memory
+from sitemap_etl.check.options import Options
+from sitemap_etl.check.read import Drawn, Reading
+from sitemap_etl.check.report import Finding, Visited, shown
+from sitemap_etl.dates import DAY, instant
+from sitemap_etl.pages import CRAWLERS, FAULTS, OURSELVES, Agent, Share, Visit, Visitor, is_refusal, sampled
+from sitemap_etl.urls import origin
+from sitemap_etl.web import REDIRECTS, Client, Stopped, WebError
+
+DELAY: Final = 1.0
+"""Seconds between two requests to a host, where no other delay is asked for."""
+_MOST: Final = 20_000
+"""Pages of a sample, of all files together."""
+_COMPARED: Final = 20
+"""Hosts, and refused files, that are asked for as ourselves too where a crawler is imitated."""
+_APART: Final = 7 * DAY
+"""Seconds between Last-Modified and lastmod from which on they contradict each other."""
+_Seen = tuple[Drawn, Visit]
+_FEW: Final = 4
+"""Pages of a file below which a date that they share is no pattern."""
+
+
+@dataclass
+class _File:
+    """The sample of one file. `listed`: its entries. `seen`: its pages that were asked for, with their visits."""
+
+    name: str
+    listed: int
+    drawn: list[Drawn]
+    seen: list[_Seen] = field(default_factory=list)
+
+
+class Live:
+    """Draws from files, visits, and finds: `draw`, `add`, `visit`, then `findings` and what was `visited`.
+
+    `most`: pages of all files together.
+    """
+
+    def __init__(self, options: Options, now: datetime, *, most: int = _MOST) -> None:
+        self._most = most
+        self._options = options
+        self._now = int(now.timestamp())
+        self._agent = OURSELVES if options.crawler is None else CRAWLERS[options.crawler]
+        self._memory = None if options.state is None else Memory.read(options.state)
+        self._files: list[_File] = []
+        self._each = options.pages
+        self._left_out: list[str] = []
+        self._refused: list[str] = []
+        self._answered: dict[str, str] = {}
+        self.findings: list[Finding] = []
+        """At most one of each code for a file."""
+        self.visited = Visited()
+
+    @property
+    def token(self) -> str:
+        """Whose rules in a robots.txt hold for the listed URLs."""
+        return "*" if self._agent is OURSELVES else self._agent.token
+
+    def draw(self, locs: Any) -> np.ndarray:
+        """The rows of a file that are in its sample. Safe for use by several threads."""
+        pages = np.flatnonzero(mask_of(pc.match_substring_regex(locs, r"^https?://", ignore_case=True)))
+        rows: np.ndarray = pages[sampled(locs.take(pa.array(pages)), self._options.pages, self._options.seed)]
+        return rows
+
+    def add(self, reading: Reading) -> None:
+        """Keep the sample of a file, and how it answered."""
+        stats, address = reading.stats, reading.place.address
+        if address is not None and is_refusal(reading.answered):
+            self._refused.append(stats.file)
+        elif address is not None and reading.answered:
+            self._answered.setdefault(origin(address), stats.file)
+        if not reading.drawn:
+            return
+        if len(self._files) >= self._most:
+            self._left_out.append(stats.file)
+            return
+        self._files.append(_File(stats.file, stats.rows, reading.drawn[: self._each]))
+        while self._each > 1 and sum(len(file.drawn) for file in self._files) > self._most:
+            self._each //= 2
+            for file in self._files:
+                del file.drawn[self._each :]
+
+    def visit(self, fetcher: Fetcher, *, asked: bool, public: bool, progress: Progress) -> None:
+        """Visit the pages, each once, the files in turn. However it ends, what was visited is told.
+
+        `fetcher` says what is sent along, and when the time of the whole check is over. `asked`: targets are on the
+        web; `public`: on the internet.
+        """
+        urls = list(_in_turn([page.loc for page in file.drawn] for file in self._files))
+        found: dict[str, Visit] = {}
+        try:
+            guarded = self._guarded(asked=asked, public=public, is_public=fetcher.is_public)
+            seconds = fetcher.within(self._options.pages_budget)
+            with Client(agent=self._options.user_agent or AGENT) as client:
+                visitor = Visitor(
+                    client,
+                    agent=self._agent,
+                    delay=self._options.delay or DELAY,
+                    jobs=self._options.jobs,
+                    guarded=guarded,
+                    seed=self._options.seed,
+                    sent=fetcher.sent,
+                    redact=fetcher.redacted,
+                    known={} if self._memory is None else {url: seen.own for url, seen in self._memory.pages.items()},
+                )
+                with closing(visitor.visits(urls, seconds)) as visits:
+                    for visit in visits:
+                        found[visit.url] = visit
+                        progress(len(found), len(urls), visit.url)
+                if self._agent is not OURSELVES:
+                    self._compare(client, visitor.refused_ourselves, guarded=guarded)
+        finally:
+            self._conclude({url: found.get(url) or Visit(url, skipped=True) for url in urls})
+
+    def _conclude(self, found: Mapping[str, Visit]) -> None:
+        """What the visits are findings of."""
+        self.visited = Visited(
+            len(found),
+            sum(visit.judged for visit in found.values()),
+            sum(bool(visit.unknown) for visit in found.values()),
+            sum(visit.skipped for visit in found.values()),
+        )
+        for file in self._files:
+            file.seen = [(page, found[page.loc]) for page in file.drawn]
+        self.findings += [finding for file in self._files for finding in self._of(file)]
+        if self._left_out:
+            detail = f"a sample has at most {self._most:,} pages; {len(self._left_out):,} files have none of them"
+            self.findings.append(Finding("page-not-visited", self._left_out[0], detail=detail))
+        if self._memory is not None:
+            self._remember(self._memory)
+
+    def _guarded(self, *, asked: bool, public: bool, is_public: Callable[[str], bool]) -> bool:
+        """Whether private addresses must not be asked. Of files that are not on the web, their address decides."""
+        if self._options.allow_private:
+            return False
+        if asked:
+            return public
+        return self._options.at is None or is_public(self._options.at)
+
+    # --- the findings of a file ---
+
+    def _of(self, file: _File) -> Iterator[Finding]:
+        judged = [(page, visit) for page, visit in file.seen if visit.judged]
+        for kind in FAULTS:
+            faulty = [(one, said) for one in judged if (said := _said(kind, one[1])) is not None]
+            yield from self._told(file, f"page-{kind}", faulty, len(judged))
+        refused = [(one, one[1].crawler) for one in judged if one[1].crawler]
+        yield from self._told(file, "crawler-refused", refused, len(judged))
+        yield from self._told(file, "page-lastmod-contradicts", list(self._contradictions(judged)), len(judged))
+        skipped = [one for one in file.seen if one[1].skipped]
+        unknown = [one for one in file.seen if one[1].unknown]
+        if unknown:
+            why = Counter(visit.unknown for _, visit in unknown).most_common(3)
+            said = ", ".join(f"{reason} ({count:,})" for reason, count in why)
+            detail = f"{len(unknown):,} of {len(file.seen) - len(skipped):,} sampled pages: {said}"
+            yield _at(file, "page-unknown", unknown, detail)
+        if skipped:
+            detail = f"{len(skipped):,} of {len(file.seen):,} sampled pages"
+            yield _at(file, "page-not-visited", skipped, detail)
+
+    def _told(self, file: _File, code: str, found: list[tuple[_Seen, str]], judged: int) -> Iterator[Finding]:
+        """The finding of these pages of the judged ones, each with what is said of it."""
+        if found:
+            _, said = min(found, key=lambda one: one[0][0].line)
+            detail = f"{Share(len(found), judged, file.listed)}{f', the first: {said}' if said else ''}"
+            yield _at(file, code, [one for one, _ in found], detail)
+
+    # --- lastmod ---
+
+    def _contradictions(self, seen: list[_Seen]) -> Iterator[tuple[_Seen, str]]:
+        """The pages that contradict their lastmod, and how."""
+        days = Counter(visit.modified // DAY for _, visit in seen if visit.modified is not None)
+        for page, visit in seen:
+            if page.dated is None:
+                continue
+            said = self._since(visit, *page.dated)
+            if not said and visit.modified is not None:
+                # A day that most pages share is that of a build or an upload, which says nothing of single pages.
+                shared = days.total() >= _FEW and 2 * days[visit.modified // DAY] > days.total()
+                said = "" if shared else _apart(visit.modified, *page.dated)
+            if said:
+                yield (page, visit), said
+
+    def _since(self, visit: Visit, begin: int, end: int) -> str:
+        """How a page and its lastmod contradict each other since the last check."""
+        before = None if self._memory is None else self._memory.pages.get(visit.url)
+        if before is None or not visit.all:
+            return ""
+        if begin > before.at and visit.all == before.all:
+            return f"lastmod {_text(begin)}, but the page says what it said at {_text(before.at)}"
+        if end < before.at and visit.own and visit.own != before.own:
+            return f"lastmod {_text(begin)}, but the page says something else than at {_text(before.at)}"
+        return ""
+
+    def _remember(self, memory: Memory) -> None:
+        for file in self._files:
+            for page, visit in file.seen:
+                if page.dated is not None and visit.judged and visit.all:
+                    memory.keep(visit.url, visit.own, visit.all, self._now)
+        memory.write()
+
+    # --- crawlers ---
+
+    def _compare(self, client: Client, refused_ourselves: set[str], *, guarded: bool) -> None:
+        """Ask as ourselves for what the crawler was refused, and for one file of each host that let it in."""
+        for file in self._refused[:_COMPARED]:
+            if _status(client, file, guarded=guarded) == 200:
+                self.findings.append(Finding("crawler-refused", file, detail=_refused_to(self._agent)))
+        for where, file in list(self._answered.items())[:_COMPARED]:
+            if where not in refused_ourselves and is_refusal(_status(client, file, guarded=guarded)):
+                refused_ourselves.add(where)
+        for where in sorted(refused_ourselves):
+            name = self._answered.get(where, where)
+            self.findings.append(Finding("checker-refused", name, detail=f"{where} answers {self._agent.name}"))
+
+
+def _at(file: _File, code: str, seen: Sequence[_Seen], detail: str) -> Finding:
+    """A finding at the first of its pages."""
+    first = min((page for page, _ in seen), key=lambda page: page.line)
+    return Finding(code, file.name, first.line, None, shown(first.loc), len(seen), shown(detail))
+
+
+def _in_turn(lists: Iterable[Sequence[str]]) -> Iterator[str]:
+    """The first of each list, then the second of each: whenever it ends, a part of every sample was visited."""
+    for turn in zip_longest(*lists):
+        yield from (url for url in turn if url is not None)
+
+
+def _said(kind: str, visit: Visit) -> str | None:
+    """What is said of this fault of a page; None where it has none of the kind."""
+    return next((fault.detail for fault in visit.faults if fault.kind == kind), None)
+
+
+def _apart(modified: int, begin: int, end: int) -> str:
+    """The words for a Last-Modified that is far from a lastmod; "" where they agree."""
+    if begin - _APART <= modified <= end + _APART:
+        return ""
+    return f"lastmod {_text(begin)}, Last-Modified {_text(modified)}"
+
+
+def _text(seconds: int) -> str:
+    return instant(datetime.fromtimestamp(seconds, UTC))
+
+
+def _refused_to(agent: Agent) -> str:
+    return f"asked for as {agent.name}"
+
+
+def _status(client: Client, url: str, *, guarded: bool) -> int:
+    """The status of an address for ourselves, 0 where there is none."""
+    try:
+        return client.request("GET", url, limit=0, seconds=30, redirects=REDIRECTS, guarded=guarded).status
+    except Stopped:
+        raise
+    except WebError:
+        return 0

@@ -1,0 +1,201 @@
+"""What is read of an HTML page: its robots meta tags, its canonical link, its title and its words.
+
+The parser is the standard library's. It is fed a bounded beginning of the page in small pieces, and never asked to
+finish what is left open: what it does on broken markup then stays bounded.
+"""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from html.parser import HTMLParser
+from typing import Final
+
+_PIECE: Final = 8_192
+"""Characters that the parser is fed at a time."""
+_UNFINISHED: Final = 65_536
+"""Characters of a tag or a comment that is never closed: no page has one, and the parser begins it anew each time."""
+_WORDS: Final = 20_000
+"""Words of a page that are kept."""
+_VALUES: Final = 50
+"""Meta tags and links of a kind that are kept."""
+_UNSEEN: Final = frozenset({"script", "style", "template", "noscript", "svg", "textarea", "iframe", "object"})
+_AROUND: Final = frozenset({"nav", "header", "footer", "aside", "form"})
+_VOID: Final = frozenset({"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"})
+_WORD: Final = re.compile(r"\w+")
+_SHINGLE: Final = 3
+"""Neighbouring words that are compared as one."""
+
+
+@dataclass
+class Markup:
+    """A page. `robots`: name and content of its robots meta tags. `canonicals`: the addresses of its canonical links.
+
+    `words`: what it says; `around`: the words in its navigation, header, footer, sidebars and forms, which are no part
+    of `words`. `refers`: the addresses of its links and images.
+    """
+
+    robots: list[tuple[str, str]] = field(default_factory=list)
+    canonicals: list[str] = field(default_factory=list)
+    base: str = ""
+    title: str = ""
+    words: list[str] = field(default_factory=list)
+    around: list[str] = field(default_factory=list)
+    refers: list[str] = field(default_factory=list)
+
+    @property
+    def own(self) -> str:
+        """A hash of what the page itself says: its title and words."""
+        return _digest([self.title, *self.words])
+
+    @property
+    def all(self) -> str:
+        """A hash of everything that a reader sees: all its words, links and images."""
+        return _digest([self.title, *self.words, "\0", *self.around, "\0", *self.refers])
+
+    def shingles(self, without: frozenset[str]) -> frozenset[tuple[str, ...]]:
+        """Every few neighbouring words of the page, apart from the words `without`."""
+        words = [word for word in (*self.words, *self.around) if word not in without]
+        return frozenset(zip(*(words[at:] for at in range(_SHINGLE)), strict=False))
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text, in lower case."""
+    return [found.lower() for found in _WORD.findall(text)]
+
+
+def _digest(parts: Iterable[str]) -> str:
+    return hashlib.blake2b("\n".join(parts).encode("utf-8", "replace"), digest_size=12).hexdigest()
+
+
+def read_markup(body: bytes, content_type: str) -> Markup:
+    """What a page says, as far as `body` goes."""
+    reader = _Reader()
+    text = _text(body, content_type)
+    for begin in range(0, len(text), _PIECE):
+        try:
+            reader.feed(text[begin : begin + _PIECE])
+        except AssertionError:  # what the parser says of a marked section without a name
+            break
+        if len(reader.rawdata) > _UNFINISHED and not reader.cdata_elem:
+            break
+    found = reader.found
+    found.title = " ".join(found.title.split())
+    return found
+
+
+def is_html(body: bytes, content_type: str) -> bool:
+    """Whether an answer is an HTML page: by its type, or by how it begins where it has none."""
+    named = content_type.partition(";")[0].strip().lower()
+    if named:
+        return named in ("text/html", "application/xhtml+xml")
+    return body[:1_000].lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith((b"<!doctype html", b"<html"))
+
+
+def _text(body: bytes, content_type: str) -> str:
+    for mark, name in (
+        (codecs.BOM_UTF8, "utf-8-sig"),
+        (codecs.BOM_UTF16_LE, "utf-16"),
+        (codecs.BOM_UTF16_BE, "utf-16"),
+    ):
+        if body.startswith(mark):
+            return body.decode(name, "replace")
+    _, found, rest = content_type.lower().partition("charset=")
+    if not found:
+        _, found, rest = body[:1_024].decode("ascii", "replace").lower().partition("charset=")
+    name = re.split(r"[\s;>\"'/]", rest.lstrip("\"'"), maxsplit=1)[0] if found else "utf-8"
+    try:
+        # Only what gives text: Python also has codecs between bytes and bytes.
+        return str(body, name, "replace")
+    except (LookupError, UnicodeError, ValueError):
+        return body.decode("utf-8", "replace")
+
+
+class _Inside:
+    """The outermost open element of some kinds, "" for none; only its own kind is counted within it."""
+
+    def __init__(self) -> None:
+        self.tag = ""
+        self._depth = 0
+
+    def begin(self, tag: str) -> None:
+        if not self.tag or tag == self.tag:
+            self.tag = tag
+            self._depth += 1
+
+    def end(self, tag: str) -> None:
+        if tag == self.tag:
+            self._depth -= 1
+            self.tag = tag if self._depth else ""
+
+
+class _Reader(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.found = Markup()
+        self._unseen = _Inside()
+        self._around = _Inside()
+        self._body = False
+        self._title = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag in _UNSEEN:
+            self._unseen.begin(tag)
+        if self._unseen.tag:
+            return
+        values = {name: value or "" for name, value in reversed(attrs)}  # of a repeated attribute the first holds
+        if tag in _AROUND:
+            self._around.begin(tag)
+        elif tag == "body":
+            self._body = True
+        elif tag == "title":
+            self._title = not self._body and not self.found.title
+        elif tag == "base" and not self.found.base:
+            self.found.base = values.get("href", "")
+        elif tag == "meta":
+            self._meta(values)
+        elif tag == "link":
+            self._link(values)
+        elif tag in ("a", "img"):
+            self._refer(values.get("href", "") or values.get("src", ""))
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in _VOID:
+            self.handle_endtag(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        self._unseen.end(tag)
+        self._around.end(tag)
+        if tag == "head":
+            self._body = True
+        elif tag == "title":
+            self._title = False
+
+    def handle_data(self, data: str) -> None:
+        if self._unseen.tag:
+            return
+        if self._title:
+            self.found.title += data[:1_000]
+            return
+        words = self.found.around if self._around.tag else self.found.words
+        if len(words) < _WORDS:
+            words += words_of(data)[: _WORDS - len(words)]
+
+    def _meta(self, values: dict[str, str]) -> None:
+        name = values.get("name", "").strip().lower()
+        if name and "content" in values and len(self.found.robots) < _VALUES and name.endswith(("robots", "bot")):
+            self.found.robots.append((name, values["content"]))
+
+    def _link(self, values: dict[str, str]) -> None:
+        # In the body it is no link of the page: what a visitor wrote may stand there.
+        wanted = "canonical" in values.get("rel", "").lower().split() and not self._body
+        if wanted and values.get("href", "").strip() and len(self.found.canonicals) < _VALUES:
+            self.found.canonicals.append(values["href"].strip())
+
+    def _refer(self, address: str) -> None:
+        if address and len(self.found.refers) < _WORDS:
+            self.found.refers.append(address[:2_048])

@@ -1,0 +1,66 @@
+"""Drawing a sample that can be drawn again, and how far it speaks for all."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from sitemap_etl.hashes import combine, hash64
+
+_Z: Final = 1.959964
+"""The quantile of the normal distribution for 95 %."""
+
+
+def sampled(locs: pa.Array | pa.ChunkedArray, most: int, seed: int = 0) -> np.ndarray:
+    """The places of at most `most` different URLs: those whose hash with the seed is smallest, smallest first.
+
+    The sample is random, and the same wherever and whenever it is drawn. Its beginning is a smaller sample, the sample
+    of the samples of several parts is that of the whole, and most of it stays where a part of the URLs changes.
+    """
+    hashes = combine([hash64(locs), np.full(len(locs), np.uint64(seed % 2**64))])
+    _, first = np.unique(hashes, return_index=True)
+    return first[:most].astype(np.int64)
+
+
+@dataclass(frozen=True)
+class Share:
+    """`part` of a sample of `drawn`, which was drawn from `whole` (0: not known)."""
+
+    part: int
+    drawn: int
+    whole: int = 0
+
+    @property
+    def value(self) -> float:
+        return self.part / self.drawn if self.drawn else 0.0
+
+    def interval(self) -> tuple[float, float]:
+        """Between which shares of the whole the true one lies, in 19 of 20 samples.
+
+        Wilson's interval (Wilson 1927, "Probable inference, the law of succession, and statistical inference"), which
+        holds for small samples and for shares near 0 and 1. If everything was drawn, the share is exact.
+        """
+        if not self.drawn:
+            return 0.0, 1.0
+        if self.whole and self.drawn >= self.whole:
+            return self.value, self.value
+        n, share, square = self.drawn, self.value, _Z * _Z
+        middle = (share + square / (2 * n)) / (1 + square / n)
+        half = _Z / (1 + square / n) * math.sqrt(share * (1 - share) / n + square / (4 * n * n))
+        return max(0.0, middle - half), min(1.0, middle + half)
+
+    def __str__(self) -> str:
+        """`3 of 50 sampled pages (6 %, 95 % confidence interval 2.1 to 16.2 %)`."""
+        if self.whole and self.drawn >= self.whole:
+            return f"{self.part:,} of all {self.drawn:,} pages ({_percent(self.value)} %)"
+        low, high = self.interval()
+        between = f"95 % confidence interval {_percent(low)} to {_percent(high)} %"
+        return f"{self.part:,} of {self.drawn:,} sampled pages ({_percent(self.value)} %, {between})"
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.1f}".removesuffix(".0")
