@@ -351,6 +351,18 @@ def test_at_the_end_of_all_time_it_tells_what_it_has_and_what_it_has_not(site: W
     assert report.ended
 
 
+def test_where_time_runs_out_before_another_host_is_asked_nothing_is_said_of_its_pages(
+    site: Website, hangs: threading.Event
+) -> None:
+    with website() as other:
+        other.answers["/robots.txt"] = site.answers["/b.xml"]
+        site.answers["/away.xml"] = (200, XML, other.page())
+        report = check([f"{site.root}/away.xml"], options=Options(now=NOW, max_time=1.5, pages=1))
+    assert not hangs.is_set()
+    assert codes(report) == {"not-finished", "page-not-visited"}
+    assert (report.ended, report.pages.skipped) == ("the time limit is 1.5 seconds", 1)
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_with_what_was_found(
     number: int, site: Website, hangs: threading.Event, tmp_path: Path

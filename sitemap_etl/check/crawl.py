@@ -114,8 +114,7 @@ class Crawl:
                 under_way.popleft()
                 yield self._taken_in(work, reading)
         except (Stopped, TimeoutError):
-            limit = self.options.max_time
-            self._end("it was stopped" if limit is None else f"the time limit is {limit:,g} seconds")
+            self.out_of_time()
         except KeyboardInterrupt:
             self._end("it was interrupted")
             raise
@@ -127,6 +126,11 @@ class Crawl:
     def _left(self) -> float | None:
         """Seconds until the check must end."""
         return None if self.fetcher.deadline is None else max(0.0, self.fetcher.deadline - time.monotonic())
+
+    def out_of_time(self) -> None:
+        """End because the time of the whole check is over, or its requests were stopped."""
+        limit = self.options.max_time
+        self._end("it was stopped" if limit is None else f"the time limit is {limit:,g} seconds")
 
     def _end(self, why: str) -> None:
         """End before everything was read, and tell so."""

@@ -137,8 +137,11 @@ class _Check:
     def _ask_others(self) -> None:
         """Ask for the robots.txt of hosts whose pages are listed elsewhere."""
         away = {away.origin for reading in self.readings for away in reading.place.away}
-        for where in sorted(away)[: _ROBOTS_ORIGINS if self.crawl.asked else 0]:
-            self.rules.ask(where)
+        try:
+            for where in sorted(away)[: _ROBOTS_ORIGINS if self.crawl.asked else 0]:
+                self.rules.ask(where)
+        except Stopped:
+            self.crawl.out_of_time()  # one that was not read may allow what looks foreign
 
     def _read(self, source: Source, held: Held | None = None, rules_of: RulesOf | None = None) -> Reading:
         return read(

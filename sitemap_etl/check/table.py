@@ -183,7 +183,7 @@ def _visited(pages: Visited) -> str:
     parts = [f"{pages.judged:,} judged"]
     parts += [f"{pages.unknown:,} unknown"] if pages.unknown else []
     parts += [f"{pages.skipped:,} not visited"] if pages.skipped else []
-    return f"{_many(pages.sampled, 'sampled page')}: {', '.join(parts)}"
+    return f"{_many(pages.sampled, 'sampled page')}: {', '.join(parts)}."
 
 
 # --- the end ---
@@ -195,8 +195,6 @@ def _end(report: Report, totals: list[Total], console: Console, width: int) -> N
         f"{_many(len(report.files), 'file')}, {_many(report.urls, 'URL')}, "
         f"{size(sum(stats.bytes for stats in report.files))} in {report.seconds:.1f} s"
     )
-    if report.pages.sampled:
-        _put(console, Text(_visited(report.pages)))
     if not totals:
         none = "no problems found" if not report.findings else "no new problems found"
         _put(console, Text.assemble((f"✓ {none}", "bold green"), "  ", (read, "dim")))
@@ -224,6 +222,8 @@ def _notes(report: Report, totals: list[Total]) -> Iterable[str]:
     if affected.unread:
         one = affected.unread == 1
         yield f"{_many(affected.unread, 'file')} could not be read; {'its' if one else 'their'} URLs are not counted."
+    if report.pages.sampled:
+        yield _visited(report.pages)
     known = len(report.findings) - len(report.new)
     if known:
         yield f"{_many(known, 'known finding')} of the baseline {'is' if known == 1 else 'are'} not shown."
