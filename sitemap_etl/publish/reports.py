@@ -45,12 +45,12 @@ def put_overview(work: Storage, name: str, site: str, ended: Attempt | None = No
         return
     kept = {stat.key.split("/")[1] for stat in work.list(layout.REPORTS) if stat.key.endswith("/report.html")}
     page = report.render_index(name, site, runs, sorted(kept))
-    work.put(layout.INDEX, page.encode(), content_type=_HTML)
+    work.put(layout.INDEX, page.encode("utf-8", "replace"), content_type=_HTML)
     newest = _with_page(runs)
     summary = None if newest is None else _summary(work, newest)
     if summary is not None:
         page = report.render(summary, _around(runs, summary.run_id, ""))
-        work.put(layout.LATEST, page.encode(), content_type=_HTML)
+        work.put(layout.LATEST, page.encode("utf-8", "replace"), content_type=_HTML)
     if ended is not None and not ended.dry_run:
         work.put(layout.METRICS, metrics_of(work, name, ended).encode(), content_type=_TYPE)
 
@@ -72,7 +72,7 @@ def _put_page(work: Storage, summary: Summary, runs: Sequence[Attempt]) -> None:
 
     assert summary.run_id is not None
     page = report.render(summary, _around(runs, summary.run_id, "../"))
-    work.put(layout.report(summary.run_id), page.encode(), content_type=_HTML)
+    work.put(layout.report(summary.run_id), page.encode("utf-8", "replace"), content_type=_HTML)
 
 
 def _around(runs: Sequence[Attempt], own: str | None, root: str) -> Around:
