@@ -31,7 +31,7 @@ from sitemap_etl.urls.spelling import Normalizer, Rejected
 
 SITE = "https://shop.example"
 SAME_AS = ("http://shop.example", "https://www.shop.example:8443")
-PAGE = Path(__file__).parent.parent / "docs" / "reference" / "urls.md"
+PAGE = Path(__file__).parent.parent / "docs" / "explanation" / "urls.md"
 
 # RFC 3986 appendix A, written down here once more: the code has no part in it.
 PCT = "%[0-9A-F]{2}"

@@ -23,8 +23,8 @@ _HTML: Final = "text/html; charset=utf-8"
 _TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
-def put_report(work: Storage, summary: Summary) -> None:
-    """Put a run's summary and its page. The page of the run before it gets a link to it."""
+def put_report(work: Storage, summary: Summary) -> list[Attempt]:
+    """Put a run's summary and its page; gives the last runs. The page of the run before it gets a link to it."""
     runs = _runs(work)
     assert summary.run_id is not None
     put_document(work, layout.summary(summary.run_id), summary)
@@ -34,13 +34,19 @@ def put_report(work: Storage, summary: Summary) -> None:
     earlier = None if before is None else _summary(work, before)
     if earlier is not None:
         _put_page(work, earlier, runs)
+    return runs
 
 
-def put_overview(work: Storage, name: str, site: str, ended: Attempt | None = None) -> None:
-    """Put the page of all runs, the last page once more, and the metrics of the run that `ended`. A dry run is none."""
+def put_overview(
+    work: Storage, name: str, site: str, ended: Attempt | None = None, *, among: Sequence[Attempt] | None = None
+) -> None:
+    """Put the page of all runs, the last page once more, and the metrics of the run that `ended`. A dry run is none.
+
+    `among`: the last runs, where they were read.
+    """
     from sitemap_etl import report  # a DAG file is parsed without it
 
-    runs = [run for run in _runs(work) if not run.dry_run]
+    runs = [run for run in (_runs(work) if among is None else among) if not run.dry_run]
     if not runs:
         return
     kept = {stat.key.split("/")[1] for stat in work.list(layout.REPORTS) if stat.key.endswith("/report.html")}

@@ -83,8 +83,8 @@ def put_summary(run: Run, summary: Summary) -> None:
     """Put the summary as JSON and as a page, and remember what became of the run."""
     ended = attempt_of(run, summary)
     put_attempt(run.work, ended)
-    put_report(run.work, summary)
-    put_overview(run.work, run.site.name, run.site.site, ended)
+    runs = put_report(run.work, summary)
+    put_overview(run.work, run.site.name, run.site.site, ended, among=runs)
 
 
 _REASONS: Final = 20
