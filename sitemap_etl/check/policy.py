@@ -14,11 +14,15 @@ Level = Severity | Literal["off"]
 LEVELS: Final[tuple[Level, ...]] = (*SEVERITIES, "off")
 
 
+INCOMPLETE: Final = ("defect", "not-finished", "unreachable")
+"""Codes that say that the check did not see everything. A selection of others does not leave them out."""
+
+
 @dataclass(frozen=True)
 class Policy:
     """Each pattern is a code or the beginning of codes. Where several match, the longest decides.
 
-    select: what is reported; empty is everything.
+    select: what is reported; empty is everything. Codes of `INCOMPLETE` are reported in any case.
     ignore: what is not reported. A pattern of `select` that is longer wins, as in ruff.
     severity: pattern → severity, or "off": not reported.
     Raises ConfigError where a pattern matches no code.
@@ -40,7 +44,7 @@ class Policy:
 
     def severity_of(self, code: str) -> Severity | None:
         """How severe a code is; None where it is not reported."""
-        selected = _longest(code, self.select) if self.select else 0
+        selected = 0 if not self.select or code in INCOMPLETE else _longest(code, self.select)
         if selected < 0 or _longest(code, self.ignore) >= selected:
             return None
         length = _longest(code, self.severity)
