@@ -55,6 +55,30 @@ def test_a_broken_set_gives_the_codes_of_its_faults_and_no_others(broken: Broken
     assert found(checked(tmp_path, broken.files), tmp_path) == broken.found
 
 
+def test_two_spellings_of_a_page_are_found_across_files(tmp_path: Path) -> None:
+    site = "https://shop.example"
+    files = {
+        "a.xml": urlset("".join(url(f"{site}/{n}") for n in range(5)) + url(f"{site}/x/") + url(f"{site}/x")),
+        "b.xml": urlset(url(f"{site}/other") + "\n" + url(f"{site}/3/") + url(f"{site}/4/") + url(f"{site}/alone/")),
+        "c.xml": urlset(url(f"{site}/all/") + url(f"{site}/slashed/") + url(f"{site}/0/")),
+    }
+    slashes = {Path(f.file).name: f for f in checked(tmp_path, files).findings if f.code == "loc-slash"}
+    assert {name: (finding.count, finding.example) for name, finding in slashes.items()} == {
+        "a.xml": (1, f"{site}/x"),  # in one file: the one without
+        "b.xml": (2, f"{site}/3/"),
+        "c.xml": (1, f"{site}/0/"),
+    }
+    assert slashes["b.xml"].detail.startswith("without the slash in ")
+    assert slashes["b.xml"].detail.endswith("a.xml")
+    assert slashes["b.xml"].line is not None
+
+
+def test_spellings_are_not_compared_between_forms_of_the_same_pages(tmp_path: Path) -> None:
+    site = "https://shop.example"
+    files = {"a.xml": urlset(url(f"{site}/a")), "a.txt": f"{site}/a/\n".encode()}
+    assert "loc-slash" not in {f.code for f in checked(tmp_path, files).findings}
+
+
 WHOLE = {
     "robots.txt": b"User-agent: *\nDisallow: /cart\nSitemap: https://shop.example/maps/sitemap.xml\n",
     "maps/sitemap.xml": index(

@@ -82,6 +82,7 @@ class CrossFile:
     def __post_init__(self) -> None:
         self._urls = Spill(_URL, self.folder, "urls", held=self.held)
         self._links = Spill(_LINK, self.folder, "links", held=self.held)
+        self._slashed = Spill(_URL, self.folder, "slashed", held=self.held)
 
     def add(self, file: str, hashes: np.ndarray, at: np.ndarray, links: Links | None, look: Look) -> int:
         """Take a file's URLs (`hashes`, one a row, and their byte offsets); its number."""
@@ -103,14 +104,21 @@ class CrossFile:
             self._links.add(edges, edges["source"] + edges["target"])
         return number
 
+    def add_slashed(self, number: int, hashes: np.ndarray, at: np.ndarray) -> None:
+        """Take the URLs of a file that end in a slash: their hashes without it, and their byte offsets."""
+        rows = np.empty(len(hashes), _URL)
+        rows["hash"], rows["file"], rows["at"] = hashes, number, at
+        self._slashed.add(rows, rows["hash"])
+
     def findings(self, text: Text, *, whole: bool = True) -> list[Finding]:
-        """Duplicates across files and alternates without a return link, one finding per file; sets `views`.
+        """Duplicates and spellings across files, alternates without a return link: one finding per file; sets `views`.
 
         `whole`: False where a file of the set is not among these, which may list what they do not.
         """
         if len(self.files) > 1:
             self._find_views()
-        return [*(self._duplicates(text) if len(self.files) > 1 else ()), *self._returns(text, whole=whole)]
+        across = [*self._duplicates(text), *self._spellings(text)] if len(self.files) > 1 else []
+        return [*across, *self._returns(text, whole=whole)]
 
     def _find_views(self) -> None:
         """A file is a view if each of its URLs is listed in a file that is not a view, and if it shows why."""
@@ -186,6 +194,35 @@ class CrossFile:
             )
         return found
 
+    def _spellings(self, text: Text) -> list[Finding]:
+        """One finding for each file with URLs that end in a slash and are listed without it in other files only."""
+        counts = np.zeros(len(self.files), np.int64)
+        first: dict[int, tuple[int, int]] = {}
+        for rows, listed in zip(self._slashed.buckets(), self._urls.buckets(), strict=True):
+            if not len(rows) or not len(listed):
+                continue
+            there = listed[np.lexsort((listed["file"], listed["hash"]))]
+            begin = np.searchsorted(there["hash"], rows["hash"], "left")
+            past = np.searchsorted(there["hash"], rows["hash"], "right")
+            met = np.flatnonzero(past > begin)
+            # A pair within one file was reported there.
+            inside = np.isin(_pair(rows[met]), _pair(there))
+            met = met[~inside]
+            counts += np.bincount(rows["file"][met], minlength=len(counts))
+            order = met[np.lexsort((rows["at"][met], rows["file"][met]))]
+            files, place = np.unique(rows["file"][order], return_index=True)
+            for file, hit in zip(files.tolist(), order[place].tolist(), strict=True):
+                found = (int(rows["at"][hit]), int(there["file"][begin[hit]]))
+                first[file] = min(first.get(file, found), found)
+        findings = []
+        for file, (at, other) in sorted(first.items()):
+            line, example = text(file, at) or (None, "")
+            detail = f"without the slash in {self.files[other]}"
+            findings.append(
+                Finding("loc-slash", self.files[file], line, None, shown(example), int(counts[file]), detail)
+            )
+        return findings
+
     def _returns(self, text: Text, *, whole: bool) -> list[Finding]:
         """One finding for each file with links that have no return link or lead to unlisted pages.
 
@@ -227,6 +264,12 @@ class CrossFile:
             line, example = text(file, at) or (None, "")
             found.append(Finding(code, self.files[file], line, None, shown(example), int(counts[code][file])))
         return found
+
+
+def _pair(rows: np.ndarray) -> np.ndarray:
+    """A URL in a file, as one number."""
+    pairs: np.ndarray = rows["hash"] ^ (rows["file"].astype(np.uint64) + np.uint64(1)) * _SPREAD
+    return pairs
 
 
 class Spill:

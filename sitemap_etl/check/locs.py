@@ -104,12 +104,18 @@ def check_addresses(code: str, urls: Any, offsets: np.ndarray, faults: Faults) -
     return written, codes
 
 
-def check_slashes(locs: Any, hashes: np.ndarray, offsets: np.ndarray, faults: Faults) -> None:
-    """Report URLs that are also listed with a slash at their end; `hashes` are those of `locs`, which are trimmed."""
+def check_slashes(locs: Any, hashes: np.ndarray, offsets: np.ndarray, faults: Faults) -> tuple[np.ndarray, np.ndarray]:
+    """Report URLs that are also listed with a slash at their end; `hashes` are those of `locs`, which are trimmed.
+
+    Gives the URLs with such a slash, for the comparison with other files: hashes without it, and byte offsets.
+    """
     with_slash = mask_of(pc.ends_with(locs, "/"))
-    if with_slash.any() and not with_slash.all():
-        without = pc.utf8_rtrim(locs.filter(pa.array(with_slash)), "/")
-        faults.rows("loc-slash", np.isin(hashes, hash64(without)), locs, offsets)
+    if not with_slash.any():
+        return hashes[:0], offsets[:0]
+    without = hash64(pc.utf8_rtrim(locs.filter(pa.array(with_slash)), "/"))
+    if not with_slash.all():
+        faults.rows("loc-slash", np.isin(hashes, without), locs, offsets)
+    return without, offsets[with_slash]
 
 
 def _length(locs: Any, offsets: np.ndarray, faults: Faults) -> None:

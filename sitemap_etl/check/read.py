@@ -96,6 +96,8 @@ class Reading:
     """The status of its answer over HTTP."""
     hashes: np.ndarray = field(default_factory=lambda: np.empty(0, np.uint64))
     at: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
+    slashed: tuple[np.ndarray, np.ndarray] | None = None
+    """Of its URLs with a slash at their end: hashes without it, and byte offsets."""
     links: Links | None = None
     lastmods: Lastmods | None = None
     news: int = 0
@@ -421,7 +423,7 @@ def _urls(found: Contents, reading: Reading, faults: Faults, rules_of: RulesOf) 
     if reading.draw is not None:
         reading.drawn = _drawn(found, locs, reading.draw(locs), faults)
     _repeated("duplicate", locs, reading.hashes, found.at, faults)
-    check_slashes(locs, reading.hashes, found.at, faults)
+    reading.slashed = check_slashes(locs, reading.hashes, found.at, faults)
     rules_here = [(origin, rules) for origin in reading.place.origins if (rules := rules_of(origin)) is not None]
     for origin, rules in rules_here[:_JUDGED]:
         # Only those that begin so are URLs: a relative one has no origin that rules could hold for.

@@ -184,10 +184,16 @@ class _Check:
             self.live.add(reading)
             reading.drawn = []
         if len(reading.hashes) and reading.stats.kind in {"urlset", "text"}:
-            hashes = reading.hashes ^ _TEXT if reading.stats.kind == "text" else reading.hashes
-            self.cross.add(reading.stats.file, hashes, reading.at, reading.links, _look(reading))
+            salt = _TEXT if reading.stats.kind == "text" else np.uint64(0)
+            number = self.cross.add(
+                reading.stats.file, reading.hashes ^ salt, reading.at, reading.links, _look(reading)
+            )
+            if reading.slashed is not None:
+                bare, at = reading.slashed
+                self.cross.add_slashed(number, bare ^ salt, at)
             self.compared.append(visit.work.source)
         reading.hashes, reading.at, reading.links = np.empty(0, np.uint64), np.empty(0, np.int64), None
+        reading.slashed = None
         if reading.robots is not None:
             try:
                 self.rules.add(visit.work.source, reading)
