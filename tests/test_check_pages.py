@@ -323,7 +323,19 @@ def test_a_state_in_a_folder_that_is_not_there_is_refused_before_anything_is_rea
     assert site.asked == []
 
 
-def test_a_state_that_can_t_be_written_is_told(site: Website, tmp_path: Path) -> None:
+def test_a_state_that_cannot_be_written_loses_no_finding(site: Website, tmp_path: Path) -> None:
+    site.answers["/p"] = Answer(404)
+    state = tmp_path / ("x" * 250)  # beside it there is no room for the longer name of a new file
+    done = call("check", listing(site, "/p"), "--pages", 5, "--state", state, "--json", "--allow-private")
+    assert done.code != 0
+    assert "page-status" in {finding["code"] for finding in done.json["findings"]}
+    assert "it can't be written" in done.err
+    site.page("/p", "fine")
+    done = call("check", listing(site, "/p", lastmod="2026-11-01"), "--pages", 5, "--state", state, "--json")
+    assert (done.code, done.json["exit"]) == (2, 2)
+
+
+def test_a_state_that_cannot_be_read_is_told(site: Website, tmp_path: Path) -> None:
     (tmp_path / "pages.json").mkdir()
     with pytest.raises(ConfigError, match=r"pages\.json: it can't be read"):
         checked(listing(site, "/p"), state=tmp_path / "pages.json")

@@ -25,6 +25,7 @@ from sitemap_etl.check.options import Options
 from sitemap_etl.check.read import Drawn, Reading
 from sitemap_etl.check.report import Finding, Visited, shown
 from sitemap_etl.dates import DAY, instant
+from sitemap_etl.errors import ConfigError
 from sitemap_etl.pages import CRAWLERS, FAULTS, OURSELVES, Agent, Share, Visit, Visitor, is_refusal, sampled
 from sitemap_etl.urls import origin
 from sitemap_etl.web import REDIRECTS, Client, Stopped, WebError
@@ -63,6 +64,7 @@ class Live:
         self._options = options
         self._now = int(now.timestamp())
         self._agent = OURSELVES if options.crawler is None else CRAWLERS[options.crawler]
+        self.unwritten = ""
         self._memory = None if options.state is None else Memory.read(options.state)
         self._files: list[_File] = []
         self._each = options.pages
@@ -219,7 +221,10 @@ class Live:
             for page, visit in file.seen:
                 if page.dated is not None and visit.judged and visit.all:
                     memory.keep(visit.url, visit.own, visit.all, self._now)
-        memory.write()
+        try:
+            memory.write()
+        except ConfigError as error:  # what was found is found
+            self.unwritten = str(error)
 
     # --- crawlers ---
 

@@ -204,6 +204,7 @@ class Report:
     `touched`: by file, how many of its entries have which codes. `left_out`: findings of codes that are not selected.
     `gone`: what the baseline has and was not found. `pages`: those that were visited.
     `ended`: why it ended before all files were read, "" where it did not; `interrupted`: by Ctrl-C or a signal.
+    `unwritten`: why what it was to remember could not be written, "" where it was.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -215,6 +216,7 @@ class Report:
     pages: Visited = Visited()
     ended: str = ""
     interrupted: bool = False
+    unwritten: str = ""
 
     def sort(self) -> None:
         """Worst first; then by file and line, so that the same input gives the same report."""

@@ -217,6 +217,7 @@ class _Check:
         if self.live is not None:
             report.findings += self.live.findings
             report.pages = self.live.visited
+            report.unwritten = self.live.unwritten
         report.sort()
 
     def _across(self, readings: list[Reading]) -> list[Finding]:

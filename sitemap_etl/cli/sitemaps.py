@@ -371,6 +371,9 @@ def check(
     errors = {finding.code for finding in report.new if finding.severity == "error"}
     if code == Refused.exit_code and errors and errors <= _MAY_PASS:
         code = Unavailable.exit_code
+    if report.unwritten:
+        print(report.unwritten, file=sys.stderr)
+        code = code or ConfigError.exit_code
     if form is Format.text:
         render_table(report, console(), by_file=by_file, examples=shown)
         sys.stdout.flush()
