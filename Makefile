@@ -25,8 +25,8 @@ airflow: $(READY) ## Airflow with its UI over the demo; Ctrl-C stops it
 
 # Each process of a session would compile all tests anew where the environment says to keep nothing compiled.
 test: export PYTHONDONTWRITEBYTECODE =
-test: $(READY) ## the tests
-	$(BIN)/python -m pytest -n auto --dist loadfile
+test: $(READY) ## the tests, in minutes (ALL=1: also those marked thorough, as in CI)
+	$(BIN)/python -m pytest -n auto --dist loadfile $(if $(ALL)$(CI),,-m "not thorough")
 
 MINUTES ?= 60
 soak: $(READY) ## kills, faults, races and random nights for an hour (MINUTES=5, SEED=1, JOBS=1; TRIAL=kills:12 plays one)
