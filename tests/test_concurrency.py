@@ -208,7 +208,7 @@ def test_a_retry_of_the_same_run_goes_on_and_its_first_try_writes_no_more(tmp_pa
         assert done.status == "published"
         after = site.public().objects()
         pausing.go_on.set()
-        with pytest.raises(Refused, match="Overtaken"):
+        with pytest.raises(Refused, match=rf"Overtaken: run {staged.name}, of \S+Z, was published while run"):
             sleeper.result(SECONDS)
     # The write it was held at goes to what the retry wrote already, which are the same bytes.
     assert not [url for url in pausing.written if "/public/" in url and not url.endswith(pausing.ending)]

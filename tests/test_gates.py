@@ -238,6 +238,17 @@ def test_what_is_let_through_in_a_section_does_not_stop_the_site_as_well(tmp_pat
     assert site.manifest().forced == ("p.max_drop",)
 
 
+def test_a_growth_that_is_let_through_in_a_section_does_not_stop_the_site_as_well(tmp_path: Path) -> None:
+    site = TestSite(tmp_path).section("p", pages(100)).section("q", pages(10, start=500))
+    site.night(1)
+    site.export("p", pages(350))
+    refused = site.night(2)
+    assert "--force p.max_growth --reason" in refused.summary.error
+    done = site.night(2, force=("p.max_growth",), reason="a new range")
+    assert done.summary.status == "published"
+    assert site.manifest().forced == ("p.max_growth",)
+
+
 def test_the_site_s_gate_still_holds_what_no_section_s_gate_does(tmp_path: Path) -> None:
     """A section that left the site file has no gate of its own."""
     site = TestSite(tmp_path).section("p", pages(100)).section("q", pages(100, start=500))
