@@ -393,6 +393,7 @@ def test_a_dry_run_counts_the_files_as_the_run_that_follows_does(site: TestSite)
     assert "robots.txt" not in dry.out.partition("gate ")[0] + done.out
     as_json = run(site, 3, "--dry-run", "--json").json["files"]
     assert (as_json["to_write"], as_json["robots_txt"], as_json["key_file"]) == (0, False, False)
+    assert (as_json["written"], as_json["deleted"]) == (0, 0)
 
 
 def test_rollback_with_nothing_to_go_back_to_ends_with_2(site: TestSite) -> None:

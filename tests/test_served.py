@@ -28,10 +28,13 @@ def served(tmp_path: Path) -> Iterator[TestSite]:
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
     stale: bytes | None = None
+    age = ""
 
     def do_GET(self) -> None:
         if self.path.endswith("sitemap.xml") and Quiet.stale is not None:
             self.send_response(200)
+            if Quiet.age:
+                self.send_header("Age", Quiet.age)
             self.end_headers()
             self.wfile.write(Quiet.stale)
         else:
@@ -46,12 +49,16 @@ def test_a_set_that_is_served_as_it_was_put_is_no_warning(served: TestSite) -> N
     assert served.night(1).summary.warnings == ()
 
 
-def test_other_bytes_at_the_public_address_are_a_warning_that_shows_both(served: TestSite) -> None:
-    Quiet.stale = b"<html>an old page</html>"
-    try:
-        served.section("p", pages(5))
-        warnings = served.night(1).summary.warnings
-    finally:
-        Quiet.stale = None
+@pytest.mark.parametrize(
+    ("age", "shown"), [("", "an old page</html>'; published"), ("3600", ", 3600 s old by its Age")]
+)
+def test_other_bytes_at_the_public_address_are_a_warning_that_shows_both(
+    served: TestSite, monkeypatch: pytest.MonkeyPatch, age: str, shown: str
+) -> None:
+    monkeypatch.setattr(Quiet, "stale", b"<html>an old page</html>")
+    monkeypatch.setattr(Quiet, "age", age)
+    served.section("p", pages(5))
+    warnings = served.night(1).summary.warnings
+    assert any(shown in w for w in warnings)
     assert any("serves different bytes than were published" in w and "an old page" in w for w in warnings)
     assert not any("sitemap-p-00001" in w for w in warnings)

@@ -69,7 +69,6 @@ def net_moves(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry]) 
     """Find the rows that one section lost and another won. Views take no part."""
     receipts = [receipt for receipt in rendered if not run.site.sections[receipt.section].view]
     moves = Moves(_MOVED.empty_table())
-    moves.dropped.update({entry.section: 0 for entry in dropped})
     gone = list(_rows_of(run, dropped))
     for table in gone:
         moves.dropped[table.column("section")[0].as_py()] += table.num_rows
