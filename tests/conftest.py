@@ -73,12 +73,22 @@ def pytest_xdist_auto_num_workers() -> int:
     return (os.cpu_count() or 1) + 1
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where processes share the tests, long files first and all others as they come."""
+    """What is tried on a second S3 server is thorough. Where processes share the tests, long files come first."""
+    for item in items:
+        if isinstance(item, pytest.Function) and "seaweedfs" in _asked_for(item):
+            item.add_marker(pytest.mark.thorough)
     if not hasattr(config, "workerinput"):
         return
     order = {name: number for number, name in enumerate(LONG)}
     items.sort(key=lambda item: order.get(item.path.stem, len(LONG)))
+
+
+def _asked_for(item: pytest.Function) -> list[object]:
+    """The fixtures of a test, and the values that it was parametrised with."""
+    called = getattr(item, "callspec", None)
+    return [*item.fixturenames, *(called.params.values() if called is not None else ())]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -59,6 +59,7 @@ def ear() -> Iterator[Side]:
         yield found
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(600)  # Airflow starts in half a minute on an idle machine
 def test_the_dag_runs_under_a_real_scheduler_and_ctrl_c_leaves_nothing_behind(tmp_path: Path, ear: Side) -> None:
     sites = tmp_path / "sites"

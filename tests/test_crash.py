@@ -194,7 +194,12 @@ def prepared(lab: Laboratory, scenario: Scenario) -> tuple[set[str], World, list
 
 @pytest.mark.parametrize(
     ("scenario", "store"),
-    [(GROWN, "folder"), (SHRUNK, "folder"), (SMALLER, "moto"), (SMALLER, "seaweedfs")],
+    [
+        (GROWN, "folder"),
+        (SHRUNK, "folder"),
+        pytest.param(SMALLER, "moto", marks=pytest.mark.thorough),
+        (SMALLER, "seaweedfs"),
+    ],
     ids=["grown-folder", "shrunk-folder", "smaller-moto", "smaller-seaweedfs"],
 )
 def test_a_publish_killed_after_any_write_leaves_a_valid_set_that_the_next_run_finishes(

@@ -17,6 +17,7 @@ from sitemap_etl.config import load
 from tests.support.airflow import PROJECT
 
 
+@pytest.mark.thorough
 @pytest.mark.timeout(600)  # two runs of Airflow
 def test_the_first_run_shows_what_it_published_and_the_second_that_nothing_changed(tmp_path: Path) -> None:
     bare = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}

@@ -100,6 +100,7 @@ def test_the_tutorial_works_as_it_is_written(tmp_path: Path) -> None:
     assert gzip.decompress(lamps.read_bytes()).decode().count("<loc>") == 980
 
 
+@pytest.mark.thorough
 def test_the_tutorial_on_s3_works_as_it_is_written(shop: Path, moto: S3Server) -> None:
     client = moto.client()
     for bucket in ("shop-public", "shop-private"):
@@ -112,6 +113,7 @@ def test_the_tutorial_on_s3_works_as_it_is_written(shop: Path, moto: S3Server) -
     assert keys >= {"sitemap.xml", "sitemap-pages-00001.xml.gz"}
 
 
+@pytest.mark.thorough
 def test_the_tutorial_on_airflow_works_as_it_is_written(tmp_path: Path) -> None:
     done = follow(script(FIVE_MINUTES, TUTORIAL / "database.md", TUTORIAL / "airflow.md"), tmp_path, CLONE=str(ROOT))
     listed = tmp_path / "shop" / "lamps-by-airflow" / "sitemap-products-00001.xml.gz"
@@ -134,6 +136,7 @@ SAYS = {
 """What a reader of each page sees at least."""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SAYS)
 def test_a_how_to_works_as_it_is_written(name: str, shop: Path) -> None:
     text = said(follow(script(HOW_TO / f"{name}.md"), shop))

@@ -229,7 +229,7 @@ class Trial:
         return True
 
 
-@pytest.mark.parametrize("then", ["grown", "base", "other"])
+@pytest.mark.parametrize("then", ["grown", "base", pytest.param("other", marks=pytest.mark.thorough)])
 def test_requests_of_a_dead_run_arrive_before_any_request_of_the_run_that_takes_over(world: World, then: str) -> None:
     trial = Trial(world, then)
     step = STEP or 37
@@ -243,7 +243,7 @@ def test_requests_of_a_dead_run_arrive_before_any_request_of_the_run_that_takes_
 
 
 @pytest.mark.parametrize("conditional_delete", [True, False])
-@pytest.mark.parametrize("then", ["grown", "base", "other"])
+@pytest.mark.parametrize("then", ["grown", "base", pytest.param("other", marks=pytest.mark.thorough)])
 def test_requests_that_arrive_after_the_run_that_took_over_change_nothing_that_is_listed(
     world: World, then: str, *, conditional_delete: bool
 ) -> None:
