@@ -42,6 +42,15 @@ def test_every_page_links_to_all_of_its_cluster_itself_included(site: TestSite) 
     assert links(site, "/en/3") == links(site, "/de/3") == links(site, "/fr/3") == expected
 
 
+def test_pages_without_a_group_link_to_nothing_also_where_none_has_one(site: TestSite) -> None:
+    alone = {"item": None, "lang": None}
+    site.section("a", [*({**row, **alone} for row in pages_in("en")), *pages_in("de fr", 2)], alternates=RULE)
+    site.section("b", [{"loc": f"/b/{n}", **alone} for n in range(3)], alternates=RULE)
+    site.night(1)
+    assert set(links(site, "/de/1")) == {"de", "fr"}
+    assert links(site, "/en/1") == links(site, "/b/1") == {}
+
+
 def test_a_cluster_reaches_over_sections_that_share_its_name(site: TestSite) -> None:
     rule = {**RULE, "cluster": "shop"}
     site.section("a", pages_in("en"), alternates=rule)

@@ -73,7 +73,7 @@ def collect_members(run: Run, n: int) -> Collected:
 def _members(run: Run, section: str, rows: pa.Table) -> pa.Table:
     """A row for each language of each row that has a group."""
     rule = run.site.sections[section].alternates
-    if rule is None or "cluster" not in rows.column_names or "hreflang" not in rows.column_names:
+    if rule is None:
         return MEMBERS.empty_table()
     rows = rows.filter(
         pc.and_(pc.is_valid(rows.column("cluster")), pc.is_valid(rows.column("hreflang")))
