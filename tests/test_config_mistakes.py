@@ -236,7 +236,7 @@ sitemap-{{section}}-{{number:05}}.xml.gz, got "sitemap-{{section}}.xml.gz"
 10: urls.same_as: expected a valid address with a host, such as https://shop.example, got "http://x y/"
 10: urls.strip[1]: expected tracking or sessions, got "traking"; did you mean tracking?
 10: urls.respect_robots: expected true or false, got "yes"; write true (in YAML 1.2, yes is text)
-11: recent: expected a duration such as 3d (m for minutes, h for hours, d for days, w for weeks), got 3
+11: recent: expected a duration such as 3d (s for seconds, m for minutes, h for hours, d for days, w for weeks), got 3
 13: sections.Products: expected a section name of a-z, 0-9 and _ that begins with a letter, got "Products"
 14: sections.Products.from: expected one of {{database: CONNECTION, sql: FILE}}, {{csv: FILE}} and {{parquet: FILE}}, \
 got an empty mapping

@@ -91,8 +91,8 @@ def test_sections_of_one_database_are_of_one_moment(shop: Catalog, postgres: Pos
 def test_no_session_is_left_when_the_splits_are_read(shop: Catalog, postgres: Postgres) -> None:
     shop.night(1)
     count = (
-        "SELECT count(*) AS n FROM pg_stat_activity WHERE application_name = 'sitemap_etl' AND xact_start IS NOT NULL "
-        "AND pid <> pg_backend_pid() AND datname = current_database()"
+        "SELECT count(*) AS n FROM pg_stat_activity WHERE application_name LIKE 'sitemap_etl%' "
+        "AND xact_start IS NOT NULL AND pid <> pg_backend_pid() AND datname = current_database()"
     )
     (split,) = sources.plan_database(parse(postgres.uri), count)
     (row,) = [
@@ -104,7 +104,7 @@ def test_no_session_is_left_when_the_splits_are_read(shop: Catalog, postgres: Po
 def test_a_snapshot_that_is_gone_is_worth_a_new_run(postgres: Postgres) -> None:
     postgres.execute(TABLE, ROWS)
     connection = parse(postgres.uri)
-    shared = sources.SharedSnapshot(connection, label="catalog")
+    shared = sources.SharedSnapshot(connection, sources.Session(), label="catalog")
     name = shared.name()
     assert shared.name() == name
     shared.close()
@@ -114,8 +114,8 @@ def test_a_snapshot_that_is_gone_is_worth_a_new_run(postgres: Postgres) -> None:
 
 
 def test_only_what_can_be_shared_is(postgres: Postgres, tmp_path: Path) -> None:
-    assert sources.SharedSnapshot.possible(parse(postgres.uri), label="catalog")
-    assert not sources.SharedSnapshot.possible(parse(f"sqlite:///{tmp_path}/a.db"), label="catalog")
+    assert sources.SharedSnapshot.possible(parse(postgres.uri), sources.Session(), label="catalog")
+    assert not sources.SharedSnapshot.possible(parse(f"sqlite:///{tmp_path}/a.db"), sources.Session(), label="catalog")
 
 
 def test_tasks_of_a_scheduler_tell_that_rows_may_move(shop: Catalog) -> None:

@@ -6,8 +6,9 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,7 +22,7 @@ from sitemap_etl.publish.summary import add_answers, finish_run, put_summary, re
 from sitemap_etl.runs.failures import remember_failure
 from sitemap_etl.stages.about import about, here, note, subject
 from sitemap_etl.stages.clusters import align, cluster_units, collect_members
-from sitemap_etl.stages.extract import extract_split, one_moment
+from sitemap_etl.stages.extract import extract_split, lanes, one_moment
 from sitemap_etl.stages.merge import merge_bucket, plan_merge
 from sitemap_etl.stages.partition import partition
 from sitemap_etl.stages.ping import engines_to_notify, ping_engine
@@ -136,7 +137,7 @@ def _build(run: Run, jobs: int, seconds: dict[str, float]) -> None:
     _tell_plan(run)
     splits = [(unit.section, unit.label) for unit in run.plan.units]
     with one_moment(run):
-        _each(run, "extract", splits, extract_split, jobs, seconds)
+        _each(run, "extract", splits, extract_split, jobs, seconds, lanes=lanes(run))
     take_lease(run.work, run.run_id)
     _each(run, "transform", splits, transform_split, _side_by_side(run, jobs), seconds)
     if run.plan.readings:
@@ -211,27 +212,43 @@ def _each(
     work: Callable[[Run, int], object],
     jobs: int,
     seconds: dict[str, float],
+    *,
+    lanes: Mapping[int, tuple[str, int]] | None = None,
 ) -> None:
-    """Do a stage's units, `jobs` at a time; each has its section, and what it is called. The first error ends it."""
+    """Do a stage's units, `jobs` at a time; each has its section, and what it is called. The first error ends it.
+
+    `lanes`: of some units, the name of a lane and how many units may be in it at a time.
+    """
     before = time.monotonic()
     done, count = 0, len(units)
     if units:
         run.environment.advance(stage, 0, count)
+    ready = list(range(count))
     # Also one at a time they are done in a thread: a signal reaches this one, and no driver takes it for its own.
     with ThreadPoolExecutor(jobs) as pool:
-        futures = [pool.submit(here(_unit), run, stage, n, units, work) for n in range(count)]
+        at_work: dict[Future[None], int] = {}
         try:
-            waiting = set(futures)
-            while waiting:
-                finished, waiting = wait(waiting, return_when=FIRST_EXCEPTION, timeout=0.2)
+            while ready or at_work:
+                while len(at_work) < jobs and (n := _next(ready, at_work.values(), lanes or {})) is not None:
+                    ready.remove(n)
+                    at_work[pool.submit(here(_unit), run, stage, n, units, work)] = n
+                finished, _ = wait(at_work, return_when=FIRST_COMPLETED, timeout=0.2)
                 for future in finished:
+                    del at_work[future]
                     future.result()
                     done += 1
                     run.environment.advance(stage, done, count)
         except BaseException:
+            run.stopping.set()
             pool.shutdown(wait=True, cancel_futures=True)
             raise
     seconds[stage] = time.monotonic() - before
+
+
+def _next(ready: Sequence[int], at_work: Collection[int], lanes: Mapping[int, tuple[str, int]]) -> int | None:
+    """The first unit whose lane has room."""
+    busy = Counter(lanes[n][0] for n in at_work if n in lanes)
+    return next((n for n in ready if n not in lanes or busy[lanes[n][0]] < lanes[n][1]), None)
 
 
 def _keep_staging(run: Run) -> None:

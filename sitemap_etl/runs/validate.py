@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sitemap_etl import sources
 from sitemap_etl.config import CsvSource, DatabaseSource, Section, Site, revealed
 from sitemap_etl.errors import ConfigError, InvalidSource, SitemapEtlError
-from sitemap_etl.stages.extract import BEGINNING, label_of
+from sitemap_etl.stages.extract import BEGINNING, label_of, session_of
 from sitemap_etl.stages.parameters import params_of, unspoken
 from sitemap_etl.stages.ping import engines_of, ready_engine
 from sitemap_etl.stages.plan import key_missing
@@ -82,7 +82,10 @@ def _lacks(site: Site, section: Section, environment: Environment) -> Iterator[s
         params = params_of(source, site, environment, environment.clock(), BEGINNING)
         connection = environment.connection(source.database)
         with unspoken(source, environment):
-            schema = sources.probe_database(connection, source.query, params=params, label=label_of(source))
+            session = session_of(site, section, source, "validate")
+            schema = sources.probe_database(
+                connection, source.query, params=params, session=session, label=label_of(source)
+            )
     elif isinstance(source, CsvSource):
         schema = sources.probe_files("csv", source.csv, source.query, delimiter=source.delimiter)
     else:

@@ -23,9 +23,9 @@ from pydantic_core import PydanticCustomError
 from sitemap_etl.settings import address
 from sitemap_etl.settings.written import Written, scalar
 
-_DURATION = re.compile(r"([0-9]{1,6})\s*([mhdw])")
-_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-_SECONDS: Final = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60}
+_DURATION = re.compile(r"([0-9]{1,6})\s*([smhdw])")
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_SECONDS: Final = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _T = TypeVar("_T")
 
 
@@ -137,7 +137,7 @@ def _pattern(value: str) -> str:
     return value
 
 
-_A_DURATION: Final = "a duration such as 3d (m for minutes, h for hours, d for days, w for weeks)"
+_A_DURATION: Final = "a duration such as 3d (s for seconds, m for minutes, h for hours, d for days, w for weeks)"
 
 
 def _margin(value: Any) -> timedelta:
@@ -236,7 +236,7 @@ Duration = Annotated[
     timedelta,
     BeforeValidator(_duration),
     PlainSerializer(duration_text, when_used="json"),
-    WithJsonSchema({"type": "string", "pattern": r"^[0-9]+\s*[mhdw]$", "examples": ["3d", "12h"]}),
+    WithJsonSchema({"type": "string", "pattern": r"^[0-9]+\s*[smhdw]$", "examples": ["3d", "12h"]}),
 ]
 Margin = Annotated[timedelta, BeforeValidator(_margin), *get_args(Duration)[2:]]
 """A duration, or none: `0m`."""

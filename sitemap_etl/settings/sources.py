@@ -48,6 +48,11 @@ class Split(Settings):
     parts: Integer = Field(
         default=8, ge=1, le=limits.SPLITS_PER_SECTION, description="Number of ranges; each is one extract task."
     )
+    bounds_from: Text | None = Field(
+        default=None,
+        description="Table whose `column` is looked at to find the ranges, so that a heavy SELECT is not run for them.",
+        examples=["product", "shop.product"],
+    )
 
 
 class _Select(Settings):
@@ -98,6 +103,33 @@ class DatabaseSource(_Select):
         default=timedelta(hours=1),
         description="With `:since`: how far it goes back before the last read, for rows that become visible late.",
         examples=["1h"],
+    )
+    timeout: Duration = Field(
+        default=timedelta(hours=6),
+        description="How long one statement may take, reading its rows included: a split, or the whole SELECT without "
+        "`split`. The server ends it, and the run ends if the server does not answer. "
+        "A shorter limit of the server holds.",
+        examples=["30m"],
+    )
+    lock_timeout: Duration = Field(
+        default=timedelta(minutes=5),
+        description="How long a statement may wait for a lock. A shorter limit of the server holds.",
+        examples=["30s"],
+    )
+    max_parallel: Integer | None = Field(
+        default=None,
+        ge=1,
+        description="How many splits are read at once from this connection; the smallest of all its sections holds. "
+        "Default: the number of workers (`--jobs`). In Airflow, a pool does this.",
+        examples=[2],
+    )
+    fetch_rows: Integer | None = Field(
+        default=None,
+        ge=1,
+        le=limits.BATCH_ROWS,
+        description="How many rows are fetched at a time. Fewer need less memory if rows are wide. "
+        "Default: what suits the driver.",
+        examples=[5000],
     )
 
     @field_validator("params")

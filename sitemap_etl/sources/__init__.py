@@ -15,15 +15,18 @@ import pyarrow as pa
 
 from sitemap_etl import limits
 from sitemap_etl.connections import Connection
-from sitemap_etl.sources.database import clock, plan_database, probe_database, read_database
+from sitemap_etl.sources.database import clock, probe_database, read_database
 from sitemap_etl.sources.losses import split_losses
 from sitemap_etl.sources.parameters import Value, names
+from sitemap_etl.sources.ranges import plan_database
+from sitemap_etl.sources.session import Session
 from sitemap_etl.sources.snapshots import SharedSnapshot
 from sitemap_etl.sources.splits import LINES, LineNumbers, Split, pack_schema, unpack_schema
 
 __all__ = [
     "LINES",
     "LineNumbers",
+    "Session",
     "SharedSnapshot",
     "Split",
     "Value",
@@ -78,6 +81,7 @@ def read(
     connection: Connection | None = None,
     query: str | None = None,
     params: Mapping[str, Value] | None = None,
+    session: Session | None = None,
     snapshot: str | None = None,
     lines: LineNumbers | None = None,
     batch_rows: int = limits.BATCH_ROWS,
@@ -86,14 +90,22 @@ def read(
     """The rows of any split in batches; all batches have one schema, and an empty source yields none.
 
     `columns`: those wanted of an export, others are not read. `connection`, `query`, `params`: of a
-    database, as they were planned; `snapshot`: see `SharedSnapshot`. `lines`: of CSV, wanted as the column `LINES`.
+    database, as they were planned; `session`: what its sessions are told; `snapshot`: see `SharedSnapshot`. `lines`:
+    of CSV, wanted as the column `LINES`.
     Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
     """
     if split.kind == "database":
         if connection is None or query is None:
             raise TypeError("a split of a database is read with connection and query")
         return read_database(
-            split, connection, query, params, snapshot=snapshot, batch_rows=batch_rows, batch_bytes=batch_bytes
+            split,
+            connection,
+            query,
+            params,
+            session=session,
+            snapshot=snapshot,
+            batch_rows=batch_rows,
+            batch_bytes=batch_bytes,
         )
     if split.kind == "csv":
         from sitemap_etl.sources.csv_files import read_csv

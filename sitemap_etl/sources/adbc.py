@@ -8,28 +8,31 @@ from typing import Any
 
 import pyarrow as pa
 
+from sitemap_etl.sources.session import Statement
+
 
 @contextmanager
-def cursor(connect: Callable[[], Any], options: dict[str, str] | None = None) -> Iterator[Any]:
+def cursor(connect: Callable[[], Any], statement: Statement, options: dict[str, str] | None = None) -> Iterator[Any]:
     """A cursor on a connection of its own; both are closed, whatever happens. Driver errors pass through."""
     connection = connect()
     try:
-        statement = connection.cursor(adbc_stmt_kwargs=options or {})
+        opened = connection.cursor(adbc_stmt_kwargs=options or {})
         try:
-            yield statement
+            with statement.cancelled_by(opened.adbc_cancel):
+                yield opened
         finally:
-            _quietly(statement.close)
+            _quietly(opened.close)
     finally:
         _quietly(connection.close)
 
 
-def stream(statement: Any) -> Iterator[pa.RecordBatch]:
+def stream(cursor: Any) -> Iterator[pa.RecordBatch]:
     """The batches of an executed statement, an empty one first: it tells the schema of an empty result.
 
     `fetch_record_batch()` would give the bare pyarrow reader, whose errors have lost their SQLSTATE
     (https://github.com/apache/arrow-adbc/issues/1523); the reader below it keeps them.
     """
-    reader = statement._results.reader
+    reader = cursor._results.reader
     yield pa.RecordBatch.from_pylist([], schema=reader.schema)
     while True:
         try:

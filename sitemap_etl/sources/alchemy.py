@@ -21,6 +21,7 @@ from sitemap_etl.connections import Connection
 from sitemap_etl.errors import ConfigError, InvalidSource, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.extras import demand, installed
 from sitemap_etl.sources.parameters import Value, bind
+from sitemap_etl.sources.session import Limit, Session, Statement
 
 if TYPE_CHECKING:
     from sqlalchemy import engine as alchemy
@@ -38,7 +39,9 @@ _PACKAGES: Final = {
 }
 
 
-def rows(connection: Connection, sql: str, values: Mapping[str, Value], *, label: str) -> Iterator[pa.RecordBatch]:
+def rows(
+    connection: Connection, sql: str, values: Mapping[str, Value], statement: Statement, *, label: str
+) -> Iterator[pa.RecordBatch]:
     """The result of one SELECT, an empty batch first.
 
     Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
@@ -55,25 +58,26 @@ def rows(connection: Connection, sql: str, values: Mapping[str, Value], *, label
     text = sqlalchemy.text(marked.replace(":", "\\:").replace("\0", ":"))
     bound = {name: _bound(values[name], kind) for name in used}
     try:
-        with _connected(connection, kind, label) as opened:
-            result = opened.execution_options(stream_results=True, max_row_buffer=_FETCH_ROWS).execute(text, bound)
+        with _connected(connection, statement, kind, label) as opened:
+            fetched = statement.session.fetch_rows or _FETCH_ROWS
+            result = opened.execution_options(stream_results=True, max_row_buffer=fetched).execute(text, bound)
             try:
-                yield from _batches(result, kind, label)
+                yield from _batches(result, kind, label, fetched)
             finally:
                 _abandon(result.cursor)
     except SitemapEtlError:
         raise
     except sqlalchemy.exc.SQLAlchemyError as error:
-        raise _translated(error, connection, label) from connection.without_secrets(error)
+        raise _translated(error, connection, label, statement.session) from connection.without_secrets(error)
 
 
-def _batches(result: alchemy.CursorResult[Any], kind: str, label: str) -> Iterator[pa.RecordBatch]:
+def _batches(result: alchemy.CursorResult[Any], kind: str, label: str, rows: int) -> Iterator[pa.RecordBatch]:
     description = result.cursor.description if result.cursor is not None else ()
     types = [_declared(column, kind) for column in description]
     names = list(result.keys())
     schema: pa.Schema | None = None
     while True:
-        fetched = result.fetchmany(_FETCH_ROWS)
+        fetched = result.fetchmany(rows)
         columns = list(zip(*fetched, strict=True)) or [()] * len(names)
         if schema is None:
             guessed = [given or _guessed(column) for given, column in zip(types, columns, strict=True)]
@@ -94,10 +98,11 @@ def _abandon(cursor: Any) -> None:
 
 
 @contextmanager
-def _connected(connection: Connection, kind: str, label: str) -> Iterator[alchemy.Connection]:
+def _connected(connection: Connection, statement: Statement, kind: str, label: str) -> Iterator[alchemy.Connection]:
     import sqlalchemy
 
-    arguments: dict[str, Any] = {"connect_timeout": 10} if kind == "mysql" else {}
+    session = statement.session
+    arguments = {"connect_timeout": 10, "program_name": session.name} if kind == "mysql" else {}
     try:
         # Parameters stay out of messages: they may be secrets out of the environment.
         engine = sqlalchemy.create_engine(
@@ -107,14 +112,44 @@ def _connected(connection: Connection, kind: str, label: str) -> Iterator[alchem
         raise _driver_missing(kind, label) from error
     with engine.connect() as opened:
         try:
-            if kind == "mysql":
-                opened.exec_driver_sql("SET SESSION time_zone = '+00:00'")
-                opened.exec_driver_sql("SET SESSION TRANSACTION READ ONLY")
-                opened.rollback()  # the next transaction is read-only
-            yield opened
+            if kind != "mysql":
+                yield opened
+                return
+            opened.exec_driver_sql(f"SET SESSION time_zone = '+00:00'{mysql_limits(session)}")
+            opened.exec_driver_sql("SET SESSION TRANSACTION READ ONLY")
+            number = opened.exec_driver_sql("SELECT connection_id()").scalar_one()
+            opened.rollback()  # the next transaction is read-only
+            with statement.cancelled_by(lambda: _kill(engine, number)):
+                yield opened
         finally:
             # A streamed result that was not read to its end would be drained before the connection is free again.
             opened.invalidate()
+
+
+def mysql_limits(session: Session) -> str:
+    """Assignments of a SET that bound a statement's time: the shorter of our limit and the server's own.
+
+    MySQL and MariaDB know different variables, and refuse the other's. Comments of the one form are code to MySQL from
+    5.7.8 on and not to MariaDB (which ignores the versions 50700 to 99999), those of the other to MariaDB only.
+    """
+    text = ""
+    if session.timeout is not None:
+        seconds, milliseconds = session.timeout // timedelta(seconds=1), session.timeout // timedelta(milliseconds=1)
+        text += f" /*!50708 , SESSION max_execution_time = {_shorter('max_execution_time', milliseconds)} */"
+        text += f" /*M!100101 , SESSION max_statement_time = {_shorter('max_statement_time', seconds)} */"
+    if session.lock_timeout is not None:
+        seconds = max(1, session.lock_timeout // timedelta(seconds=1))
+        text += f", SESSION lock_wait_timeout = {_shorter('lock_wait_timeout', seconds)}"
+    return text
+
+
+def _shorter(variable: str, limit: int) -> str:
+    return f"IF(@@{variable} = 0, {limit}, LEAST(@@{variable}, {limit}))"
+
+
+def _kill(engine: alchemy.Engine, number: int) -> None:
+    with engine.connect() as other:
+        other.exec_driver_sql(f"KILL QUERY {number}")
 
 
 def _driver_missing(kind: str, label: str) -> ConfigError:
@@ -207,9 +242,10 @@ _UNAVAILABLE: Final = frozenset(
     {1040, 1053, 1152, 1158, 1159, 1160, 1161, 1203, 1205, 1213, 1226, 1317, 1969, 2002, 2003, 2006, 2013, 3024}
 )
 """Error numbers of MySQL and MariaDB: connections used up, shutdown, network, locks, statement timeouts."""
+_LIMITS: Final[dict[int, Limit]] = {1205: "lock_timeout", 1969: "timeout", 3024: "timeout"}
 
 
-def _translated(error: Exception, connection: Connection, label: str) -> SitemapEtlError:
+def _translated(error: Exception, connection: Connection, label: str, session: Session) -> SitemapEtlError:
     import sqlalchemy
 
     original = getattr(error, "orig", None) or error
@@ -219,7 +255,7 @@ def _translated(error: Exception, connection: Connection, label: str) -> Sitemap
     if number in _REFUSED:
         return Refused(f"{label}: the database refused: {message}")
     if number in _UNAVAILABLE:
-        return Unavailable(f"{label}: the database did not answer: {message}")
+        return Unavailable(f"{label}: the database did not answer: {message}{session.hint(_LIMITS.get(number))}")
     if isinstance(error, sqlalchemy.exc.ArgumentError):
         return ConfigError(f"{label}: the URI of the connection can't be read: {message}")
     broken = (sqlalchemy.exc.ProgrammingError, sqlalchemy.exc.DataError, sqlalchemy.exc.NotSupportedError)

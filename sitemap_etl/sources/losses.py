@@ -20,8 +20,10 @@ import pyarrow as pa
 
 from sitemap_etl.connections import Connection
 from sitemap_etl.errors import InvalidSource, Refused
-from sitemap_etl.sources.database import SPLIT_FROM, SPLIT_TO, quoted, rows, widest
-from sitemap_etl.sources.parameters import Value, one_statement, parts
+from sitemap_etl.sources.database import rows
+from sitemap_etl.sources.keys import SPLIT_FROM, SPLIT_TO, WIDEST, Key, Range, family, widest
+from sitemap_etl.sources.parameters import Value, one_statement, parts, quoted
+from sitemap_etl.sources.session import Session
 from sitemap_etl.sources.splits import Split
 
 _COLUMNS: Final = {
@@ -46,6 +48,9 @@ _COLUMNS: Final = {
         WHERE c.column_name = :split_column AND c.table_schema = database()""",
 }
 
+_STAND_IN: Final = {"int": "0", "date": "'1970-01-01'", "uuid": f"'{WIDEST['uuid'][0]}'", "text": "''"}
+"""A value for rows that have none, as SQL writes it, by the family of the key."""
+
 
 @dataclass(frozen=True)
 class _Column:
@@ -64,6 +69,7 @@ def split_losses(
     params: Mapping[str, Value] | None = None,
     key: str | None = None,
     one_snapshot: bool = False,
+    session: Session | None = None,
     label: str = "the database",
 ) -> list[str]:
     """Warnings about the splits of a SELECT; none where they are sure to hold every row once.
@@ -71,12 +77,14 @@ def split_losses(
     `key`: the column that identifies a row. `one_snapshot`: all splits will be read from one. Raises `ConfigError`,
     `InvalidSource`, `Refused`, `Unavailable`.
     """
-    ranges = splits[0].detail.get("key") if splits else None
-    if ranges is None or (len(splits) < 2 and not ranges["named"]):
+    packed = splits[0].detail.get("key") if splits else None
+    if packed is None or (len(splits) < 2 and not packed["named"]):
         return []
-    column = ranges["column"]
+    found_by = Range.unpack(packed).key
+    column = found_by.column
     sql = one_statement(query, connection.dialect, label=label)
-    columns = _columns(connection, sql, column, label)
+    look = _Look(connection, session or Session(), label)
+    columns = look.columns(sql, column)
     warnings = []
     if len(splits) > 1 and not one_snapshot and column != key and not any(found.primary for found in columns):
         warnings.append(
@@ -84,71 +92,100 @@ def split_losses(
             "same. A row whose value changes meanwhile can be left out, or be read twice. Split by the primary key; "
             f"or, where the column of a row never changes, say so with key: {column}"
         )
-    if ranges["named"]:
-        low, _ = widest(ranges["type"])
+    if found_by.named:
+        low, _ = widest(found_by.kind)
         values = {**(params or {}), SPLIT_FROM: low, SPLIT_TO: low}
-        warnings += _nulls(connection, sql, values, splits, columns, label)
-        warnings += _beyond(connection, ranges["column"], ranges["type"], columns, label)
+        warnings += _nulls(look, sql, values, found_by, len(splits), columns)
+        warnings += _beyond(look, found_by, columns)
     return warnings
 
 
+@dataclass(frozen=True)
+class _Look:
+    """Asks a database what is in its tables."""
+
+    connection: Connection
+    session: Session
+    label: str
+
+    def table(self, sql: str, values: Mapping[str, Value]) -> pa.Table:
+        """The result of a SELECT of few rows."""
+        return pa.Table.from_batches(rows(self.connection, sql, values, self.session, label=self.label))
+
+    def count(self, sql: str, values: Mapping[str, Value] | None = None) -> int:
+        """The number `n` of the result's only row; 0 where it may not be asked for."""
+        with suppress(InvalidSource, Refused):
+            return int(self.table(sql, values or {})["n"][0].as_py())
+        return 0
+
+    def columns(self, sql: str, column: str) -> list[_Column]:
+        """The columns of that name in the tables that the SELECT names; none where that can't be looked up."""
+        dialect = self.connection.dialect
+        lookup = _COLUMNS.get(dialect)
+        found: list[dict[str, Any]] = []
+        if lookup is not None:
+            with suppress(InvalidSource, Refused):
+                found = self.table(lookup, {"split_column": column}).to_pylist()
+        code = "".join(part.text for part in parts(sql, dialect) if part.kind != "comment")
+        return [
+            _Column(
+                ".".join(quoted(part, dialect) for part in (one["place"], one["name"]) if part),
+                bool(one["nullable"]),
+                bool(one["is_primary"]),
+            )
+            for one in found
+            if re.search(rf"(?<!\w){re.escape(one['name'])}(?!\w)", code, re.IGNORECASE)
+        ]
+
+
 def _nulls(
-    connection: Connection,
-    sql: str,
-    values: Mapping[str, Value],
-    splits: Sequence[Split],
-    columns: Sequence[_Column],
-    label: str,
+    look: _Look, sql: str, values: Mapping[str, Value], key: Key, splits: int, columns: Sequence[_Column]
 ) -> list[str]:
     """What becomes of rows without a value where the SELECT compares the column itself. `values`: an empty range."""
-    ranges = splits[0].detail["key"]
-    name = quoted(ranges["column"], connection)
-    zero = "0" if ranges["type"] == "int" else "'1970-01-01'"
+    name = quoted(key.column, look.connection.dialect)
+    given = f"coalesce({key.column}, {_STAND_IN[family(key.kind)]})"
     hint = (
-        f"write coalesce({ranges['column']}, {zero}) >= :{SPLIT_FROM} AND coalesce({ranges['column']}, {zero}) < "
+        f"write {given} >= :{SPLIT_FROM} AND {given} < "
         f":{SPLIT_TO}, or leave the comparison out: the SELECT is then wrapped in one that takes care of them"
     )
     # In a range that holds nothing only rows are left that are in every range.
-    everywhere = f"SELECT count(*) AS n FROM ({sql}\n) source WHERE {name} IS NULL"  # noqa: S608 - the site's own SELECT
-    found = _number(connection, everywhere, values, label)
+    found = look.count(f"SELECT count(*) AS n FROM ({sql}\n) source WHERE {name} IS NULL", values)  # noqa: S608 - the site's own SELECT
     if found:
         warning = (
-            f"{label}: {found:,} rows have no {ranges['column']}, and the SELECT's own comparison with :{SPLIT_FROM} "
-            f"and :{SPLIT_TO} lets them into each of the {len(splits)} splits; {hint}"
+            f"{look.label}: {found:,} rows have no {key.column}, and the SELECT's own comparison with :{SPLIT_FROM} "
+            f"and :{SPLIT_TO} lets them into each of the {splits} splits; {hint}"
         )
         return [warning]
     warnings: list[str] = []
-    if _cares(sql, ranges["column"], connection.dialect):
+    if _cares(sql, key.column, look.connection.dialect):
         return warnings
     for column in columns:
         if not column.nullable:
             continue
-        without = f"SELECT count(*) AS n FROM {column.table} WHERE {name} IS NULL"  # noqa: S608 - names of the database's own
-        with suppress(InvalidSource, Refused):  # a table that may not be read as such
-            rows = _number(connection, without, {}, label)
-            if rows:
-                warnings.append(
-                    f"{label}: {rows:,} rows of {column.table} have no {ranges['column']}, and the SELECT's own "
-                    f"comparison with :{SPLIT_FROM} and :{SPLIT_TO} leaves them out; {hint}"
-                )
+        count = look.count(f"SELECT count(*) AS n FROM {column.table} WHERE {name} IS NULL")  # noqa: S608 - names of the database's own
+        if count:
+            warnings.append(
+                f"{look.label}: {count:,} rows of {column.table} have no {key.column}, and the SELECT's own "
+                f"comparison with :{SPLIT_FROM} and :{SPLIT_TO} leaves them out; {hint}"
+            )
     return warnings
 
 
-def _beyond(connection: Connection, column: str, kind: str, columns: Sequence[_Column], label: str) -> list[str]:
+def _beyond(look: _Look, key: Key, columns: Sequence[_Column]) -> list[str]:
     """Values that no bound is beyond, such as the last day of the year 9999, where the SELECT compares the column."""
-    name = quoted(column, connection)
-    low, high = widest(kind)
+    name = quoted(key.column, look.connection.dialect)
+    low, high = widest(key.kind)
+    least, most = key.bound("low", look.connection), key.bound("high", look.connection)
     warnings: list[str] = []
     for found in columns:
-        beyond = f"SELECT count(*) AS n FROM {found.table} WHERE {name} < :low OR {name} >= :high"  # noqa: S608 - as above
-        with suppress(InvalidSource, Refused):
-            count = _number(connection, beyond, {"low": low, "high": high}, label)
-            if count:
-                warnings.append(
-                    f"{label}: {count:,} rows of {found.table} have a {column} before {low} or not before {high}, "
-                    f"where the ranges end, and the SELECT's own comparison with :{SPLIT_FROM} and :{SPLIT_TO} leaves "
-                    "them out; leave the comparison out: the SELECT is then wrapped in one that takes care of them"
-                )
+        beyond = f"SELECT count(*) AS n FROM {found.table} WHERE {name} < {least} OR {name} >= {most}"  # noqa: S608 - as above
+        count = look.count(beyond, {"low": low, "high": high})
+        if count:
+            warnings.append(
+                f"{look.label}: {count:,} rows of {found.table} have a {key.column} before {low} or not before {high}, "
+                f"where the ranges end, and the SELECT's own comparison with :{SPLIT_FROM} and :{SPLIT_TO} leaves "
+                "them out; leave the comparison out: the SELECT is then wrapped in one that takes care of them"
+            )
     return warnings
 
 
@@ -158,27 +195,3 @@ def _cares(sql: str, column: str, dialect: str) -> bool:
     name = rf'(?:\w+\.)?["`]?(?<!\w){re.escape(column)}(?!\w)["`]?'
     pattern = rf"\b(?:coalesce|ifnull|nvl)\s*\(\s*{name}\s*,|{name}\s+IS\s+(?:NOT\s+)?NULL\b"
     return re.search(pattern, code, re.IGNORECASE) is not None
-
-
-def _columns(connection: Connection, sql: str, column: str, label: str) -> list[_Column]:
-    """The columns of that name in the tables that the SELECT names; none where that can't be looked up."""
-    lookup = _COLUMNS.get(connection.dialect)
-    found: list[dict[str, Any]] = []
-    if lookup is not None:
-        with suppress(InvalidSource, Refused):
-            found = pa.Table.from_batches(rows(connection, lookup, {"split_column": column}, label=label)).to_pylist()
-    code = "".join(part.text for part in parts(sql, connection.dialect) if part.kind != "comment")
-    return [
-        _Column(
-            ".".join(quoted(part, connection) for part in (one["place"], one["name"]) if part),
-            bool(one["nullable"]),
-            bool(one["is_primary"]),
-        )
-        for one in found
-        if re.search(rf"(?<!\w){re.escape(one['name'])}(?!\w)", code, re.IGNORECASE)
-    ]
-
-
-def _number(connection: Connection, sql: str, values: Mapping[str, Value], label: str) -> int:
-    (row,) = pa.Table.from_batches(rows(connection, sql, values, label=label)).to_pylist()
-    return int(row["n"])

@@ -103,6 +103,12 @@ def names(sql: str, dialect: str) -> set[str]:
     return {part.text[1:] for part in parts(sql, dialect) if part.kind == "name"}
 
 
+def quoted(name: str, dialect: str) -> str:
+    """The name of a column or table as the database reads it, whatever is in it."""
+    mark = "`" if dialect == "mysql" else '"'
+    return mark + name.replace(mark, mark * 2) + mark
+
+
 def _unknown(name: str, values: Mapping[str, Value], label: str) -> str:
     known = ", ".join(f":{known}" for known in sorted(values)) or "none"
     near = difflib.get_close_matches(name, values, n=1)

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from datetime import date, datetime
+from contextlib import ExitStack
+from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
@@ -25,9 +25,13 @@ from sitemap_etl.connections import Connection
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.sources import adbc
 from sitemap_etl.sources.parameters import Value, bind
+from sitemap_etl.sources.session import Limit, Session, Statement
 
 BATCH_BYTES_HINT: Final = 32 * 1024 * 1024
 """What the driver aims its batches at, as it estimates bytes."""
+_CHECK_CLIENT: Final = timedelta(seconds=10)
+"""How often the server looks whether the client of a query at work is still there."""
+_MILLISECOND: Final = timedelta(milliseconds=1)
 _REPEATABLE: Final = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 _NO_SNAPSHOT: Final = ("42704", "22023")
 """No such snapshot, and a name that is none (PostgreSQL, `ImportSnapshot`)."""
@@ -48,19 +52,31 @@ class SnapshotGone(Unavailable):
 
 
 def rows(
-    connection: Connection, sql: str, values: Mapping[str, Value], *, label: str, snapshot: str | None = None
+    connection: Connection,
+    sql: str,
+    values: Mapping[str, Value],
+    statement: Statement,
+    *,
+    label: str,
+    snapshot: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The result of one SELECT, an empty batch first. `snapshot`: what another connection `exported`.
 
     Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable` (`SnapshotGone`).
     """
     text, used = bind(sql, values, "postgresql", lambda name: _placeholder(name, values), label=label)
-    settings = ["set_config('TimeZone', 'UTC', true)", "set_config('transaction_read_only', 'on', true)"]
+    settings = [
+        "set_config('TimeZone', 'UTC', true)",
+        "set_config('transaction_read_only', 'on', true)",
+        _limits(statement.session),
+    ]
     bound = [name for name in used if values[name] is not None]
     settings += [f"set_config('{_setting(name)}', ${at}, true)" for at, name in enumerate(bound, 1)]
     try:
         with adbc.cursor(
-            lambda: _connect(connection), {"adbc.postgresql.batch_size_hint_bytes": str(BATCH_BYTES_HINT)}
+            lambda: _connect(connection, statement.session),
+            statement,
+            {"adbc.postgresql.batch_size_hint_bytes": str(BATCH_BYTES_HINT)},
         ) as cursor:
             if snapshot is not None:
                 _see(cursor, snapshot, label)
@@ -73,24 +89,23 @@ def rows(
     except SitemapEtlError:
         raise
     except Exception as error:  # noqa: BLE001 - the driver raises several families; all become ours
-        raise _translated(error, connection, label) from connection.without_secrets(error)
+        raise _translated(error, connection, label, statement.session) from connection.without_secrets(error)
 
 
-@contextmanager
-def exported(connection: Connection, *, label: str) -> Iterator[str]:
-    """The name of a snapshot of the database as it is now; other connections read it while this one is open.
+def exported(connection: Connection, statement: Statement, *, label: str) -> Iterator[str]:
+    """The name of a snapshot of the database as it is now; other connections read it until this is closed.
 
     Raises `InvalidSource` where the server has no such thing, `Refused`, `Unavailable`.
     """
     with ExitStack() as stack:
         try:
-            cursor = stack.enter_context(adbc.cursor(lambda: _connect(connection)))
+            cursor = stack.enter_context(adbc.cursor(lambda: _connect(connection, statement.session), statement))
             cursor.execute(_REPEATABLE)
             # It is idle as long as the splits are read.
             cursor.execute("SELECT set_config('idle_in_transaction_session_timeout', '0', true), pg_export_snapshot()")
             name = str(cursor.fetchone()[1])
         except Exception as error:  # noqa: BLE001 - the driver raises several families; all become ours
-            raise _translated(error, connection, label) from connection.without_secrets(error)
+            raise _translated(error, connection, label, statement.session) from connection.without_secrets(error)
         yield name
 
 
@@ -108,10 +123,32 @@ def _see(cursor: Any, snapshot: str, label: str) -> None:
         ) from error
 
 
-def _connect(connection: Connection) -> Any:
+def _connect(connection: Connection, session: Session) -> Any:
     import adbc_driver_postgresql.dbapi as driver
 
-    return driver.connect(connection.uri_with(connect_timeout="10", application_name="sitemap_etl"))
+    # A query may be silent for hours: keepalives tell that the server's machine is gone, and keep the way open.
+    return driver.connect(
+        connection.uri_with(connect_timeout="10", application_name=session.name, keepalives_idle="60")
+    )
+
+
+def _limits(session: Session) -> str:
+    """An expression that sets the time limits of a transaction: the shorter of ours and the server's own.
+
+    A worker that was killed is found out while its query computes, from PostgreSQL 14 on. Only where the server's
+    system can tell, or the setting is refused: Linux can.
+    """
+    wanted = {
+        "statement_timeout": session.timeout,
+        "lock_timeout": session.lock_timeout,
+        "client_connection_check_interval": _CHECK_CLIENT,
+    }
+    ours = ", ".join(f"('{name}', {limit // _MILLISECOND})" for name, limit in wanted.items() if limit is not None)
+    return (
+        "(SELECT count(set_config(name, least(nullif(setting::bigint, 0), milliseconds)::text, true)) "  # noqa: S608 - names and numbers of our own
+        f"FROM pg_catalog.pg_settings JOIN (VALUES {ours}) ours (name, milliseconds) USING (name) "
+        "WHERE name <> 'client_connection_check_interval' OR version() LIKE '%linux%')"
+    )
 
 
 def _setting(name: str) -> str:
@@ -180,6 +217,10 @@ def _within(column: pa.Array, first: int, last: int, storage: pa.DataType) -> pa
     return pc.if_else(inside, column, pa.scalar(None, column.type))
 
 
+_LIMITS: Final[dict[str, tuple[str, Limit]]] = {
+    "57014": ("the database cancelled the query", "timeout"),
+    "55P03": ("the database did not get a lock", "lock_timeout"),
+}
 _REFUSED: Final = ("28", "3D", "42501")
 _INVALID: Final = ("42", "22", "21", "0A", "25006", "26", "3F", "23", "39", "P0", "2B", "54")
 _REFUSED_TEXT: Final = (
@@ -189,7 +230,7 @@ _REFUSED_TEXT: Final = (
 """How libpq words a refusal while connecting: it gives no SQLSTATE there."""
 
 
-def _translated(error: BaseException, connection: Connection, label: str) -> SitemapEtlError:
+def _translated(error: BaseException, connection: Connection, label: str, session: Session) -> SitemapEtlError:
     """The driver's error as one of ours, by SQLSTATE (PostgreSQL, appendix A)."""
     state = getattr(error, "sqlstate", None) or ""
     message = connection.redact(_message(str(error)))
@@ -201,9 +242,8 @@ def _translated(error: BaseException, connection: Connection, label: str) -> Sit
         return Refused(f"{label}: the database refused: {message}")
     if state.startswith(_INVALID) or isinstance(error, pa.ArrowInvalid):
         return InvalidSource(f"{label}: {message}")
-    if state == "57014":
-        return Unavailable(f"{label}: the database cancelled the query: {message}")
-    return Unavailable(f"{label}: the database stopped answering: {message}")
+    said, key = _LIMITS.get(state, ("the database stopped answering", None))
+    return Unavailable(f"{label}: {said}: {message}{session.hint(key)}")
 
 
 def _message(text: str) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import threading
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 
 from sitemap_etl.connections import Connection
 from sitemap_etl.errors import InvalidSource, Refused
+from sitemap_etl.sources.database import rows
+from sitemap_etl.sources.session import Session, attended
 
 
 class SharedSnapshot:
@@ -16,8 +19,9 @@ class SharedSnapshot:
     snapshot sees, as it does for a dump.
     """
 
-    def __init__(self, connection: Connection, *, label: str) -> None:
+    def __init__(self, connection: Connection, session: Session, *, label: str) -> None:
         self._connection = connection
+        self._session = session
         self._label = label
         self._open = ExitStack()
         self._name: str | None = None
@@ -29,7 +33,9 @@ class SharedSnapshot:
 
         with self._taking:
             if self._name is None:
-                self._name = self._open.enter_context(postgres.exported(self._connection, label=self._label))
+                exported = functools.partial(postgres.exported, self._connection, label=self._label)
+                held = self._open.enter_context(closing(attended(exported, self._session, label=self._label)))
+                self._name = next(held)
             return self._name
 
     def close(self) -> None:
@@ -37,15 +43,15 @@ class SharedSnapshot:
         self._open.close()
 
     @classmethod
-    def possible(cls, connection: Connection, *, label: str) -> bool:
+    def possible(cls, connection: Connection, session: Session, *, label: str) -> bool:
         """Whether the database has such snapshots, and another connection sees them. Raises `Unavailable`."""
         if connection.dialect != "postgresql":
             return False
         from sitemap_etl.sources import postgres
 
-        shared = cls(connection, label=label)
+        shared = cls(connection, session, label=label)
         try:
-            for _ in postgres.rows(connection, "SELECT 1 AS one", {}, label=label, snapshot=shared.name()):
+            for _ in rows(connection, "SELECT 1 AS one", {}, session, label=label, snapshot=shared.name()):
                 pass
         except (InvalidSource, Refused, postgres.SnapshotGone):  # another server of that protocol, or several of them
             return False

@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator, Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -31,7 +31,8 @@ from sitemap_etl.connections import Connection
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.sources import adbc
 from sitemap_etl.sources.batches import check_names
-from sitemap_etl.sources.parameters import Value, bind
+from sitemap_etl.sources.parameters import Value, bind, quoted
+from sitemap_etl.sources.session import Session, Statement
 
 _BATCH_ROWS: Final = 65_536
 _PROTOTYPES: Final = {"int64": "0", "double": "0.5", "string": "''", "binary": "x''", "null": "''"}
@@ -39,22 +40,29 @@ _PROTOTYPES: Final = {"int64": "0", "double": "0.5", "string": "''", "binary": "
 
 
 def rows(
-    connection: Connection, sql: str, values: Mapping[str, Value], *, label: str, types: Mapping[str, str] | None = None
+    connection: Connection,
+    sql: str,
+    values: Mapping[str, Value],
+    statement: Statement,
+    *,
+    label: str,
+    types: Mapping[str, str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The result of one SELECT, an empty batch first. `types`: of `column_types`, found anew where not given.
 
     Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
     """
-    types = column_types(connection, sql, values, label=label) if types is None else types
+    types = column_types(connection, sql, values, statement, label=label) if types is None else types
     shown = {"string": "CAST({} AS TEXT)", "null": "CAST({} AS TEXT)", "double": "CAST({} AS REAL)"}
     wanted = ", ".join(
-        shown.get(kind, "{}").format(_quoted(name)) + f" AS {_quoted(name)}" for name, kind in types.items()
+        shown.get(kind, "{}").format(quoted(name, "sqlite")) + f" AS {quoted(name, 'sqlite')}"
+        for name, kind in types.items()
     )
     # The first row settles the types for the driver, also where the first batches are all null.
-    prototype = ", ".join(f"{_PROTOTYPES[kind]} AS {_quoted(name)}" for name, kind in types.items())
+    prototype = ", ".join(f"{_PROTOTYPES[kind]} AS {quoted(name, 'sqlite')}" for name, kind in types.items())
     settled = f"SELECT {prototype} UNION ALL SELECT {wanted} FROM ({sql}\n)"  # noqa: S608 - the site's own SELECT; values are bound
     first = True
-    for batch in _execute(connection, settled, values, label):
+    for batch in typed_rows(connection, settled, values, statement, label=label):
         if [str(kind) for kind in batch.schema.types] != [kind.replace("null", "string") for kind in types.values()]:
             raise _changed(Path(connection.schema), label, "a column has values of another type")
         skip = 1 if first and batch.num_rows else 0
@@ -67,16 +75,22 @@ _RENAMED: Final = re.compile(r":[0-9]+\Z")
 
 
 def column_types(
-    connection: Connection, sql: str, values: Mapping[str, Value], *, label: str, limit: int | None = None
+    connection: Connection,
+    sql: str,
+    values: Mapping[str, Value],
+    statement: Statement,
+    *,
+    label: str,
+    limit: int | None = None,
 ) -> dict[str, str]:
     """Column → int64, double, string, binary or null, from the values of all rows, or of the first `limit`."""
     nothing = f"SELECT * FROM ({sql}\n) WHERE 0"  # noqa: S608 - as above
-    names = next(iter(_execute(connection, nothing, values, label))).schema.names
+    names = next(iter(typed_rows(connection, nothing, values, statement, label=label))).schema.names
     check_names([_RENAMED.sub("", name) if _RENAMED.sub("", name) in names else name for name in names], label=label)
-    kinds = ", ".join(f"group_concat(DISTINCT typeof({_quoted(name)}))" for name in names)
+    kinds = ", ".join(f"group_concat(DISTINCT typeof({quoted(name, 'sqlite')}))" for name in names)
     bound = "" if limit is None else f" LIMIT {limit}"
     over = f"SELECT {kinds} FROM (SELECT * FROM ({sql}\n){bound})"  # noqa: S608 - as above
-    found = pa.Table.from_batches(_execute(connection, over, values, label))
+    found = pa.Table.from_batches(typed_rows(connection, over, values, statement, label=label))
     seen = [set((column[0].as_py() or "").split(",")) - {"", "null"} for column in found.columns]
     return {name: _type_of(kinds) for name, kinds in zip(names, seen, strict=True)}
 
@@ -103,32 +117,34 @@ def _type_of(kinds: set[str]) -> str:
     return "binary" if kinds == {"blob"} else "string"
 
 
-def _execute(connection: Connection, sql: str, values: Mapping[str, Value], label: str) -> Iterator[pa.RecordBatch]:
+def typed_rows(
+    connection: Connection, sql: str, values: Mapping[str, Value], statement: Statement, *, label: str
+) -> Iterator[pa.RecordBatch]:
+    """The result of a SELECT each of whose columns has values of one type, an empty batch first. Raises as `rows`."""
     order: dict[str, int] = {}
     text, used = bind(sql, values, "sqlite", lambda name: f"?{order.setdefault(name, len(order) + 1)}", label=label)
     path = Path(connection.schema)
     if not path.is_file():
         raise InvalidSource(f"{label}: there is no SQLite database at {path}")
     try:
-        with adbc.cursor(
-            functools.partial(_connect, path), {"adbc.sqlite.query.batch_rows": str(_BATCH_ROWS)}
-        ) as cursor:
+        session = statement.session
+        fetched = {"adbc.sqlite.query.batch_rows": str(session.fetch_rows or _BATCH_ROWS)}
+        with adbc.cursor(functools.partial(_connect, path), statement, fetched) as cursor:
+            if session.lock_timeout is not None:
+                cursor.execute(f"PRAGMA busy_timeout = {session.lock_timeout // timedelta(milliseconds=1)}")
+                cursor.fetchall()
             cursor.execute(text, tuple(_bound(values[name]) for name in used) or None)
             yield from adbc.stream(cursor)
     except SitemapEtlError:
         raise
     except Exception as error:
-        raise _translated(error, path, label) from error
+        raise _translated(error, path, label, statement.session) from error
 
 
 def _connect(path: Path) -> Any:
     import adbc_driver_sqlite.dbapi as driver
 
     return driver.connect(f"file:{quote(str(path))}?mode=ro", autocommit=True)
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _bound(value: Value) -> int | float | str | None:
@@ -141,14 +157,15 @@ def _bound(value: Value) -> int | float | str | None:
     return value.isoformat() if isinstance(value, date) else value
 
 
-def _translated(error: BaseException, path: Path, label: str) -> SitemapEtlError:
+def _translated(error: BaseException, path: Path, label: str, session: Session) -> SitemapEtlError:
     text = str(error).partition("\nquery: ")[0]
     message = text.rpartition("Failed to prepare query: ")[2].rpartition("Failed to step query: ")[2]
     if "failed to open" in text:
         # The driver's own words here are "failed to allocate memory", whatever the cause.
         return Refused(f"{label}: the SQLite database {path} can't be opened: may this user read it?")
     if "locked" in text or "busy" in text:
-        return Unavailable(f"{label}: the SQLite database {path} is locked by another program")
+        hint = session.hint("lock_timeout")
+        return Unavailable(f"{label}: the SQLite database {path} is locked by another program{hint}")
     if "Type mismatch" in text:
         return _changed(path, label, message)
     if "disk I/O" in text or "unable to open" in text:

@@ -7,6 +7,7 @@ in the run's staging, so that transform reads the same bytes however often it is
 from __future__ import annotations
 
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -22,7 +23,7 @@ from sitemap_etl.arrow import grouped
 from sitemap_etl.config import CsvSource, DatabaseSource, Section, Site
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.partition import Routed
-from sitemap_etl.sources import SharedSnapshot, Split
+from sitemap_etl.sources import Session, SharedSnapshot, Split
 from sitemap_etl.stages.parameters import params_of, planned_params, unspoken
 from sitemap_etl.stages.run import Environment, Run
 from sitemap_etl.stages.spool import SpoolWriter
@@ -46,12 +47,15 @@ def plan_splits(
     source = section.source
     if isinstance(source, DatabaseSource):
         split = (source.split.column, source.split.parts) if source.split else None
+        bounds_from = source.split.bounds_from if source.split else None
         with unspoken(source, environment):
             return sources.plan_database(
                 environment.connection(source.database),
                 source.query,
                 params=params_of(source, site, environment, now, since),
                 split=split,
+                bounds_from=bounds_from,
+                session=session_of(site, section, source, "plan"),
                 label=label_of(source),
             )
     if isinstance(source, CsvSource):
@@ -79,7 +83,8 @@ def read_schema(
     params = params_of(source, site, environment, now, since)
     connection = environment.connection(source.database)
     with unspoken(source, environment):
-        return sources.probe_database(connection, source.query, params=params, label=section.name)
+        session = session_of(site, section, source, "plan")
+        return sources.probe_database(connection, source.query, params=params, session=session, label=section.name)
 
 
 _TYPES: Final = {
@@ -89,6 +94,19 @@ _TYPES: Final = {
     "binary": pa.binary(),
     "null": pa.null(),
 }
+
+
+def session_of(
+    site: Site, section: Section, source: DatabaseSource, part: str, stopping: threading.Event | None = None
+) -> Session:
+    """What sessions of a source are told. `part`: what of it is read. `stopping`: see `Run.stopping`."""
+    return Session(
+        name=f"sitemap_etl {site.name} {section.name} {part}",
+        timeout=source.timeout,
+        lock_timeout=source.lock_timeout,
+        fetch_rows=source.fetch_rows,
+        stopping=stopping or threading.Event(),
+    )
 
 
 def label_of(source: DatabaseSource) -> str:
@@ -258,7 +276,8 @@ def _schema(run: Run, section: Section) -> pa.Schema:
     params = planned_params(run, section, source, _since(run, section.name))
     connection = run.environment.connection(source.database)
     with unspoken(source, run.environment):
-        return sources.probe_database(connection, source.query, params=params, label=label_of(source))
+        session = session_of(run.site, section, source, "columns", run.stopping)
+        return sources.probe_database(connection, source.query, params=params, session=session, label=label_of(source))
 
 
 def _batches(
@@ -273,20 +292,46 @@ def _read_database(run: Run, section: Section, split: Split, since: datetime) ->
     source = section.source
     assert isinstance(source, DatabaseSource)
     shared = run.snapshots.get(source.database)
+    of_section = [unit.split for unit in run.plan.units if unit.section == section.name]
+    part = f"{of_section.index(split) + 1}/{len(of_section)}"
     with unspoken(source, run.environment):
         yield from sources.read(
             split,
             connection=run.environment.connection(source.database),
             query=source.query,
             params=planned_params(run, section, source, since),
+            session=session_of(run.site, section, source, part, run.stopping),
             snapshot=None if shared is None else shared.name(),
         )
+
+
+def lanes(run: Run) -> dict[int, tuple[str, int]]:
+    """Units of extract → their connection, and how many of its splits may be read at once; units without a limit: none.
+
+    Of several sections of one connection, the smallest `max_parallel` holds.
+    """
+    width: dict[str, int] = {}
+    for section in run.site.sections.values():
+        source = section.source
+        if isinstance(source, DatabaseSource) and source.max_parallel is not None:
+            width[source.database] = min(source.max_parallel, width.get(source.database, source.max_parallel))
+    found: dict[int, tuple[str, int]] = {}
+    for n, unit in enumerate(run.plan.units):
+        source = run.site.sections[unit.section].source
+        if isinstance(source, DatabaseSource) and source.database in width:
+            found[n] = source.database, width[source.database]
+    return found
 
 
 @contextmanager
 def one_moment(run: Run) -> Iterator[None]:
     """While this is open, what this process reads of the connections that the plan names is of one moment each."""
-    run.snapshots = {name: SharedSnapshot(run.environment.connection(name), label=name) for name in run.plan.snapshots}
+    for section in map(run.site.sections.__getitem__, run.read_sections()):
+        source = section.source
+        if isinstance(source, DatabaseSource) and source.database in {*run.plan.snapshots} - {*run.snapshots}:
+            connection = run.environment.connection(source.database)
+            session = session_of(run.site, section, source, "snapshot", run.stopping)
+            run.snapshots[source.database] = SharedSnapshot(connection, session, label=source.database)
     try:
         yield
     finally:

@@ -21,7 +21,7 @@ from sitemap_etl.settings.site import STATE_FOLDER
 from sitemap_etl.sources import Split, unpack_schema
 from sitemap_etl.stages.about import about, note
 from sitemap_etl.stages.clock import moment_of
-from sitemap_etl.stages.extract import BEGINNING, label_of, plan_splits, read_schema, reads_changes_only
+from sitemap_etl.stages.extract import BEGINNING, label_of, plan_splits, read_schema, reads_changes_only, session_of
 from sitemap_etl.stages.parameters import has_secrets, params_digest, params_of, unspoken
 from sitemap_etl.stages.run import Environment, Run, check_options, new_run_id, open_work, state_of
 from sitemap_etl.state import layout
@@ -259,8 +259,9 @@ class _Sources:
             return
         name = source.database
         connection = self.environment.connection(name)
+        session = session_of(self.site, section, source, "plan")
         asked = self.one_process and len(splits) > 1 and name not in self.snapshots
-        if asked and sources.SharedSnapshot.possible(connection, label=name):
+        if asked and sources.SharedSnapshot.possible(connection, session, label=name):
             self.snapshots.add(name)
         with unspoken(source, self.environment):
             found = sources.split_losses(
@@ -270,6 +271,7 @@ class _Sources:
                 params=params_of(source, self.site, self.environment, self.now, since),
                 key=source.key,
                 one_snapshot=name in self.snapshots,
+                session=session,
                 label=label_of(source),
             )
         for text in found:
@@ -283,10 +285,11 @@ class _Sources:
         """How a section that keeps a mirror is read: what changed since the mirror was, or everything."""
         connection = self.environment.connection(source.database)
         assert source.key is not None
+        session = session_of(self.site, section, source, "plan")
         everything = Reading(
             key=source.key,
             since=BEGINNING.isoformat(),
-            read_at=min(sources.clock(connection, label=source.database), self.now).isoformat(),
+            read_at=min(sources.clock(connection, session=session, label=source.database), self.now).isoformat(),
             select=_digest(source.query),
             params=params_digest(section.name, source, self.site, self.environment),
             deleted=source.deleted,

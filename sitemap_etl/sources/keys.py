@@ -1,0 +1,113 @@
+"""The column that a SELECT is split by, and ranges of it.
+
+A range has a lower bound that belongs to it and an upper one that does not. The first has no lower and the last no
+upper bound, and rows without a key are in the first: no row is left out, whatever was inserted since the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, Final, Literal
+
+from sitemap_etl.connections import Connection
+from sitemap_etl.sources.parameters import Value, quoted
+
+Kind = Literal["int", "date", "timestamp", "timestamptz", "uuid", "text", "bytes"]
+SPLIT_FROM, SPLIT_TO = "split_from", "split_to"
+WIDEST: Final[dict[Kind, tuple[Value, Value]]] = {
+    "int": (-(2**63), 2**63 - 1),
+    "date": (date(1000, 1, 1), date(9999, 12, 31)),
+    "uuid": ("00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"),
+    "text": ("", "\U0010ffff"),
+}
+"""Bounds for a SELECT that names `:split_from` and `:split_to`, which always need a value. Those of text are the widest
+where text is ordered by its bytes."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """A column to split by. `named`: the SELECT compares it itself. `as_text`: it is compared as text."""
+
+    column: str
+    kind: Kind
+    named: bool = False
+    as_text: bool = False
+
+    def of(self, connection: Connection) -> str:
+        """The key as it is compared and ordered, in SQL."""
+        name = quoted(self.column, connection.dialect)
+        return f"CAST({name} AS text)" if self.as_text else name
+
+    def bound(self, name: str, connection: Connection) -> str:
+        """The parameter of this name, as the key is compared with it."""
+        if self.kind == "uuid":
+            return f"CAST(:{name} AS uuid)"
+        if self.kind == "bytes":
+            return f"decode(:{name}, 'hex')" if connection.dialect == "postgresql" else f"unhex(:{name})"
+        return f":{name}"
+
+
+@dataclass(frozen=True)
+class Range:
+    """A range of a key; an end that is None is open. UUIDs are text here, and bytes hexadecimal."""
+
+    key: Key
+    first: Value
+    last: Value
+
+    def pack(self) -> dict[str, Any]:
+        """The range as JSON."""
+        key = {"column": self.key.column, "type": self.key.kind, "named": self.key.named, "as_text": self.key.as_text}
+        return {**key, "from": _packed(self.first), "to": _packed(self.last)}
+
+    @classmethod
+    def unpack(cls, packed: Mapping[str, Any]) -> Range:
+        """What `pack` packed, also of an earlier release."""
+        key = Key(packed["column"], packed["type"], packed["named"], packed.get("as_text", False))
+        return cls(key, *(_unpacked(packed[end], key.kind) for end in ("from", "to")))
+
+    def __str__(self) -> str:
+        ends = ("…" if end is None else str(_packed(end))[:40] for end in (self.first, self.last))
+        return f"{self.key.column} {' to '.join(ends)}"
+
+    @property
+    def values(self) -> dict[str, Value]:
+        """What a SELECT binds that is confined to this range."""
+        low, high = widest(self.key.kind) if self.key.named else (None, None)
+        first, last = low if self.first is None else self.first, high if self.last is None else self.last
+        return {SPLIT_FROM: first, SPLIT_TO: last}
+
+    def confine(self, sql: str, connection: Connection) -> str:
+        """The SELECT of this range's rows."""
+        if self.key.named or (self.first is None and self.last is None):
+            return sql
+        name = self.key.of(connection)
+        conditions = []
+        if self.first is not None:
+            conditions.append(f"{name} >= {self.key.bound(SPLIT_FROM, connection)}")
+        if self.last is not None:
+            conditions.append(f"{name} < {self.key.bound(SPLIT_TO, connection)}")
+        condition = " AND ".join(conditions) + (f" OR {name} IS NULL" if self.first is None else "")
+        return f"SELECT * FROM ({sql}\n) source WHERE {condition}"  # noqa: S608 - the site's own SELECT; values are bound
+
+
+def family(kind: Kind) -> Kind:
+    """The kind whose bounds a key of this kind is compared with."""
+    return "date" if kind in ("timestamp", "timestamptz") else kind
+
+
+def widest(kind: Kind) -> tuple[Value, Value]:
+    """The lowest and the highest bound of a key of this kind, for a SELECT that names the bounds."""
+    return WIDEST[family(kind)]
+
+
+def _packed(value: Value) -> int | str | None:
+    return value.isoformat() if isinstance(value, date) else value if isinstance(value, int | str) else None
+
+
+def _unpacked(value: Any, kind: Kind) -> Value:
+    if value is None or kind not in ("date", "timestamp", "timestamptz"):
+        return value  # type: ignore[no-any-return] # JSON holds an int, text or null here
+    return date.fromisoformat(value) if kind == "date" else datetime.fromisoformat(value)
