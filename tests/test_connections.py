@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import traceback
+from urllib.parse import unquote
 
 import pytest
 from hypothesis import given
@@ -157,6 +158,21 @@ def test_a_password_that_is_not_percent_encoded_is_told_and_not_shown(special: s
         look_up("c", lambda _id: uri.replace("%s", special))
     assert "hush" not in "".join(traceback.format_exception(caught.value))
     assert special in str(caught.value)
+
+
+@given(st.lists(st.sampled_from([*"@:/#?%=&[],;+ 1", "://", "%40"]), max_size=6), st.sampled_from(["", "?sslmode=off"]))
+def test_a_password_as_it_is_reads_right_or_is_refused_without_a_piece_of_it(special: list[str], query: str) -> None:
+    for at in range(len(special) + 1):
+        password = "".join([*special[:at], "hush", *special[at:]])
+        try:
+            found = look_up("c", lambda _id, password=password: f"postgres://u:{password}@h:5432/d{query}")
+            told = found.uri_with()
+        except ConfigError as error:
+            told = str(error)
+            assert "hush" not in told
+            assert "percent-encode" in told
+        else:
+            assert (found.login, found.password, found.hosts) == ("u", unquote(password), (("h", 5432),))
 
 
 @pytest.mark.parametrize(
