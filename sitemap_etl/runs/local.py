@@ -1,4 +1,4 @@
-"""A whole run in this process: the stages in their order, units side by side."""
+"""A whole run in this process, from the plan to the engines."""
 
 from __future__ import annotations
 
@@ -6,10 +6,6 @@ import re
 import shutil
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -19,17 +15,12 @@ from sitemap_etl.config import Site
 from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError
 from sitemap_etl.publish.publish import Published, publish
 from sitemap_etl.publish.summary import add_answers, finish_run, put_summary, read_summary
+from sitemap_etl.runs.build import build, timed
 from sitemap_etl.runs.failures import remember_failure
-from sitemap_etl.stages.about import about, here, note, subject
-from sitemap_etl.stages.clusters import align, cluster_units, collect_members
-from sitemap_etl.stages.extract import extract_split, lanes, one_moment
-from sitemap_etl.stages.merge import merge_bucket, plan_merge
-from sitemap_etl.stages.partition import partition
+from sitemap_etl.stages.about import about, note
 from sitemap_etl.stages.ping import engines_to_notify, ping_engine
 from sitemap_etl.stages.plan import start_run
-from sitemap_etl.stages.render import render_group
 from sitemap_etl.stages.run import Environment, Run, check_options, open_run, open_work, state_of
-from sitemap_etl.stages.transform import transform_split
 from sitemap_etl.state import layout
 from sitemap_etl.state.lease import release_lease, take_lease
 from sitemap_etl.state.records import Options, Partition, Summary
@@ -49,11 +40,6 @@ KEPT: Final = (
 """What publishing a run needs of its staging."""
 
 
-_OF_SPLITS: Final = ("extract", "transform")
-"""Stages whose units are splits of a source."""
-_SMALL_SPLIT: Final = 8_000
-"""Rows of a split up to which its work is Python's more than that of Arrow's kernels: with splits of 5,000 rows two
-threads took a sixth longer than one, and a third more processor time (bench/splits.py); of 10,000 a fifth less."""
 _RUN_ID: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{4}")
 
 
@@ -102,11 +88,12 @@ def _run(
         )
         begun.append(run)
         try:
-            _build(run, jobs, seconds)
-            with _stage(run, "publish", seconds, counts_itself=True):
+            _tell_plan(run)
+            build(run, jobs, seconds, renew=lambda: take_lease(run.work, run.run_id))
+            with timed(run, "publish", seconds, counts_itself=True):
                 published = publish(run)
             seconds["total"] = time.monotonic() - started
-            with _stage(run, "report", {}):
+            with timed(run, "report", {}):
                 summary = finish_run(run, published, seconds)
         except Refused as error:
             error.run_id = run.run_id
@@ -126,37 +113,6 @@ def _run(
             shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _side_by_side(run: Run, jobs: int) -> int:
-    """How many splits to transform at a time: one where they are so small that threads would wait for each other."""
-    rows = sum(run.extracted(n).rows for n in range(len(run.plan.units)))
-    return jobs if rows >= _SMALL_SPLIT * len(run.plan.units) else 1
-
-
-def _build(run: Run, jobs: int, seconds: dict[str, float]) -> None:
-    """The stages up to what can be published."""
-    _tell_plan(run)
-    splits = [(unit.section, unit.label) for unit in run.plan.units]
-    with one_moment(run):
-        _each(run, "extract", splits, extract_split, jobs, seconds, lanes=lanes(run))
-    take_lease(run.work, run.run_id)
-    _each(run, "transform", splits, transform_split, _side_by_side(run, jobs), seconds)
-    if run.plan.readings:
-        buckets = [(name, f"bucket {bucket + 1}") for name, bucket in plan_merge(run).units]
-        _each(run, "merge", buckets, merge_bucket, jobs, seconds)
-    with _stage(run, "partition", seconds):
-        planned = partition(run, jobs=jobs)
-    take_lease(run.work, run.run_id)
-    groups = [(name, f"group {group + 1}") for name, group in planned.units]
-    members = cluster_units(run)
-    if members:
-        units = [groups[n] for n in members]
-        _each(run, "collect", units, lambda run, at: collect_members(run, members[at]), jobs, seconds)
-        with _stage(run, "align", seconds):
-            align(run)
-    _each(run, "render", groups, render_group, jobs, seconds)
-    take_lease(run.work, run.run_id)
-
-
 def _tell_plan(run: Run) -> None:
     """Tell what the run is about to do."""
     environment, plan = run.environment, run.plan
@@ -170,85 +126,6 @@ def _tell_plan(run: Run) -> None:
         splits=splits,
         state=run.work.url,
     )
-
-
-@contextmanager
-def _stage(run: Run, stage: str, seconds: dict[str, float], *, counts_itself: bool = False) -> Iterator[None]:
-    """A stage that is one piece of work. `counts_itself`: its own progress takes over."""
-    environment = run.environment
-    environment.advance(stage, 0, 1)
-    before = time.monotonic()
-    with about(stage=stage):
-        yield
-        took = seconds[stage] = time.monotonic() - before
-        environment.detail(f"{stage} took {took:.1f} s", seconds=round(took, 3))
-    if not counts_itself:
-        environment.advance(stage, 1, 1)
-
-
-def _unit(run: Run, stage: str, n: int, units: Sequence[tuple[str, str]], work: Callable[[Run, int], object]) -> None:
-    """Do a unit of a stage, and tell what it came to."""
-    section, label = units[n]
-    which = {"split" if stage in _OF_SPLITS else "unit": n}
-    with about(stage=stage, section=section, **which):
-        before = time.monotonic()
-        try:
-            receipt = work(run, n)
-        except SitemapEtlError as error:
-            error.about = dict(subject())
-            raise
-        took = time.monotonic() - before
-        counts = {name: getattr(receipt, name, None) for name in ("rows", "excluded", "rejected")}
-        told = "".join(f", {count:,} {name}" for name, count in counts.items() if count)
-        run.environment.detail(
-            f"{stage}: {section}: {label}{told}, {took:.1f} s", label=label, seconds=round(took, 3), **counts
-        )
-
-
-def _each(
-    run: Run,
-    stage: str,
-    units: Sequence[tuple[str, str]],
-    work: Callable[[Run, int], object],
-    jobs: int,
-    seconds: dict[str, float],
-    *,
-    lanes: Mapping[int, tuple[str, int]] | None = None,
-) -> None:
-    """Do a stage's units, `jobs` at a time; each has its section, and what it is called. The first error ends it.
-
-    `lanes`: of some units, the name of a lane and how many units may be in it at a time.
-    """
-    before = time.monotonic()
-    done, count = 0, len(units)
-    if units:
-        run.environment.advance(stage, 0, count)
-    ready = list(range(count))
-    # Also one at a time they are done in a thread: a signal reaches this one, and no driver takes it for its own.
-    with ThreadPoolExecutor(jobs) as pool:
-        at_work: dict[Future[None], int] = {}
-        try:
-            while ready or at_work:
-                while len(at_work) < jobs and (n := _next(ready, at_work.values(), lanes or {})) is not None:
-                    ready.remove(n)
-                    at_work[pool.submit(here(_unit), run, stage, n, units, work)] = n
-                finished, _ = wait(at_work, return_when=FIRST_COMPLETED, timeout=0.2)
-                for future in finished:
-                    del at_work[future]
-                    future.result()
-                    done += 1
-                    run.environment.advance(stage, done, count)
-        except BaseException:
-            run.stopping.set()
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
-    seconds[stage] = time.monotonic() - before
-
-
-def _next(ready: Sequence[int], at_work: Collection[int], lanes: Mapping[int, tuple[str, int]]) -> int | None:
-    """The first unit whose lane has room."""
-    busy = Counter(lanes[n][0] for n in at_work if n in lanes)
-    return next((n for n in ready if n not in lanes or busy[lanes[n][0]] < lanes[n][1]), None)
 
 
 def _keep_staging(run: Run) -> None:

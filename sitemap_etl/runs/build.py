@@ -1,0 +1,147 @@
+"""From the plan of a run to what can be published, in one process: extract to render, units side by side."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from sitemap_etl.errors import SitemapEtlError
+from sitemap_etl.stages.about import about, here, subject
+from sitemap_etl.stages.clusters import align, cluster_units, collect_members
+from sitemap_etl.stages.extract import extract_split, lanes, one_moment
+from sitemap_etl.stages.merge import merge_bucket, plan_merge
+from sitemap_etl.stages.partition import partition
+from sitemap_etl.stages.render import render_group
+from sitemap_etl.stages.run import Run
+from sitemap_etl.stages.transform import transform_split
+
+T = TypeVar("T")
+
+_OF_SPLITS: Final = ("extract", "transform")
+"""Stages whose units are splits of a source."""
+_SMALL_SPLIT: Final = 8_000
+"""Rows of a split up to which its work is Python's more than that of Arrow's kernels: with splits of 5,000 rows two
+threads took a sixth longer than one, and a third more processor time (bench/splits.py); of 10,000 a fifth less."""
+
+
+def build(run: Run, jobs: int, seconds: dict[str, float], *, renew: Callable[[], object], final: bool = True) -> None:
+    """Do the stages from extract to render, `jobs` units at a time. `seconds` gets how long each stage took.
+
+    `renew`: makes the lease last, between stages. `final`: no other attempt follows (see the stages).
+    """
+    splits = splits_of(run)
+    with one_moment(run):
+        _each(run, "extract", splits, partial(extract_split, final=final), jobs, seconds, lanes=lanes(run))
+    renew()
+    _each(run, "transform", splits, partial(transform_split, final=final), _side_by_side(run, jobs), seconds)
+    if run.plan.readings:
+        buckets = [(name, f"bucket {bucket + 1}") for name, bucket in plan_merge(run).units]
+        _each(run, "merge", buckets, partial(merge_bucket, final=final), jobs, seconds)
+    with timed(run, "partition", seconds):
+        planned = partition(run, jobs=jobs)
+    renew()
+    groups = [(name, f"group {group + 1}") for name, group in planned.units]
+    members = cluster_units(run)
+    if members:
+        units = [groups[n] for n in members]
+        _each(run, "collect", units, lambda run, at: collect_members(run, members[at]), jobs, seconds)
+        with timed(run, "align", seconds):
+            align(run)
+    _each(run, "render", groups, render_group, jobs, seconds)
+    renew()
+
+
+def splits_of(run: Run) -> list[tuple[str, str]]:
+    """Section and label of the units of extract and transform."""
+    return [(unit.section, unit.label) for unit in run.plan.units]
+
+
+def _side_by_side(run: Run, jobs: int) -> int:
+    """How many splits to transform at a time: one where they are so small that threads would wait for each other."""
+    rows = sum(run.extracted(n).rows for n in range(len(run.plan.units)))
+    return jobs if rows >= _SMALL_SPLIT * len(run.plan.units) else 1
+
+
+@contextmanager
+def timed(run: Run, stage: str, seconds: dict[str, float], *, counts_itself: bool = False) -> Iterator[None]:
+    """A stage that is one piece of work. `counts_itself`: its own progress takes over."""
+    environment = run.environment
+    environment.advance(stage, 0, 1)
+    before = time.monotonic()
+    with about(stage=stage):
+        yield
+        took = seconds[stage] = time.monotonic() - before
+        environment.detail(f"{stage} took {took:.1f} s", seconds=round(took, 3))
+    if not counts_itself:
+        environment.advance(stage, 1, 1)
+
+
+def do_unit(run: Run, stage: str, n: int, unit: tuple[str, str], work: Callable[[Run, int], T]) -> T:
+    """Do unit `n` of a stage, and tell what it came to. `unit`: its section, and what it is called."""
+    section, label = unit
+    which = {"split" if stage in _OF_SPLITS else "unit": n}
+    with about(stage=stage, section=section, **which):
+        before = time.monotonic()
+        try:
+            receipt = work(run, n)
+        except SitemapEtlError as error:
+            error.about = dict(subject())
+            raise
+        took = time.monotonic() - before
+        counts = {name: getattr(receipt, name, None) for name in ("rows", "excluded", "rejected")}
+        told = "".join(f", {count:,} {name}" for name, count in counts.items() if count)
+        run.environment.detail(
+            f"{stage}: {section}: {label}{told}, {took:.1f} s", label=label, seconds=round(took, 3), **counts
+        )
+    return receipt
+
+
+def _each(
+    run: Run,
+    stage: str,
+    units: Sequence[tuple[str, str]],
+    work: Callable[[Run, int], Any],
+    jobs: int,
+    seconds: dict[str, float],
+    *,
+    lanes: Mapping[int, tuple[str, int]] | None = None,
+) -> None:
+    """Do a stage's units, `jobs` at a time; each has its section, and what it is called. The first error ends it.
+
+    `lanes`: of some units, the name of a lane and how many units may be in it at a time.
+    """
+    before = time.monotonic()
+    done, count = 0, len(units)
+    if units:
+        run.environment.advance(stage, 0, count)
+    ready = list(range(count))
+    # Also one at a time they are done in a thread: a signal reaches this one, and no driver takes it for its own.
+    with ThreadPoolExecutor(jobs) as pool:
+        at_work: dict[Future[Any], int] = {}
+        try:
+            while ready or at_work:
+                while len(at_work) < jobs and (n := _next(ready, at_work.values(), lanes or {})) is not None:
+                    ready.remove(n)
+                    at_work[pool.submit(here(do_unit), run, stage, n, units[n], work)] = n
+                finished, _ = wait(at_work, return_when=FIRST_COMPLETED, timeout=0.2)
+                for future in finished:
+                    del at_work[future]
+                    future.result()
+                    done += 1
+                    run.environment.advance(stage, done, count)
+        except BaseException:
+            run.stopping.set()
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+    seconds[stage] = time.monotonic() - before
+
+
+def _next(ready: Sequence[int], at_work: Collection[int], lanes: Mapping[int, tuple[str, int]]) -> int | None:
+    """The first unit whose lane has room."""
+    busy = Counter(lanes[n][0] for n in at_work if n in lanes)
+    return next((n for n in ready if n not in lanes or busy[lanes[n][0]] < lanes[n][1]), None)
