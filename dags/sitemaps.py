@@ -6,14 +6,18 @@ under its canonical URL, and replaces only those published files whose contents 
 | task | what it does |
 |---|---|
 | `plan` | fixes what the run reads, from which published set it starts, and that no other run is at it |
-| `extract` | reads a part of a source: one task a key range or file |
-| `transform` | makes its rows canonical, and keeps those that are excluded or rejected apart, with the reason |
+| `build` | for a small site, in place of the tasks up to `render`: does all of them in one |
+| `extract` | reads parts of a source, key ranges or files; makes their rows canonical, keeps rejected ones apart |
 | `buckets`, `merge` | only where a section reads what changed: merge it with what earlier runs read |
 | `partition` | divides the pages of each section into groups |
 | `clusters`, `collect`, `align` | only where a section has hreflang clusters: close them over the listed pages |
-| `render` | writes the sitemaps of a group and finds what was added, changed and removed |
+| `render` | writes the sitemaps of groups and finds what was added, changed and removed |
 | `publish` | asks the gates (one may visit new pages), then writes new and changed files, the index, robots.txt |
-| `ping` | notifies one search engine of what changed |
+| `ping` | notifies search engines of what changed |
+
+A task costs seconds before it reads a row. So a small site (`airflow.small` in the site file: rows) is built by one
+task, and those from `extract` to `render` are skipped; of a larger one `build` is. A stage is at most 256 tasks, each
+of which may do several parts: its name in the grid says which.
 
 ### Starting it by hand
 
@@ -37,7 +41,7 @@ to do. In any case the published sitemaps are intact; the next run continues fro
 
 - **A gate refused** (`publish`): the message says how much and where, and how to look. If it is right after all,
   publish the refused run with the command it shows, or trigger a new one with `force` and `reason`.
-- **A source is broken or late** (`plan`, `extract`, `transform`): fix it and start a run. With `on_error: keep`,
+- **A source is broken or late** (`plan`, `build`, `extract`): fix it and start a run. With `on_error: keep`,
   its section stays as published and the others go on; the log of `publish` names it.
 - **An engine failed** (`ping`): the sitemaps are published. It hears of these changes with the next run.
 
@@ -51,7 +55,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -66,10 +70,11 @@ from airflow.sdk import (
     get_parsing_context,
     task,
 )
+from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
 
 from sitemap_etl.config import Site, read_folder
-from sitemap_etl.errors import ConfigError, SitemapEtlError, Unavailable, defect
+from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError, Unavailable, defect
 from sitemap_etl.settings import Gates
 
 if TYPE_CHECKING:
@@ -77,10 +82,12 @@ if TYPE_CHECKING:
 
 # Parsing must stay quick: nothing above imports pandas, pyarrow or boto3. The tasks import the stages.
 
-Unit = dict[str, Any]
+Part = Sequence[int]  # JSON, see sitemap_etl.runs.bundles
 T = TypeVar("T")
 
 SITES = Path(os.environ.get("SITEMAP_ETL_SITES") or Path(__file__).resolve().parent.parent / "sites")
+RUN = "run"
+"""The XCom of `plan` that says where the run is. What a task is given besides are numbers."""
 LABEL = "{{ label | default('') }}"
 GATES = tuple(Gates.model_fields)
 log = logging.getLogger("sitemap_etl")
@@ -92,7 +99,11 @@ def environment(site_file: Path | None = None) -> Environment:
 
     logging.getLogger("botocore").setLevel(logging.WARNING)  # it says where it found credentials, each time
     return Environment(
-        connections=connection_of, log=tell, label=show_label, site_file="" if site_file is None else str(site_file)
+        connections=connection_of,
+        log=tell,
+        detail=lambda line, **_facts: tell(line),
+        label=show_label,
+        site_file="" if site_file is None else str(site_file),
     )
 
 
@@ -188,74 +199,94 @@ def parameters(site: Site) -> dict[str, Param]:
     }
 
 
-@task(multiple_outputs=False, map_index_template=LABEL)
-def extract(unit: Unit) -> dict[str, int]:
-    """Read one split of a source."""
-    return attempt(lambda tasks, world: tasks.extract(unit, world, final=is_last_try()))
+def run_key() -> str:
+    """What the tasks of this run open it by, which `plan` left. Raises Refused where it left nothing of the kind."""
+    found = get_current_context()["ti"].xcom_pull(task_ids="plan", key=RUN)
+    if found is None:
+        raise Refused(
+            "This run was planned by another release of sitemap_etl, whose tasks are not these, or its plan was "
+            "cleared. Nothing was done, and the published sitemaps are intact. Trigger a new run"
+        )
+    return str(found)
 
 
-@task(multiple_outputs=False, map_index_template=LABEL)
-def transform(unit: Unit) -> dict[str, int]:
-    """Make the rows of one split canonical."""
-    return attempt(lambda tasks, world: tasks.transform(unit, world, final=is_last_try()))
+def most_tasks() -> int:
+    """How many tasks a stage may be: no more than Airflow takes."""
+    from sitemap_etl.runs.bundles import MOST
+
+    return min(MOST, conf.getint("core", "max_map_length", fallback=MOST))
 
 
-@task(multiple_outputs=False)
-def buckets(units: list[Unit]) -> list[Unit]:
-    """Find where the rows of each part of the mirrors are; gives the units of merge."""
-    return attempt(lambda tasks, world: tasks.buckets(units[0], world))
+@task(map_index_template=LABEL)
+def extract(part: Part) -> dict[str, int]:
+    """Read parts of a source, and make their rows canonical."""
+    return attempt(lambda tasks, world: tasks.extract(run_key(), part, world, final=is_last_try()))
 
 
-@task(multiple_outputs=False, map_index_template=LABEL)
-def merge(unit: Unit) -> dict[str, int]:
+# A small site has no parts: extract is skipped, and with it all that follow it, for this one.
+@task(trigger_rule=TriggerRule.ALL_SKIPPED)
+def build() -> dict[str, int]:
+    """Do everything from extract to render, of a small site."""
+    return attempt(lambda tasks, world: tasks.build(run_key(), world, final=is_last_try()))
+
+
+@task
+def buckets() -> list[Part]:
+    """Find where the rows of each part of the mirrors are; gives the parts of merge."""
+    return attempt(lambda tasks, world: tasks.buckets(run_key(), world, most=most_tasks()))
+
+
+@task(map_index_template=LABEL)
+def merge(part: Part) -> dict[str, int]:
     """Merge what changed with what earlier runs read, and make the rows canonical."""
-    return attempt(lambda tasks, world: tasks.merge(unit, world, final=is_last_try()))
+    return attempt(lambda tasks, world: tasks.merge(run_key(), part, world, final=is_last_try()))
 
 
 # Nothing to merge is no reason to stop.
-@task(multiple_outputs=False, trigger_rule=TriggerRule.NONE_FAILED)
-def partition(units: list[Unit]) -> list[Unit]:
-    """Divide the pages into groups; gives the units of render."""
-    return attempt(lambda tasks, world: tasks.partition(units[0], world))
+@task(trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS)
+def partition() -> list[Part]:
+    """Divide the pages into groups; gives the parts of render."""
+    return attempt(lambda tasks, world: tasks.partition(run_key(), world, most=most_tasks()))
 
 
-@task(multiple_outputs=False)
-def clusters(units: list[Unit]) -> list[Unit]:
-    """Find the groups with hreflang clusters; gives the units of collect."""
-    return attempt(lambda tasks, world: tasks.clusters(units[0], world))
+@task
+def clusters() -> list[Part]:
+    """Find the groups with hreflang clusters; gives the parts of collect."""
+    return attempt(lambda tasks, world: tasks.clusters(run_key(), world, most=most_tasks()))
 
 
-@task(multiple_outputs=False, map_index_template=LABEL)
-def collect(unit: Unit) -> dict[str, int]:
-    """Find the listed members of clusters in one group."""
-    return attempt(lambda tasks, world: tasks.collect(unit, world))
+@task(map_index_template=LABEL)
+def collect(part: Part) -> dict[str, int]:
+    """Find the listed members of clusters in groups."""
+    return attempt(lambda tasks, world: tasks.collect(run_key(), part, world))
 
 
-@task(multiple_outputs=False, trigger_rule=TriggerRule.NONE_FAILED)
-def align(units: list[Unit]) -> dict[str, int]:
+@task
+def align() -> dict[str, int]:
     """Close the clusters."""
-    return attempt(lambda tasks, world: tasks.align(units[0], world))
+    return attempt(lambda tasks, world: tasks.align(run_key(), world))
 
 
-@task(multiple_outputs=False, map_index_template=LABEL)
-def render(unit: Unit) -> dict[str, int]:
-    """Write the sitemaps of one group."""
-    return attempt(lambda tasks, world: tasks.render(unit, world))
+# No cluster to close is no reason to stop.
+@task(map_index_template=LABEL, trigger_rule=TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS)
+def render(part: Part) -> dict[str, int]:
+    """Write the sitemaps of groups."""
+    return attempt(lambda tasks, world: tasks.render(run_key(), part, world))
 
 
 # Where every section is kept there is nothing to render: that is skipped, and publish says so.
-@task(multiple_outputs=False, trigger_rule=TriggerRule.NONE_FAILED)
-def publish(units: list[Unit]) -> list[Unit]:
-    """Ask the gates and publish; gives the units of ping, one an engine."""
-    published = attempt(lambda tasks, world: tasks.publish(units[0], world))
+@task(trigger_rule=TriggerRule.NONE_FAILED)
+def publish() -> list[Part]:
+    """Ask the gates and publish; gives the parts of ping."""
+    published = attempt(lambda tasks, world: tasks.publish(run_key(), world))
     get_current_context()["ti"].xcom_push("counts", published)
-    return attempt(lambda tasks, world: tasks.engines(published, world))
+    return attempt(lambda tasks, world: tasks.engines(run_key(), world))
 
 
-@task(multiple_outputs=False, map_index_template=LABEL)
-def ping(unit: Unit) -> dict[str, Any]:
-    """Notify one search engine."""
-    return attempt(lambda tasks, world: tasks.ping(unit, world))
+@task(map_index_template=LABEL)
+def ping(part: Part) -> dict[str, Any]:
+    """Notify search engines."""
+    return attempt(lambda tasks, world: tasks.ping(run_key(), part, world))
 
 
 def make_dag(site: Site, site_file: Path) -> DAG:
@@ -295,6 +326,8 @@ def make_dag(site: Site, site_file: Path) -> DAG:
             "retry_delay": timedelta(seconds=30),
             "retry_exponential_backoff": 2.0,
             "max_retry_delay": timedelta(minutes=10),
+            "show_return_value_in_logs": False,
+            "multiple_outputs": False,
             "on_failure_callback": abandon,
         },
     ) as dag:
@@ -305,15 +338,15 @@ def make_dag(site: Site, site_file: Path) -> DAG:
 def wire(site: Site, site_file: Path) -> None:
     """The tasks of a site and their order."""
 
-    @task(task_id="plan", multiple_outputs=False)
-    def plan() -> list[Unit]:
-        """Fix what the run does; gives the units of extract."""
+    @task(task_id="plan")
+    def plan() -> list[Part]:
+        """Fix what the run does; gives the parts of extract, none of a small site."""
         from sitemap_etl.stages.clock import written
 
         context = get_current_context()
         asked = context["params"]
 
-        def start(tasks: Any, world: Environment) -> list[Unit]:
+        def start(tasks: Any, world: Environment) -> Any:
             tasks.demand_work(site, world)
             options = tasks.Options(
                 sections=tuple(asked["sections"] or ()),
@@ -324,26 +357,36 @@ def wire(site: Site, site_file: Path) -> None:
                 reason=asked["reason"],
                 moved=asked["moved"],
             )
-            now = written(asked["now"])
-            return tasks.start(site, options, world, now=now, final=is_last_try(), owner=owner_of(context))
+            return tasks.start(
+                site,
+                options,
+                world,
+                now=written(asked["now"]),
+                final=is_last_try(),
+                owner=owner_of(context),
+                most=most_tasks(),
+            )
 
-        return attempt(start, site_file)
+        started = attempt(start, site_file)
+        context["ti"].xcom_push(RUN, started.key)
+        parts: list[Part] = started.bundles
+        return parts
 
-    planned = plan()
-    extracted = extract.expand(unit=planned)
-    transformed = transform.expand(unit=planned)
-    partitioned = partition(planned)
-    rendered = render.expand(unit=partitioned)
-    published = publish(planned)
-    extracted >> transformed >> partitioned >> rendered >> published
-    ping.expand(unit=published)
+    extracted = extract.expand(part=plan())
+    partitioned = partition()
+    rendered = render.expand(part=partitioned)
+    published = publish()
+    extracted >> partitioned
+    [rendered, extracted >> build()] >> published
+    ping.expand(part=published)
     if any(section.keyed for section in site.sections.values()):
-        bucketed = buckets(planned)
-        extracted >> bucketed >> merge.expand(unit=bucketed) >> partitioned
+        bucketed = buckets()
+        extracted >> bucketed
+        merge.expand(part=bucketed) >> partitioned
     if any(section.alternates for section in site.sections.values()):
-        clustered = clusters(planned)
-        collected = collect.expand(unit=clustered)
-        partitioned >> clustered >> collected >> align(planned) >> rendered
+        clustered = clusters()
+        partitioned >> clustered
+        collect.expand(part=clustered) >> align() >> rendered
 
 
 wanted = get_parsing_context().dag_id  # a worker asks for the one DAG whose task it runs

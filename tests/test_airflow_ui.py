@@ -106,8 +106,9 @@ def test_the_dag_runs_under_a_real_scheduler_and_ctrl_c_leaves_nothing_behind(tm
         assert state == "success"
         instances = api.get(f"{run}/taskInstances", params={"limit": 100}).json()["task_instances"]
         assert {one["task_id"]: one["state"] for one in instances} == {
-            **dict.fromkeys(("plan", "extract", "transform", "partition", "clusters", "collect"), "success"),
+            **dict.fromkeys(("plan", "extract", "partition", "clusters", "collect"), "success"),
             **dict.fromkeys(("align", "render", "publish"), "success"),
+            "build": "skipped",
             "ping": "skipped",
         }
         counts = api.get(f"{run}/taskInstances/publish/xcomEntries/counts").json()["value"]
@@ -129,8 +130,8 @@ def test_the_dag_runs_under_a_real_scheduler_and_ctrl_c_leaves_nothing_behind(tm
 
         # Ctrl-C in the middle of a run.
         run = f"/dags/demo/dagRuns/{api.post('/dags/demo/dagRuns', json={'logical_date': None}).json()['dag_run_id']}"
-        extracting = {"task_id": "extract", "state": ["running", "success"]}
-        until(lambda: api.get(f"{run}/taskInstances", params=extracting).json()["total_entries"], 120)
+        building = {"task_id": "build", "state": ["running", "success"]}  # by now it is known that the site is small
+        until(lambda: api.get(f"{run}/taskInstances", params=building).json()["total_entries"], 120)
         family = psutil.Process(served.pid).children(recursive=True)
         sessions = {os.getsid(one.pid) for one in family}
         assert len(family) > len(sessions) >= 3

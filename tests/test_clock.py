@@ -159,8 +159,8 @@ def test_a_scheduler_gives_the_time_and_the_reason_as_the_command_does(site: Tes
     given = written("2026-11-04T02:00:00")
     with pytest.raises(Refused, match="in a DAG, the parameters now and reason"):
         tasks.start(site.load(), Options(), site.at(time), now=given)
-    units = tasks.start(site.load(), Options(reason="as of Wednesday"), site.at(time), now=given)
-    assert "/20261104T020000Z-" in units[0]["key"]
+    started = tasks.start(site.load(), Options(reason="as of Wednesday"), site.at(time), now=given)
+    assert "/20261104T020000Z-" in started.key
 
 
 @pytest.mark.parametrize("text", [None, "", " "])

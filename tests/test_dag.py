@@ -13,6 +13,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
@@ -21,8 +23,10 @@ from tests.support.command import call
 from tests.support.engines import Reply, Request, Side
 from tests.support.s3 import S3Server, s3_server
 
-STAGES = ["plan", "extract", "transform", "partition", "render", "publish", "ping"]
+STAGES = ["plan", "build", "extract", "partition", "render", "publish", "ping"]
 CLUSTERS = ["clusters", "collect", "align"]
+MANY = {"small": 0}
+"""`airflow:` of a site that is not to run in one task, however small."""
 SITE = "https://shop.example"
 DEAD = "postgresql://reader:hunter2-secret@127.0.0.1:1/catalog"
 """A database that nobody serves."""
@@ -113,31 +117,57 @@ def objects(server: S3Server, bucket: str) -> dict[str, Any]:
 
 def test_between_tasks_go_only_keys_and_counts(shop: Shop) -> None:
     shop.pages(30)
-    shop.site()
+    shop.site(airflow=MANY)
     run = shop.run()
-    for task in ("plan", "partition"):
-        (unit,) = run.xcom(task)
-        assert sorted(unit) == ["key", "n"]
-    assert run.xcom("extract") == {"rows": 30}
-    assert run.xcom("transform") == {"rows": 30, "inventory": 30, "excluded": 0, "rejected": 0}
+    assert run.xcom("plan") == run.xcom("partition") == [[0, 1]]
+    assert run.xcom("plan", "run").startswith(str(shop.folder / "work" / "shop" / "runs"))
+    assert run.xcom("extract") == {"rows": 30, "inventory": 30, "excluded": 0, "rejected": 0}
     assert all(isinstance(count, int) for count in run.xcom("render").values())
     assert len(json.dumps(run.xcoms)) < 4_000
+    assert "Returned value was" not in run.log
+
+
+def test_a_small_site_is_four_tasks(shop: Shop) -> None:
+    shop.pages(30)
+    shop.site()
+    run = shop.run()
+    assert run.state == "success"
+    assert [run.states(task) for task in ("plan", "build", "publish")] == [["success"]] * 3
+    assert [run.states(task) for task in ("extract", "partition", "render", "ping")] == [["skipped"]] * 4
+    assert run.xcom("build") == {"rows": 30, "inventory": 30, "excluded": 0, "rejected": 0}
+    assert run.xcom("publish", "counts")["status"] == "published"
+
+
+def test_more_splits_than_airflow_maps_run_in_bundles(shop: Shop) -> None:
+    exports = shop.folder / "exports"
+    exports.mkdir()
+    for n in range(12):
+        table = pa.table({"loc": [f"/pages/{n}"]})
+        pq.write_table(table, exports / f"{n:02}.parquet")
+    sections = {f"pages{n}": {"from": {"parquet": f"../exports/{n:02}.parquet"}} for n in range(12)}
+    shop.site(sections=sections, airflow=MANY)
+    shop.environ = {"AIRFLOW__CORE__MAX_MAP_LENGTH": "4"}
+    run = shop.run()
+    assert run.state == "success"
+    assert len(run.of("extract")) == len(run.of("render")) == 4
+    assert run.labels("render")[0] == "pages0 1 of 1, pages1 1 of 1, pages2 1 of 1"
+    assert run.xcom("publish", "counts")["total"]["listed"] == 12
 
 
 def test_mapped_tasks_are_called_by_what_they_read_and_write(shop: Shop) -> None:
     shop.pages(5)
     shop.pages(5, "posts")
-    shop.site(sections={name: {"from": {"csv": f"../{name}.csv"}} for name in ("pages", "posts")})
+    sections = {name: {"from": {"csv": f"../{name}.csv"}} for name in ("pages", "posts")}
+    shop.site(sections=sections, airflow=MANY)
     run = shop.run()
     assert [label.split(":")[0] for label in run.labels("extract")] == ["pages", "posts"]
-    assert run.labels("extract") == run.labels("transform")
     assert run.labels("render") == ["pages 1 of 1", "posts 1 of 1"]
 
 
 def test_clusters_are_closed_in_the_graph_where_a_section_has_them(shop: Shop) -> None:
     (shop.folder / "walks.csv").write_text("loc,walk,lang\n/en/1,1,en\n/de/1,1,de\n/en/2,2,en\n")
     rule = {"group": "walk", "hreflang": "lang"}
-    shop.site(sections={"walks": {"from": {"csv": "../walks.csv"}, "alternates": rule}})
+    shop.site(sections={"walks": {"from": {"csv": "../walks.csv"}, "alternates": rule}}, airflow=MANY)
     run = shop.run()
     assert run.state == "success"
     assert run.xcom("align") == {"aligned": 2}
@@ -149,7 +179,7 @@ def test_a_broken_source_that_may_be_kept_is_kept_at_once_and_the_others_go_on(s
     shop.pages(30)
     shop.pages(30, "posts")
     kept = {"from": {"csv": "../posts.csv"}, "on_error": "keep"}
-    shop.site(sections={"pages": {"from": {"csv": "../pages.csv"}}, "posts": kept})
+    shop.site(sections={"pages": {"from": {"csv": "../pages.csv"}}, "posts": kept}, airflow=MANY)
     shop.publish()
     before = shop.files()
     shop.pages(30, day=2)
@@ -261,7 +291,8 @@ def test_a_dry_run_touches_nothing_public(shop: Shop) -> None:
 def test_a_run_of_one_section_leaves_the_others_as_published(shop: Shop) -> None:
     shop.pages(30)
     shop.pages(30, "posts")
-    shop.site(sections={name: {"from": {"csv": f"../{name}.csv"}} for name in ("pages", "posts")})
+    sections = {name: {"from": {"csv": f"../{name}.csv"}} for name in ("pages", "posts")}
+    shop.site(sections=sections, airflow=MANY)
     shop.publish()
     shop.pages(30, day=2)
     shop.pages(30, "posts", day=2)
@@ -327,7 +358,7 @@ def test_no_secret_reaches_logs_xcoms_state_or_airflow_s_database_when_engines_f
         shop.pages(105)
         failed = shop.run()
     assert failed.states("publish") == ["success"]
-    assert failed.states("ping") == ["failed"] * 3
+    assert failed.states("ping") == ["failed"]
     told = failed.log + json.dumps(failed.xcoms)
     files = [path for path in (shop.folder / "work").rglob("*") if path.is_file()]
     files += [path for path in shop.airflow.home.rglob("*") if path.is_file()]
@@ -394,16 +425,16 @@ def test_each_site_file_at_the_top_of_the_folder_is_one_dag(shop: Shop) -> None:
     assert "When it fails" in one["doc"]
 
 
-def test_the_tasks_are_the_stages_and_four_of_them_are_mapped(shop: Shop) -> None:
+def test_the_tasks_are_the_stages_and_three_of_them_are_mapped(shop: Shop) -> None:
     shop.site()
     rule = {"group": "walk", "hreflang": "lang"}
     shop.site("walks", sections={"walks": {"from": {"csv": "../walks.csv"}, "alternates": rule}})
     dags = shop.airflow.describe(shop.sites)["dags"]
     tasks = dags["shop"]["tasks"]
     assert sorted(tasks) == sorted(STAGES)
-    assert [name for name in STAGES if tasks[name]["mapped"]] == ["extract", "transform", "render", "ping"]
-    assert tasks["transform"]["upstream"] == ["extract", "plan"]
-    assert tasks["publish"]["upstream"] == ["plan", "render"]
+    assert [name for name in STAGES if tasks[name]["mapped"]] == ["extract", "render", "ping"]
+    assert tasks["build"]["upstream"] == tasks["partition"]["upstream"] == ["extract"]
+    assert tasks["publish"]["upstream"] == ["build", "render"]
     assert {one["retries"] for one in tasks.values()} == {3}
     assert sorted(dags["walks"]["tasks"]) == sorted(STAGES + CLUSTERS)
     assert dags["walks"]["tasks"]["render"]["upstream"] == ["align", "partition"]

@@ -143,33 +143,26 @@ def test_a_run_that_the_scheduler_gives_up_is_remembered_as_interrupted(site: Te
 def test_a_task_that_fails_leaves_why_and_a_later_try_mends_it(site: TestSite) -> None:
     world = site.environment
     (site.folder / "products.csv").write_text('loc,lastmod\n/a,2026-01-01\n"/b\n')
-    units = tasks.start(site.load(), Options(), world, owner="shop/tonight")
+    started = tasks.start(site.load(), Options(), world, owner="shop/tonight")
     with pytest.raises(SitemapEtlError) as raised:
-        tasks.extract(units[0], world)
+        tasks.build(started.key, world)
     assert (last(site).status, last(site).error) == ("failed", str(raised.value))
     tasks.abandon(site.load(), "shop/tonight", world)
     assert last(site).error == str(raised.value)
     site.export("products", pages(5))
-    units = tasks.start(site.load(), Options(), world, owner="shop/tonight")
-    for stage in (tasks.extract, tasks.transform):
-        stage(units[0], world)
-    for unit in tasks.partition(units[0], world):
-        tasks.render(unit, world)
-    tasks.publish(units[0], world)
+    started = tasks.start(site.load(), Options(), world, owner="shop/tonight")
+    tasks.build(started.key, world)
+    tasks.publish(started.key, world)
     assert last(site).status == "published"
 
 
 def test_a_published_run_whose_task_is_tried_again_in_vain_stays_published(site: TestSite) -> None:
     world = site.environment
-    units = tasks.start(site.load(), Options(), world, owner="shop/tonight")
-    for stage in (tasks.extract, tasks.transform):
-        stage(units[0], world)
-    rendered = tasks.partition(units[0], world)
-    for unit in rendered:
-        tasks.render(unit, world)
-    tasks.publish(units[0], world)
+    key = tasks.start(site.load(), Options(), world, owner="shop/tonight").key
+    tasks.build(key, world)
+    tasks.publish(key, world)
     with pytest.raises(Refused):
-        tasks.render(rendered[0], world)  # its staging is gone
+        tasks.render(key, [0, 1], world)  # its staging is gone
     assert last(site).status == "published"
 
 

@@ -10,43 +10,56 @@ import pytest
 import yaml
 
 from sitemap_etl.config import Site, load
-from sitemap_etl.errors import Refused
+from sitemap_etl.errors import Refused, Unavailable
 from sitemap_etl.runs import tasks
+from sitemap_etl.runs.bundles import MOST, bundles, called
 from sitemap_etl.stages.run import Environment
 from sitemap_etl.state.records import Options
 
 OUTSIDE = Environment(environ={})
+IN_ONE, IN_MANY = {"small": 1_000}, {"small": 0}
 
 
-@pytest.fixture
-def site(tmp_path: Path) -> Site:
-    (tmp_path / "pages.csv").write_text("loc,lastmod\n/a,2026-01-01\n/b,2026-01-01\n")
-    (tmp_path / "sites").mkdir()
-    file = tmp_path / "sites" / "shop.yaml"
-    given: dict[str, Any] = {
+def site_in(folder: Path, sections: int = 1, **keys: Any) -> Site:
+    """A site of as many sections of two pages each."""
+    (folder / "sites").mkdir()
+    for n in range(sections):
+        (folder / f"pages{n}.csv").write_text(f"loc,lastmod\n/{n}/a,2026-01-01\n/{n}/b,2026-01-01\n")
+    file = folder / "sites" / "shop.yaml"
+    given = {
         "site": "http://127.0.0.1:1",
         "publish": "../public",
-        "sections": {"pages": {"from": {"csv": "../pages.csv"}}},
+        "sections": {f"pages{n}": {"from": {"csv": f"../pages{n}.csv"}} for n in range(sections)},
     }
-    file.write_text(yaml.safe_dump(given))
+    file.write_text(yaml.safe_dump(given | keys))
     return load(file, environ={})
 
 
-def until_rendered(site: Site, owner: str) -> dict[str, Any]:
-    """A run up to publish; gives the unit of publish."""
-    units = tasks.start(site, Options(), OUTSIDE, owner=owner)
-    for stage in (tasks.extract, tasks.transform):
-        for unit in units:
-            stage(unit, OUTSIDE)
-    for unit in tasks.partition(units[0], OUTSIDE):
-        tasks.render(unit, OUTSIDE)
-    return units[0]
+@pytest.fixture(params=["in one task", "in many tasks"])
+def site(request: pytest.FixtureRequest, tmp_path: Path) -> Site:
+    return site_in(tmp_path, airflow=IN_ONE if request.param == "in one task" else IN_MANY)
+
+
+def rendered(started: tasks.Started) -> list[Any]:
+    """Do the tasks after plan up to render; gives what they give."""
+    key = started.key
+    if not started.bundles:
+        return [tasks.build(key, OUTSIDE)]
+    given: list[Any] = [tasks.extract(key, part, OUTSIDE) for part in started.bundles]
+    return given + [tasks.render(key, part, OUTSIDE) for part in tasks.partition(key, OUTSIDE)]
+
+
+def until_rendered(site: Site, owner: str) -> str:
+    """A run up to publish; gives its key."""
+    started = tasks.start(site, Options(), OUTSIDE, owner=owner)
+    rendered(started)
+    return started.key
 
 
 def test_a_second_try_of_the_plan_takes_over_the_lease_of_the_first(site: Site) -> None:
     tasks.start(site, Options(), OUTSIDE, owner="shop/tonight")
-    units = tasks.start(site, Options(), OUTSIDE, owner="shop/tonight")
-    assert tasks.extract(units[0], OUTSIDE) == {"rows": 2}
+    again = tasks.start(site, Options(), OUTSIDE, owner="shop/tonight")
+    assert rendered(again)[0] == {"rows": 2, "inventory": 2, "excluded": 0, "rejected": 0}
 
 
 def test_another_run_of_the_scheduler_is_refused_until_the_first_is_abandoned(site: Site) -> None:
@@ -61,27 +74,83 @@ def test_another_run_of_the_scheduler_is_refused_until_the_first_is_abandoned(si
 
 
 def test_publish_killed_after_its_end_says_on_the_next_try_what_it_did(site: Site) -> None:
-    unit = until_rendered(site, "shop/tonight")
-    first = tasks.publish(unit, OUTSIDE)
+    key = until_rendered(site, "shop/tonight")
+    first = tasks.publish(key, OUTSIDE)
     written = {path: path.stat().st_mtime_ns for path in Path(site.publish.to).iterdir()}
-    assert tasks.publish(unit, OUTSIDE) == first
+    assert tasks.publish(key, OUTSIDE) == first
     assert {path: path.stat().st_mtime_ns for path in Path(site.publish.to).iterdir()} == written
     assert first["status"] == "published"
     assert not (Path(site.work) / "shop" / "state" / "lease.json").exists()
 
 
 def test_every_task_may_be_done_twice(site: Site) -> None:
-    units = tasks.start(site, Options(), OUTSIDE, owner="shop/tonight")
-    once = [tasks.extract(units[0], OUTSIDE), tasks.transform(units[0], OUTSIDE), tasks.partition(units[0], OUTSIDE)]
-    again = [tasks.extract(units[0], OUTSIDE), tasks.transform(units[0], OUTSIDE), tasks.partition(units[0], OUTSIDE)]
-    assert once == again
-    (group,) = once[2]
-    assert tasks.render(group, OUTSIDE) == tasks.render(group, OUTSIDE)
-    assert tasks.publish(units[0], OUTSIDE)["sections"]["pages"]["listed"] == 2
+    started = tasks.start(site, Options(), OUTSIDE, owner="shop/tonight")
+    assert rendered(started) == rendered(started)
+    assert tasks.publish(started.key, OUTSIDE)["sections"]["pages0"]["listed"] == 2
 
 
 def test_what_goes_between_tasks_is_json(site: Site) -> None:
-    unit = until_rendered(site, "shop/tonight")
-    published = tasks.publish(unit, OUTSIDE)
+    key = until_rendered(site, "shop/tonight")
+    published = tasks.publish(key, OUTSIDE)
     assert json.loads(json.dumps(published)) == published
-    assert tasks.engines(published, OUTSIDE) == []
+    assert tasks.engines(key, OUTSIDE) == []
+
+
+def test_one_task_and_many_publish_the_same(tmp_path: Path) -> None:
+    sets = []
+    for keys in (IN_ONE, IN_MANY):
+        folder = tmp_path / str(keys["small"])
+        folder.mkdir()
+        site = site_in(folder, 3, airflow=keys)
+        started = tasks.start(site, Options(), OUTSIDE, most=2)
+        assert len(started.bundles) == (0 if keys is IN_ONE else 2)
+        rendered(started)
+        tasks.publish(started.key, OUTSIDE)
+        public = Path(site.publish.to)
+        sets.append({path.name: path.read_bytes() for path in public.glob("sitemap-*")})
+    assert sets[0] == sets[1]
+    assert len(sets[0]) == 3
+
+
+def test_a_task_that_is_tried_again_does_what_the_first_try_left(tmp_path: Path) -> None:
+    site = site_in(tmp_path, 3, airflow=IN_MANY)
+    started = tasks.start(site, Options(), OUTSIDE, most=1)
+    (tmp_path / "pages1.csv").rename(tmp_path / "away.csv")
+    with pytest.raises(Unavailable, match="is gone"):
+        rendered(started)
+    first = Path(started.key) / "extract" / "0.json"
+    left = first.read_bytes(), first.stat().st_mtime_ns
+    (tmp_path / "away.csv").rename(tmp_path / "pages1.csv")
+    assert rendered(started)[0]["rows"] == 6
+    assert (first.read_bytes(), first.stat().st_mtime_ns) == left
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 255, 256, 257, 1_000, 1_280, 12_800])
+def test_a_stage_has_at_most_so_many_tasks_and_each_unit_is_done_once(count: int) -> None:
+    found = bundles(count)
+    assert [n for part in found for n in range(*part)] == list(range(count))
+    assert len(found) == min(count, MOST)
+    sizes = {past - first for first, past in found}
+    assert max(sizes, default=0) - min(sizes, default=0) <= 1
+    assert len(json.dumps(found)) < 4_000
+
+
+@pytest.mark.parametrize(
+    ("part", "name"),
+    [
+        ([0, 1], "a 1 of 3"),
+        ([1, 3], "a 2-3 of 3"),
+        ([2, 5], "a 3 of 3, b 1-2 of 2"),
+        ([0, 8], "a 1-3 of 3, b 1-2 of 2, c 1 of 1 and 2 more"),
+    ],
+)
+def test_a_task_is_called_by_its_sections_and_their_parts(part: list[int], name: str) -> None:
+    assert called(["a", "a", "a", "b", "b", "c", "d", "e"], part) == name
+
+
+def test_what_a_scheduler_stores_of_many_sections_is_small(tmp_path: Path) -> None:
+    site = site_in(tmp_path, 60, airflow=IN_ONE)
+    key = until_rendered(site, "shop/tonight")
+    published = tasks.publish(key, OUTSIDE)
+    assert published["total"]["listed"] == 120
+    assert len(json.dumps(published)) < 4_000

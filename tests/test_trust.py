@@ -151,21 +151,21 @@ def by_tasks(site: TestSite, night: int, said: list[str]) -> object:
     """A night as a scheduler runs it; what tasks hand on is said."""
     now = site.store.time = FIRST_NIGHT + timedelta(days=night - 1)
     environment = site.store.around(site.environment)
-    units = tasks.start(site.load(), Options(), environment, now=now)
-    given: list[Any] = [units]
-    for stage in (tasks.extract, tasks.transform):
-        given += [stage(unit, environment) for unit in units]
-    given += [tasks.merge(unit, environment) for unit in tasks.buckets(units[0], environment)]
-    given += [tasks.render(unit, environment) for unit in tasks.partition(units[0], environment)]
-    counts = tasks.publish(units[0], environment)
-    given.append(counts)
-    for unit in tasks.engines(counts, environment):
+    site.keys["airflow"] = {"small": 0}
+    started = tasks.start(site.load(), Options(), environment, now=now)
+    key = started.key
+    given: list[Any] = [key, started.bundles]
+    given += [tasks.extract(key, part, environment) for part in started.bundles]
+    given += [tasks.merge(key, part, environment) for part in tasks.buckets(key, environment)]
+    given += [tasks.render(key, part, environment) for part in tasks.partition(key, environment)]
+    given.append(tasks.publish(key, environment))
+    for part in tasks.engines(key, environment):
         try:
-            given.append(tasks.ping(unit, environment))
+            given.append(tasks.ping(key, part, environment))
         except SitemapEtlError as error:
             given.append(str(error))
     said.append(json.dumps(given))
-    return units
+    return started
 
 
 def test_the_command_prints_no_secret(tmp_path: Path, side: Side, monkeypatch: pytest.MonkeyPatch) -> None:

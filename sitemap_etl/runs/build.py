@@ -40,12 +40,12 @@ def build(run: Run, jobs: int, seconds: dict[str, float], *, renew: Callable[[],
     renew()
     _each(run, "transform", splits, partial(transform_split, final=final), _side_by_side(run, jobs), seconds)
     if run.plan.readings:
-        buckets = [(name, f"bucket {bucket + 1}") for name, bucket in plan_merge(run).units]
-        _each(run, "merge", buckets, partial(merge_bucket, final=final), jobs, seconds)
+        plan_merge(run)
+        _each(run, "merge", buckets_of(run), partial(merge_bucket, final=final), jobs, seconds)
     with timed(run, "partition", seconds):
-        planned = partition(run, jobs=jobs)
+        partition(run, jobs=jobs)
     renew()
-    groups = [(name, f"group {group + 1}") for name, group in planned.units]
+    groups = groups_of(run)
     members = cluster_units(run)
     if members:
         units = [groups[n] for n in members]
@@ -59,6 +59,16 @@ def build(run: Run, jobs: int, seconds: dict[str, float], *, renew: Callable[[],
 def splits_of(run: Run) -> list[tuple[str, str]]:
     """Section and label of the units of extract and transform."""
     return [(unit.section, unit.label) for unit in run.plan.units]
+
+
+def buckets_of(run: Run) -> list[tuple[str, str]]:
+    """The same of the units of merge, which are planned by then."""
+    return [(section, f"bucket {bucket + 1}") for section, bucket in run.merging().units]
+
+
+def groups_of(run: Run) -> list[tuple[str, str]]:
+    """The same of the units of render, which are planned by then."""
+    return [(section, f"group {group + 1}") for section, group in run.partition().units]
 
 
 def _side_by_side(run: Run, jobs: int) -> int:

@@ -1,23 +1,29 @@
-"""The stages as tasks of a scheduler: each takes a unit `{key, n}` and gives counts, never rows.
+"""The stages as tasks of a scheduler: each takes the run's key and a bundle of units, and gives counts, never rows.
 
-`key` is the address of the run's folder, `n` the number of the unit. What a task needs besides is in
-the run's plan and in the receipts of the tasks before it, so that any machine can do any of them, and
-do it again.
+The key is the address of the run's folder. What a task needs besides is in the run's plan and in the receipts of the
+tasks before it, so that any machine can do any of them, and do it again. A task that is tried again does those of its
+units that have no receipt yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, TypedDict
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from sitemap_etl.config import Site
-from sitemap_etl.errors import Refused, Unavailable
+from sitemap_etl.errors import Refused, SitemapEtlError, Unavailable
 from sitemap_etl.frames import Reason
 from sitemap_etl.publish.publish import publish as publish_run
 from sitemap_etl.publish.summary import add_answers, finish_run, put_summary, read_summary, remove_staging
 from sitemap_etl.runs.alerts import tell_end_of, tell_start
+from sitemap_etl.runs.build import buckets_of, do_unit, groups_of, splits_of
+from sitemap_etl.runs.build import build as build_run
+from sitemap_etl.runs.bundles import MOST, Bundle, bundles, called, is_small
 from sitemap_etl.runs.failures import remember_abandoned, remember_failure
 from sitemap_etl.runs.work import missing_work
 from sitemap_etl.stages.clusters import align as align_run
@@ -33,14 +39,17 @@ from sitemap_etl.stages.transform import transform_split
 from sitemap_etl.state import layout
 from sitemap_etl.state.codec import encode
 from sitemap_etl.state.lease import release_lease, take_lease
-from sitemap_etl.state.records import COUNTED, Options, Summary, Transformed
+from sitemap_etl.state.records import COUNTED, Counts, GroupCounts, Options, Summary, Transformed
+
+T = TypeVar("T")
 
 
-class Unit(TypedDict):
-    """What a task is given: the address of the run's folder and a number."""
+@dataclass(frozen=True)
+class Started:
+    """A run that was planned. `key`: what its tasks open it by; `bundles`: of extract, none where `build` does all."""
 
     key: str
-    n: int
+    bundles: list[Bundle]
 
 
 NO_PROCESS: Final = 0
@@ -71,8 +80,9 @@ def start(
     now: datetime | None = None,
     final: bool = True,
     owner: str = "",
-) -> list[Unit]:
-    """Plan a run; gives the units of extract. `final`: no other attempt follows. `owner`: the scheduler's run."""
+    most: int = MOST,
+) -> Started:
+    """Plan a run. `final`: no other attempt follows. `owner`: the scheduler's run. `most`: tasks of a stage at most."""
     check_options(site, options)
     if not options.dry_run:
         tell_start(site, environment)
@@ -84,127 +94,130 @@ def start(
         raise
     for name, why in run.plan.held.items():
         environment.log(f"warning: section {name} stays as published: {why}")
-    return _units(run.work.url_of(layout.run_folder(run.run_id)), len(run.plan.units) or 1)
+    small = is_small(run)
+    splits, sections = len(run.plan.units), len(run.read_sections())
+    how = "one task does all of it (build)" if small else "each stage is tasks of its own"
+    environment.log(f"run {run.run_id}: sections: {sections:,}, splits: {splits:,}; {how}")
+    return Started(run.work.url_of(layout.run_folder(run.run_id)), [] if small else bundles(splits, most))
 
 
-def _units(key: str, count: int) -> list[Unit]:
-    return [{"key": key, "n": n} for n in range(count)]
+def _open(key: str, environment: Environment) -> Run:
+    run = open_run(key, environment)
+    _renew(run)
+    return run
 
 
-def _open(unit: Unit, environment: Environment) -> Run:
-    run = open_run(unit["key"], environment)
+def _renew(run: Run) -> None:
     take_lease(run.work, run.run_id, pid=NO_PROCESS, owner=run.plan.owner)
-    return run
 
 
-def _open_split(unit: Unit, environment: Environment) -> Run | None:
-    """The run, its unit named; None where there is nothing to read because every section is kept."""
-    run = _open(unit, environment)
-    if unit["n"] >= len(run.plan.units):
-        environment.label("nothing to read")
-        return None
-    planned = run.plan.units[unit["n"]]
-    environment.label(f"{planned.section}: {planned.label}")
-    return run
-
-
-def extract(unit: Unit, environment: Environment, *, final: bool = True) -> dict[str, int]:
-    """Extract one split; gives its rows."""
-    run = _open_split(unit, environment)
-    if run is None:
-        return {"rows": 0}
+def _one_by_one(run: Run, bundle: Bundle) -> Iterator[int]:
+    """The units of a bundle, one after the other, while the lease lasts and whatever fails is remembered."""
     with _remembering(run):
-        receipt = extract_split(run, unit["n"], final=final)
-    _log_held(run, unit, receipt.held, environment)
-    return {"rows": receipt.rows}
+        for n in range(*bundle):
+            if n > bundle[0]:
+                _renew(run)
+            yield n
 
 
-def transform(unit: Unit, environment: Environment, *, final: bool = True) -> dict[str, int]:
-    """Transform one split; gives its counts."""
-    run = _open_split(unit, environment)
-    if run is None:
-        return {"rows": 0}
+def _each(
+    run: Run, stage: str, units: Sequence[tuple[str, str]], bundle: Bundle, work: Callable[[Run, int], T]
+) -> list[T]:
+    """Do the units of a bundle; gives their receipts. `units`: section and label of all there are."""
+    run.environment.label(called([section for section, _ in units], bundle))
+    return [do_unit(run, stage, n, units[n], work) for n in _one_by_one(run, bundle)]
+
+
+def extract(key: str, bundle: Bundle, environment: Environment, *, final: bool = True) -> dict[str, int]:
+    """Extract and transform splits; gives their counts. Sections that keep a mirror are transformed by merge."""
+    run = _open(key, environment)
+    units = splits_of(run)
+    first, past = bundle
+    name = ": ".join(units[first]) if past - first == 1 else called([section for section, _ in units], bundle)
+    environment.label(name)
+    rows, receipts = 0, []
+    for n in _one_by_one(run, bundle):
+        rows += do_unit(run, "extract", n, units[n], partial(extract_split, final=final)).rows
+        receipts.append(do_unit(run, "transform", n, units[n], partial(transform_split, final=final)))
+    _log_held(run, receipts)
+    return {**_counts(receipts), "rows": rows}
+
+
+def _counts(receipts: Sequence[Transformed]) -> dict[str, int]:
+    names = ("rows", "inventory", "excluded", "rejected")
+    return {name: sum(getattr(receipt, name) for receipt in receipts) for name in names}
+
+
+def _log_held(run: Run, receipts: Sequence[Transformed]) -> None:
+    for section, why in {receipt.section: receipt.held for receipt in receipts if receipt.held}.items():
+        run.environment.log(f"warning: section {section} stays as published: {why}")
+
+
+def build(key: str, environment: Environment, *, final: bool = True) -> dict[str, int]:
+    """Everything from extract to render, for a site that is small; gives its counts."""
+    run = _open(key, environment)
     with _remembering(run):
-        receipt = transform_split(run, unit["n"], final=final)
-    _log_held(run, unit, receipt.held, environment)
-    return _counts(receipt)
+        build_run(run, 1, {}, renew=lambda: _renew(run), final=final)
+    receipts = [part for section in run.read_sections() for part in run.parts(section)]
+    _log_held(run, receipts)
+    return _counts(receipts)
 
 
-def _counts(receipt: Transformed) -> dict[str, int]:
-    return {name: getattr(receipt, name) for name in ("rows", "inventory", "excluded", "rejected")}
-
-
-def buckets(unit: Unit, environment: Environment) -> list[Unit]:
-    """The buckets of the mirrors of what is read incrementally: units of merge."""
-    run = _open(unit, environment)
+def buckets(key: str, environment: Environment, *, most: int = MOST) -> list[Bundle]:
+    """The bundles of merge: buckets of the mirrors of what is read incrementally."""
+    run = _open(key, environment)
     with _remembering(run):
-        return _units(unit["key"], len(plan_merge(run).units))
+        return bundles(len(plan_merge(run).units), most)
 
 
-def merge(unit: Unit, environment: Environment, *, final: bool = True) -> dict[str, int]:
-    """Merge what was read with one bucket of a mirror, and transform what comes out; gives its counts."""
-    run = _open(unit, environment)
-    units = run.merging().units
-    section, bucket = units[unit["n"]]
-    environment.label(f"{section} {bucket + 1} of {sum(other == section for other, _ in units)}")
+def merge(key: str, bundle: Bundle, environment: Environment, *, final: bool = True) -> dict[str, int]:
+    """Merge what was read with buckets of a mirror, and transform what comes out; gives the counts."""
+    run = _open(key, environment)
+    receipts = _each(run, "merge", buckets_of(run), bundle, partial(merge_bucket, final=final))
+    _log_held(run, receipts)
+    return {**_counts(receipts), "carried": sum(receipt.carried for receipt in receipts)}
+
+
+def partition(key: str, environment: Environment, *, most: int = MOST) -> list[Bundle]:
+    """Plan windows and groups; gives the bundles of render."""
+    run = _open(key, environment)
     with _remembering(run):
-        receipt = merge_bucket(run, unit["n"], final=final)
-    if receipt.held:
-        environment.log(f"warning: section {section} stays as published: {receipt.held}")
-    return {**_counts(receipt), "carried": receipt.carried}
+        return bundles(len(partition_run(run).units), most)
 
 
-def _log_held(run: Run, unit: Unit, held: str | None, environment: Environment) -> None:
-    if held:
-        environment.log(f"warning: section {run.plan.units[unit['n']].section} stays as published: {held}")
+def clusters(key: str, environment: Environment, *, most: int = MOST) -> list[Bundle]:
+    """The bundles of collect: groups of sections with hreflang clusters; none where no section has them."""
+    return bundles(len(cluster_units(_open(key, environment))), most)
 
 
-def partition(unit: Unit, environment: Environment) -> list[Unit]:
-    """Plan windows and groups; gives the units of render."""
-    run = _open(unit, environment)
-    with _remembering(run):
-        return _units(unit["key"], len(partition_run(run).units))
+def collect(key: str, bundle: Bundle, environment: Environment) -> dict[str, int]:
+    """Find the listed members of clusters in groups."""
+    run = _open(key, environment)
+    groups = cluster_units(run)
+    units = groups_of(run)
+    receipts = _each(
+        run, "collect", [units[n] for n in groups], bundle, lambda run, at: collect_members(run, groups[at])
+    )
+    return {"members": sum(receipt.members for receipt in receipts)}
 
 
-def clusters(unit: Unit, environment: Environment) -> list[Unit]:
-    """The units of the sections with hreflang clusters; none where no section has them."""
-    run = _open(unit, environment)
-    return [{"key": unit["key"], "n": n} for n in cluster_units(run)]
-
-
-def collect(unit: Unit, environment: Environment) -> dict[str, int]:
-    """Find the listed members of clusters in one group."""
-    run = _open_group(unit, environment)
-    with _remembering(run):
-        return {"members": collect_members(run, unit["n"]).members}
-
-
-def align(unit: Unit, environment: Environment) -> dict[str, int]:
+def align(key: str, environment: Environment) -> dict[str, int]:
     """Close the clusters of every bucket; gives how many rows have alternates."""
-    run = _open(unit, environment)
+    run = _open(key, environment)
     with _remembering(run):
         return {"aligned": align_run(run).aligned}
 
 
-def render(unit: Unit, environment: Environment) -> dict[str, int]:
-    """Render one group; gives its counts."""
-    run = _open_group(unit, environment)
-    with _remembering(run):
-        return dict(encode(render_group(run, unit["n"]).counts))
+def render(key: str, bundle: Bundle, environment: Environment) -> dict[str, int]:
+    """Render groups; gives their counts."""
+    run = _open(key, environment)
+    receipts = _each(run, "render", groups_of(run), bundle, render_group)
+    return dict(encode(sum((receipt.counts for receipt in receipts), GroupCounts())))
 
 
-def _open_group(unit: Unit, environment: Environment) -> Run:
-    """The run, its unit of render named."""
-    run = _open(unit, environment)
-    units = run.partition().units
-    section, group = units[unit["n"]]
-    environment.label(f"{section} {group + 1} of {sum(other == section for other, _ in units)}")
-    return run
-
-
-def publish(unit: Unit, environment: Environment) -> dict[str, Any]:
+def publish(key: str, environment: Environment) -> dict[str, Any]:
     """Publish the run; gives its summary's counts. Raises Refused where a gate says no."""
-    run = _open(unit, environment)
+    run = _open(key, environment)
     summary = read_summary(run)
     if summary is None or summary.status not in _DONE:
         with _remembering(run):
@@ -219,12 +232,30 @@ def publish(unit: Unit, environment: Environment) -> dict[str, Any]:
     else:  # a try before this one came to the end, but could not say so
         remove_staging(run)
     release_lease(run.work, run.run_id)
-    return {
-        "key": unit["key"],
+    return _shown(summary)
+
+
+def _shown(summary: Summary) -> dict[str, Any]:
+    """The counts of a summary, as a scheduler stores them: of many sections only those that fit."""
+    counts: dict[str, Any] = {
+        "run_id": summary.run_id,
         "status": summary.status,
         "files": encode(summary.files),
-        "sections": encode(summary.sections),
+        "total": encode(sum(summary.sections.values(), Counts())),
+        "sections": {},
     }
+    size = len(json.dumps(counts))
+    for name, section in summary.sections.items():
+        shown = {name: encode(section)}
+        size += len(json.dumps(shown))
+        if size > _SHOWN_BYTES:
+            break
+        counts["sections"] |= shown
+    return counts
+
+
+_SHOWN_BYTES: Final = 3_500
+"""What a scheduler stores of a publish: about twenty sections."""
 
 
 _DONE: Final = ("published", "unchanged", "partial")
@@ -263,36 +294,52 @@ def _such_as(reason: Reason) -> str:
     return f", such as {reason.examples[0]}" if reason.examples else ""
 
 
-def engines(published: Mapping[str, Any], environment: Environment) -> list[Unit]:
-    """The units of ping: one an engine, none where the run is not to ping or there is nothing to say.
+def engines(key: str, environment: Environment) -> list[list[int]]:
+    """The numbers of the engines that tasks of ping notify: one each, or all of a small site by one.
 
-    A run that published nothing notifies those engines that have not heard of runs before it.
+    None where there is nothing to say. A run that published nothing notifies those engines that have not heard of runs
+    before it.
     """
-    run = open_run(published["key"], environment)
-    if published["status"] not in ("published", "unchanged", "partial") or not run.options.ping:
-        return []
+    run = open_run(key, environment)
     summary = read_summary(run)
-    if summary is None:
+    if summary is None or summary.status not in _DONE or not run.options.ping:
         return []
     asked = engines_to_notify(run.site, environment, published=summary.published)
-    return [{"key": published["key"], "n": n} for n, engine in enumerate(engines_of(run.site)) if engine in asked]
+    numbers = [n for n, engine in enumerate(engines_of(run.site)) if engine in asked]
+    rows = sum(counts.extracted + counts.carried for counts in summary.sections.values())
+    return [numbers] if numbers and rows <= run.site.airflow.small else [[n] for n in numbers]
 
 
-def ping(unit: Unit, environment: Environment) -> dict[str, Any]:
-    """Notify one engine; gives what it took. Raises Unavailable or Refused where it was not accepted, or not asked."""
-    run = open_run(unit["key"], environment)
-    engine = engines_of(run.site)[unit["n"]]
-    environment.label(engine)
+def ping(key: str, numbers: Sequence[int], environment: Environment) -> dict[str, dict[str, Any]]:
+    """Notify engines, each whatever came of the others; gives what they took.
+
+    Raises Unavailable or Refused where one did not accept it, or was not asked.
+    """
+    run = open_run(key, environment)
+    names = [engines_of(run.site)[n] for n in numbers]
+    environment.label(", ".join(names))
+    problems: list[SitemapEtlError] = []
+    taken = {}
     try:
-        answer = ping_engine(run.site, run.run_id, engine, environment)
+        for engine in names:
+            try:
+                answer = ping_engine(run.site, run.run_id, engine, environment)
+            except (Unavailable, Refused) as error:
+                problems.append(error)
+                continue
+            if answer.failed:
+                problems.append(Refused(f"{engine}: {answer.message}"))
+                continue
+            environment.log(f"{engine}: {answer.status}: {answer.message}")
+            taken[engine] = {"status": answer.status, "sent": answer.sent}
     finally:
         summary = read_summary(run)
         if summary is not None:
             put_summary(run, add_answers(run, summary))
-    if answer.failed:
-        raise Refused(f"{engine}: {answer.message}")
-    environment.log(f"{engine}: {answer.status}: {answer.message}")
-    return {"status": answer.status, "sent": answer.sent}
+    if problems:
+        retried = any(isinstance(problem, Unavailable) for problem in problems)
+        raise (Unavailable if retried else Refused)("\n".join(str(problem) for problem in problems))
+    return taken
 
 
 def abandon(site: Site, owner: str, environment: Environment) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, Tag, model_validator
 
+from sitemap_etl.settings.airflow import Airflow
 from sitemap_etl.settings.engines import Ping
 from sitemap_etl.settings.kinds import (
     Duration,
@@ -213,6 +214,7 @@ class Site(Settings):
     recent: Duration | None = Field(
         default=None, description="Adds sitemaps of recently changed URLs, first in the index.", examples=["3d"]
     )
+    airflow: Airflow = Field(default=Airflow(), description="How the DAG runs.")
     keep: Integer = Field(
         default=14, ge=1, le=10_000, description="Number of distinct published sets to keep for rollback."
     )

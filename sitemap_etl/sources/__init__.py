@@ -21,7 +21,7 @@ from sitemap_etl.sources.parameters import Value, names
 from sitemap_etl.sources.ranges import plan_database
 from sitemap_etl.sources.session import Session
 from sitemap_etl.sources.snapshots import SharedSnapshot
-from sitemap_etl.sources.splits import LINES, LineNumbers, Split, pack_schema, unpack_schema
+from sitemap_etl.sources.splits import LINES, LineNumbers, Split, guess_rows, pack_schema, unpack_schema
 
 __all__ = [
     "LINES",
@@ -32,6 +32,7 @@ __all__ = [
     "Value",
     "clock",
     "columns",
+    "guess_rows",
     "named_parameters",
     "pack_schema",
     "plan_csv",

@@ -1,0 +1,65 @@
+"""How the units of a run become tasks of a scheduler: small sites are one task, and no stage has too many.
+
+A task costs seconds before it reads a row, and what it is given is stored by the scheduler: so a stage has at most
+`MOST` tasks, each of which does a *bundle* of neighbouring units.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+from sitemap_etl import sources
+from sitemap_etl.stages.run import Run
+
+Bundle: TypeAlias = Sequence[int]
+"""The numbers of neighbouring units: the first, and the one past the last. Two numbers in JSON."""
+
+MOST: Final = 256
+"""Tasks of a stage. Their bundles are below 4 kB together, and no installation has more slots for one site."""
+
+
+def bundles(count: int, most: int = MOST) -> list[Bundle]:
+    """`count` units in at most `most` bundles of about equal size, in order; none without a unit."""
+    tasks = min(count, most)
+    return [[count * at // tasks, count * (at + 1) // tasks] for at in range(tasks)]
+
+
+def called(sections: Sequence[str], bundle: Bundle) -> str:
+    """A bundle in words, such as `pages 3-5 of 12, news 1 of 2`. `sections`: that of each unit; they lie together."""
+    totals = Counter(sections)
+    parts = []
+    for section in dict.fromkeys(sections[slice(*bundle)]):
+        before = sections.index(section)
+        first, past = max(bundle[0] - before, 0), min(bundle[1] - before, totals[section])
+        numbers = f"{past}" if past - first == 1 else f"{first + 1}-{past}"
+        parts.append(f"{section} {numbers} of {totals[section]}")
+    return ", ".join(parts) if len(parts) <= _NAMED else f"{', '.join(parts[:_NAMED])} and {len(parts) - _NAMED} more"
+
+
+_NAMED: Final = 3
+"""Sections that a bundle is called by: more of them are only counted."""
+
+
+def is_small(run: Run) -> bool:
+    """Whether the run reads so few rows that one task does all of it (`airflow.small`).
+
+    Every task of a run finds the same. A source of which nothing is known, a database before it was first published,
+    is not small.
+    """
+    most = run.site.airflow.small
+    rows = [_rows_of(run, section) for section in run.read_sections()]
+    return most > 0 and sum(count if count is not None else most + 1 for count in rows) <= most
+
+
+def _rows_of(run: Run, section: str) -> int | None:
+    """About how many rows a section has: as its source says, as it was published, or as its files are large."""
+    splits = [unit.split for unit in run.plan.units if unit.section == section]
+    if all(split.rows is not None for split in splits):
+        return sum(split.rows or 0 for split in splits)
+    published = run.base.counts.get(section) if run.base is not None else None
+    if published is not None and published.extracted + published.carried:
+        return published.extracted + published.carried
+    guessed = [sources.guess_rows(split) for split in splits]
+    return None if None in guessed else sum(rows or 0 for rows in guessed)
