@@ -576,3 +576,10 @@ def test_only_bad_pages_refuse_and_only_where_there_are_enough_of_them(
         if gate.name == "p.pages"
     )
     assert (gate.status == "refused") == (bad + good >= 20 and bad > limit * (bad + good))
+
+
+@pytest.mark.parametrize(("bad", "status"), [(1, "ok"), (2, "warned"), (3, "refused")])
+def test_bad_pages_warn_from_above_half_of_what_is_allowed(bad: int, status: str) -> None:
+    seen = counts(pages=Visited(500, 100, 100, bad))
+    found = evaluate("p", seen, Gates(pages=NewPages(max_bad=0.02)), NONE)
+    assert [gate.status for gate in found if gate.name == "p.pages"] == [status]

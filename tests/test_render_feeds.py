@@ -99,6 +99,7 @@ def test_rss_carries_videos_as_media_rss():
     assert content.find("media:title", MEDIA).text == VIDEO["title"]
     assert content.find("media:description", MEDIA).text == VIDEO["description"]
     assert content.find("media:thumbnail", MEDIA).get("url") == VIDEO["thumbnail_loc"]
+    assert content.find("media:keywords", MEDIA).text == "steak, fire & smoke"
     restriction = content.find("media:restriction", MEDIA)
     assert (restriction.get("relationship"), restriction.text) == ("allow", "DE GB")
     assert content.find("dcterms:valid", MEDIA).text == "end=2030-01-01; scheme=W3C-DTF"

@@ -169,6 +169,15 @@ def test_a_delete_with_a_condition_that_finds_nothing_has_nothing_to_refuse(
     assert behind.stat("k") is None
 
 
+def test_a_delete_with_a_condition_that_is_denied_is_no_other_version(behind: Storage, proxy: FaultProxy) -> None:
+    put = behind.put("k", b"1")
+    proxy.reset()
+    proxy.once(Fault("answer", 403, body=error("AccessDenied", "Access Denied")), method="DELETE")
+    with pytest.raises(Refused, match="AccessDenied"):
+        behind.delete("k", expect=put.etag)
+    assert behind.stat("k") is not None
+
+
 # --- stores whose answers have no end ----------------------------------------------------------------
 
 LATE = b'Last-Modified: Wed, 01 Oct 2025 00:00:00 GMT\r\nETag: "0"\r\n'

@@ -58,7 +58,7 @@ class Claim:
     @property
     def mark(self) -> str:
         """What tells this claim's writes from those of every other one."""
-        return self.run.run_id if self._number < 2 else f"{self.run.run_id}-{self._number}"
+        return f"{self.run.run_id}-{self._number}"
 
     def settle(self) -> None:
         """Find out what interrupted publishes may have touched. One that is still under way is taken over."""

@@ -73,7 +73,7 @@ class Marks:
 
     @cached_property
     def _words(self) -> re.Pattern[str]:
-        words = sorted({*self.locs, *self.raw}, key=len, reverse=True)
+        words = sorted({*self.locs, *self.raw})
         keyed = [rf"\bkey {re.escape(key)}(?!\w)" for key in sorted(self.all_keys())]
         twice = [rf"yields the \S+ {re.escape(key)} more than once" for key in sorted(self.all_keys())]
         all_of = [*(rf"{_BEFORE}{re.escape(word)}{_AFTER}" for word in words), *keyed, *twice]

@@ -50,7 +50,7 @@ class LocalStorage:
     is never asked for, and hashing it takes longer than writing it. prefix: empty, or segments and a final slash.
     """
 
-    def __init__(self, root: str | Path, *, conditional: bool = True, durable: bool = True, prefix: str = "") -> None:
+    def __init__(self, root: str | Path, *, conditional: bool, durable: bool, prefix: str = "") -> None:
         self._root = Path(root).absolute()
         self._prefix = prefix
         self._base = self._root / prefix
