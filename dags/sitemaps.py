@@ -63,18 +63,19 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from airflow.sdk import (
     DAG,
     Connection,
-    CronTriggerTimetable,
     Param,
     TriggerRule,
+    WeightRule,
     get_current_context,
     get_parsing_context,
     task,
 )
 from airflow.sdk.configuration import conf
-from airflow.sdk.exceptions import AirflowFailException, AirflowNotFoundException
+from airflow.sdk.exceptions import AirflowNotFoundException
 
+from sitemap_etl.airflow import assets, failures
 from sitemap_etl.config import Site, read_folder
-from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError, Unavailable, defect
+from sitemap_etl.errors import ConfigError, Refused
 from sitemap_etl.settings import Gates
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ RUN = "run"
 LABEL = "{{ label | default('') }}"
 GATES = tuple(Gates.model_fields)
 log = logging.getLogger("sitemap_etl")
+wanted = get_parsing_context().dag_id  # a worker asks for the one DAG whose task it runs
 
 
 def environment(site_file: Path | None = None) -> Environment:
@@ -141,17 +143,14 @@ def is_last_try() -> bool:
 
 
 def attempt(stage: Callable[[Any, Environment], T], site_file: Path | None = None) -> T:
-    """What a stage, one of `runs.tasks`, gives. Unavailable is left to the retries; all else fails for good."""
-    try:
+    """What a stage, one of `runs.tasks`, gives. What it raises becomes the last message of the task's log."""
+
+    def begin() -> T:
         from sitemap_etl.runs import tasks
 
         return stage(tasks, environment(site_file))
-    except Unavailable as error:
-        raise Unavailable(str(error)) from None
-    except SitemapEtlError as error:
-        raise AirflowFailException(str(error)) from None
-    except Exception as error:  # a defect of ours: another try of it would end the same
-        raise AirflowFailException(defect(error)) from error
+
+    return failures.attempt(begin, get_current_context()["task"].execution_timeout)
 
 
 def parameters(site: Site) -> dict[str, Param]:
@@ -279,7 +278,12 @@ def render(part: Part) -> dict[str, int]:
 def publish() -> list[Part]:
     """Ask the gates and publish; gives the parts of ping."""
     published = attempt(lambda tasks, world: tasks.publish(run_key(), world))
-    get_current_context()["ti"].xcom_push("counts", published)
+    context = get_current_context()
+    context["ti"].xcom_push("counts", published)
+    news = attempt(lambda tasks, world: tasks.news(run_key(), world))
+    if news is not None:
+        for outlet in context["outlets"]:
+            context["outlet_events"][outlet].add(assets.published_set(context["dag"].dag_id), news)
     return attempt(lambda tasks, world: tasks.engines(run_key(), world))
 
 
@@ -306,33 +310,41 @@ def make_dag(site: Site, site_file: Path) -> DAG:
         abandon(context)
         conclude(context)
 
-    timetable = None
-    if site.schedule:  # a new site begins with its next time, not with the one that has just gone by
-        cron, timezone = site.schedule.cron, site.schedule.timezone
-        timetable = CronTriggerTimetable(cron, timezone=timezone, run_immediately=timedelta(0))
     with DAG(
         site.name,
         description=f"The sitemaps of {site.site}",
         doc_md=__doc__,
-        schedule=timetable,
+        # A worker runs its task whatever starts the DAG, and an asset such as s3://… would load its provider for that.
+        schedule=assets.schedule_of(site) if wanted is None else None,
         catchup=False,
         max_active_runs=1,
         params=parameters(site),
-        tags=["sitemap"],
+        tags=["sitemap", *site.airflow.tags],
         on_failure_callback=give_up,
         on_success_callback=None if site.notify.silent else conclude,
-        default_args={
-            "retries": 3,
-            "retry_delay": timedelta(seconds=30),
-            "retry_exponential_backoff": 2.0,
-            "max_retry_delay": timedelta(minutes=10),
-            "show_return_value_in_logs": False,
-            "multiple_outputs": False,
-            "on_failure_callback": abandon,
-        },
+        default_args={**operation(site), "on_failure_callback": abandon},
     ) as dag:
         wire(site, site_file)
     return dag
+
+
+def operation(site: Site) -> dict[str, Any]:
+    """What the operators of Airflow decide about every task of a site."""
+    asked = site.airflow
+    given = {"owner": asked.owner, "priority_weight": asked.priority, "executor": asked.executor, "queue": asked.queue}
+    return {
+        "retries": asked.retries,
+        "retry_delay": timedelta(seconds=30),
+        "retry_exponential_backoff": 2.0,
+        "max_retry_delay": timedelta(minutes=10),
+        "retry_policy": failures.RetryUnavailable(),
+        "execution_timeout": asked.timeout,
+        "show_return_value_in_logs": False,
+        "multiple_outputs": False,
+        # Airflow's own rule adds the weights of all tasks that follow: a site with more tasks would go first.
+        "weight_rule": WeightRule.ABSOLUTE if asked.priority else WeightRule.DOWNSTREAM,
+        **{name: value for name, value in given.items() if value is not None},
+    }
 
 
 def wire(site: Site, site_file: Path) -> None:
@@ -372,12 +384,13 @@ def wire(site: Site, site_file: Path) -> None:
         parts: list[Part] = started.bundles
         return parts
 
-    extracted = extract.expand(part=plan())
+    pool = {"pool": site.airflow.pool} if site.airflow.pool else {}
+    extracted = extract.override(**pool).expand(part=plan())
     partitioned = partition()
     rendered = render.expand(part=partitioned)
-    published = publish()
+    published = publish.override(outlets=[assets.publishes(site.name)])()
     extracted >> partitioned
-    [rendered, extracted >> build()] >> published
+    [rendered, extracted >> build.override(**pool)()] >> published
     ping.expand(part=published)
     if any(section.keyed for section in site.sections.values()):
         bucketed = buckets()
@@ -389,8 +402,9 @@ def wire(site: Site, site_file: Path) -> None:
         collect.expand(part=clustered) >> align() >> rendered
 
 
-wanted = get_parsing_context().dag_id  # a worker asks for the one DAG whose task it runs
 FOLDER = read_folder(SITES, environ=os.environ)
 DAGS = {
-    name: make_dag(site, FOLDER.files[name]) for name, site in FOLDER.sites.items() if wanted is None or name == wanted
+    name: make_dag(site, FOLDER.files[name])
+    for name, site in FOLDER.sites.items()
+    if name == wanted or (wanted is None and not list(assets.problems_of(site)))
 }

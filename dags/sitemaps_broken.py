@@ -9,11 +9,16 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from sitemap_etl.airflow.assets import problems_of
 from sitemap_etl.config import read_folder
 from sitemap_etl.errors import ConfigError
 
 SITES = Path(os.environ.get("SITEMAP_ETL_SITES") or Path(__file__).resolve().parent.parent / "sites")
 
-problems = read_folder(SITES, environ=os.environ).problems
+folder = read_folder(SITES, environ=os.environ)
+problems = [
+    *folder.problems,
+    *(f"{folder.files[name]}: {problem}" for name, site in folder.sites.items() for problem in problems_of(site)),
+]
 if problems:
     raise ConfigError(problems)

@@ -108,6 +108,13 @@ def test_a_run_publishes_to_s3_and_the_next_one_writes_nothing(shop: Shop) -> No
     assert second.xcom("publish", "counts")["status"] == "unchanged"
     assert after == before
     assert first.states("ping") == ["skipped"]  # no engine is named
+    # Who waits for the set hears of it once, and only where it has changed.
+    ((asset, said),) = first.events
+    assert asset == "x-sitemap://shop"
+    assert (said["listed"], said["added"], said["removed"], said["status"]) == (300, 300, 0, "published")
+    assert said["index"] == [f"{SITE}/sitemap.xml"]
+    assert said["report"].endswith(f"{said['run_id']}/report.html")
+    assert second.events == []
 
 
 def objects(server: S3Server, bucket: str) -> dict[str, Any]:
@@ -214,13 +221,16 @@ def test_a_source_that_does_not_answer_is_tried_four_times_and_then_the_run_fail
     assert run.state == "failed"
     assert (run.states("extract"), run.tries("extract")) == (["failed"], [4])
     assert run.states("publish") == ["upstream_failed"]
-    assert "catalog: the database did not answer" in run.log
+    reasons = run.retry_reasons("extract")
+    assert len(reasons) == 3
+    assert all(reason.startswith("catalog: the database did not answer") for reason in reasons)
+    assert run.log.count("catalog: the database did not answer") >= 4
     assert "hunter2" not in run.log
     assert not shop.public.exists()
     assert not shop.lease().exists()
 
 
-def test_a_broken_source_fails_at_once_with_its_message(shop: Shop) -> None:
+def test_a_broken_source_fails_at_once_and_the_log_ends_with_its_message_without_a_traceback(shop: Shop) -> None:
     shop.pages(30)
     shop.site()
     shop.publish()
@@ -230,7 +240,10 @@ def test_a_broken_source_fails_at_once_with_its_message(shop: Shop) -> None:
     assert run.state == "failed"
     failed = [one for one in run.tasks if one["state"] == "failed"]
     assert [one["tries"] for one in failed] == [1]
-    assert "loc" in run.log
+    _, _, after = run.log.partition("section pages: the source has no column 'loc'")
+    assert after
+    assert "trying again can't help" in after
+    assert "Traceback" not in run.log
     assert shop.files() == before
     assert not shop.lease().exists()
 
@@ -245,6 +258,7 @@ def test_a_gate_refuses_without_a_retry_and_touches_nothing_until_it_is_forced(s
     assert refused.state == "failed"
     assert (refused.states("publish"), refused.tries("publish")) == (["failed"], [1])
     assert refused.states("ping") == ["upstream_failed"]
+    assert refused.events == []
     assert "pages would drop 50 of 100 URLs" in refused.log
     assert shop.files() == before
     assert not shop.lease().exists()
@@ -285,6 +299,7 @@ def test_a_dry_run_touches_nothing_public(shop: Shop) -> None:
     run = shop.run({"dry_run": True})
     assert run.state == "success"
     assert run.xcom("publish", "counts")["status"] == "dry_run"
+    assert run.events == []
     assert not shop.public.exists()
 
 
@@ -425,6 +440,29 @@ def test_each_site_file_at_the_top_of_the_folder_is_one_dag(shop: Shop) -> None:
     assert "When it fails" in one["doc"]
 
 
+def test_an_event_of_an_asset_or_the_clock_starts_a_site(shop: Shop) -> None:
+    shop.site(schedule={"assets": ["s3://exports/products", "stock"], "or_cron": "0 4 * * *", "timezone": "Asia/Tokyo"})
+    shop.site("waits", work="../waits", schedule={"assets": "x-sitemap://shop"})
+    dags = shop.airflow.describe(shop.sites)["dags"]
+    both = dags["shop"]["timetable"]
+    assert "AssetOrTime" in both
+    for part in ("s3://exports/products", "stock", "0 4 * * *", "Asia/Tokyo"):
+        assert part in both
+    assert "x-sitemap://shop" in dags["waits"]["timetable"]
+
+
+def test_what_this_airflow_cannot_do_leaves_out_one_site_and_says_what_it_has(shop: Shop) -> None:
+    shop.site()
+    shop.site("lost", work="../lost", airflow={"executor": "LocalExecuter"})
+    shop.site("odd", work="../odd", schedule={"assets": ["airflow://x"]})
+    found = shop.airflow.describe(shop.sites)
+    assert list(found["dags"]) == found["usable"] == ["shop"]
+    (error,) = found["import_errors"].values()
+    assert str(shop.sites / "lost.yaml") in error
+    assert 'no executor "LocalExecuter", it has LocalExecutor; did you mean LocalExecutor?' in error
+    assert 'odd.yaml: schedule.assets: Airflow does not take "airflow://x"' in error
+
+
 def test_the_tasks_are_the_stages_and_three_of_them_are_mapped(shop: Shop) -> None:
     shop.site()
     rule = {"group": "walk", "hreflang": "lang"}
@@ -438,6 +476,22 @@ def test_the_tasks_are_the_stages_and_three_of_them_are_mapped(shop: Shop) -> No
     assert {one["retries"] for one in tasks.values()} == {3}
     assert sorted(dags["walks"]["tasks"]) == sorted(STAGES + CLUSTERS)
     assert dags["walks"]["tasks"]["render"]["upstream"] == ["align", "partition"]
+
+
+def test_operators_decide_how_airflow_runs_the_tasks(shop: Shop) -> None:
+    asked = {"pool": "catalog", "owner": "search", "priority": 7, "timeout": "90m", "queue": "big", "retries": 1}
+    shop.site(airflow={**asked, "tags": ["shops"]})
+    shop.site("plain", work="../plain")
+    dags = shop.airflow.describe(shop.sites)["dags"]
+    tasks = dags["shop"]["tasks"]
+    assert dags["shop"]["tags"] == ["shops", "sitemap"]
+    for key, value in (("owner", "search"), ("priority", 7), ("timeout", 5400), ("queue", "big"), ("retries", 1)):
+        assert {task[key] for task in tasks.values()} == {value}
+    # Only what reads a source takes a slot of the pool; above all plan does not, which tells that there is none.
+    assert [name for name in STAGES if tasks[name]["pool"] == "catalog"] == ["extract"]
+    plain = dags["plain"]["tasks"].values()
+    assert {(task["pool"], task["priority"], task["timeout"]) for task in plain} == {("default_pool", 1, 21600)}
+    assert {task["rule"] for task in tasks.values()} != {task["rule"] for task in plain}
 
 
 def test_who_starts_a_run_is_asked_for_typed_parameters(shop: Shop) -> None:

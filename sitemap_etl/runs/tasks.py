@@ -294,6 +294,22 @@ def _such_as(reason: Reason) -> str:
     return f", such as {reason.examples[0]}" if reason.examples else ""
 
 
+def news(key: str, environment: Environment) -> dict[str, Any] | None:
+    """What those who wait for the site's set are told of a run that put a new one in place; None of any other run."""
+    summary = read_summary(open_run(key, environment))
+    if summary is None or not summary.published:
+        return None
+    sections = [counts for name, counts in summary.sections.items() if name not in summary.views]
+    return {
+        "run_id": summary.run_id,
+        "status": summary.status,
+        **{what: sum(counts.of(what) for counts in sections) for what in ("listed", "added", "changed", "removed")},
+        "files": encode(summary.files),
+        "index": list(summary.index),
+        "report": summary.report,
+    }
+
+
 def engines(key: str, environment: Environment) -> list[list[int]]:
     """The numbers of the engines that tasks of ping notify: one each, or all of a small site by one.
 

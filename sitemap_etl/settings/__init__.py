@@ -4,7 +4,7 @@ Here alone stand a key, its default, its limits and its meaning; `config` reads 
 Schema, the tables of the documentation and the messages off them. Short forms, and what follows from other keys, are
 filled in while a model is made. Frozen, and made of plain values; no file, clock or environment is read.
 
-site, section, sources, rules, schedule, engines, notify   the mappings
+site, section, sources, rules, schedule, airflow, engines, notify   the mappings
 kinds, address                                     the kinds of their values, each with what is said of another
 secret, written                                    values by reference; text as the file has it
 """
@@ -12,6 +12,7 @@ secret, written                                    values by reference; text as 
 from __future__ import annotations
 
 from sitemap_etl.settings.address import scope_problem
+from sitemap_etl.settings.airflow import Airflow
 from sitemap_etl.settings.engines import Bing, Engine, HttpPing, IndexNow, Ping, SearchConsole, WebSub
 from sitemap_etl.settings.kinds import Settings
 from sitemap_etl.settings.notify import Notify
@@ -28,7 +29,7 @@ from sitemap_etl.settings.rules import (
     PriorityDepth,
     PriorityPercentile,
 )
-from sitemap_etl.settings.schedule import Schedule
+from sitemap_etl.settings.schedule import AssetSchedule, Schedule
 from sitemap_etl.settings.secret import Form, Secret, Secretive
 from sitemap_etl.settings.section import Alternates, Feed, Gates, NewPages, News, Section, Shards
 from sitemap_etl.settings.site import Names, Publish, Site, Urls
@@ -36,7 +37,9 @@ from sitemap_etl.settings.sources import CsvSource, DatabaseSource, ParquetSourc
 from sitemap_etl.settings.written import Written, scalar
 
 __all__ = [
+    "Airflow",
     "Alternates",
+    "AssetSchedule",
     "Bing",
     "ChangefreqColumn",
     "ChangefreqConstant",

@@ -1,15 +1,54 @@
-"""How the DAG of a site runs: keys that the command has no use for."""
+"""What the operators of an Airflow decide about a site's tasks: the keys below `airflow`."""
 
 from __future__ import annotations
 
-from pydantic import Field
+from datetime import timedelta
+from typing import Annotated
 
-from sitemap_etl.settings.kinds import Integer, Settings
+from pydantic import AfterValidator, Field
+
+from sitemap_etl.settings.kinds import Duration, Integer, Settings, Several, Text, matching, once
+
+Tag = Annotated[Text, matching(r".{1,100}", "a tag of at most 100 characters")]
 
 
 class Airflow(Settings):
-    """How the DAG runs."""
+    """How Airflow runs the tasks of a site. The command does not read it."""
 
+    pool: Text | None = Field(
+        default=None,
+        description="Pool of the tasks that read sources, so that no more of them read a database at once than it has "
+        "slots. Create it in Airflow first. Default: the pool of all other tasks, `default_pool`.",
+        examples=["catalog"],
+    )
+    owner: Text | None = Field(
+        default=None, description="Owner of the tasks, as Airflow shows and filters them.", examples=["search-team"]
+    )
+    priority: Integer | None = Field(
+        default=None,
+        ge=1,
+        le=1_000_000,
+        description="Of several tasks that wait for a slot, those with the higher number start first. "
+        "Default: Airflow's.",
+    )
+    timeout: Duration = Field(
+        default=timedelta(hours=6),
+        description="How long a task may take. One that takes longer is stopped and retried.",
+    )
+    tags: Annotated[Several[Tag], AfterValidator(once)] = Field(
+        default=(), description="Tags of the DAG besides `sitemap`, by which Airflow filters its list."
+    )
+    executor: Text | None = Field(
+        default=None,
+        description="Executor of the tasks, where Airflow is configured with several.",
+        examples=["CeleryExecutor"],
+    )
+    queue: Text | None = Field(
+        default=None, description="Queue of the tasks: only workers that listen to it take them.", examples=["sitemaps"]
+    )
+    retries: Integer = Field(
+        default=3, ge=0, le=100, description="How often a task is retried if something did not answer."
+    )
     small: Integer = Field(
         default=2_000_000,
         ge=0,

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field, Tag
 
-from sitemap_etl.settings.kinds import Settings, Text, one_of, short_for, unlike, wrong
+from sitemap_etl.settings.kinds import OneOrMore, Settings, Text, matching, one_of, short_for, unlike, wrong
 
 PRESETS: Final = ("@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
 """The ones that Airflow takes for a time table of its own."""
@@ -86,18 +86,45 @@ def _timezone(text: str) -> str:
     return text
 
 
+AssetName = Annotated[
+    Text,
+    matching(
+        r"[\x21-\x7e]([\x20-\x7e]{0,1498}[\x21-\x7e])?", "a name or URI of an asset: at most 1,500 characters of ASCII"
+    ),
+]
 Cron = Annotated[Text, AfterValidator(_cron)]
 Timezone = Annotated[Text, AfterValidator(_timezone)]
 
 
 class Schedule(Settings):
-    """When the DAG runs."""
+    """The clock alone starts the DAG."""
 
     cron: Cron = Field(description="Five cron fields, or a preset such as `@daily`.", examples=["0 2 * * *"])
     timezone: Timezone = Field(default="UTC", description="IANA time zone of the cron expression.")
 
 
+class AssetSchedule(Settings):
+    """Airflow's assets start the DAG, and where it is asked for the clock as well."""
+
+    assets: OneOrMore[AssetName] = Field(
+        description="Name or URI of an asset, or a list of them. The DAG runs when each of them has been updated "
+        "since its last such run.",
+        examples=[["s3://exports/products"]],
+    )
+    or_cron: Cron | None = Field(
+        default=None, description="Cron expression of runs that need no update.", examples=["0 4 * * *"]
+    )
+    timezone: Timezone = Field(default="UTC", description="IANA time zone of the cron expression.")
+
+    @property
+    def cron(self) -> str | None:
+        """The cron expression, where there is one."""
+        return self.or_cron
+
+
 ScheduleKey = Annotated[
-    Annotated[Schedule, short_for("cron", Cron), Tag("<text>")] | Annotated[Schedule, Tag("<cron>")],
-    one_of("a cron expression or {cron: …, timezone: …}", "cron"),
+    Annotated[Schedule, short_for("cron", Cron), Tag("<text>")]
+    | Annotated[Schedule, Tag("<cron>")]
+    | Annotated[AssetSchedule, Tag("<assets>")],
+    one_of("a cron expression, {cron: …, timezone: …} or {assets: […], or_cron: …}", "cron", "assets"),
 ]

@@ -17,11 +17,13 @@ PROJECT = Path(__file__).resolve().parents[2]
 
 @dataclass(frozen=True)
 class DagRun:
-    """How a run of a DAG went."""
+    """How a run of a DAG went. `events`: the address of an asset and what its event says, of each that the run had."""
 
     state: str
     tasks: list[dict[str, Any]]
     xcoms: list[list[Any]]
+    reasons: list[list[str]]
+    events: list[list[Any]]
     log: str
 
     def of(self, task: str) -> list[dict[str, Any]]:
@@ -36,6 +38,10 @@ class DagRun:
 
     def labels(self, task: str) -> list[str]:
         return [one["label"] for one in self.of(task)]
+
+    def retry_reasons(self, task: str) -> list[str]:
+        """Why each try of a task but the last was followed by another, as Airflow keeps it."""
+        return [reason for name, reason in self.reasons if name == task]
 
     def xcom(self, task: str, key: str = "return_value") -> Any:
         (value,) = [value for name, _, found, value in self.xcoms if (name, found) == (task, key)]
@@ -77,7 +83,7 @@ class Airflow:
         """Run a DAG of a folder of site files to its end."""
         answer, log = self.ask("run", {"SITEMAP_ETL_SITES": str(sites), **environ}, dag=dag, conf=conf or {})
         assert "error" not in answer, f"{answer['error']}\n{log[-4000:]}"
-        return DagRun(answer["state"], answer["tasks"], answer["xcoms"], log)
+        return DagRun(answer["state"], answer["tasks"], answer["xcoms"], answer["reasons"], answer["events"], log)
 
     def describe(self, sites: Path) -> dict[str, Any]:
         """What Airflow makes of a folder of site files."""

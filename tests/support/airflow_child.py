@@ -35,6 +35,8 @@ def hurry(task: Any) -> None:
 
 def run(request: dict[str, Any]) -> dict[str, Any]:
     """One run of a DAG, without a logical date, as REST starts it."""
+    from airflow.models.asset import AssetEvent, AssetModel
+    from airflow.models.taskinstancehistory import TaskInstanceHistory
     from airflow.models.xcom import XComModel
     from airflow.utils.session import create_session
     from sqlalchemy import select
@@ -55,8 +57,21 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     ]
     with create_session() as session:
         rows = session.scalars(select(XComModel).where(XComModel.run_id == dag_run.run_id)).all()
+        retried = select(TaskInstanceHistory).where(TaskInstanceHistory.run_id == dag_run.run_id)
+        reasons = [[row.task_id, row.retry_reason] for row in session.scalars(retried)]
+        told = select(AssetModel.uri, AssetEvent).join(AssetEvent, AssetEvent.asset_id == AssetModel.id)
+        events = [
+            [uri, event.extra] for uri, event in session.execute(told.where(AssetEvent.source_run_id == dag_run.run_id))
+        ]
         xcoms = [[row.task_id, row.map_index, row.key, XComModel.deserialize_value(row)] for row in rows]
-    return {"state": str(dag_run.state), "tasks": tasks, "xcoms": xcoms, "run_id": dag_run.run_id}
+    return {
+        "state": str(dag_run.state),
+        "tasks": tasks,
+        "xcoms": xcoms,
+        "reasons": reasons,
+        "events": events,
+        "run_id": dag_run.run_id,
+    }
 
 
 def describe() -> dict[str, Any]:
@@ -83,10 +98,17 @@ def describe() -> dict[str, Any]:
                         "mapped": hasattr(task, "partial_kwargs"),
                         "upstream": sorted(task.upstream_task_ids),
                         "retries": task.retries,
+                        "pool": task.pool,
+                        "owner": task.owner,
+                        "priority": task.priority_weight,
+                        "rule": str(task.weight_rule),
+                        "timeout": task.execution_timeout and task.execution_timeout.total_seconds(),
+                        "queue": task.queue,
                         "doc": task.doc_md,
                     }
                     for task in dag.tasks
                 },
+                "tags": sorted(dag.tags),
                 "catchup": dag.catchup,
                 "max_active_runs": dag.max_active_runs,
                 "timetable": repr(dag.timetable),

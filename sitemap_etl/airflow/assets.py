@@ -1,0 +1,72 @@
+"""What starts a site's DAG, and what a publish starts in turn: clocks and assets, as Airflow has them.
+
+A site is the asset `x-sitemap://<name>`: addresses of that scheme load no provider, which `s3://` does in every task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import Asset, AssetAlias, AssetOrTimeSchedule, CronTriggerTimetable
+from airflow.sdk.configuration import conf
+
+from sitemap_etl.errors import ConfigError, nearest
+from sitemap_etl.settings import AssetSchedule, Site
+
+
+def schedule_of(site: Site) -> Any:
+    """The `schedule` of the DAG. Raises ConfigError for an asset that this Airflow does not take."""
+    schedule = site.schedule
+    if schedule is None:
+        return None
+    clock = None
+    if schedule.cron is not None:  # a new site begins with its next time, not with the one that has just gone by
+        clock = CronTriggerTimetable(schedule.cron, timezone=schedule.timezone, run_immediately=timedelta(0))
+    if not isinstance(schedule, AssetSchedule):
+        return clock
+    assets = [_asset(name) for name in schedule.assets]
+    return assets if clock is None else AssetOrTimeSchedule(assets=assets, timetable=clock)
+
+
+def _asset(name: str) -> Asset:
+    try:
+        return Asset(name)
+    except ValueError as error:  # of the provider that knows addresses of this kind
+        raise ConfigError(f'schedule.assets: Airflow does not take "{name}": {error}') from None
+
+
+def published_set(name: str) -> Asset:
+    """The asset that stands for what the site of this name has published."""
+    return Asset(f"x-sitemap://{name}")
+
+
+def publishes(name: str) -> AssetAlias:
+    """The outlet of publish. An asset as an outlet has an event with every success, an alias only those added to it."""
+    return AssetAlias(f"sitemaps of {name}")
+
+
+def problems_of(site: Site) -> Iterator[str]:
+    """What this Airflow can't do of a site file. Airflow would take back the DAGs of all sites for one of these."""
+    try:
+        schedule_of(site)
+    except ConfigError as error:
+        yield from error.problems
+    known, wanted = _executors(), site.airflow.executor
+    if wanted is not None and known and wanted not in known:
+        meant = nearest(wanted, known)
+        hint = f"; did you mean {meant}?" if meant else ""
+        yield f'airflow.executor: this Airflow has no executor "{wanted}", it has {", ".join(sorted(known))}{hint}'
+
+
+def _executors() -> set[str]:
+    """The names that Airflow knows its executors by; none where teams have executors of their own."""
+    configured = conf.get("core", "executor")
+    if "=" in configured:
+        return set()
+    found: set[str] = set()
+    for entry in configured.split(","):
+        alias, _, path = entry.strip().rpartition(":")
+        found |= {alias or path.rpartition(".")[2]} | ({path} if "." in path else set())
+    return found

@@ -1,0 +1,72 @@
+"""What becomes of a task that fails: whether Airflow tries it again, and what stands in its log."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from airflow.sdk import RetryDecision
+from airflow.sdk.definitions.retry_policy import RetryAction
+from airflow.sdk.execution_time.timeout import TimeoutPosix
+
+from sitemap_etl.airflow.failures import Failed, RetryUnavailable, attempt
+from sitemap_etl.errors import ConfigError, Refused, Unavailable
+
+
+def failed(stage: Callable[[], Any]) -> Failed:
+    with pytest.raises(Failed) as found:
+        attempt(stage, timedelta(hours=6))
+    return found.value
+
+
+def raising(error: Exception) -> Callable[[], Any]:
+    def stage() -> None:
+        raise error
+
+    return stage
+
+
+def decision(error: BaseException) -> RetryDecision:
+    return RetryUnavailable().evaluate(error, 1, 3)
+
+
+def test_what_a_stage_gives_is_given_on() -> None:
+    assert attempt(lambda: 7, None) == 7
+
+
+def test_what_did_not_answer_is_tried_again_for_a_reason_that_is_kept() -> None:
+    error = failed(raising(Unavailable("the database did not answer")))
+    assert decision(error) == RetryDecision(RetryAction.RETRY, reason="the database did not answer")
+    assert error.code == 3
+
+
+@pytest.mark.parametrize(("error", "code"), [(Refused("no"), 1), (ConfigError("no"), 2), (ValueError("no"), 70)])
+def test_anything_else_fails_at_once_with_the_exit_code_of_the_command(error: Exception, code: int) -> None:
+    ended = failed(raising(error))
+    assert decision(ended).action is RetryAction.FAIL
+    assert ended.code == code
+
+
+def test_a_task_that_is_stopped_for_its_time_says_which_key_and_is_tried_again() -> None:
+    with TimeoutPosix(0.1):
+        error = failed(lambda: time.sleep(30))
+    assert decision(error).action is RetryAction.RETRY
+    assert "stopped after 6:00:00" in error.reason
+    assert "airflow.timeout" in error.reason
+
+
+def test_what_is_not_ours_is_left_to_airflow() -> None:
+    assert decision(RuntimeError("the API server went away")).action is RetryAction.DEFAULT
+
+
+def test_the_message_is_the_last_in_the_log_and_only_a_defect_has_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "sitemap_etl"):
+        failed(raising(Refused("the gate said no")))
+        assert [(record.message, record.exc_info) for record in caplog.records] == [("the gate said no", None)]
+        failed(raising(ZeroDivisionError("division by zero")))
+    assert caplog.records[-2].exc_info is not None
+    assert caplog.records[-1].message.endswith("This is a defect of sitemap_etl: please report it")
