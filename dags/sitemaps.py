@@ -56,6 +56,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -74,6 +75,7 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from sitemap_etl.airflow import assets, failures
+from sitemap_etl.airflow.deadlines import deadline_of
 from sitemap_etl.config import Site, read_folder
 from sitemap_etl.errors import ConfigError, Refused
 from sitemap_etl.settings import Gates
@@ -302,9 +304,11 @@ def make_dag(site: Site, site_file: Path) -> DAG:
         tasks.abandon(site, owner_of(context), environment())
 
     def conclude(context: Mapping[str, Any]) -> None:
+        from sitemap_etl.airflow.notifiers import announcing
         from sitemap_etl.runs import tasks
 
-        tasks.conclude(site, owner_of(context), environment(site_file))
+        world = replace(environment(site_file), announce=announcing(context))
+        tasks.conclude(site, owner_of(context), world)
 
     def give_up(context: Mapping[str, Any]) -> None:
         abandon(context)
@@ -318,6 +322,7 @@ def make_dag(site: Site, site_file: Path) -> DAG:
         schedule=assets.schedule_of(site) if wanted is None else None,
         catchup=False,
         max_active_runs=1,
+        deadline=deadline_of(site, site_file),
         params=parameters(site),
         tags=["sitemap", *site.airflow.tags],
         on_failure_callback=give_up,

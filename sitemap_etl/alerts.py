@@ -32,6 +32,7 @@ _SAID: Final = {
     "refused": "the run was refused",
     "partial": "the run was only partly successful",
     "interrupted": "the run was interrupted",
+    "late": "the run is not done in time",
     "published": "published",
     "unchanged": "nothing changed",
 }
@@ -59,9 +60,13 @@ class Alert:
     listed: int | None = None
     counts: dict[str, int] = field(default_factory=dict)
 
+    def title(self) -> str:
+        """The first line of the message."""
+        return f"{self.name} ({self.site}): {_SAID.get(self.status, self.status)}"
+
     def text(self) -> str:
         """The message as a person reads it."""
-        lines = [f"{self.name} ({self.site}): {_SAID.get(self.status, self.status)}"]
+        lines = [self.title()]
         lines += [] if self.reason is None else [self.reason]
         changes = ", ".join(f"{count:,} {what}" for what, count in self.counts.items() if count)
         if self.listed is not None:
@@ -73,7 +78,13 @@ class Alert:
 
     def to_json(self) -> dict[str, Any]:
         """The message as a program reads it."""
-        return {"version": VERSION, **asdict(self), "gates": list(self.gates), "text": self.text()}
+        return {
+            "version": VERSION,
+            **asdict(self),
+            "gates": list(self.gates),
+            "title": self.title(),
+            "text": self.text(),
+        }
 
     def to_slack(self) -> dict[str, Any]:
         """The message in the form of Slack's incoming webhooks, in which &, < and > are markup."""

@@ -130,6 +130,30 @@ def test_other_outcomes_are_told_where_they_are_asked_for(site: TestSite, ear: S
     assert len(heard(ear, "/hook")) == 2
 
 
+def test_airflows_notifiers_are_for_runs_of_the_dag(site: TestSite) -> None:
+    said: list[str] = []
+    site.environment = replace(site.environment, log=said.append)
+    site.keys["notify"] = {"on": ["published"], "airflow": {"team": {"class": "some.Notifier"}}}
+    night(site, 1)
+    assert (
+        "warning: notify.airflow.team: the message was not sent: only a run of the DAG has Airflow's notifiers" in said
+    )
+
+
+def test_airflows_notifiers_get_their_arguments_and_the_message(site: TestSite) -> None:
+    told: list[Any] = []
+    site.keys["notify"] = {
+        "on": ["published"],
+        "airflow": {"team": {"class": "some.Notifier", "args": {"to": "${WHO}"}}},
+    }
+    environ = {**site.environment.environ, "WHO": "seo@shop.example"}
+    site.environment = replace(site.environment, environ=environ, announce=lambda *given: told.append(given))
+    night(site, 1)
+    night(site, 2)  # nothing changed
+    ((path, arguments, alert),) = told
+    assert (path, arguments, alert.status) == ("some.Notifier", {"to": "seo@shop.example"}, "published")
+
+
 def test_nobody_is_told_of_a_dry_run(site: TestSite, ear: Side) -> None:
     night(site, 1, dry_run=True)
     (site.folder / "products.csv").unlink()

@@ -250,7 +250,12 @@ def test_a_broken_source_fails_at_once_and_the_log_ends_with_its_message_without
 
 def test_a_gate_refuses_without_a_retry_and_touches_nothing_until_it_is_forced(shop: Shop) -> None:
     shop.pages(100)
-    shop.site()
+    told = shop.folder / "told"
+    notifier = {"class": "tests.support.notifier.FileNotifier", "args": {"path": str(told), "channel": "#${TEAM}"}}
+    broken = {"class": "tests.support.notifier.FileNotifier", "args": {"path": "x", "broken": True}}
+    lost = {"class": "tests.support.notifier.FileNotifyer"}
+    shop.environ = {"TEAM": "seo"}
+    shop.site(notify={"airflow": {"team": notifier, "broken": broken, "lost": lost}})
     shop.publish()
     before = shop.files()
     shop.pages(50)
@@ -267,6 +272,17 @@ def test_a_gate_refuses_without_a_retry_and_touches_nothing_until_it_is_forced(s
     forced = shop.run({"force": ["max_drop", "pages.max_drop"], "reason": "the shop closed its second floor"})
     assert forced.state == "success"
     assert forced.xcom("publish", "counts")["sections"]["pages"]["removed"] == 50
+    # Airflow's notifiers say each of what went wrong once, and nothing of the run that went well.
+    first, second = [json.loads(line) for line in told.read_text().splitlines()]
+    assert "shop (https://shop.example): the run was refused" in first["message"]
+    assert "pages would drop 50 of 100 URLs" in first["message"]
+    assert "--force max_drop" in first["message"]
+    assert f"report: {first['report']}" in first["message"]
+    assert first["channel"] == "#seo"
+    assert "the run failed" in second["message"]
+    assert "reason" in second["message"]
+    assert "FileNotifier raised RuntimeError" in refused.log
+    assert "notify.airflow.lost: the message was not sent: tests.support.notifier.FileNotifyer" in refused.log
 
 
 def test_a_set_that_is_to_lie_elsewhere_is_refused_until_it_is_said_to_be_meant(shop: Shop) -> None:

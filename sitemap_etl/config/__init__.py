@@ -13,7 +13,7 @@ from __future__ import annotations
 from sitemap_etl.config.folder import Folder, read_folder
 from sitemap_etl.config.load import from_json, load
 from sitemap_etl.config.schema import schema
-from sitemap_etl.config.secrets import parameters, revealed
+from sitemap_etl.config.secrets import filled, parameters, revealed
 from sitemap_etl.settings import CsvSource, DatabaseSource, Engine, Notify, ParquetSource, Section, Site
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "ParquetSource",
     "Section",
     "Site",
+    "filled",
     "from_json",
     "load",
     "parameters",

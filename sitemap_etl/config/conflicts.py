@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from sitemap_etl import limits
 from sitemap_etl.config.layers import Layers
 from sitemap_etl.settings import Names, Section, Site, scope_problem
+from sitemap_etl.settings.schedule import time_of_day
 from sitemap_etl.settings.site import STATE_FOLDER
 
 
@@ -22,7 +23,21 @@ def check(site: Site, layers: Layers, broken: Collection[str]) -> None:
         if section.news is not None and section.shards.rows > limits.NEWS_ROWS:
             said = f"expected {limits.NEWS_ROWS} or less, which is Google's limit for news, got {section.shards.rows}"
             layers.add(("sections", name, "shards", "rows"), said)
+    if not {"airflow", "schedule", "notify"} & set(broken):
+        _check_deadline(site, layers)
     _check_names(site.sections, site.publish.names, layers, recent=site.recent is not None)
+
+
+def _check_deadline(site: Site, layers: Layers) -> None:
+    """A deadline is counted from the one time of day when runs begin, and somebody hears of it."""
+    if site.airflow.done_by is None:
+        return
+    cron = None if site.schedule is None else site.schedule.cron
+    if cron is None or time_of_day(cron) is None:
+        said = "needs a schedule that begins at one time of day, such as 0 2 * * *"
+        layers.add(("airflow", "done_by"), f"{said}; this one is {cron}" if cron else said)
+    elif not site.notify.hears("late"):
+        layers.add(("airflow", "done_by"), "nobody would be told: set notify to those who are to hear of it")
 
 
 def _check_scope(site: Site, layers: Layers) -> None:

@@ -38,13 +38,18 @@ def revealed(path: str, settings: _S, environ: Mapping[str, str]) -> _S:
 
 def parameters(source: DatabaseSource, environ: Mapping[str, str]) -> dict[str, Any]:
     """The values of `params:`, their variables filled in. Raises ConfigError with every variable that is not set."""
-    values: dict[str, Any] = dict(source.params)
+    return filled("params", source.params, environ)
+
+
+def filled(path: str, parameters: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:
+    """The values at a key path, their variables filled in. Raises ConfigError with every variable that is not set."""
+    values = dict(parameters)
     problems: list[str] = []
-    for name, value in source.params.items():
+    for name, value in parameters.items():
         if isinstance(value, Secret):
             found, problem = _read(value, environ)
             values[name] = found.text
-            problems += [f"params.{name}: {problem}"] if problem is not None else []
+            problems += [f"{path}.{name}: {problem}"] if problem is not None else []
     if problems:
         raise ConfigError(problems)
     return values

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sitemap_etl import alerts
-from sitemap_etl.config import Notify, Site, revealed
+from sitemap_etl.config import Notify, Site, filled, revealed
 from sitemap_etl.dates import instant
 from sitemap_etl.errors import ConfigError, SitemapEtlError
 from sitemap_etl.runs.failures import failure
@@ -52,19 +52,43 @@ def watching(site: Site, environment: Environment, *, dry_run: bool) -> Iterator
 
 def tell_start(site: Site, environment: Environment) -> None:
     """Tell the monitor that a run starts."""
-    notify = _readable(site, environment)
+    notify = _readable(site.notify, environment)
     if notify is not None:
         _log(environment, alerts.beat(notify, "start"))
 
 
 def tell_end(site: Site, environment: Environment, ended: Attempt) -> None:
     """Tell everyone who is to hear of it how a run ended, unless they were told before."""
-    notify = _readable(site, environment)
+    notify = _readable(site.notify, environment)
     if notify is None or not _first(site, environment, ended.run_id):
         return
     alert = alert_of(site, ended, environment.site_file or "SITE.yaml")
-    _log(environment, alerts.send(notify, alert))
+    _send(notify, alert, environment)
     _log(environment, alerts.beat(notify, "success" if ended.good else "fail", alert.text()))
+
+
+def tell(notify: Notify, alert: alerts.Alert, environment: Environment) -> None:
+    """Tell everyone who is to hear of such a message. What is in the way of that is a warning in the log."""
+    readable = _readable(notify, environment)
+    if readable is not None:
+        _send(readable, alert, environment)
+
+
+def _send(notify: Notify, alert: alerts.Alert, environment: Environment) -> None:
+    _log(environment, [*alerts.send(notify, alert), *_announce(notify, alert, environment)])
+
+
+def _announce(notify: Notify, alert: alerts.Alert, environment: Environment) -> Iterator[str]:
+    """Have Airflow's notifiers send the message; gives what could not be sent, in words."""
+    if alert.status not in notify.on:
+        return
+    for name, notifier in notify.airflow.items():
+        try:
+            if environment.announce is None:
+                raise ConfigError("only a run of the DAG has Airflow's notifiers")
+            environment.announce(notifier.class_, filled("args", notifier.args, environment.environ), alert)
+        except SitemapEtlError as error:
+            yield f"notify.airflow.{name}: the message was not sent: {error}"
 
 
 def tell_end_of(site: Site, environment: Environment, owner: str) -> None:
@@ -105,12 +129,12 @@ def alert_of(site: Site, ended: Attempt, site_file: str) -> alerts.Alert:
 _COUNTED: Final = ("added", "changed", "removed")
 
 
-def _readable(site: Site, environment: Environment) -> Notify | None:
+def _readable(notify: Notify, environment: Environment) -> Notify | None:
     """The settings with their secrets; None where they can't be read, or nobody is to hear of anything."""
-    if site.notify.silent:
+    if notify.silent:
         return None
     try:
-        return revealed("notify", site.notify, environment.environ)
+        return revealed("notify", notify, environment.environ)
     except ConfigError as error:
         _log(environment, [f"nobody was notified: {problem}" for problem in error.problems])
         return None

@@ -15,7 +15,7 @@ from sitemap_etl.settings.address import scope_problem
 from sitemap_etl.settings.airflow import Airflow
 from sitemap_etl.settings.engines import Bing, Engine, HttpPing, IndexNow, Ping, SearchConsole, WebSub
 from sitemap_etl.settings.kinds import Settings
-from sitemap_etl.settings.notify import Notify
+from sitemap_etl.settings.notify import Notifier, Notify
 from sitemap_etl.settings.rules import (
     ChangefreqColumn,
     ChangefreqConstant,
@@ -59,6 +59,7 @@ __all__ = [
     "NewPages",
     "News",
     "NoRule",
+    "Notifier",
     "Notify",
     "ParquetSource",
     "Ping",

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field
 
 from sitemap_etl.settings.kinds import Duration, Integer, Settings, Several, Text, matching, once
 
+TimeOfDay = Annotated[Text, matching(r"([01][0-9]|2[0-3]):[0-5][0-9]", "a time of day such as 05:00")]
 Tag = Annotated[Text, matching(r".{1,100}", "a tag of at most 100 characters")]
 
 
@@ -48,6 +49,12 @@ class Airflow(Settings):
     )
     retries: Integer = Field(
         default=3, ge=0, le=100, description="How often a task is retried if something did not answer."
+    )
+    done_by: TimeOfDay | None = Field(
+        default=None,
+        description="Time of day, in the time zone of `schedule`, by which a scheduled run must have ended. If it has "
+        "not, those whom `notify` names are told. Needs a `schedule` with one time of day.",
+        examples=["05:00"],
     )
     small: Integer = Field(
         default=2_000_000,

@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from sitemap_etl.settings.engines import is_secure
-from sitemap_etl.settings.kinds import OneOrMore, Several, once, wrong
-from sitemap_etl.settings.secret import Form, Secretive, SecretText
+from sitemap_etl.settings.kinds import OneOrMore, Settings, Several, Text, matching, once, wrong
+from sitemap_etl.settings.secret import Form, Parameter, Secretive, SecretText
 
-Event = Literal["failed", "refused", "partial", "interrupted", "published", "unchanged"]
+Event = Literal["failed", "refused", "partial", "late", "interrupted", "published", "unchanged"]
 
 
 def _hook(text: str) -> None:
@@ -22,12 +22,29 @@ def _hook(text: str) -> None:
 Hook = Annotated[SecretText, Form(_hook)]
 
 
+class Notifier(Settings):
+    """A notifier of Airflow, by its class."""
+
+    class_: Annotated[
+        Text, matching(r"\w+(\.\w+)+", "a class with its module, such as airflow.providers.….Notifier")
+    ] = Field(
+        alias="class",
+        description="The class, with its module.",
+        examples=["airflow.providers.slack.notifications.slack_webhook.SlackWebhookNotifier"],
+    )
+    args: dict[Text, Parameter] = Field(
+        default_factory=dict,
+        description="What the class takes. In texts that it renders, `sitemap` is the message: `{{ sitemap.text }}`.",
+        examples=["{slack_webhook_conn_id: slack}"],
+    )
+
+
 class Notify(Secretive):
     """People and monitors to tell of a run, one message each. A message that can't be sent is a warning in the log."""
 
     on: Annotated[Several[Event], AfterValidator(once)] = Field(
-        default=("failed", "refused", "partial"),
-        description="The outcomes that `webhook` and `slack` hear of.",
+        default=("failed", "refused", "partial", "late"),
+        description="The outcomes that `webhook`, `slack` and `airflow` hear of.",
     )
     webhook: OneOrMore[Hook] | None = Field(
         default=None,
@@ -46,8 +63,17 @@ class Notify(Secretive):
         "did not end well; the plain address means success.",
         examples=["${HEALTHCHECK_URL}"],
     )
+    airflow: dict[Text, Notifier] = Field(
+        default_factory=dict,
+        description="Notifiers of Airflow, each under a name of your own. Only runs of the DAG use them.",
+        examples=["{slack: {class: …, args: {…}}}"],
+    )
+
+    def hears(self, event: Event) -> bool:
+        """Whether anybody gets a message of such an outcome."""
+        return event in self.on and bool(self.webhook or self.slack or self.airflow)
 
     @property
     def silent(self) -> bool:
         """Whether nobody is to be told of anything."""
-        return self.webhook is None and self.slack is None and self.healthcheck is None
+        return not self.airflow and self.webhook is None and self.slack is None and self.healthcheck is None

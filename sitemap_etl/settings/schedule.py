@@ -86,6 +86,15 @@ def _timezone(text: str) -> str:
     return text
 
 
+def time_of_day(cron: str) -> str | None:
+    """The one time of day, such as 02:30, at which the expression matches; None where there are several or none."""
+    if cron.startswith("@"):
+        return None if cron == "@hourly" else "00:00"
+    minute, hour, *_ = cron.split()
+    plain = minute.isdecimal() and hour.isdecimal()
+    return f"{int(hour):02}:{int(minute):02}" if plain else None
+
+
 AssetName = Annotated[
     Text,
     matching(

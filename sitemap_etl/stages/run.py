@@ -20,6 +20,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sitemap_etl import storage as storages
+from sitemap_etl.alerts import Alert
 from sitemap_etl.config import Site, from_json
 from sitemap_etl.connections import Connection, Connections, environment_connections, look_up
 from sitemap_etl.errors import ConfigError, Refused
@@ -58,6 +59,10 @@ def _visits(urls: Sequence[str], seconds: float) -> Iterator[Visit]:
     return visits(urls, seconds)
 
 
+Announce = Callable[[str, Mapping[str, Any], Alert], None]
+"""Raises `SitemapEtlError` where the message could not be sent."""
+
+
 @dataclass(frozen=True)
 class Environment:
     """What a stage reaches the world with; tests and the DAG give their own.
@@ -74,6 +79,7 @@ class Environment:
     log: Callable[[str], None] = lambda _line: None
     advance: Callable[[str, int, int], None] = lambda _stage, _done, _total: None
     detail: Callable[..., None] = lambda _line, **_facts: None  # what one part of the work came to, in words and facts
+    announce: Announce | None = None  # has a notifier of Airflow send a message: its class, its arguments, the message
     label: Callable[[str], None] = lambda _text: None  # what the unit at hand is, in words
     site_file: str = ""  # where the site was read from, for messages
 
