@@ -74,13 +74,18 @@ class Connection:
         return {"postgres": "postgresql", "mariadb": "mysql"}.get(kind, kind)
 
     @property
+    def parameters(self) -> dict[str, Any]:
+        """What the driver is told beside the place and the login."""
+        return {name: value for name, value in self.extra.items() if name not in _AIRFLOWS and value is not None}
+
+    @property
     def uri(self) -> str:
         """The URI that the database's driver takes. Raises `ConfigError` where there can be none."""
         return self.uri_with()
 
     def uri_with(self, **defaults: str) -> str:
         """`uri`, with parameters that stand in for those it does not name."""
-        extra = {name: value for name, value in self.extra.items() if name not in _AIRFLOWS and value is not None}
+        extra = self.parameters
         scheme = self.scheme
         if not scheme:
             raise ConfigError("the connection has no conn_type, which says what kind of database it is: postgres, say")
@@ -91,11 +96,6 @@ class Connection:
             if unknown := sorted(set(extra) - _LIBPQ):
                 said = f"the connection has the parameter {unknown[0]!r}, which PostgreSQL's client does not know"
                 raise ConfigError(said)
-        elif self.dialect == "mysql":
-            scheme = scheme if scheme.startswith("mysql+") else "mysql+pymysql"
-            tls = extra.pop("ssl", None)
-            extra = {"charset": "utf8mb4"} | extra
-            extra |= {f"ssl_{name}": value for name, value in tls.items()} if isinstance(tls, dict) else {}
         login = quote(self.login, safe="") + (f":{quote(self.password, safe='')}" if self.password else "")
         places = ",".join(_place(host, port) for host, port in self.hosts)
         query = {**defaults, **{name: _text(value) for name, value in extra.items()}}

@@ -34,8 +34,6 @@ def of(**values: object) -> Connection:
         ("sqlite:////var/lib/catalog.db", "sqlite:////var/lib/catalog.db"),
         ("sqlite://%2Fvar%2Flib%2Fa%20b.db", "sqlite:////var/lib/a%20b.db"),
         ("sqlite:////srv/shop@home/a.db", "sqlite:////srv/shop%40home/a.db"),
-        ("mysql://u:p@h:3306/db", "mysql+pymysql://u:p@h:3306/db?charset=utf8mb4"),
-        ("mariadb://u@h/db?local_infile=1", "mysql+pymysql://u@h/db?charset=utf8mb4"),
         ("mssql+pyodbc://u:p@h/db", "mssql+pyodbc://u:p@h/db"),
         ("duckdb:////srv/a.db", "duckdb:////srv/a.db"),
     ],
@@ -108,9 +106,6 @@ def test_airflows_json_form_names_sockets_several_hosts_addresses_and_sqlite_fil
     )
     assert of(conn_type="sqlite", host="/var/lib/a b.db").schema == "/var/lib/a b.db"
     assert of(conn_type="sqlite", schema="a.db").uri == "sqlite:///a.db"
-    assert of(conn_type="mysql", host="h", schema="d", extra={"ssl": {"ca": "/ca.pem"}}).uri == (
-        "mysql+pymysql://h/d?charset=utf8mb4&ssl_ca=%2Fca.pem"
-    )
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import struct
 import traceback
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -10,6 +11,8 @@ import pytest
 from sitemap_etl import sources
 from sitemap_etl.connections import parse
 from sitemap_etl.errors import ConfigError, InvalidSource, Refused, Unavailable
+from sitemap_etl.sources import mysql
+from sitemap_etl.sources.session import Session, Statement
 from tests.support.mariadb import MariaDB, mariadb  # noqa: F401 - a fixture
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -47,11 +50,11 @@ def test_types_arrive_as_they_are_meant(shop: MariaDB) -> None:
     (row,) = found.slice(0, 1).to_pylist()
     assert row == {
         "i": 1, "b": 1, "f": 1.5, "n": Decimal("12.5"), "d": date(2026, 1, 2), "t": datetime(2026, 1, 2, 3, 4, 5),  # noqa: DTZ001
-        "x": "größe 😀", "e": None, "h": timedelta(hours=10), "z": "ab", "j": '{"a": 1}',
+        "x": "größe 😀", "e": None, "h": timedelta(hours=10), "z": b"ab", "j": '{"a": 1}',
     }  # fmt: skip
     assert [str(kind) for kind in found.schema.types] == [
         "int64", "int64", "double", "decimal128(38, 2)", "date32[day]", "timestamp[us]", "string", "string",
-        "duration[us]", "string", "string",
+        "duration[us]", "binary", "string",
     ]  # fmt: skip
 
 
@@ -161,7 +164,89 @@ def test_a_reader_that_stops_early_does_not_read_on(shop: MariaDB) -> None:
     assert rows(shop.uri, "SELECT count(*) AS n FROM products")["n"].to_pylist() == [5000]
 
 
-@pytest.mark.parametrize(("uri", "told"), [("oracle://u@h/d", "oracledb"), ("nosuch://u@h/d", "SQLAlchemy dialect")])
-def test_a_database_without_its_driver_names_the_package(uri: str, told: str) -> None:
-    with pytest.raises(ConfigError, match=rf"no driver for \w+ databases: install .*{told}"):
-        rows(uri, "SELECT 1")
+def test_awkward_values_arrive_as_they_are(shop: MariaDB) -> None:
+    widest = "-" + "9" * 35 + "." + "9" * 30
+    shop.execute(
+        "DROP TABLE IF EXISTS awkward",
+        "CREATE TABLE awkward (huge BIGINT UNSIGNED, small TINYINT UNSIGNED, wide DECIMAL(65,30), "
+        "padded INT(6) ZEROFILL, span TIME(3), flags BIT(10), all_bits BIT(64), size ENUM('klein','groß'), "
+        "tags SET('a','b'), raw VARBINARY(9), old VARCHAR(9) CHARACTER SET latin1, made YEAR, real_number FLOAT, "
+        "place POINT, id UUID, exact DATETIME(6))",
+        f"INSERT INTO awkward VALUES (18446744073709551615, 255, '{widest}', 42, '-838:59:58.250', b'1000000011', "
+        "0xFFFFFFFFFFFFFFFF, 'groß', 'a,b', x'00ff', 'größe', 2026, 0.1, POINT(1, 2), "
+        "'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11', '2026-01-02 03:04:05.000007')",
+        "INSERT INTO awkward VALUES (0, 0, 0.5, 7, '00:00:01', b'0', 0, '', '', '', '', 1970, -2.5e30, NULL, NULL, "
+        "NULL)",
+        "INSERT INTO awkward (huge) VALUES (NULL)",
+    )
+    full, empty, nothing = rows(shop.uri, "SELECT * FROM awkward").to_pylist()
+    place = full.pop("place")
+    assert full == {
+        "huge": 2**64 - 1, "small": 255, "wide": Decimal(widest), "padded": 42,
+        "span": -timedelta(hours=838, minutes=59, seconds=58, milliseconds=250), "flags": 0b1000000011,
+        "all_bits": 2**64 - 1, "size": "groß", "tags": "a,b", "raw": b"\x00\xff", "old": "größe", "made": 2026,
+        "real_number": 0.1, "id": "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11", "exact": datetime(2026, 1, 2, 3, 4, 5, 7),  # noqa: DTZ001
+    }  # fmt: skip
+    assert place[-16:] == struct.pack("<dd", 1, 2)
+    assert empty == {
+        "huge": 0, "small": 0, "wide": Decimal("0.5"), "padded": 7, "span": timedelta(seconds=1), "flags": 0,
+        "all_bits": 0, "size": "", "tags": "", "raw": b"", "old": "", "made": 1970, "real_number": -2.5e30,
+        "place": None, "id": None, "exact": None,
+    }  # fmt: skip
+    assert set(nothing.values()) == {None}
+
+
+def test_a_date_of_no_calendar_is_null(shop: MariaDB) -> None:
+    found = rows(
+        shop.uri.replace("/shop", "/shop?init_command=SET%20SESSION%20sql_mode%3D'ALLOW_INVALID_DATES'"),
+        "SELECT CAST('2026-02-31' AS DATE) AS d, CAST('2024-02-29 23:59:59.5' AS DATETIME(1)) AS t",
+    )
+    assert found.to_pylist() == [{"d": None, "t": datetime(2024, 2, 29, 23, 59, 59, 500_000)}]  # noqa: DTZ001
+
+
+def test_rows_of_every_length_and_a_result_larger_than_a_buffer_arrive_whole(shop: MariaDB) -> None:
+    query = "SELECT seq, REPEAT('ä', seq * 37 % 200000) AS x FROM seq_0_to_300"
+    found = rows(shop.uri, query)
+    assert found["seq"].to_pylist() == list(range(301))
+    assert found["x"].to_pylist() == ["ä" * (n * 37 % 200_000) for n in range(301)]
+    long = rows(shop.uri, "SELECT seq, REPEAT('x', 9000000 - seq) AS x FROM seq_1_to_2 ORDER BY seq")
+    assert [len(text) for text in long["x"].to_pylist()] == [8_999_999, 8_999_998]
+
+
+def test_a_row_that_the_protocol_would_cut_is_refused(shop: MariaDB) -> None:
+    shop.execute("SET GLOBAL max_allowed_packet = 64 * 1024 * 1024")
+    with pytest.raises(InvalidSource, match="a row is longer than 16 MB; leave its large columns out"):
+        rows(shop.uri, "SELECT REPEAT('x', 17000000) AS x")
+
+
+def test_an_error_in_the_midst_of_the_rows_is_told(shop: MariaDB) -> None:
+    query = "SELECT id, IF(id < 4000, 1, (SELECT id FROM products p WHERE p.id >= products.id)) AS one FROM products"
+    with pytest.raises(InvalidSource, match="Subquery returns more than 1 row"):
+        rows(shop.uri, query)
+
+
+def test_a_statement_without_rows_is_told(shop: MariaDB) -> None:
+    with pytest.raises(InvalidSource, match="yields no rows; a SELECT is expected"):
+        list(mysql.rows(parse(shop.uri), "DO 1", {}, Statement(Session()), label="catalog"))
+
+
+def test_text_arrives_whatever_the_connection_is_encoded_in(shop: MariaDB) -> None:
+    found = rows(
+        shop.uri + "?charset=latin1", "SELECT loc, :word AS word FROM products LIMIT 1", params={"word": "größe"}
+    )
+    assert found.to_pylist() == [{"loc": "/p/1-größe", "word": "größe"}]
+
+
+@pytest.mark.parametrize("query", ["nosuch=1", "connect_timeout=soon"])
+def test_an_option_that_the_driver_does_not_take_is_a_mistake_of_the_connection(shop: MariaDB, query: str) -> None:
+    with pytest.raises(ConfigError, match=r"an option that PyMySQL does not take: .*(nosuch|soon)"):
+        rows(f"{shop.uri}?{query}", "SELECT 1")
+
+
+def test_tls_that_is_asked_for_is_not_left_out(shop: MariaDB) -> None:
+    for connection in (
+        parse(f"{shop.uri}?ssl_check_hostname=false"),
+        parse(f"{shop.uri}?__extra__=%7B%22ssl%22%3A+%7B%22check_hostname%22%3A+false%7D%7D"),
+    ):
+        with pytest.raises(Unavailable, match="SSL is required but the server doesn't support it"):
+            sources.probe_database(connection, "SELECT 1 AS one")

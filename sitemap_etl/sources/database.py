@@ -120,9 +120,13 @@ def rows(
             from sitemap_etl.sources import sqlite
 
             return sqlite.rows(connection, sql, values, statement, label=label, types=types)
+        if kind == "mysql":
+            from sitemap_etl.sources import mysql
+
+            return mysql.rows(connection, sql, values, statement, label=label)
         from sitemap_etl.sources import alchemy
 
-        return alchemy.rows(connection, sql, values, statement, label=label)
+        return alchemy.rows(connection, sql, values, statement.session, label=label)
 
     return attended(read, session, label=label)
 

@@ -110,7 +110,8 @@ def _renamed(raw: pa.Table, rules: Rules) -> pa.Table:
         )
     loc = renamed.column("loc")
     if not (is_text(loc.type) or pa.types.is_null(loc.type)):
-        raise InvalidSource(f"section {rules.section}: the column 'loc' has type {loc.type}, expected text")
+        hint = "; convert its bytes to text in the SELECT" if pa.types.is_binary(loc.type) else ""
+        raise InvalidSource(f"section {rules.section}: the column 'loc' has type {loc.type}, expected text{hint}")
     return renamed
 
 
