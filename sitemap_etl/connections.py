@@ -197,9 +197,10 @@ def _from_uri(text: str) -> Connection:
     authority, _, path = after.partition("/")
     login, at, places = authority.rpartition("@")
     user, _, password = login.partition(":")
-    unclear = "#" in rest or "@" in path + login or ":" in password or re.search(r"%(?![0-9A-Fa-f]{2})", rest)
+    unclear = bool("#" in rest or "@" in path + login or ":" in password or re.search(r"%(?![0-9A-Fa-f]{2})", rest))
     # A ? or a :// of the password: what should be the login stands on the wrong side of it.
-    unclear = unclear or ("@" in query and not at + path) or (protocols and not re.fullmatch(r"[A-Za-z]\w*", protocol))
+    unclear = unclear or ("@" in query and not at + path)
+    unclear = unclear or bool(protocols and not re.fullmatch(r"[A-Za-z]\w*", protocol))
     pairs = parse_qsl(query, keep_blank_values=True)
     hosts = _hosts(places) if places or at else ()
     if unclear or hosts is None or any("@" in name for name, _ in pairs):
