@@ -170,6 +170,7 @@ def test_entries_that_might_pass_what_a_string_array_takes_are_rendered_in_halve
     for start, stop in ((0, 3), (4, 9)):
         cut = [b"".join(urlset.document(e, start, stop, ())) for e in (rendered, urlset.entries(table))]
         assert cut[0] == cut[1]
+    assert urlset.entries(table.slice(3, 1), largest=1).to_pylist() == rendered.to_pylist()[3:4]
 
 
 def test_a_table_without_rows_has_no_entries():

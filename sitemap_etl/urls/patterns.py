@@ -70,7 +70,7 @@ def matched(locs: pa.Array | pa.ChunkedArray, expressions: Iterable[Expression])
     hits = pa.array(np.zeros(len(locs), np.bool_))
     origin = _origin_of_all(locs)
     if origin is None:  # hosts differ
-        locs, origin = pc.replace_substring_regex(locs, "^https?://[^/]*", "", max_replacements=1), ""
+        locs, origin = pc.replace_substring_regex(locs, "^https?://[^/]*", ""), ""
     everywhere = []
     for expression in dict.fromkeys(expressions):
         regex = re.escape(expression.prefix) + expression.rest
