@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+import re
 import traceback
+import uuid
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from urllib.parse import quote
@@ -79,6 +81,52 @@ def test_dates_that_no_sitemap_can_say_are_null(postgres: Postgres) -> None:
     ).to_pylist()
     assert found[0] == {"a": None, "b": None, "c": None}
     assert found[1] == {"a": NOW, "b": date(9999, 12, 31), "c": datetime(1, 1, 1)}  # noqa: DTZ001 - a naive column
+
+
+def test_types_that_the_driver_has_none_for_arrive_as_text_or_numbers(postgres: Postgres) -> None:
+    postgres.execute(
+        "CREATE TYPE pair AS (a int, b text)", "CREATE TYPE cost AS (price money)", "CREATE DOMAIN amount AS money"
+    )
+    uid = "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11"
+    found = rows(
+        postgres.uri,
+        f"""SELECT '12.50'::money AS m, '-0.05'::amount AS d, 4000000000::oid AS o, interval '1 mon 2 h' AS i,
+        inet '10.0.0.1/8' AS ip, int4range(1, 5) AS r, bit '101' AS b, timetz '10:00+01' AS tz, point '(1,2)' AS p,
+        ARRAY['{uid}'::uuid, NULL] AS us, ARRAY['{{"a": 1}}'::jsonb] AS js, ARRAY[1.5::numeric, 9007199254740993] AS ns,
+        ARRAY['1'::money] AS ms, ARRAY[4000000000::oid] AS os, ARRAY[inet '::1'] AS ips, row(1, 'x')::pair AS c,
+        row('1.25'::money)::cost AS cc, row(1, 'y') AS rec, ARRAY[row(2, 'z')::pair] AS cs, 7 AS "it's ""7"" :now",
+        ARRAY[row('2'::money)::cost] AS ccs, interval '1 day' + NULL AS n""",
+        params={"now": NOW},
+    )
+    (row,) = found.to_pylist()
+    assert row == {
+        "m": Decimal("12.5"), "d": Decimal("-0.05"), "o": 4_000_000_000, "i": "1 mon 02:00:00", "ip": "10.0.0.1/8",
+        "r": "[1,5)", "b": "101", "tz": "10:00:00+01", "p": "(1,2)", "us": [uid, None], "js": ['{"a": 1}'],
+        "ns": ["1.5", "9007199254740993"], "ms": ["$1.00"], "os": [4_000_000_000], "ips": ["::1/128"],
+        "c": {"a": 1, "b": "x"}, "cc": '{"price":"$1.25"}', "rec": '{"f1":1,"f2":"y"}', "cs": [{"a": 2, "b": "z"}],
+        "it's \"7\" :now": 7, "ccs": '[{"price":"$2.00"}]', "n": None,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("own", ["", "&client_encoding=LATIN1"])
+def test_a_database_of_another_encoding_is_read_and_asked_as_utf8(postgres: Postgres, own: str) -> None:
+    name = f"latin_{uuid.uuid4().hex[:12]}"
+    postgres.execute(f"CREATE DATABASE {name} ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+    latin = Postgres(re.sub(r"/test_\w+", f"/{name}", postgres.uri), postgres.data)
+    latin.execute("CREATE TABLE pages AS SELECT unnest(ARRAY['/größe', '/other']) AS loc")
+    found = rows(latin.uri + own, "SELECT loc, :word AS word FROM pages WHERE loc = :word", params={"word": "/größe"})
+    assert found.to_pylist() == [{"loc": "/größe", "word": "/größe"}]
+    with pytest.raises(InvalidSource, match="has no equivalent in encoding"):
+        rows(latin.uri + own, "SELECT :word AS word", params={"word": "€"})
+
+
+def test_a_database_without_an_encoding_yields_what_is_utf8_and_tells_the_rest(postgres: Postgres) -> None:
+    name = f"bare_{uuid.uuid4().hex[:12]}"
+    postgres.execute(f"CREATE DATABASE {name} ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+    bare = re.sub(r"/test_\w+", f"/{name}", postgres.uri)
+    assert rows(bare, "SELECT E'gr\\xc3\\xb6\\xc3\\x9fe' AS loc")["loc"].to_pylist() == ["größe"]
+    with pytest.raises(InvalidSource, match='invalid byte sequence for encoding "UTF8"'):
+        rows(bare, "SELECT E'gr\\xf6\\xdfe' AS loc")
 
 
 def test_a_large_number_without_a_scale_is_an_error_rather_than_rounded(postgres: Postgres) -> None:

@@ -3,9 +3,8 @@
 - The session's time zone is UTC, so that a SELECT means the same on every server.
 - Values are bound as transaction-local settings and read back with `current_setting`: COPY takes no
   parameters, and without COPY the driver would hold the whole result in memory.
-- `numeric(p, s)` comes as decimal128(p, s); numeric without a declared scale as double, where a whole
-  number beyond 2**53 is an error rather than rounded. NaN is null in a decimal.
-- Dates and timestamps outside the years 1 to 9999 (infinity, BC) are null: neither pandas nor a sitemap can say them.
+- The text comes as UTF-8, whatever the database is encoded in, or the connection says.
+- What the driver has no type for, the SELECT is asked to cast (`postgres_types`), after a look at the result's types.
 """
 
 from __future__ import annotations
@@ -13,18 +12,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.types as pt
 
 from sitemap_etl.connections import Connection
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.sources import adbc
 from sitemap_etl.sources.parameters import Value, bind
+from sitemap_etl.sources.postgres_types import castings, plain
 from sitemap_etl.sources.session import Limit, Session, Statement
 
 BATCH_BYTES_HINT: Final = 32 * 1024 * 1024
@@ -35,7 +34,6 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 _REPEATABLE: Final = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 _NO_SNAPSHOT: Final = ("42704", "22023")
 """No such snapshot, and a name that is none (PostgreSQL, `ImportSnapshot`)."""
-_EXACT: Final = 2.0**53
 _CASTS: Final[tuple[tuple[type, str], ...]] = (
     (bool, "boolean"),
     (float, "double precision"),
@@ -43,8 +41,6 @@ _CASTS: Final[tuple[tuple[type, str], ...]] = (
     (datetime, "timestamp"),
     (date, "date"),
 )
-_FIRST_DAY, _LAST_DAY = (date(1, 1, 1) - date(1970, 1, 1)).days, (date(9999, 12, 31) - date(1970, 1, 1)).days
-_DAY_MICROSECONDS: Final = 86_400_000_000
 
 
 class SnapshotGone(Unavailable):
@@ -83,9 +79,9 @@ def rows(
             cursor.execute(f"SELECT {', '.join(settings)}", tuple(_text(values[name]) for name in bound) or None)
             cursor.fetchall()
             # COPY closes a parenthesis after the text: a comment at its end must not swallow it.
-            cursor.execute(f"{text}\n")
+            cursor.execute(f"{castings(cursor.adbc_execute_schema(text), text, label=label)}\n")
             for batch in adbc.stream(cursor):
-                yield _plain(batch, label)
+                yield plain(batch, label=label)
     except SitemapEtlError:
         raise
     except Exception as error:  # noqa: BLE001 - the driver raises several families; all become ours
@@ -127,9 +123,9 @@ def _connect(connection: Connection, session: Session) -> Any:
     import adbc_driver_postgresql.dbapi as driver
 
     # A query may be silent for hours: keepalives tell that the server's machine is gone, and keep the way open.
-    return driver.connect(
-        connection.uri_with(connect_timeout="10", application_name=session.name, keepalives_idle="60")
-    )
+    own = {name: value for name, value in connection.extra.items() if name != "client_encoding"}
+    told = replace(connection, extra={**own, "client_encoding": "UTF8"})
+    return driver.connect(told.uri_with(connect_timeout="10", application_name=session.name, keepalives_idle="60"))
 
 
 def _limits(session: Session) -> str:
@@ -171,50 +167,6 @@ def _placeholder(name: str, values: Mapping[str, Value]) -> str:
 
 def _text(value: Value) -> str:
     return value.isoformat() if isinstance(value, date) else str(value)
-
-
-def _plain(batch: pa.RecordBatch, label: str) -> pa.RecordBatch:
-    columns, names = [], []
-    for entry, given in zip(batch.schema, batch.columns, strict=True):
-        column = given
-        if isinstance(entry.type, pa.OpaqueType) and entry.type.type_name == "numeric":
-            column = _number(given.storage, entry, label)
-        elif pt.is_date32(entry.type):
-            column = _within(given, _FIRST_DAY, _LAST_DAY, pa.int32())
-        elif pt.is_timestamp(entry.type):
-            first, last = _FIRST_DAY * _DAY_MICROSECONDS, (_LAST_DAY + 1) * _DAY_MICROSECONDS - 1
-            column = _within(given, first, last, pa.int64())
-        columns.append(column)
-        names.append(entry.name)
-    return pa.RecordBatch.from_arrays(columns, names=names)
-
-
-def _number(column: pa.Array, entry: pa.Field, label: str) -> pa.Array:
-    """The text of numerics as decimals where a scale is declared, else as doubles."""
-    modifier = int((entry.metadata or {}).get(b"POSTGRESQL:typmod", b"-1")) - 4
-    # numeric's type modifier holds precision and scale, the scale signed in 11 bits (PostgreSQL's numeric.c).
-    precision, scale = modifier >> 16 & 0xFFFF, (modifier & 0x7FF ^ 0x400) - 0x400
-    if modifier >= 0 and precision <= 38 and 0 <= scale <= precision:
-        finite = pc.invert(pc.equal(column, "nan"))
-        return pc.if_else(finite, column, pa.scalar(None, pa.string())).cast(pa.decimal128(precision, scale))
-    numbers = column.cast(pa.float64())
-    large = pc.and_(pc.greater_equal(pc.abs(numbers), _EXACT), pc.is_finite(numbers))
-    if pc.any(large).as_py():
-        value = column.filter(large)[0].as_py()
-        raise InvalidSource(
-            f"{label}: column {entry.name!r} is numeric without a declared scale and holds {value[:60]}, "
-            "which a double would round: cast it in the SELECT, to bigint or to text"
-        )
-    return numbers
-
-
-def _within(column: pa.Array, first: int, last: int, storage: pa.DataType) -> pa.Array:
-    raw = column.view(storage)
-    bounds = pc.min_max(raw)
-    if bounds["min"].as_py() is None or (bounds["min"].as_py() >= first and bounds["max"].as_py() <= last):
-        return column
-    inside = pc.and_(pc.greater_equal(raw, first), pc.less_equal(raw, last))
-    return pc.if_else(inside, column, pa.scalar(None, column.type))
 
 
 _LIMITS: Final[dict[str, tuple[str, Limit]]] = {

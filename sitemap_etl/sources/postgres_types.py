@@ -1,0 +1,101 @@
+"""PostgreSQL's types as Arrow's: what the driver has none for is cast in the SELECT, the rest is made plain here.
+
+What becomes of a type is in docs/reference/databases.md.
+
+- `numeric(p, s)` comes as decimal128(p, s); numeric without a declared scale as double, where a whole
+  number beyond 2**53 is an error rather than rounded. NaN is null in a decimal.
+- Dates and timestamps outside the years 1 to 9999 (infinity, BC) are null: neither pandas nor a sitemap can say them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from sitemap_etl.errors import InvalidSource
+from sitemap_etl.sources.batches import check_names, in_calendar
+from sitemap_etl.sources.parameters import quoted
+
+_EXACT: Final = 2.0**53
+_NAMED: Final = {
+    "money": "CAST({} AS numeric(22, 3))",  # the driver gives the smallest coins of an unknown currency
+    "oid": "CAST({} AS bigint)",  # which the driver reads with a sign
+    "_money": "CAST({} AS text[])",
+    "_oid": "CAST({} AS bigint[])",
+    "record": "CAST(to_json({}) AS text)",  # whose columns are known row by row
+    "_record": "CAST(to_json({}) AS text)",
+}
+
+
+def castings(schema: pa.Schema, sql: str, *, label: str) -> str:
+    """The SELECT, in one that casts where its result, of this schema, has types that would not arrive as they are.
+
+    Raises `InvalidSource` where two columns have one name.
+    """
+    casts = [_cast(entry) for entry in schema]
+    if not any(casts):
+        return sql
+    check_names(schema.names, label=label)
+    names = [quoted(name, "postgresql") for name in schema.names]
+    shown = [
+        name if cast is None else f"{cast.format(name)} AS {name}" for name, cast in zip(names, casts, strict=True)
+    ]
+    return f"SELECT {', '.join(shown)} FROM ({sql}\n) source"  # noqa: S608 - the site's own SELECT
+
+
+def plain(batch: pa.RecordBatch, *, label: str) -> pa.RecordBatch:
+    """The batch with numerics as numbers, and without dates that nothing else can say."""
+    columns = [
+        _number(column.storage, entry, label) if _is_numeric(entry.type) else in_calendar(column)
+        for entry, column in zip(batch.schema, batch.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _cast(entry: pa.Field) -> str | None:
+    """How the SELECT casts a column, `{}` for its name; None where it arrives as it is."""
+    named = _NAMED.get((entry.metadata or {}).get(b"POSTGRESQL:type", b"").decode())
+    if named is not None or _is_numeric(entry.type):
+        return named
+    if pt.is_list(entry.type):
+        child = entry.type.value_field
+        if pt.is_struct(child.type):
+            return _NAMED["record"] if _is_awkward(child) else None
+        # Arrays of UUIDs and of JSON have extension types, which no cast of Arrow takes out of a list.
+        return "CAST({} AS text[])" if _is_awkward(child) or isinstance(child.type, pa.BaseExtensionType) else None
+    if pt.is_struct(entry.type):
+        return _NAMED["record"] if _is_awkward(entry) else None
+    return "CAST({} AS text)" if _is_awkward(entry) else None
+
+
+def _is_awkward(entry: pa.Field) -> bool:
+    """Whether a value, or one in it, comes as bytes of the wire, or in a form that Parquet has not."""
+    if pt.is_struct(entry.type):
+        return any(_cast(child) is not None or _is_numeric(child.type) for child in entry.type)
+    return isinstance(entry.type, pa.OpaqueType) or pt.is_interval(entry.type)
+
+
+def _is_numeric(kind: pa.DataType) -> bool:
+    return isinstance(kind, pa.OpaqueType) and kind.type_name == "numeric"
+
+
+def _number(column: pa.Array, entry: pa.Field, label: str) -> pa.Array:
+    """The text of numerics as decimals where a scale is declared, else as doubles."""
+    modifier = int((entry.metadata or {}).get(b"POSTGRESQL:typmod", b"-1")) - 4
+    # numeric's type modifier holds precision and scale, the scale signed in 11 bits (PostgreSQL's numeric.c).
+    precision, scale = modifier >> 16 & 0xFFFF, (modifier & 0x7FF ^ 0x400) - 0x400
+    if modifier >= 0 and precision <= 38 and 0 <= scale <= precision:
+        finite = pc.invert(pc.equal(column, "nan"))
+        return pc.if_else(finite, column, pa.scalar(None, pa.string())).cast(pa.decimal128(precision, scale))
+    numbers = column.cast(pa.float64())
+    large = pc.and_(pc.greater_equal(pc.abs(numbers), _EXACT), pc.is_finite(numbers))
+    if pc.any(large).as_py():
+        value = column.filter(large)[0].as_py()
+        raise InvalidSource(
+            f"{label}: column {entry.name!r} is numeric without a declared scale and holds {value[:60]}, "
+            "which a double would round: cast it in the SELECT, to bigint or to text"
+        )
+    return numbers
