@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
+import json
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +18,7 @@ import pytest
 
 from sitemap_etl import sources
 from sitemap_etl.connections import parse
-from sitemap_etl.errors import Unavailable
+from sitemap_etl.errors import InvalidSource, Unavailable
 from sitemap_etl.runs import tasks
 from sitemap_etl.runs.local import Finished
 from sitemap_etl.state.records import Options
@@ -121,7 +125,7 @@ def test_only_what_can_be_shared_is(postgres: Postgres, tmp_path: Path) -> None:
 def test_tasks_of_a_scheduler_tell_that_rows_may_move(shop: Catalog) -> None:
     lines: list[str] = []
     tasks.start(shop.load(), Options(), replace(shop.environment, log=lines.append), owner="a")
-    (line,) = [line for line in lines if "split" in line]
+    (line,) = [line for line in lines if line.startswith("warning") and "split" in line]
     assert "section products: catalog: the splits are read at different moments, and split.column 'rank'" in line
     assert "can be left out, or be read twice. Split by the primary key; or" in line
     assert "key: rank" in line
@@ -132,7 +136,7 @@ def test_a_column_that_stays_is_no_warning(shop: Catalog, column: str, key: str 
     lines: list[str] = []
     shop.read(f"SELECT p.loc, p.{column} FROM public.products p", column, **({"key": key} if key else {}))
     tasks.start(shop.load(), Options(), replace(shop.environment, log=lines.append), owner="a")
-    assert not any("split" in line for line in lines)
+    assert not any(line.startswith("warning") for line in lines)
 
 
 # --- rows without a value ----------------------------------------------------------------------------
@@ -246,3 +250,135 @@ def test_they_tell_what_a_select_leaves_out(other: Catalog) -> None:
     warnings = of_splits(other.read(query, key="rank").night(1))
     assert any("10 rows of" in text and "coalesce(rank, 0)" in text for text in warnings)
     assert len(other.locs()) == 990
+
+
+# --- where the ranges begin --------------------------------------------------------------------------
+
+COUNT = 2_000
+
+
+def planned(uri: str, query: str, column: str, parts: int = 4, bounds_from: str | None = None) -> list[list[int]]:
+    """The numbers of the rows in each split, after the plan went through JSON."""
+    connection = parse(uri)
+    plan = sources.plan_database(connection, query, split=(column, parts), bounds_from=bounds_from, label="catalog")
+    plan = [sources.Split.from_json(json.loads(json.dumps(split.to_json()))) for split in plan]
+    return [
+        [n for batch in sources.read(split, connection=connection, query=query) for n in batch.column("n").to_pylist()]
+        for split in plan
+    ]
+
+
+def check(found: list[list[int]], parts: int = 4) -> None:
+    """Every row is in one split, and no split has many more than another."""
+    assert sorted(itertools.chain(*found)) == list(range(1, COUNT + 1))
+    assert len(found) == parts
+    assert max(map(len, found)) < 1.5 * COUNT / parts
+
+
+POSTGRES = {
+    "skewed": ("bigint", "CASE WHEN n > 20 THEN n ELSE n * 1000000000000 END"),
+    "fraction": ("numeric", "n / 7.0"),
+    "double": ("double precision", "CASE n WHEN 7 THEN 'NaN' WHEN 8 THEN '-Infinity' ELSE n / 7.0 END"),
+    "day": ("date", "CASE n WHEN 7 THEN 'infinity' ELSE date '2026-01-01' + n END"),
+    "uuid": ("uuid", "md5(n::text)::uuid"),
+    "bytea": ("bytea", "decode(md5(n::text), 'hex')"),
+    "text": ("text", "CASE n % 2 WHEN 0 THEN 'ä' ELSE 'A' END || md5(n::text)"),
+    "char": ("char(40)", "upper(md5(n::text))"),
+    "enum": ("size", "(ARRAY['XL', 'L', 'S', 'M'])[n % 4 + 1]::size"),
+}
+
+
+@pytest.mark.parametrize("kind", POSTGRES)
+def test_columns_of_any_kind_make_even_splits(postgres: Postgres, kind: str) -> None:
+    """The sizes are not in the order of their names."""
+    declared, value = POSTGRES[kind]
+    postgres.execute(
+        "CREATE TYPE size AS ENUM ('S', 'M', 'L', 'XL')",
+        f"CREATE TABLE products (n int, k {declared})",
+        f"INSERT INTO products SELECT n, {value} FROM generate_series(1, {COUNT}) n",
+    )
+    check(planned(postgres.uri, "SELECT n, k FROM products", "k"))
+
+
+SQLITE = {
+    "skewed": ("INTEGER", lambda n: n if n > 20 else n * 10**12),
+    "real": ("REAL", lambda n: n / 7 if n % 2 else n),
+    "text": ("TEXT", lambda n: f"{'ä' if n % 2 else 'A'}{n * 7919 % 9973}"),
+    "nocase": ("TEXT COLLATE NOCASE", lambda n: f"{'a' if n % 2 else 'A'}{n * 7919 % 9973}"),
+    "blob": ("BLOB", lambda n: hashlib.md5(str(n).encode()).digest()),
+    "day": ("TEXT", lambda n: (date(2026, 1, 1) + timedelta(days=n)).isoformat()),
+}
+
+
+@pytest.mark.parametrize("kind", SQLITE)
+def test_columns_of_any_kind_make_even_splits_of_sqlite(tmp_path: Path, kind: str) -> None:
+    declared, value = SQLITE[kind]
+    with closing(sqlite3.connect(tmp_path / "a.db")) as database, database:
+        database.execute(f"CREATE TABLE products (n INT, k {declared})")
+        database.executemany("INSERT INTO products VALUES (?, ?)", [(n, value(n)) for n in range(1, COUNT + 1)])
+    check(planned(f"sqlite:///{tmp_path}/a.db", "SELECT n, k FROM products", "k"))
+
+
+def test_a_column_of_sqlite_that_holds_several_types_is_no_split_column(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "a.db")) as database, database:
+        database.execute("CREATE TABLE products (n INT, k)")
+        database.executemany("INSERT INTO products VALUES (1, ?)", [(9,), ("10",)])
+    with pytest.raises(InvalidSource, match=r"'k' holds values of several types \(integer, text\): numbers, dates"):
+        planned(f"sqlite:///{tmp_path}/a.db", "SELECT n, k FROM products", "k")
+
+
+MARIADB = {
+    "skewed": ("BIGINT", "IF(seq > 20, seq, 9223372036854775807 - seq)"),
+    "text": ("VARCHAR(40)", "CONCAT(IF(seq % 2, 'a', 'A'), MD5(seq))"),
+    "bytes": ("VARCHAR(40) COLLATE utf8mb4_bin", "CONCAT(IF(seq % 2, 'a', 'A'), MD5(seq))"),
+    "uuid": ("UUID", "UUID()"),
+    "seen": ("DATETIME", "'2026-01-01' + INTERVAL seq HOUR"),
+}
+
+
+@pytest.mark.parametrize("kind", MARIADB)
+def test_columns_of_any_kind_make_even_splits_of_mariadb(mariadb: MariaDB, kind: str) -> None:
+    declared, value = MARIADB[kind]
+    mariadb.execute(
+        "DROP TABLE IF EXISTS products",
+        f"CREATE TABLE products (n INT, k {declared})",
+        f"INSERT INTO products SELECT seq, {value} FROM seq_1_to_{COUNT}",
+    )
+    check(planned(mariadb.uri, "SELECT n, k FROM products", "k"))
+
+
+@pytest.mark.parametrize(("rows", "blocks"), [(COUNT, True), (60_000, True), (60_000, False)])
+def test_a_heavy_select_is_not_run_for_its_bounds(postgres: Postgres, rows: int, blocks: bool) -> None:
+    """It can't be run at all; large tables are sampled by their blocks, and views by their rows."""
+    postgres.execute(
+        "CREATE SCHEMA shop",
+        f"CREATE TABLE shop.product AS SELECT n, n * n AS k FROM generate_series(1, {rows}::bigint) n",
+        "CREATE VIEW shop.products AS SELECT * FROM shop.product",
+    )
+    query = "SELECT k, n FROM shop.product WHERE 1 / (n - n) = 1"
+    table = "shop.product" if blocks else "shop.products"
+    plan = sources.plan_database(parse(postgres.uri), query, split=("k", 4), bounds_from=table)
+    cuts = [split.detail["key"]["from"] ** 0.5 / rows for split in plan[1:]]
+    assert cuts == pytest.approx([0.25, 0.5, 0.75], abs=0.12)
+
+
+def test_a_table_of_bounds_that_is_not_there_is_told(postgres: Postgres) -> None:
+    postgres.execute(TABLE)
+    for table, told in (("product", 'relation "product" does not exist'), ("products", 'column "k" does not exist')):
+        with pytest.raises(InvalidSource, match=rf"(?s){told}.*split.bounds_from: needs a table with the column 'k'"):
+            planned(postgres.uri, "SELECT id AS k FROM products", "k", bounds_from=table)
+
+
+def test_a_select_compares_uuids_itself_and_no_text(postgres: Postgres, tmp_path: Path) -> None:
+    postgres.execute(
+        "CREATE TABLE products (n int, k uuid, t text)",
+        f"INSERT INTO products SELECT n, md5(n::text)::uuid, md5(n::text) FROM generate_series(1, {COUNT}) n",
+    )
+    named = "SELECT n, k, t FROM products WHERE k >= :split_from::uuid AND k < :split_to::uuid"
+    check(planned(postgres.uri, named, "k"))
+    with pytest.raises(InvalidSource, match="can't compare it with :split_from and :split_to"):
+        planned(postgres.uri, named.replace("k >", "t >").replace("k <", "t <").replace("::uuid", ""), "t")
+    with closing(sqlite3.connect(tmp_path / "a.db")) as database, database:
+        database.execute("CREATE TABLE products (n INT, k TEXT)")
+        database.executemany("INSERT INTO products VALUES (?, ?)", [(n, f"ä{n:06}") for n in range(1, COUNT + 1)])
+    check(planned(f"sqlite:///{tmp_path}/a.db", named.replace("::uuid", "").replace(", t", ""), "k"))

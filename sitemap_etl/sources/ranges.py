@@ -36,6 +36,10 @@ _KEPT: Final = 20_000
 """Values of a sample that are kept at least; of twice as many, every second is left out."""
 _ENOUGH: Final = 100
 """Values of a sample for each part. With fewer, parts would differ by more than a third, and all values are taken."""
+_ENOUGH_IN_BLOCKS: Final = 100 * _ENOUGH
+"""The same of whole blocks, which hold some hundred rows that are often neighbours."""
+_NAME: Final = "sitemap_etl_key"
+"""What a sample calls the column. With a name of the SELECT's own, ORDER BY would mean the column as it is shown."""
 _CHANCE: Final = {
     "postgresql": f"random() < {1 / _ONE_IN}",
     "mysql": f"rand() < {1 / _ONE_IN}",
@@ -129,6 +133,8 @@ class _Look:
             except InvalidSource as error:
                 problem = problem or error
                 continue
+            if family(key.kind) not in self._trials:
+                raise self._no_bounds()
             if family(key.kind) != trial:
                 continue  # MySQL compares whatever it is given
             if cuts:
@@ -197,23 +203,23 @@ class _Look:
         if sampled is not None and self.connection.dialect == "postgresql":
             attempts.insert(0, (sampled, "1 = 1"))
         for source, condition in attempts:
-            asked = f"SELECT {shown} AS k FROM {source} WHERE {name} IS NOT NULL AND {condition} ORDER BY {name}"  # noqa: S608 - as above
+            asked = f"SELECT {shown} AS {_NAME} FROM {source} WHERE {name} IS NOT NULL AND {condition} ORDER BY {name}"  # noqa: S608 - as above
             try:
-                found = _thinned(batch.column("k") for batch in self._rows(asked, values))
+                found = _Sample(batch.column(_NAME) for batch in self._rows(asked, values))
             except InvalidSource:
                 if source is not sampled:
                     raise
                 continue  # a view has no blocks
-            if len(found) >= _ENOUGH * self.parts:
+            if found.count >= (_ENOUGH_IN_BLOCKS if source is sampled else _ENOUGH) * self.parts:
                 break
-        return found
+        return found.values
 
     def _sqlite_sample(self, relation: str, values: Mapping[str, Value], expected: Kind) -> tuple[Key, pa.Array]:
         """As `_sample`, with the kind that the values have: a column of SQLite has none."""
         from sitemap_etl.sources import sqlite
 
         name = quoted(self.column, "sqlite")
-        shown = f"CASE typeof({name}) WHEN 'blob' THEN hex({name}) ELSE CAST({name} AS TEXT) END AS k"
+        shown = f"CASE typeof({name}) WHEN 'blob' THEN hex({name}) ELSE CAST({name} AS TEXT) END AS {_NAME}"
         for condition in (_CHANCE["sqlite"], "1 = 1"):
             asked = (
                 f"SELECT typeof({name}) AS kind, {shown} FROM {relation} "  # noqa: S608 - as above
@@ -227,10 +233,10 @@ class _Look:
         numbers = kinds <= {"integer", "real"}
         if len(kinds) > 1 and not numbers:
             raise self._wrong(f"holds values of several types ({', '.join(sorted(kinds))})")
-        values_of = _thinned(found["k"].chunks)
+        sample = _Sample(found[_NAME].chunks).values
         if kinds and not numbers:
-            return Key(self.column, "text" if kinds == {"text"} else "bytes"), values_of
-        return Key(self.column, "int" if kinds else expected), values_of.cast(pa.float64())
+            return Key(self.column, "text" if kinds == {"text"} else "bytes"), sample
+        return Key(self.column, "int" if kinds else expected), sample.cast(pa.float64())
 
     def _quantiles(self, ordered: pa.Array) -> list[Value]:
         """Where parts with about as many values each begin: nearest to there that another value begins."""
@@ -282,16 +288,23 @@ def _cut(value: Any) -> Value:
     return value.hex() if isinstance(value, bytes) else value
 
 
-def _thinned(arrays: Iterable[pa.Array]) -> pa.Array:
-    """Values evenly spread over all of these, as many as are kept; those that can be no bound are left out."""
-    kept: list[pa.Array] = []
-    step = 1
-    for array in arrays:
-        usable = array.filter(pc.is_finite(array)) if _is_number(array.type) else array.drop_null()
-        kept.append(usable[::step])
-        while sum(map(len, kept)) >= 2 * _KEPT:
-            kept, step = [pa.concat_arrays(kept)[::2]], step * 2
-    return pa.concat_arrays(kept) if kept else pa.array([], pa.int64())
+class _Sample:
+    """Values evenly spread over those given, which are many; those that can be no bound are left out.
+
+    `count`: how many were given. `values`: those that are kept, in their order.
+    """
+
+    def __init__(self, arrays: Iterable[pa.Array]) -> None:
+        self.count = 0
+        kept: list[pa.Array] = []
+        step = 1
+        for array in arrays:
+            self.count += len(array)
+            usable = array.filter(pc.is_finite(array)) if _is_number(array.type) else array.drop_null()
+            kept.append(usable[::step])
+            while sum(map(len, kept)) >= 2 * _KEPT:
+                kept, step = [pa.concat_arrays(kept)[::2]], step * 2
+        self.values = pa.concat_arrays(kept) if kept else pa.array([], pa.int64())
 
 
 def _is_number(kind: pa.DataType) -> bool:

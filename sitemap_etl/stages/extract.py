@@ -163,14 +163,27 @@ def _referred(run: Run, split: Split) -> Extracted:
     return Extracted(rows=split.rows, read_at=run.read_moment().isoformat())
 
 
+@contextmanager
+def _scratch(unit: Unit) -> Iterator[Path]:
+    """A folder for the rows of a unit until they are staged. Raises Unavailable where they find no room there."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as folder:
+            yield Path(folder)
+    except OSError as error:
+        raise Unavailable(
+            f"{unit.label}: its rows can't be staged in {tempfile.gettempdir()}: {error}. Make room there, or set "
+            "TMPDIR to a folder with more, and run again"
+        ) from error
+
+
 def _copied(run: Run, n: int, unit: Unit) -> Extracted:
     """Read the split once and stage it as Parquet."""
     section = run.site.sections[unit.section]
     key = f"{run.attempt(layout.extract(n))}.parquet"
     lines = sources.LineNumbers() if unit.split.kind == "csv" else None
     rows = 0
-    with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
-        path = Path(scratch) / "raw.parquet"
+    with _scratch(unit) as scratch:
+        path = scratch / "raw.parquet"
         writer: pq.ParquetWriter | None = None
         try:
             for batch in _batches(run, unit.split, section, lines):
@@ -195,8 +208,8 @@ def _routed(run: Run, n: int, unit: Unit, reading: Reading) -> Extracted:
     """Read the split once and stage it by slot of the rows' keys, for merge."""
     name = layout.extract(n)
     rows = 0
-    with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
-        keyed = _Keyed(reading.key, Path(scratch) / "spool")
+    with _scratch(unit) as scratch:
+        keyed = _Keyed(reading.key, scratch / "spool")
         for batch in _batches(run, unit.split, run.site.sections[unit.section]):
             keyed.add(pa.Table.from_batches([batch]))
             rows += batch.num_rows

@@ -1,0 +1,273 @@
+# ruff: noqa: F811 - fixtures are imported and asked for by name
+"""What reading does to a database: its time limits and locks, how many read at once, and what is left when it ends.
+
+The servers are real. Whether a statement was cancelled is read in PostgreSQL's log, where nothing else could have
+cancelled it.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pyarrow as pa
+import pytest
+
+from sitemap_etl import sources
+from sitemap_etl.connections import parse
+from sitemap_etl.errors import InvalidSource, Unavailable
+from sitemap_etl.runs import tasks
+from sitemap_etl.state.records import Options
+from tests.support.command import process
+from tests.support.mariadb import MariaDB, mariadb  # noqa: F401 - a fixture
+from tests.support.postgres import Postgres
+from tests.support.sites import TestSite
+
+TABLE = "CREATE TABLE products AS SELECT i AS id, '/p/' || i AS loc FROM generate_series(1, 400) i"
+SECOND = timedelta(seconds=1)
+CANCELLED = "canceling statement due to user request"
+
+
+def rows(uri: str, query: str, session: sources.Session | None = None) -> pa.Table:
+    (split,) = sources.plan_database(parse(uri), query, label="catalog", session=session)
+    return pa.Table.from_batches(list(sources.read(split, connection=parse(uri), query=query, session=session)))
+
+
+def shop(folder: Path, uri: str, query: str, **source: Any) -> TestSite:
+    site = TestSite(folder, urls={"respect_robots": False})
+    site.environment = replace(site.environment, environ={"AIRFLOW_CONN_CATALOG": uri})
+    site.keys["sections"]["products"] = {"from": {"database": "catalog", "query": query, **source}}
+    return site
+
+
+def until(done: Callable[[], object]) -> None:
+    """Wait for what another process does."""
+    late = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < late
+        time.sleep(0.05)
+
+
+@contextmanager
+def locked(postgres: Postgres) -> Iterator[None]:
+    """The table `products`, in the hands of somebody else."""
+    with psycopg.connect(postgres.uri) as other:
+        other.execute("LOCK TABLE products IN ACCESS EXCLUSIVE MODE")
+        yield
+
+
+def at_work(postgres: Postgres, name: str = "sitemap_etl%") -> list[int]:
+    """The processes of statements that the server works on, of sessions of this name."""
+    asked = (
+        "SELECT pid FROM pg_stat_activity WHERE application_name LIKE %s AND state = 'active' "
+        "AND datname = current_database()"
+    )
+    with psycopg.connect(postgres.uri) as other:
+        return [pid for (pid,) in other.execute(asked, (name,)).fetchall()]
+
+
+def cancelled(postgres: Postgres) -> int:
+    return (postgres.data / "log").read_text(errors="replace").count(CANCELLED)
+
+
+# --- time limits --------------------------------------------------------------------------------------
+
+
+def test_a_locked_table_is_waited_for_as_long_as_the_source_says(postgres: Postgres) -> None:
+    postgres.execute(TABLE)
+    told = r"catalog: the database did not get a lock: .* \(lock_timeout of the source is 1s, .*Another session holds"
+    with locked(postgres), pytest.raises(Unavailable, match=told):
+        rows(postgres.uri, "SELECT * FROM products", sources.Session(lock_timeout=SECOND))
+
+
+def test_a_statement_ends_when_its_time_is_over_also_after_rows_came(postgres: Postgres) -> None:
+    query = "SELECT i, CASE WHEN i > 400000 THEN pg_sleep(1)::text END FROM generate_series(1, 500000) i"
+    with pytest.raises(Unavailable, match=r"cancelled the query: .* \(timeout of the source is 1s, .*in more splits"):
+        rows(postgres.uri, query, sources.Session(timeout=SECOND))
+
+
+def test_the_shorter_limit_holds_whether_it_is_the_server_s_or_the_source_s(postgres: Postgres) -> None:
+    query = (
+        "SELECT current_setting('statement_timeout') AS statement, current_setting('lock_timeout') AS lock, "
+        "current_setting('client_connection_check_interval') AS looks, current_setting('TimeZone') AS zone, "
+        "current_setting('transaction_read_only') AS read_only"
+    )
+    session = sources.Session(timeout=timedelta(minutes=30), lock_timeout=timedelta(minutes=5))
+    strict = f"{postgres.uri}&options=-c%20statement_timeout%3D7s%20-c%20lock_timeout%3D1h"
+    always = {"looks": "10s", "zone": "UTC", "read_only": "on"}
+    assert rows(postgres.uri, query, session).to_pylist() == [{"statement": "30min", "lock": "5min", **always}]
+    assert rows(strict, query, session).to_pylist() == [{"statement": "7s", "lock": "5min", **always}]
+    assert rows(strict, query).to_pylist() == [{"statement": "7s", "lock": "1h", **always}]
+
+
+def test_a_server_that_stopped_answering_ends_in_words(postgres: Postgres) -> None:
+    """The process of its session sleeps deeper than any cancelling reaches."""
+    stopped: list[int] = []
+
+    def stop() -> None:
+        until(lambda: stopped.extend(at_work(postgres, "a sleeper")) or stopped)
+        os.kill(stopped[0], signal.SIGSTOP)
+
+    stopping = threading.Thread(target=stop)
+    stopping.start()
+    try:
+        with pytest.raises(Unavailable, match="the database did not answer within 1s, the timeout of the source"):
+            rows(postgres.uri, "SELECT pg_sleep(60)", sources.Session("a sleeper", timeout=SECOND))
+    finally:
+        stopping.join()
+        os.kill(stopped[0], signal.SIGCONT)
+    until(lambda: not at_work(postgres, "a sleeper"))
+
+
+# --- who reads, and how many ----------------------------------------------------------------------------
+
+
+def test_a_session_says_which_split_of_which_section_it_reads(postgres: Postgres, tmp_path: Path) -> None:
+    postgres.execute(TABLE)
+    query = "SELECT id, loc || '/' || replace(current_setting('application_name'), ' ', '.') AS loc FROM products"
+    site = shop(tmp_path, postgres.uri, query, split={"column": "id", "parts": 4})
+    site.night(1)
+    names = {loc.partition("/p/")[2].partition("/")[2] for loc in site.public().locs()}
+    assert names == {f"sitemap_etl.shop.products.{n}/4" for n in range(1, 5)}
+
+
+@pytest.mark.parametrize(("limit", "alone"), [({}, False), ({"max_parallel": 1}, True)])
+def test_no_more_splits_are_read_at_once_than_the_administrator_allows(
+    postgres: Postgres, tmp_path: Path, limit: dict[str, int], alone: bool
+) -> None:
+    """Each split takes a lock for as long as its session lasts; a second session at the same time does not get it."""
+    postgres.execute(TABLE)
+    site = shop(
+        tmp_path,
+        postgres.uri,
+        "SELECT id, loc, CASE WHEN NOT pg_try_advisory_lock(7) THEN 'not alone' END AS exclude FROM products "
+        "WHERE id % 100 <> 0 OR pg_sleep(0.3) IS NOT NULL",
+        split={"column": "id", "parts": 4, "bounds_from": "products"},
+    )
+    other = {**site.keys["sections"]["products"]["from"], **limit}
+    other["query"] = other["query"].replace("loc,", "'/o' || loc AS loc,")
+    site.keys["sections"]["others"] = {"from": other}
+    done = site.night(1, jobs=4)
+    assert (sum(counts.excluded for counts in done.summary.sections.values()) == 0) is alone
+
+
+def test_rows_are_fetched_as_few_at_a_time_as_the_source_says(
+    postgres: Postgres, tmp_path: Path, mariadb: MariaDB
+) -> None:
+    query = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 900) SELECT i FROM n"
+    path = tmp_path / "a.db"
+    path.touch()
+    for uri in (postgres.uri, f"sqlite:///{path}", mariadb.uri):
+        session = sources.Session(fetch_rows=250)
+        (split,) = sources.plan_database(parse(uri), query, session=session)
+        found = [b.num_rows for b in sources.read(split, connection=parse(uri), query=query, session=session)]
+        assert sum(found) == 900
+        assert max(found) <= 250
+
+
+# --- what is left when it ends ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("number", "source", "name"),
+    [
+        (signal.SIGINT, {}, "sitemap_etl shop products 1/1"),
+        (signal.SIGTERM, {"split": {"column": "id", "parts": 2}}, "sitemap_etl shop products plan"),
+    ],
+    ids=["extract", "plan"],
+)
+def test_a_first_signal_cancels_the_statement_on_the_server(
+    postgres: Postgres, tmp_path: Path, number: int, source: dict[str, Any], name: str
+) -> None:
+    postgres.execute(TABLE)
+    before = cancelled(postgres)
+    site = shop(tmp_path, postgres.uri, "SELECT id, loc FROM products WHERE pg_sleep(60) IS NOT NULL", **source)
+    running = process("run", site.path, cwd=site.folder, AIRFLOW_CONN_CATALOG=postgres.uri)
+    until(lambda: at_work(postgres, name) or running.poll() is not None)
+    running.send_signal(number)
+    _, err = running.communicate(timeout=60)
+    assert (running.returncode, at_work(postgres), cancelled(postgres)) == (130, [], before + 1), err
+
+
+def test_a_split_that_fails_ends_the_statements_of_the_others(postgres: Postgres, tmp_path: Path) -> None:
+    postgres.execute(TABLE)
+    before = cancelled(postgres)
+    site = shop(tmp_path, postgres.uri, "SELECT id, loc FROM products WHERE pg_sleep(60) IS NOT NULL")
+    wrong = "SELECT loc, CASE WHEN pg_sleep(1) IS NOT NULL THEN 1 / (id - id) END AS broken FROM products"
+    site.keys["sections"]["wrong"] = {"from": {"database": "catalog", "query": wrong}}
+    with pytest.raises(InvalidSource, match="section wrong: "):
+        site.night(1, jobs=2)
+    assert (at_work(postgres), cancelled(postgres)) == ([], before + 1)
+
+
+@pytest.mark.thorough
+def test_a_worker_that_is_killed_leaves_no_statement_at_work(postgres: Postgres, tmp_path: Path) -> None:
+    site = shop(tmp_path, postgres.uri, "SELECT pg_sleep(300)::text AS loc")
+    running = process("run", site.path, cwd=site.folder, AIRFLOW_CONN_CATALOG=postgres.uri)
+    until(lambda: at_work(postgres))
+    running.kill()
+    running.communicate()
+    until(lambda: not at_work(postgres))
+
+
+# --- faults, and a second attempt -------------------------------------------------------------------------
+
+
+class Tasks:
+    """A run of a scheduler over a table in two splits, the first of which meets a fault while it is read."""
+
+    def __init__(self, site: TestSite) -> None:
+        self.site = site
+        self.fault: Callable[[], object] | None = None
+        self.environment = replace(site.environment, advance=self._advance)
+        self.key = tasks.start(site.load(), Options(), self.environment, owner="a").key
+
+    def _advance(self, stage: str, _done: int, total: int) -> None:
+        if stage == "extract" and not total and self.fault is not None:
+            fault, self.fault = self.fault, None
+            fault()
+
+    def extracted(self) -> int:
+        """Every split once more, as a scheduler tries those again that failed."""
+        return sum(tasks.extract(self.key, (n, n + 1), self.environment)["rows"] for n in range(2))
+
+
+def wide(folder: Path, uri: str, text: str) -> TestSite:
+    """A site over a table in two splits; each row has this text too."""
+    query = f"SELECT id, loc, {text} AS title FROM products"
+    split = {"column": "id", "parts": 2, "bounds_from": "products"}
+    return shop(folder, uri, query, split=split, key="id", fetch_rows=10)
+
+
+def test_a_server_that_is_gone_in_mid_stream_is_worth_a_second_attempt(postgres: Postgres, tmp_path: Path) -> None:
+    """A split has more bytes than the driver and the network hold between the server and the first rows."""
+    postgres.execute(TABLE)
+    run = Tasks(wide(tmp_path, postgres.uri, "repeat('x', 300000)"))
+    end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'sitemap_etl%'"
+    run.fault = lambda: postgres.execute(end)
+    with pytest.raises(Unavailable, match=r"catalog, id … to \d+: the database stopped answering"):
+        run.extracted()
+    assert run.extracted() == 400
+
+
+def test_no_room_for_what_is_staged_is_worth_a_second_attempt(postgres: Postgres, tmp_path: Path) -> None:
+    postgres.execute(TABLE)
+    run = Tasks(wide(tmp_path, postgres.uri, "md5(loc)"))
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, before[1]))
+        with pytest.raises(Unavailable, match=r"(?s)rows can't be staged in .*File too large.*Make room there"):
+            run.extracted()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert run.extracted() == 400
