@@ -21,6 +21,7 @@ from typing import Any
 
 import psycopg
 import pyarrow as pa
+import pymysql
 import pytest
 
 from sitemap_etl import sources
@@ -220,6 +221,62 @@ def test_a_worker_that_is_killed_leaves_no_statement_at_work(postgres: Postgres,
     until(lambda: not at_work(postgres))
 
 
+# --- MySQL and MariaDB ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def maria(mariadb: MariaDB) -> MariaDB:
+    mariadb.execute(
+        "DROP TABLE IF EXISTS products",
+        "CREATE TABLE products AS SELECT seq AS id, CONCAT('/p/', seq) AS loc FROM seq_1_to_400",
+    )
+    return mariadb
+
+
+def working(server: MariaDB) -> list[tuple[int, str]]:
+    """The sessions of `reader` that the server works for: their number, and their statement."""
+    with pymysql.connect(host="127.0.0.1", port=server.port, user="admin", password="admin") as other:
+        cursor = other.cursor()
+        cursor.execute("SELECT id, info FROM information_schema.processlist WHERE user = 'reader' AND info <> ''")
+        return list(cursor.fetchall())
+
+
+def test_a_locked_table_of_mysql_is_waited_for_as_long_as_the_source_says(maria: MariaDB) -> None:
+    with pymysql.connect(host="127.0.0.1", port=maria.port, user="admin", password="admin", database="shop") as other:
+        other.cursor().execute("LOCK TABLES products WRITE")
+        with pytest.raises(
+            Unavailable, match=r"catalog: .*Lock wait timeout exceeded.* \(lock_timeout of the source is 1s"
+        ):
+            rows(maria.uri, "SELECT * FROM products", sources.Session(lock_timeout=SECOND))
+
+
+def test_the_shorter_limit_holds_in_mysql_too(maria: MariaDB) -> None:
+    query = "SELECT @@max_statement_time + 0 AS statement, @@lock_wait_timeout AS locks, @@time_zone AS zone"
+    session = sources.Session(timeout=timedelta(minutes=30), lock_timeout=timedelta(minutes=5))
+    (found,) = rows(maria.uri, query, session).to_pylist()
+    assert (found["statement"], found["locks"], found["zone"]) == (1800, 300, "+00:00")
+    maria.execute("SET GLOBAL max_statement_time = 7")
+    try:
+        assert rows(maria.uri, query, session)["statement"].to_pylist() == [7]
+        assert rows(maria.uri, query)["statement"].to_pylist() == [7]
+    finally:
+        maria.execute("SET GLOBAL max_statement_time = 0")
+    with pytest.raises(Unavailable, match=r"max_statement_time.* \(timeout of the source is 1s"):
+        rows(maria.uri, "SELECT count(*) AS n FROM products a, products b, products c", sources.Session(timeout=SECOND))
+
+
+def test_a_first_signal_cancels_the_statement_on_mysql(maria: MariaDB, tmp_path: Path) -> None:
+    """The statement is told by its comment; it would go on for hours."""
+    site = shop(tmp_path, maria.uri, "SELECT id, loc FROM products WHERE sleep(60) = 0")
+    running = process("run", site.path, cwd=site.folder, AIRFLOW_CONN_CATALOG=maria.uri)
+    until(lambda: any("sleep" in text for _, text in working(maria)) or running.poll() is not None)
+    ((_, text),) = working(maria)
+    assert text.startswith("/* sitemap_etl shop products 1/1 */ SELECT")
+    running.send_signal(signal.SIGINT)
+    _, err = running.communicate(timeout=60)
+    assert (running.returncode, working(maria)) == (130, []), err
+
+
 # --- faults, and a second attempt -------------------------------------------------------------------------
 
 
@@ -256,6 +313,14 @@ def test_a_server_that_is_gone_in_mid_stream_is_worth_a_second_attempt(postgres:
     end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'sitemap_etl%'"
     run.fault = lambda: postgres.execute(end)
     with pytest.raises(Unavailable, match=r"catalog, id … to \d+: the database stopped answering"):
+        run.extracted()
+    assert run.extracted() == 400
+
+
+def test_a_connection_of_mysql_that_is_gone_in_mid_stream_is_worth_one_too(maria: MariaDB, tmp_path: Path) -> None:
+    run = Tasks(wide(tmp_path, maria.uri, "repeat('x', 300000)"))
+    run.fault = lambda: maria.execute(*(f"KILL {number}" for number, _ in working(maria)))
+    with pytest.raises(Unavailable, match=r"catalog, id … to \d+: the database did not answer: .*lost"):
         run.extracted()
     assert run.extracted() == 400
 

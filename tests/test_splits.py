@@ -328,10 +328,11 @@ def test_a_column_of_sqlite_that_holds_several_types_is_no_split_column(tmp_path
 
 
 MARIADB = {
-    "skewed": ("BIGINT", "IF(seq > 20, seq, 9223372036854775807 - seq)"),
+    "skewed": ("BIGINT UNSIGNED", "IF(seq > 20, seq, 18446744073709551615 - seq)"),
     "text": ("VARCHAR(40)", "CONCAT(IF(seq % 2, 'a', 'A'), MD5(seq))"),
     "bytes": ("VARCHAR(40) COLLATE utf8mb4_bin", "CONCAT(IF(seq % 2, 'a', 'A'), MD5(seq))"),
     "uuid": ("UUID", "UUID()"),
+    "binary": ("BINARY(16)", "UNHEX(MD5(seq))"),
     "seen": ("DATETIME", "'2026-01-01' + INTERVAL seq HOUR"),
 }
 

@@ -42,7 +42,8 @@ def rows(
             statement.cancelled_by(lambda: _kill(connection, opened.thread_id(), label)),
         ):
             text, _ = bind(sql, values, "mysql", lambda name: str(opened.escape(_bound(values[name]))), label=label)
-            opened.query(text, unbuffered=True)
+            # The list of processes and the slow log show the statement, and not who the program is.
+            opened.query(f"/* {statement.session.name} */ {text}", unbuffered=True)
             yield from _batches(opened, label)
     except SitemapEtlError:
         raise
