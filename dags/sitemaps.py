@@ -105,7 +105,7 @@ def environment(site_file: Path | None = None) -> Environment:
     return Environment(
         connections=connection_of,
         log=tell,
-        detail=lambda line, **_facts: tell(line),
+        detail=tell_detail,
         label=show_label,
         site_file="" if site_file is None else str(site_file),
     )
@@ -114,6 +114,11 @@ def environment(site_file: Path | None = None) -> Environment:
 def tell(line: str) -> None:
     """Write a line to the task's log."""
     log.log(logging.WARNING if line.startswith("warning: ") else logging.INFO, line)
+
+
+def tell_detail(line: str, **facts: Any) -> None:
+    """Write to the task's log what one part of its work came to; of single files only where debugging is asked for."""
+    log.log(logging.DEBUG if "file" in facts else logging.INFO, line)
 
 
 def connection_of(connection_id: str) -> str:

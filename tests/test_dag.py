@@ -206,7 +206,7 @@ def test_a_source_that_does_not_answer_is_kept_only_after_the_last_try(shop: Sho
     shop.environ = {"AIRFLOW_CONN_CATALOG": DEAD}
     shop.pages(30)
     cats = {"from": {"database": "catalog", "query": "SELECT loc FROM cats"}, "on_error": "keep"}
-    shop.site(sections={"pages": {"from": {"csv": "../pages.csv"}}, "cats": cats})
+    shop.site(sections={"pages": {"from": {"csv": "../pages.csv"}}, "cats": cats}, airflow=MANY)
     run = shop.run()
     assert run.state == "success"
     assert run.tries("extract") == [1, 4]
@@ -214,9 +214,48 @@ def test_a_source_that_does_not_answer_is_kept_only_after_the_last_try(shop: Sho
     assert "hunter2" not in run.log
 
 
+def test_the_one_task_of_a_small_site_keeps_a_source_only_after_its_last_try(shop: Shop) -> None:
+    path = shop.folder / "shop.sqlite"
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("CREATE TABLE cats (loc TEXT)")
+        database.executemany("INSERT INTO cats VALUES (?)", [(f"/cats/{n}",) for n in range(10)])
+    shop.pages(30)
+    cats = {"from": {"database": "catalog", "query": "SELECT loc FROM cats"}, "on_error": "keep"}
+    shop.site(sections={"pages": {"from": {"csv": "../pages.csv"}}, "cats": cats})
+    shop.environ = {"AIRFLOW_CONN_CATALOG": f"sqlite:///{path}"}
+    first = shop.run()
+    shop.environ = {"AIRFLOW_CONN_CATALOG": DEAD}
+    shop.pages(30, day=2)
+    second = shop.run()
+    assert first.states("build") == ["success"]
+    assert (second.states("build"), second.tries("build")) == (["success"], [4])
+    counts = second.xcom("publish", "counts")
+    assert (counts["status"], counts["sections"]["pages"]["changed"]) == ("partial", 30)
+    assert list(shop.summary()["kept"]) == ["cats"]
+    assert "section cats stays as published" in second.log
+
+
+@pytest.mark.parametrize("airflow", [{}, MANY], ids=["in one task", "in many tasks"])
+def test_a_run_whose_sections_are_all_kept_publishes_nothing(shop: Shop, airflow: dict[str, int]) -> None:
+    shop.pages(30)
+    shop.site(sections={"pages": {"from": {"csv": "../pages.csv"}, "on_error": "keep"}}, airflow=airflow)
+    shop.publish()
+    before = shop.files()
+    (shop.folder / "pages.csv").write_text('loc,lastmod\n/pages/1,2026-01-01\n"/pages/2,2026')
+    run = shop.run()
+    assert run.state == "success"
+    assert list(shop.summary()["kept"]) == ["pages"]
+    (shop.folder / "pages.csv").unlink()
+    again = shop.run()
+    assert again.state == "success"
+    assert list(shop.summary()["kept"]) == ["pages"]
+    assert shop.files() == before
+
+
 def test_a_source_that_does_not_answer_is_tried_four_times_and_then_the_run_fails(shop: Shop) -> None:
     shop.environ = {"AIRFLOW_CONN_CATALOG": DEAD}
-    shop.site(sections={"cats": {"from": {"database": "catalog", "query": "SELECT loc FROM cats"}}})
+    cats = {"from": {"database": "catalog", "query": "SELECT loc FROM cats"}}
+    shop.site(sections={"cats": cats}, airflow=MANY)
     run = shop.run()
     assert run.state == "failed"
     assert (run.states("extract"), run.tries("extract")) == (["failed"], [4])
@@ -319,6 +358,16 @@ def test_a_dry_run_touches_nothing_public(shop: Shop) -> None:
     assert not shop.public.exists()
 
 
+def test_a_run_that_another_release_planned_fails_with_what_to_do(shop: Shop) -> None:
+    shop.pages(30)
+    shop.site()
+    run = shop.airflow.run(shop.sites, "shop", only="publish")  # there is no XCom that says where the run is
+    assert (run.states("publish"), run.tries("publish")) == (["failed"], [1])
+    assert "This run was planned by another release of sitemap_etl" in run.log
+    assert "Trigger a new run" in run.log
+    assert not shop.public.exists()
+
+
 def test_a_run_of_one_section_leaves_the_others_as_published(shop: Shop) -> None:
     shop.pages(30)
     shop.pages(30, "posts")
@@ -417,13 +466,16 @@ def test_a_section_that_reads_what_changed_is_merged_with_its_mirror(shop: Shop)
     query = "SELECT id, loc FROM cats WHERE touched >= :since"
     source = {"database": "catalog", "query": query, "key": "id"}
     shop.pages(30)
-    shop.site(sections={"pages": {"from": {"csv": "../pages.csv"}}, "cats": {"from": source}})
+    sections = {"pages": {"from": {"csv": "../pages.csv"}}, "cats": {"from": source}}
+    shop.site(sections=sections, airflow=MANY)
     first = shop.run()
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("UPDATE cats SET loc = '/cats/renamed', touched = datetime('now') WHERE id = 7")
+    shop.site(sections=sections)  # the second night in one task
     second = shop.run()
     assert (first.state, second.state) == ("success", "success")
     assert first.labels("merge") == ["cats 1 of 1"]
+    assert second.states("build") == ["success"]
     counts = second.xcom("publish", "counts")["sections"]["cats"]
     assert (counts["extracted"], counts["carried"], counts["listed"]) == (1, 39, 40)
     text = gzip.decompress((shop.public / "sitemap-cats-00001.xml.gz").read_bytes()).decode()
@@ -526,7 +578,7 @@ def test_who_starts_a_run_is_asked_for_typed_parameters(shop: Shop) -> None:
     assert one["params"]["sections"]["items"]["enum"] == ["pages"]
     assert "pages.max_drop" in one["params"]["force"]["items"]["enum"]
     for wrong in ({"sections": ["nope"]}, {"full": "yes"}, {"force": "max_drop"}, {"reason": 3}):
-        answer, _ = shop.airflow.ask("run", {"SITEMAP_ETL_SITES": str(shop.sites)}, dag="shop", conf=wrong)
+        answer, _ = shop.airflow.ask("run", {"SITEMAP_ETL_SITES": str(shop.sites)}, dag="shop", conf=wrong, only=None)
         assert next(iter(wrong)) in answer["error"]
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,8 @@ OUTSIDE = Environment(environ={})
 IN_ONE, IN_MANY = {"small": 1_000}, {"small": 0}
 
 
-def site_in(folder: Path, sections: int = 1, **keys: Any) -> Site:
-    """A site of as many sections of two pages each."""
+def site_in(folder: Path, sections: int = 1, database: dict[str, Any] | None = None, **keys: Any) -> Site:
+    """A site of as many sections of two pages each, or of one section."""
     (folder / "sites").mkdir()
     for n in range(sections):
         (folder / f"pages{n}.csv").write_text(f"loc,lastmod\n/{n}/a,2026-01-01\n/{n}/b,2026-01-01\n")
@@ -31,6 +33,8 @@ def site_in(folder: Path, sections: int = 1, **keys: Any) -> Site:
         "publish": "../public",
         "sections": {f"pages{n}": {"from": {"csv": f"../pages{n}.csv"}} for n in range(sections)},
     }
+    if database is not None:
+        given["sections"] = {"pages": database}
     file.write_text(yaml.safe_dump(given | keys))
     return load(file, environ={})
 
@@ -154,3 +158,29 @@ def test_what_a_scheduler_stores_of_many_sections_is_small(tmp_path: Path) -> No
     published = tasks.publish(key, OUTSIDE)
     assert published["total"]["listed"] == 120
     assert len(json.dumps(published)) < 4_000
+
+
+def test_a_site_is_small_by_what_is_known_of_its_rows(tmp_path: Path) -> None:
+    def is_small(site: Site) -> bool:
+        return not tasks.start(site, Options(), OUTSIDE, owner="shop/tonight").bundles
+
+    site = site_in(tmp_path, airflow={"small": 1})
+    rows = "".join(f"/0/{n},2026-01-01\n" for n in range(10))
+    (tmp_path / "pages0.csv").write_text(f"loc,lastmod\n{rows}")  # 10 rows, 190 bytes: about 4
+    assert not is_small(site)
+    small = site.model_copy(update={"airflow": site.airflow.model_copy(update={"small": 5})})
+    assert is_small(small)
+    key = tasks.start(small, Options(), OUTSIDE, owner="shop/tonight").key
+    tasks.build(key, OUTSIDE)
+    tasks.publish(key, OUTSIDE)
+    assert not is_small(small)  # 10 rows were published
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_a_database_that_was_never_published_is_small_unless_it_is_split(tmp_path: Path, parts: int) -> None:
+    with closing(sqlite3.connect(tmp_path / "shop.sqlite")) as database, database:
+        database.execute("CREATE TABLE pages AS SELECT 1 AS id, '/a' AS loc UNION SELECT 2, '/b'")
+    source = {"database": "shop", "query": "SELECT id, loc FROM pages", "split": {"column": "id", "parts": parts}}
+    site = site_in(tmp_path, database={"from": source})
+    world = Environment(environ={"AIRFLOW_CONN_SHOP": f"sqlite:///{tmp_path / 'shop.sqlite'}"})
+    assert len(tasks.start(site, Options(), world).bundles) == (0 if parts == 1 else parts)

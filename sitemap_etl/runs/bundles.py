@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from math import inf
 from typing import Final, TypeAlias
 
 from sitemap_etl import sources
@@ -43,23 +44,22 @@ _NAMED: Final = 3
 
 
 def is_small(run: Run) -> bool:
-    """Whether the run reads so few rows that one task does all of it (`airflow.small`).
-
-    Every task of a run finds the same. A source of which nothing is known, a database before it was first published,
-    is not small.
-    """
+    """Whether the run reads so few rows that one task does all of it (`airflow.small`)."""
     most = run.site.airflow.small
-    rows = [_rows_of(run, section) for section in run.read_sections()]
-    return most > 0 and sum(count if count is not None else most + 1 for count in rows) <= most
+    return most > 0 and sum(_rows_of(run, section) for section in run.read_sections()) <= most
 
 
-def _rows_of(run: Run, section: str) -> int | None:
-    """About how many rows a section has: as its source says, as it was published, or as its files are large."""
+def _rows_of(run: Run, section: str) -> float:
+    """About how many rows a section has: as its source says, as it was published, or as its files are large.
+
+    Of a database that was never published nothing is known. One that is split is taken for large; one that is not is
+    read by one task in any case, so that there is little to gain from more.
+    """
     splits = [unit.split for unit in run.plan.units if unit.section == section]
-    if all(split.rows is not None for split in splits):
-        return sum(split.rows or 0 for split in splits)
     published = run.base.counts.get(section) if run.base is not None else None
-    if published is not None and published.extracted + published.carried:
+    counted = all(split.rows is not None for split in splits)
+    if not counted and published is not None and published.extracted + published.carried:
         return published.extracted + published.carried
-    guessed = [sources.guess_rows(split) for split in splits]
-    return None if None in guessed else sum(rows or 0 for rows in guessed)
+    unknown = 0 if len(splits) == 1 else inf
+    guessed = (sources.guess_rows(split) if split.rows is None else split.rows for split in splits)
+    return sum(unknown if count is None else count for count in guessed)

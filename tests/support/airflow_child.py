@@ -42,6 +42,8 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     from sqlalchemy import select
 
     dag = bag().dags[request["dag"]]
+    if request["only"] is not None:
+        dag = dag.partial_subset(request["only"], include_upstream=False)
     for task in dag.tasks:
         hurry(task)
     dag_run = dag.test(logical_date=None, run_conf=request["conf"])
