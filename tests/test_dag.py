@@ -315,7 +315,7 @@ def test_a_gate_refuses_without_a_retry_and_touches_nothing_until_it_is_forced(s
     first, second = [json.loads(line) for line in told.read_text().splitlines()]
     assert "shop (https://shop.example): the run was refused" in first["message"]
     assert "pages would drop 50 of 100 URLs" in first["message"]
-    assert "--force max_drop" in first["message"]
+    assert "--force pages.max_drop" in first["message"]
     assert f"report: {first['report']}" in first["message"]
     assert first["channel"] == "#seo"
     assert "the run failed" in second["message"]
@@ -556,7 +556,7 @@ def test_operators_decide_how_airflow_runs_the_tasks(shop: Shop) -> None:
     for key, value in (("owner", "search"), ("priority", 7), ("timeout", 5400), ("queue", "big"), ("retries", 1)):
         assert {task[key] for task in tasks.values()} == {value}
     # Only what reads a source takes a slot of the pool; above all plan does not, which tells that there is none.
-    assert [name for name in STAGES if tasks[name]["pool"] == "catalog"] == ["extract"]
+    assert [name for name in STAGES if tasks[name]["pool"] == "catalog"] == ["build", "extract"]
     plain = dags["plain"]["tasks"].values()
     assert {(task["pool"], task["priority"], task["timeout"]) for task in plain} == {("default_pool", 1, 21600)}
     assert {task["rule"] for task in tasks.values()} != {task["rule"] for task in plain}
