@@ -364,6 +364,26 @@ def test_a_row_that_a_join_repeats_is_one_row(site: Catalog) -> None:
 
 
 @pytest.mark.parametrize(
+    ("first", "second"), [(None, "2026-10-05"), ("2026-10-05", None), ("2026-10-02", "2026-10-05")]
+)
+def test_of_a_row_that_two_splits_gave_the_newest_is_taken(
+    site: Catalog, first: str | None, second: str | None
+) -> None:
+    """It was changed, and moved from one range of the split column to the other, while the table was read."""
+    site.read("pages", "SELECT id, loc, lastmod, sold FROM pages", source={"split": {"column": "sold", "parts": 2}})
+    for at, date in ((0, first), (99, second)):
+        site.sql(
+            "INSERT INTO pages (id, loc, lastmod, sold, touched) VALUES (500, ?, ?, ?, '2026-10-05')",
+            f"/dated/{date}",
+            date,
+            at,
+        )
+    site.night(1)
+    assert {loc for loc in site.locs() if loc.startswith("/dated")} == {"/dated/2026-10-05"}
+    assert any("1 keys came from two splits with different rows" in line for line in site.lines)
+
+
+@pytest.mark.parametrize(
     ("change", "because"),
     [
         ({"query": f"SELECT id, loc, lastmod FROM pages{CHANGED}"}, "its SELECT is another one"),
