@@ -24,6 +24,7 @@ import pyarrow.parquet as pq
 
 from sitemap_etl import sources
 from sitemap_etl.connections import parse
+from sitemap_etl.settings import ParquetExport
 
 SELECT = "SELECT loc, updated, price, title FROM products"
 
@@ -79,7 +80,7 @@ def measure(kind: str, place: str, query: str | None) -> None:
         if query is None:
             plan = {"csv": sources.plan_csv, "parquet": sources.plan_parquet}[kind](place)
         elif connection is None:
-            plan = sources.plan_query("parquet", place, query)
+            plan = sources.plan_query({"source": ParquetExport(parquet=place)}, query)
         else:
             plan = sources.plan_database(connection, query)
         rows = sum(

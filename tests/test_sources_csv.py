@@ -104,7 +104,6 @@ def test_a_header_alone_is_no_rows_with_known_columns(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "loc,lastmod\n")
     assert rows(path) == []
     assert sources.columns(sources.plan_csv(path)[0]).names == ["loc", "lastmod"]
-    assert sources.probe_files("csv", path).names == ["loc", "lastmod"]
 
 
 def test_small_files_share_a_split_and_large_ones_do_not(tmp_path: Path) -> None:
@@ -192,7 +191,7 @@ class Dripping:
 
 def watched(data: bytes, sizes: list[int], delimiter: str = ",") -> tuple[bytes, str | None]:
     """What comes through, and the fault."""
-    stream = WatchedQuotes(Dripping(data, sizes).read, delimiter)
+    stream = WatchedQuotes(Dripping(data, sizes).read, delimiter, '"')
     seen = b""
     while piece := stream.read():
         seen += piece
@@ -222,7 +221,7 @@ def test_an_open_quote_at_the_end_is_found_however_it_comes(
     text = io.StringIO(newline="")
     csv.writer(text, lineterminator="\n").writerows([[cell.replace("\r", "") for cell in row] for row in table])
     data = text.getvalue().encode()
-    stream = WatchedQuotes(Dripping(data + b'a,"' + rest.encode(), sizes).read, ",")
+    stream = WatchedQuotes(Dripping(data + b'a,"' + rest.encode(), sizes).read, ",", '"')
     while stream.read():
         pass
     assert (stream.at, stream.fault) == (
@@ -302,12 +301,16 @@ def test_a_broken_row_of_a_file_that_is_being_written_is_worth_a_new_run(tmp_pat
         (
             "p.jsonl",
             b'{"loc": "/a"}\n',
-            r"JSON is not supported: convert it with  duckdb -c .copy 'p.jsonl' to 'p.parquet'",
+            r"it looks like JSON: write jsonl: instead of csv:",
         ),
-        ("p.json", b'[\n{"loc": "/a"}]', "JSON is not supported"),
+        (
+            "p.json",
+            b'[\n{"loc": "/a"}]',
+            r"it is one JSON array: write an object a line, with  jq -c '\.\[\]' p.json > p.jsonl",
+        ),
         ("p.xlsx", b"PK\x03\x04" + b"\x00" * 99, "spreadsheets are not supported: save the sheet as CSV"),
-        ("p.zip", b"PK\x03\x04" + b"\x00" * 99, "ZIP archives are not supported: extract it first"),
-        ("p.xml", b'<?xml version="1.0"?><urlset/>', "XML is not supported"),
+        ("p.csv", b"PK\x03\x04" + b"\x00" * 99, "it is a ZIP archive: rename it to p.csv.zip"),
+        ("p.xml", b'<?xml version="1.0"?><urlset/>', "XML is not supported: export it"),
         ("p.csv", b"\x1f\x8b\x08\x00" + b"\x00" * 99, "it is compressed with gzip: rename it to p.csv.gz"),
         ("p.csv", b"PAR1" + b"\x15\x00\xff" * 99, "it is a Parquet file: write parquet: instead of csv:"),
     ],

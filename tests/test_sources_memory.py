@@ -20,12 +20,13 @@ CHILD = """
 import json, re, sys
 from sitemap_etl import sources
 from sitemap_etl.connections import parse
+from sitemap_etl.settings import ParquetExport
 kind, place, query = json.loads(sys.argv[1])
 connection = parse(place) if kind == "database" else None
 if kind == "database":
     plan = sources.plan_database(connection, query)
 elif kind == "query":
-    plan = sources.plan_query("parquet", place, query)
+    plan = sources.plan_query({"source": ParquetExport(parquet=place)}, query)
 else:
     plan = {"csv": sources.plan_csv, "parquet": sources.plan_parquet}[kind](place)
 rows = sum(b.num_rows for s in plan for b in sources.read(s, connection=connection, query=query, batch_rows=50_000))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sitemap_etl import limits, sources
 from sitemap_etl.errors import InvalidSource, Unavailable
+from sitemap_etl.settings import ParquetExport
 
 
 def write(path: Path, rows: int = 10, *, group: int = 1_000_000, start: int = 0, **columns: pa.Array) -> Path:
@@ -73,7 +74,7 @@ def test_a_folder_that_is_a_table_is_refused_by_its_kind(tmp_path: Path, kind: s
     ):
         sources.plan_parquet(f"{tmp_path}/{asked}")
     with pytest.raises(InvalidSource, match="Export a snapshot of the table and name that instead"):
-        sources.plan_query("parquet", tmp_path / "table", "SELECT * FROM source")
+        sources.plan_query({"source": ParquetExport(parquet=str(tmp_path / "table"))}, "SELECT * FROM source")
     assert rows(sources.plan_parquet([file])).num_rows == 10
 
 
@@ -211,7 +212,6 @@ def test_an_empty_file_is_one_split_without_rows(tmp_path: Path) -> None:
     plan = sources.plan_parquet(path)
     assert [split.rows for split in plan] == [0]
     assert [list(sources.read(split)) for split in plan] == [[]]
-    assert sources.columns(plan[0]) == sources.probe_files("parquet", path)
     assert sources.columns(plan[0]).names == ["loc", "id"]
 
 
@@ -230,7 +230,10 @@ def test_a_file_that_changes_while_it_is_read_is_worth_a_new_run(tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("data", "advice"),
-    [(b"loc,lastmod\n/a,2026-01-01\n", "it looks like CSV: write csv:"), (b'{"loc": "/a"}\n', "JSON is not supported")],
+    [
+        (b"loc,lastmod\n/a,2026-01-01\n", "it looks like CSV: write csv:"),
+        (b'{"loc": "/a"}\n', "it looks like JSON: write jsonl:"),
+    ],
 )
 def test_a_file_of_another_format_is_told_with_what_to_do(tmp_path: Path, data: bytes, advice: str) -> None:
     (tmp_path / "a.parquet").write_bytes(data)

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sitemap_etl import sources
-from sitemap_etl.errors import InvalidSource, Unavailable
+from sitemap_etl.errors import ConfigError, InvalidSource, Unavailable
+from sitemap_etl.settings import CsvExport, JsonlExport, ParquetExport
 
 
 @pytest.fixture
@@ -22,8 +23,13 @@ def parquet(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def export(kind: str, path: object) -> sources.Export:
+    forms = {"csv": CsvExport, "jsonl": JsonlExport, "parquet": ParquetExport}
+    return forms[kind].model_validate({kind: str(path)})
+
+
 def rows(kind: str, path: object, sql: str, **options: object) -> pa.Table:
-    plan = sources.plan_query(kind, path, sql, label="sql/a.sql")
+    plan = sources.plan_query({"source": export(kind, path)}, sql, label="sql/a.sql")
     assert len(plan) == 1
     split = sources.Split.from_json(plan[0].to_json())
     return pa.Table.from_batches(
@@ -64,7 +70,7 @@ def test_types_come_out_plain_and_times_in_utc(parquet: Path) -> None:
 
 
 def test_batches_keep_the_bounds_and_columns_can_be_chosen(parquet: Path) -> None:
-    (split,) = sources.plan_query("parquet", parquet, "SELECT * FROM source")
+    (split,) = sources.plan_query({"source": export("parquet", parquet)}, "SELECT * FROM source")
     found = list(sources.read(split, columns=["id"], batch_rows=700))
     assert all(batch.num_rows <= 700 for batch in found)
     assert sum(batch.num_rows for batch in found) == 2000
@@ -87,7 +93,7 @@ def test_batches_keep_the_bounds_and_columns_can_be_chosen(parquet: Path) -> Non
 )
 def test_sql_that_is_wrong_or_reaches_out_is_told_when_it_is_planned(parquet: Path, sql: str, told: str) -> None:
     with pytest.raises(InvalidSource, match=rf"sql/a\.sql.*{told}"):
-        sources.plan_query("parquet", parquet, sql, label="sql/a.sql")
+        sources.plan_query({"source": export("parquet", parquet)}, sql, label="sql/a.sql")
 
 
 def test_a_value_that_sql_cant_cast_is_told_when_it_is_read(parquet: Path) -> None:
@@ -103,19 +109,22 @@ def test_a_broken_row_under_sql_is_told_as_without(tmp_path: Path) -> None:
 
 
 def test_a_file_that_changed_since_the_plan_is_worth_a_new_run(parquet: Path) -> None:
-    (split,) = sources.plan_query("parquet", parquet, "SELECT * FROM source")
+    (split,) = sources.plan_query({"source": export("parquet", parquet)}, "SELECT * FROM source")
     (parquet / "1.parquet").unlink()
     with pytest.raises(Unavailable, match="is gone"):
         list(sources.read(split))
 
 
 def test_a_probe_tells_the_columns_of_the_result(parquet: Path) -> None:
-    found = sources.probe_files("parquet", parquet, "SELECT slug AS loc, id / 2 AS half FROM source")
+    (split,) = sources.plan_query(
+        {"source": export("parquet", parquet)}, "SELECT slug AS loc, id / 2 AS half FROM source"
+    )
+    found = sources.columns(split)
     assert found == pa.schema([("loc", pa.string()), ("half", pa.float64())])
 
 
 def test_a_result_without_rows_is_no_batches(parquet: Path) -> None:
-    (split,) = sources.plan_query("parquet", parquet, "SELECT id FROM source WHERE id < 0")
+    (split,) = sources.plan_query({"source": export("parquet", parquet)}, "SELECT id FROM source WHERE id < 0")
     assert list(sources.read(split)) == []
 
 
@@ -129,3 +138,36 @@ def test_a_query_writes_no_progress_and_installs_nothing(parquet: Path) -> None:
     )
     asked = ", ".join(f"current_setting('{name}')::BOOLEAN AS {name}" for name in names)
     assert rows("parquet", parquet, f"SELECT {asked} FROM source LIMIT 1").to_pylist() == [dict.fromkeys(names, False)]
+
+
+def test_other_exports_of_any_kind_are_tables_and_params_are_bound(parquet: Path, tmp_path: Path) -> None:
+    (tmp_path / "stock.csv").write_text("id;amount\n1;5\n2;0\n3;7\n")
+    (tmp_path / "notes.jsonl").write_text('{"id": 1, "tags": ["a", "b"]}\n{"id": 3, "tags": []}\n')
+    tables = {
+        "source": export("parquet", parquet),
+        "stock": CsvExport(csv=(str(tmp_path / "stock.csv"),), delimiter=";"),
+        "Notes": export("jsonl", tmp_path / "notes.jsonl"),
+    }
+    params = {
+        "least": 6,
+        "now": datetime(2026, 1, 2, tzinfo=ZoneInfo("UTC")),
+        "site": "https://shop.example",
+        "no": None,
+    }
+    sql = """SELECT :site || '/' || slug AS loc, len(tags) AS tags, :now AS lastmod, ':least' AS text, :no IS NULL AS no
+             FROM source JOIN stock ON stock.id::INT = source.id JOIN notes ON notes.id = source.id
+             WHERE amount::INT >= :least"""
+    (split,) = sources.plan_query(tables, sql, params=params)
+    assert [row for batch in sources.read(split, params=params) for row in batch.to_pylist()] == [
+        {"loc": "https://shop.example/p-3", "tags": 0, "lastmod": params["now"], "text": ":least", "no": True}
+    ]
+    with pytest.raises(ConfigError, match=r"names the parameter :leest, which has no value .did you mean :least"):
+        sources.plan_query(tables, sql.replace(">= :least", ">= :leest"), params=params)
+
+
+def test_a_broken_row_of_any_table_is_told_with_its_line(parquet: Path, tmp_path: Path) -> None:
+    (tmp_path / "stock.csv").write_text("id,amount\n1,5\n2\n")
+    tables = {"source": export("parquet", parquet), "stock": export("csv", tmp_path / "stock.csv")}
+    (split,) = sources.plan_query(tables, "SELECT slug AS loc FROM source JOIN stock ON stock.id::INT = source.id")
+    with pytest.raises(InvalidSource, match=r"stock\.csv line 3: expected 2 fields"):
+        list(sources.read(split))

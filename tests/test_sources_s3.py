@@ -15,6 +15,7 @@ import pytest
 
 from sitemap_etl import sources
 from sitemap_etl.errors import InvalidSource, Refused, Unavailable
+from sitemap_etl.settings import CsvExport, ParquetExport
 from tests.support.fixtures import bucket, moto, proxy, s3  # noqa: F401 - fixtures
 from tests.support.proxy import TIMEOUT, FaultProxy
 from tests.support.s3 import CREDENTIALS, S3Server
@@ -85,8 +86,14 @@ def test_a_compressed_csv_and_sql_over_objects_are_streamed(exports: str) -> Non
         {"loc": "/a", "id": "1"},
         {"loc": "/b", "id": "2"},
     ]
-    for kind, path, expected in (("csv", "pages.csv.gz", 3), ("parquet", "exports/a-*.parquet", sum(range(20)))):
-        (split,) = sources.plan_query(kind, f"{exports}/{path}", "SELECT sum(id::INT)::BIGINT AS x FROM source")
+    for form, path, expected in (
+        (CsvExport, "pages.csv.gz", 3),
+        (ParquetExport, "exports/a-*.parquet", sum(range(20))),
+    ):
+        (split,) = sources.plan_query(
+            {"source": form.model_validate({form.kind: f"{exports}/{path}"})},
+            "SELECT sum(id::INT)::BIGINT AS x FROM source",
+        )
         assert [batch.column("x").to_pylist() for batch in sources.read(split)] == [[expected]]
 
 

@@ -14,16 +14,16 @@ from sitemap_etl.config.folder import Folder, read_folder
 from sitemap_etl.config.load import from_json, load
 from sitemap_etl.config.schema import schema
 from sitemap_etl.config.secrets import filled, parameters, revealed
-from sitemap_etl.settings import CsvSource, DatabaseSource, Engine, Notify, ParquetSource, Section, Site
+from sitemap_etl.settings import DatabaseSource, Engine, ExportSource, Notify, Section, Select, Site
 
 __all__ = [
-    "CsvSource",
     "DatabaseSource",
     "Engine",
+    "ExportSource",
     "Folder",
     "Notify",
-    "ParquetSource",
     "Section",
+    "Select",
     "Site",
     "filled",
     "from_json",

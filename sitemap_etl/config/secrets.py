@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from sitemap_etl.config import reader, variables
 from sitemap_etl.errors import ConfigError
-from sitemap_etl.settings import DatabaseSource, Secret, Secretive
+from sitemap_etl.settings import Secret, Secretive, Select
 
 _S = TypeVar("_S", bound=Secretive)
 
@@ -36,7 +36,7 @@ def revealed(path: str, settings: _S, environ: Mapping[str, str]) -> _S:
         raise ConfigError([f"{path}.{problem}" for problem in error.problems]) from None
 
 
-def parameters(source: DatabaseSource, environ: Mapping[str, str]) -> dict[str, Any]:
+def parameters(source: Select, environ: Mapping[str, str]) -> dict[str, Any]:
     """The values of `params:`, their variables filled in. Raises ConfigError with every variable that is not set."""
     return filled("params", source.params, environ)
 

@@ -21,13 +21,17 @@ def known_keys(root: type[Settings], loc: tuple[str | int, ...]) -> dict[str, st
 
 
 def mappings(model: type[Settings]) -> Iterator[tuple[str, dict[str, type[Settings]]]]:
-    """The keys of a mapping whose values are mappings themselves, with the forms of each by the key that marks it."""
+    """The keys of a mapping whose values are mappings themselves, with the forms of each by the key that marks it.
+
+    Left out are free keys whose values have several forms: those are parts of other mappings.
+    """
     for name, field in model.model_fields.items():
         found: dict[str, type[Settings]] = {}
         for branch in _branches(field.annotation):
             tag = next((part.tag for part in _metadata(branch) if isinstance(part, Tag)), "")
             for member in _members(branch):
-                below = next(_members(get_args(member)[1])) if get_origin(member) is dict else member
+                several = list(_members(get_args(member)[1])) if get_origin(member) is dict else [member]
+                below = several[0] if len(several) == 1 else None
                 if tag not in SHORT and _is_mapping(below):
                     found[tag.strip("<>")] = below
         if found:

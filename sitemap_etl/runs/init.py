@@ -16,7 +16,7 @@ from sitemap_etl import lastmod, sources
 from sitemap_etl.arrow import column_of
 from sitemap_etl.errors import ConfigError, InvalidSource
 from sitemap_etl.frames import Tally
-from sitemap_etl.settings import Gates
+from sitemap_etl.settings import CsvFormat, Gates
 from sitemap_etl.urls import origin
 
 LOC: Final = (
@@ -101,7 +101,7 @@ def _look(export: str) -> _Export:
     except InvalidSource as error:
         for delimiter in ";\t|":
             if f"separated by {delimiter!r}" in str(error):
-                return _Export(export, kind, _rows(sources.plan_csv(export, delimiter=delimiter)), delimiter)
+                return _Export(export, kind, _rows(sources.plan_csv(export, CsvFormat(delimiter=delimiter))), delimiter)
         raise
 
 

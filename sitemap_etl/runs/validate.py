@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from sitemap_etl import sources
-from sitemap_etl.config import CsvSource, DatabaseSource, Section, Site, revealed
+from sitemap_etl import limits, sources
+from sitemap_etl.config import DatabaseSource, Section, Site, revealed
 from sitemap_etl.errors import ConfigError, InvalidSource, SitemapEtlError
-from sitemap_etl.stages.extract import BEGINNING, label_of, session_of
+from sitemap_etl.stages.extract import BEGINNING, label_of, plan_splits, session_of
 from sitemap_etl.stages.parameters import params_of, unspoken
 from sitemap_etl.stages.ping import engines_of, ready_engine
 from sitemap_etl.stages.plan import key_missing
@@ -86,10 +86,10 @@ def _lacks(site: Site, section: Section, environment: Environment) -> Iterator[s
             schema = sources.probe_database(
                 connection, source.query, params=params, session=session, label=label_of(source)
             )
-    elif isinstance(source, CsvSource):
-        schema = sources.probe_files("csv", source.csv, source.query, delimiter=source.delimiter)
     else:
-        schema = sources.probe_files("parquet", source.parquet, source.query)
+        now = environment.clock()
+        planned = plan_splits(section, site, environment, now=now, since=BEGINNING, split_rows=limits.SPLIT_ROWS)
+        schema = sources.columns(planned[0])
     names = set(schema.names)
     has = f"It has: {', '.join(schema.names)}"
     for column, name in section.columns.items():

@@ -33,7 +33,20 @@ from sitemap_etl.settings.schedule import AssetSchedule, Schedule
 from sitemap_etl.settings.secret import Form, Secret, Secretive
 from sitemap_etl.settings.section import Alternates, Feed, Gates, NewPages, News, Section, Shards
 from sitemap_etl.settings.site import Names, Publish, Site, Urls
-from sitemap_etl.settings.sources import CsvSource, DatabaseSource, ParquetSource, Split
+from sitemap_etl.settings.sources import (
+    CsvExport,
+    CsvFormat,
+    CsvSource,
+    DatabaseSource,
+    Exported,
+    ExportSource,
+    JsonlExport,
+    JsonlSource,
+    ParquetExport,
+    ParquetSource,
+    Select,
+    Split,
+)
 from sitemap_etl.settings.written import Written, scalar
 
 __all__ = [
@@ -43,15 +56,21 @@ __all__ = [
     "Bing",
     "ChangefreqColumn",
     "ChangefreqConstant",
+    "CsvExport",
+    "CsvFormat",
     "CsvSource",
     "DatabaseSource",
     "DefaultRule",
     "Engine",
+    "ExportSource",
+    "Exported",
     "Feed",
     "Form",
     "Gates",
     "HttpPing",
     "IndexNow",
+    "JsonlExport",
+    "JsonlSource",
     "LastmodColumn",
     "LastmodFingerprint",
     "LastmodNewestOf",
@@ -61,6 +80,7 @@ __all__ = [
     "NoRule",
     "Notifier",
     "Notify",
+    "ParquetExport",
     "ParquetSource",
     "Ping",
     "PriorityColumn",
@@ -73,6 +93,7 @@ __all__ = [
     "Secret",
     "Secretive",
     "Section",
+    "Select",
     "Settings",
     "Shards",
     "Site",

@@ -1,9 +1,10 @@
-"""Where the rows of a section come from: a database, or exports in CSV or Parquet."""
+"""Where the rows of a section come from: a database, or exports in CSV, JSON lines or Parquet."""
 
 from __future__ import annotations
 
+import codecs
 from datetime import timedelta
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Final, Self, cast
 
 from pydantic import AfterValidator, Field, ModelWrapValidatorHandler, Tag, field_validator, model_validator
 
@@ -18,6 +19,7 @@ from sitemap_etl.settings.kinds import (
     OneOrMore,
     Settings,
     Text,
+    matching,
     nonempty,
     one_of,
     unlike,
@@ -55,8 +57,27 @@ class Split(Settings):
     )
 
 
-class _Select(Settings):
+class Select(Settings):
+    """A SELECT, in a file or written out, and what it binds."""
+
     sql: File | None = Field(default=None, description="File with the SELECT.", examples=["../sql/products.sql"])
+    params: dict[Text, Parameter] = Field(
+        default_factory=dict,
+        description="Values for `:name` in the SELECT, in addition to `:now`, `:since` and `:site`.",
+    )
+
+    @field_validator("params")
+    @classmethod
+    def _names(cls, params: dict[str, Any]) -> dict[str, Any]:
+        for name in params:
+            if not (name.isascii() and name.isidentifier()):
+                raise wrong(
+                    f'"{name}" can\'t be bound as :{name}; '
+                    "a parameter name has letters, digits and _ and begins with a letter"
+                )
+            if name in _BOUND:
+                raise wrong(f"{name} is set by the run itself; rename the parameter")
+        return params
 
     @model_validator(mode="wrap")
     @classmethod
@@ -68,7 +89,7 @@ class _Select(Settings):
         return made
 
 
-class DatabaseSource(_Select):
+class DatabaseSource(Select):
     """Rows of a SELECT, streamed from a database."""
 
     kind: ClassVar[str] = "database"
@@ -79,10 +100,6 @@ class DatabaseSource(_Select):
         examples=["catalog"],
     )
     query: Sql = Field(default="", description="The SELECT itself, instead of `sql`.")
-    params: dict[Text, Parameter] = Field(
-        default_factory=dict,
-        description="Values for `:name` in the SELECT, in addition to `:now`, `:since` and `:site`.",
-    )
     split: Split | None = Field(default=None, description="Runs the SELECT in parallel ranges.")
     key: Text | None = Field(
         default=None,
@@ -132,19 +149,6 @@ class DatabaseSource(_Select):
         examples=[5000],
     )
 
-    @field_validator("params")
-    @classmethod
-    def _names(cls, params: dict[str, Any]) -> dict[str, Any]:
-        for name in params:
-            if not (name.isascii() and name.isidentifier()):
-                raise wrong(
-                    f'"{name}" can\'t be bound as :{name}; '
-                    "a parameter name has letters, digits and _ and begins with a letter"
-                )
-            if name in _BOUND:
-                raise wrong(f"{name} is set by the run itself; rename the parameter")
-        return params
-
     @model_validator(mode="after")
     def _has_select(self) -> Self:
         if self.sql is None and not self.query:
@@ -152,30 +156,106 @@ class DatabaseSource(_Select):
         return self
 
 
-class _Exports(_Select):
-    query: Sql | None = Field(default=None, description="The SELECT itself, instead of `sql`.")
+def _character(example: str, *words: str) -> AfterValidator:
+    def check(value: str) -> str:
+        if value in words:
+            return value
+        if len(value) != 1 or not value.isascii() or value in "\0\r\n":
+            raise unlike(f"one ASCII character, such as {example}")
+        return value
+
+    return AfterValidator(check)
 
 
-class CsvSource(_Exports):
-    """Rows of CSV exports in UTF-8, also gzipped; the first line names the columns."""
+def _encoding(value: str) -> str:
+    """The encoding under the name that Python has for it."""
+    try:
+        "a".encode(value.strip())  # also says no to codecs that are none of text
+    except (LookupError, ValueError) as error:
+        raise unlike("an encoding such as utf-8, cp1252, iso-8859-15 or utf-16") from error
+    name = codecs.lookup(value.strip()).name
+    return "utf-8" if name == "utf-8-sig" else name
+
+
+class CsvFormat(Settings):
+    """How a CSV is written."""
+
+    delimiter: Annotated[str, _character('";" or "\\t"')] = Field(
+        default=",", description="Character that separates values.", examples=[";"]
+    )
+    quote: Annotated[str, _character('"\'", or none', "none")] = Field(
+        default='"',
+        description="Character around values that hold a delimiter or a line break; `none`: there is none.",
+        examples=["'"],
+    )
+    escape: Annotated[str, _character('"\\\\"')] | None = Field(
+        default=None,
+        description="Character that precedes a quote inside of quotes, and itself, as Spark writes it (`\\`). "
+        "Default: a quote inside of quotes is doubled.",
+        examples=["\\"],
+    )
+    encoding: Annotated[str, AfterValidator(_encoding)] = Field(
+        default="utf-8", description="Encoding of the text.", examples=["cp1252", "utf-16"]
+    )
+
+    @property
+    def quoting(self) -> str | None:
+        """The character of quotes; None where there are none."""
+        return None if self.quote == "none" else self.quote
+
+    @property
+    def escaping(self) -> str | None:
+        """The character that precedes a quote inside of quotes; None where it is a quote itself."""
+        return None if self.escape == self.quote else self.escape
+
+    @model_validator(mode="after")
+    def _distinct(self) -> Self:
+        if self.delimiter in (self.quote, self.escape):
+            raise wrong(f"delimiter and {'quote' if self.delimiter == self.quote else 'escape'} are the same character")
+        return self
+
+
+class Exported(Settings):
+    """Files that hold rows."""
+
+    kind: ClassVar[str]
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files, folders, globs and addresses."""
+        raise NotImplementedError
+
+
+class CsvExport(CsvFormat, Exported):
+    """CSV exports, also compressed; the first line names the columns."""
 
     kind: ClassVar[str] = "csv"
 
     csv: OneOrMore[Export] = Field(
-        description="File, glob or `s3://…`, or a list of these.", examples=["exports/pages.csv.gz"]
+        description="File, folder, glob or `s3://…`, or a list of these.", examples=["exports/pages.csv.gz"]
     )
-    delimiter: str = Field(default=",", description="Character that separates values.", examples=[";"])
 
-    @field_validator("delimiter")
-    @classmethod
-    def _one_character(cls, value: str) -> str:
-        if len(value) != 1 or not value.isascii() or value in '"\r\n':
-            raise unlike('one ASCII character, such as ";" or "\\t"')
-        return value
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return self.csv
 
 
-class ParquetSource(_Exports):
-    """Rows of Parquet exports: read where they are, not copied."""
+class JsonlExport(Exported):
+    """Exports of JSON lines, also compressed; the keys are the columns."""
+
+    kind: ClassVar[str] = "jsonl"
+
+    jsonl: OneOrMore[Export] = Field(
+        description="File, folder, glob or `s3://…`, or a list of these.", examples=["exports/pages.jsonl.gz"]
+    )
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return self.jsonl
+
+
+class ParquetExport(Exported):
+    """Parquet exports: read where they are, not copied."""
 
     kind: ClassVar[str] = "parquet"
 
@@ -184,15 +264,71 @@ class ParquetSource(_Exports):
         examples=["s3://exports/articles/*.parquet"],
     )
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return self.parquet
+
+
+Table = Annotated[
+    Annotated[CsvExport, Tag("<csv>")]
+    | Annotated[ParquetExport, Tag("<parquet>")]
+    | Annotated[JsonlExport, Tag("<jsonl>")],
+    one_of("one of {csv: FILE}, {parquet: FILE} and {jsonl: FILE}", "csv", "parquet", "jsonl"),
+]
+TableName = Annotated[Text, matching("[A-Za-z_][A-Za-z0-9_]*", "a table name such as stock")]
+SOURCE: Final = "source"
+"""The table that a section's own export is in SQL."""
+
+
+class ExportSource(Select, Exported):
+    """Rows of exports, or of a SELECT over them."""
+
+    query: Sql | None = Field(default=None, description="The SELECT itself, instead of `sql`.")
+    tables: dict[TableName, Table] = Field(
+        default_factory=dict,
+        description="Other exports that the SELECT reads, by the names that they have in it.",
+        examples=["{stock: {csv: exports/stock.csv}}"],
+    )
+
+    @property
+    def all_tables(self) -> dict[str, CsvExport | JsonlExport | ParquetExport]:
+        """Everything that the SELECT can read, by name."""
+        return {SOURCE: cast("CsvExport | JsonlExport | ParquetExport", self), **self.tables}
+
+    @model_validator(mode="after")
+    def _is_selected(self) -> Self:
+        same = next((name for name in self.tables if name.lower() == SOURCE), None)
+        if same is not None:
+            raise wrong(f"tables: {same} is the export itself; use another name")
+        if self.sql is None and self.query is None:
+            unread = next((key for key in ("tables", "params") if getattr(self, key)), None)
+            if unread is not None:
+                raise wrong(f"has `{unread}:`, which only a SELECT reads; add `sql:` or `query:`", "sql", "query")
+        return self
+
+
+class CsvSource(CsvExport, ExportSource):
+    """Rows of CSV exports, also compressed; the first line names the columns."""
+
+
+class JsonlSource(JsonlExport, ExportSource):
+    """Rows of JSON lines, also compressed: an object a line, whose keys are the columns."""
+
+
+class ParquetSource(ParquetExport, ExportSource):
+    """Rows of Parquet exports: read where they are, not copied."""
+
 
 Source = Annotated[
     Annotated[DatabaseSource, Tag("<database>")]
     | Annotated[CsvSource, Tag("<csv>")]
-    | Annotated[ParquetSource, Tag("<parquet>")],
+    | Annotated[ParquetSource, Tag("<parquet>")]
+    | Annotated[JsonlSource, Tag("<jsonl>")],
     one_of(
-        "one of {database: CONNECTION, sql: FILE}, {csv: FILE} and {parquet: FILE}",
+        "one of {database: CONNECTION, sql: FILE}, {csv: FILE}, {parquet: FILE} and {jsonl: FILE}",
         "database",
         "csv",
         "parquet",
+        "jsonl",
     ),
 ]

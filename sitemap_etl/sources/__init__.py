@@ -1,4 +1,4 @@
-"""Sources to raw rows: databases, CSV and Parquet exports, SQL over exports.
+"""Sources to raw rows: databases, exports in CSV, JSON lines and Parquet, SQL over exports.
 
 `plan_*` cuts a source into splits, `read` streams one of them in batches of at most
 `limits.BATCH_ROWS` rows and `limits.BATCH_BYTES` bytes, `probe_*` looks at its columns. This edge
@@ -9,22 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
 import pyarrow as pa
 
 from sitemap_etl import limits
 from sitemap_etl.connections import Connection
+from sitemap_etl.settings import CsvExport, CsvFormat, JsonlExport, ParquetExport
 from sitemap_etl.sources.database import clock, probe_database, read_database
 from sitemap_etl.sources.losses import split_losses
 from sitemap_etl.sources.parameters import Value, names
 from sitemap_etl.sources.ranges import plan_database
 from sitemap_etl.sources.session import Session
 from sitemap_etl.sources.snapshots import SharedSnapshot
-from sitemap_etl.sources.splits import LINES, LineNumbers, Split, guess_rows, pack_schema, unpack_schema
+from sitemap_etl.sources.splits import LINES, LineNumbers, Split, columns_of, guess_rows, pack_schema, unpack_schema
 
 __all__ = [
     "LINES",
+    "Export",
     "LineNumbers",
     "Session",
     "SharedSnapshot",
@@ -37,10 +38,11 @@ __all__ = [
     "pack_schema",
     "plan_csv",
     "plan_database",
+    "plan_export",
+    "plan_jsonl",
     "plan_parquet",
     "plan_query",
     "probe_database",
-    "probe_files",
     "read",
     "read_database",
     "split_losses",
@@ -48,13 +50,14 @@ __all__ = [
 ]
 
 Paths = str | Path | Sequence[str | Path]
+Export = CsvExport | JsonlExport | ParquetExport
 
 
-def plan_csv(paths: Paths, *, delimiter: str = ",", split_bytes: int = limits.SPLIT_BYTES) -> list[Split]:
+def plan_csv(paths: Paths, form: CsvFormat | None = None, *, split_bytes: int = limits.SPLIT_BYTES) -> list[Split]:
     """See `csv_files.plan_csv`."""
     from sitemap_etl.sources import csv_files
 
-    return csv_files.plan_csv(paths, delimiter=delimiter, split_bytes=split_bytes)
+    return csv_files.plan_csv(paths, form, split_bytes=split_bytes)
 
 
 def plan_parquet(
@@ -66,13 +69,29 @@ def plan_parquet(
     return parquet_files.plan_parquet(paths, split_rows=split_rows, split_bytes=split_bytes)
 
 
+def plan_jsonl(paths: Paths, *, split_bytes: int = limits.SPLIT_BYTES) -> list[Split]:
+    """See `jsonl_files.plan_jsonl`."""
+    from sitemap_etl.sources import jsonl_files
+
+    return jsonl_files.plan_jsonl(paths, split_bytes=split_bytes)
+
+
+def plan_export(export: Export, *, split_rows: int = limits.SPLIT_ROWS) -> list[Split]:
+    """The splits of an export of any kind. Raises `InvalidSource`, `Refused`, `Unavailable`."""
+    if isinstance(export, CsvExport):
+        return plan_csv(export.paths, export)
+    if isinstance(export, JsonlExport):
+        return plan_jsonl(export.paths)
+    return plan_parquet(export.paths, split_rows=split_rows)
+
+
 def plan_query(
-    kind: Literal["csv", "parquet"], paths: Paths, sql: str, *, delimiter: str = ",", label: str = "sql"
+    tables: Mapping[str, Export], sql: str, *, params: Mapping[str, Value] | None = None, label: str = "sql"
 ) -> list[Split]:
     """See `query.plan_query`."""
     from sitemap_etl.sources import query
 
-    return query.plan_query(kind, paths, sql, delimiter=delimiter, label=label)
+    return query.plan_query(tables, sql, params=params, label=label)
 
 
 def read(
@@ -90,9 +109,9 @@ def read(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of any split in batches; all batches have one schema, and an empty source yields none.
 
-    `columns`: those wanted of an export, others are not read. `connection`, `query`, `params`: of a
-    database, as they were planned; `session`: what its sessions are told; `snapshot`: see `SharedSnapshot`. `lines`:
-    of CSV, wanted as the column `LINES`.
+    `columns`: those wanted of an export, others are not read. `connection`, `query`: of a database; `params`: of a
+    SELECT, as they were planned; `session`: what the database's sessions are told; `snapshot`: see `SharedSnapshot`.
+    `lines`: of text, wanted as the column `LINES`.
     Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
     """
     if split.kind == "database":
@@ -112,13 +131,17 @@ def read(
         from sitemap_etl.sources.csv_files import read_csv
 
         return read_csv(split, columns=columns, lines=lines, batch_rows=batch_rows, batch_bytes=batch_bytes)
+    if split.kind == "jsonl":
+        from sitemap_etl.sources.jsonl_files import read_jsonl
+
+        return read_jsonl(split, columns=columns, lines=lines, batch_rows=batch_rows, batch_bytes=batch_bytes)
     if split.kind == "parquet":
         from sitemap_etl.sources.parquet_files import read_parquet
 
         return read_parquet(split, columns=columns, batch_rows=batch_rows, batch_bytes=batch_bytes)
     from sitemap_etl.sources.query import read_query
 
-    return read_query(split, columns=columns, batch_rows=batch_rows, batch_bytes=batch_bytes)
+    return read_query(split, columns=columns, params=params, batch_rows=batch_rows, batch_bytes=batch_bytes)
 
 
 def named_parameters(connection: Connection, query: str) -> set[str]:
@@ -128,19 +151,4 @@ def named_parameters(connection: Connection, query: str) -> set[str]:
 
 def columns(split: Split) -> pa.Schema:
     """The columns that reading the split gives, known since it was planned."""
-    if "schema" in split.detail:
-        return unpack_schema(split.detail["schema"])
-    return pa.schema([(name, pa.string()) for name in split.detail["columns"]])
-
-
-def probe_files(
-    kind: Literal["csv", "parquet"], paths: Paths, sql: str | None = None, *, delimiter: str = ",", label: str = "sql"
-) -> pa.Schema:
-    """The columns of an export, or of the SQL over it, without reading its rows.
-
-    Raises `InvalidSource`, `Refused`, `Unavailable`.
-    """
-    if sql is not None:
-        return columns(plan_query(kind, paths, sql, delimiter=delimiter, label=label)[0])
-    plans = plan_csv(paths, delimiter=delimiter) if kind == "csv" else plan_parquet(paths)
-    return columns(plans[0])
+    return columns_of(split.detail)

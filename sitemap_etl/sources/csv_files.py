@@ -1,7 +1,7 @@
-"""CSV exports, plain or compressed (`.csv.gz`): streamed; every column is text, an empty field is null.
+"""CSV exports, plain or compressed: streamed; every column is text, an empty field is null.
 
-UTF-8, with or without a byte order mark; the first row names the columns; quoted values may hold
-line breaks, up to a bound. Types come later, from the rules: an id keeps its leading zeros.
+The first row names the columns; quoted values may hold line breaks, up to a bound. Types come later, from the rules: an
+id keeps its leading zeros.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from __future__ import annotations
 import codecs
 import csv
 import io
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path, PurePath
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,53 +20,48 @@ import pyarrow.csv
 
 from sitemap_etl import limits
 from sitemap_etl.errors import InvalidSource, SitemapEtlError
+from sitemap_etl.settings import CsvFormat
 from sitemap_etl.sources.batches import fit
 from sitemap_etl.sources.files import File, check_unchanged, each, locate, reading, translated
 from sitemap_etl.sources.formats import FIRST, advice
 from sitemap_etl.sources.quotes import WatchedQuotes, line_breaks
 from sitemap_etl.sources.splits import LINES, LineNumbers, Split
+from sitemap_etl.sources.text import BLOCK_BYTES, Blocks, blocks, bundled, packed
 
-SUFFIXES: Final = (".csv", ".csv.gz")
-_COMPRESSIONS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
-_UNPACKED: Final = 5
-"""What a compressed byte is counted as when small files are joined in a split."""
-_BLOCK_BYTES: Final = 2 * 1024 * 1024
-"""Bytes parsed at a time; no row may be longer."""
+SUFFIXES: Final = packed(".csv")
 _SHOWN: Final = 200
 _LF, _CR = b"\n\r"
 
 
 def plan_csv(
-    paths: str | Path | Sequence[str | Path], *, delimiter: str = ",", split_bytes: int = limits.SPLIT_BYTES
+    paths: str | Path | Sequence[str | Path],
+    form: CsvFormat | None = None,
+    *,
+    split_bytes: int = limits.SPLIT_BYTES,
 ) -> list[Split]:
-    """The splits of CSV files: each is streamed in one, several small ones share one.
+    """The splits of CSV files: each is streamed in one, several small ones share one. `form`: how they are written.
 
     Columns that a file lacks are null. Raises `InvalidSource` (no such file, no header,
     a name twice), `Refused`, `Unavailable`.
     """
     files = locate(paths, SUFFIXES)
-    headers = each(lambda file: header(file, delimiter), files)
-    names = list(dict.fromkeys(name for found in headers for name in found))
-    sizes = [file.size * (_UNPACKED if Path(file.path).suffix in _COMPRESSIONS else 1) for file in files]
-    bound = max(split_bytes, sum(sizes) // limits.SPLITS_PER_SECTION)
-    bundles: list[list[File]] = []
-    held = 0
-    for file, size in zip(files, sizes, strict=True):
-        if not bundles or held + size > bound:
-            bundles.append([])
-            held = 0
-        bundles[-1].append(file)
-        held += size
-    while len(bundles) > limits.SPLITS_PER_SECTION:
-        bundles = [bundles[at] + (bundles[at + 1] if at + 1 < len(bundles) else []) for at in range(0, len(bundles), 2)]
+    detail = described(files, form or CsvFormat())
     return [
-        Split(
-            "csv",
-            bundle[0].path if len(bundle) == 1 else f"{bundle[0].path} and {len(bundle) - 1} more",
-            {"files": [file.to_json() for file in bundle], "columns": names, "delimiter": delimiter},
-        )
-        for bundle in bundles
+        Split("csv", label, {**detail, "files": [file.to_json() for file in bundle]})
+        for label, bundle in bundled(files, split_bytes)
     ]
+
+
+def described(files: Sequence[File], form: CsvFormat) -> dict[str, Any]:
+    """What a split says of these files: their columns, and how they are written. Raises as `plan_csv`."""
+    headers = each(lambda file: header(file, form), files)
+    names = list(dict.fromkeys(name for found in headers for name in found))
+    return {"columns": names, **form.model_dump(include=set(CsvFormat.model_fields))}
+
+
+def form_of(detail: Mapping[str, Any]) -> CsvFormat:
+    """How the files of a split are written."""
+    return CsvFormat(**{name: detail[name] for name in CsvFormat.model_fields if name in detail})
 
 
 def read_csv(
@@ -81,7 +75,7 @@ def read_csv(
     """The rows of a split as text, of `columns` only where given (in that order; unknown ones left out).
 
     `lines`: filled in, and a column `LINES` (int32) added; line breaks are only counted in columns that are read.
-    Raises `InvalidSource` with file and line for a broken row or text that is not UTF-8, `Refused`, and
+    Raises `InvalidSource` with file and line for a broken row or text in another encoding, `Refused`, and
     `Unavailable` where a file changed since it was planned.
     """
     known = split.detail["columns"]
@@ -90,10 +84,11 @@ def read_csv(
     if counted is not None:
         schema = schema.append(pa.field(LINES, pa.int32()))
     files = [File(*file) for file in split.detail["files"]]
+    form = form_of(split.detail)
     check_unchanged(files)
     for file in files:
         try:
-            batches = _batches(file, split.detail["delimiter"], schema, counted)
+            batches = _batches(file, form, schema, counted)
             yield from fit(batches, label=file.path, schema=schema, batch_rows=batch_rows, batch_bytes=batch_bytes)
         except InvalidSource:
             # A file that is written over is a broken file for a moment.
@@ -164,14 +159,22 @@ class _Counted:
         self._found = self._blank = 0
 
 
-def header(file: File, delimiter: str) -> list[str]:
+def header(file: File, form: CsvFormat) -> list[str]:
     """The names in the first row. Raises `InvalidSource` where there is none, or two columns have one name."""
+    with blocks(file, form) as text:
+        return _names(file, form, text)
+
+
+def _names(file: File, form: CsvFormat, text: Blocks) -> list[str]:
     try:
-        with _text(file) as text:
-            names = next((row for row in csv.reader(text, delimiter=delimiter) if row), [])
+        # A block may end within a character; the first row is far from there.
+        beginning = codecs.getincrementaldecoder("utf-8-sig")().decode(text.peek())
+        names: list[str] = next((row for row in _rows(io.StringIO(beginning, newline=""), form) if row), [])
     except UnicodeDecodeError as error:
-        raise _no_csv(file) or _not_utf8(file) from error
-    except (pa.ArrowException, OSError, csv.Error) as error:
+        raise _no_csv(file) or _not_utf8(file, form) from error
+    except SitemapEtlError as error:
+        raise _no_csv(file) or error from error
+    except csv.Error as error:
         raise _no_csv(file) or translated(error, file.path) from error
     if names and names[0].startswith(_OTHER_FORMATS) and (other_format := _no_csv(file)) is not None:
         raise other_format
@@ -180,12 +183,20 @@ def header(file: File, delimiter: str) -> list[str]:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InvalidSource(f"{file.path}: the first row names the column {twice[0]!r} more than once")
-    other = next((mark for mark in ";\t|" if len(names) == 1 and mark in names[0]), None)
+    other = next((mark for mark in ";\t|," if len(names) == 1 and mark != form.delimiter and mark in names[0]), None)
     if other:
         raise InvalidSource(
-            f"{file.path} is separated by {other!r}: expected {delimiter!r} (first row: {names[0][:_SHOWN]})"
+            f"{file.path} is separated by {other!r}: expected {form.delimiter!r} (first row: {names[0][:_SHOWN]}). "
+            f"Write delimiter: {other if other != chr(9) else chr(92) + 't'!r}"
         )
     return names
+
+
+def _rows(text: io.TextIOBase, form: CsvFormat) -> Any:
+    """The rows of a text, with `line_num`, by the parser of the standard library."""
+    if form.quoting is None:
+        return csv.reader(text, delimiter=form.delimiter, quoting=csv.QUOTE_NONE)
+    return csv.reader(text, delimiter=form.delimiter, quotechar=form.quoting)
 
 
 _OTHER_FORMATS: Final = ("{", "[", "<", "PK", "PAR1")
@@ -202,106 +213,91 @@ def _no_csv(file: File) -> InvalidSource | None:
     return None if what is None else InvalidSource(f"{file.path} is not a CSV file; {what}")
 
 
-@contextmanager
-def _text(file: File) -> Iterator[io.TextIOWrapper]:
-    with _unpacked(file) as stream, io.TextIOWrapper(stream, "utf-8-sig", newline="") as text:
-        yield text
-
-
-@contextmanager
-def _unpacked(file: File) -> Iterator[pa.NativeFile]:
-    with reading(file, stream=True) as raw:
-        kind = _COMPRESSIONS.get(Path(file.path).suffix)
-        if kind is None:
-            yield raw
-        else:
-            with pa.CompressedInputStream(raw, kind) as stream:
-                yield stream
-
-
 def _batches(
-    file: File, delimiter: str, schema: pa.Schema, counted: _Counted | None = None
+    file: File, form: CsvFormat, schema: pa.Schema, counted: _Counted | None = None
 ) -> Iterator[pa.RecordBatch]:
-    names = header(file, delimiter)
-    if counted is not None:
-        counted.begin(file.path, names)
-    parse = pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True)
-    convert = pa.csv.ConvertOptions(
-        column_types=dict.fromkeys(names, pa.string()),
-        include_columns=[name for name in names if name in schema.names],
-        null_values=[""],
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=True,
-    )
-    watched: WatchedQuotes | None = None
-    try:
-        with _unpacked(file) as stream:
-            read = stream.read if counted is None else lambda size: counted.passed(stream.read(size))
-            watched = WatchedQuotes(read, delimiter)
-            options = pa.csv.ReadOptions(block_size=_BLOCK_BYTES)
-            bytes_ = pa.PythonFile(watched, mode="r")
+    with blocks(file, form) as text:
+        names = _names(file, form, text)
+        if counted is not None:
+            counted.begin(file.path, names)
+        quote = form.quoting
+        parse = pa.csv.ParseOptions(
+            delimiter=form.delimiter, quote_char=quote or False, newlines_in_values=quote is not None
+        )
+        convert = pa.csv.ConvertOptions(
+            column_types=dict.fromkeys(names, pa.string()),
+            include_columns=[name for name in names if name in schema.names],
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=True,
+        )
+        read = text.read if counted is None else lambda size: counted.passed(text.read(size))
+        watched = WatchedQuotes(read, form.delimiter, quote) if quote is not None else None
+        try:
+            options = pa.csv.ReadOptions(block_size=BLOCK_BYTES)
+            bytes_ = pa.PythonFile(watched or Blocks(read), mode="r")
             with pa.csv.open_csv(bytes_, read_options=options, parse_options=parse, convert_options=convert) as reader:
                 yield from reader if counted is None else map(counted.with_lines, reader)
-    except SitemapEtlError:
-        raise
-    except (pa.ArrowException, OSError) as error:
-        if watched is None or watched.fault is None:
-            # Without a line break behind it Arrow does not read it.
-            if isinstance(error, pa.ArrowInvalid) and _is_header_alone(file):
-                return
-            raise (_fault(file, delimiter, len(names)) or translated(error, file.path)) from error
+        except SitemapEtlError:
+            raise
+        except (pa.ArrowException, OSError) as error:
+            if watched is None or watched.fault is None:
+                # Without a line break behind it Arrow does not read it.
+                if isinstance(error, pa.ArrowInvalid) and _is_header_alone(file, form):
+                    return
+                raise (_fault(file, form, len(names)) or translated(error, file.path)) from error
     if watched is not None and watched.fault is not None:
-        raise InvalidSource(f"{file.path} line {_line_of(file, watched.at)}: {watched.fault}")
+        raise InvalidSource(f"{file.path} line {_line_of(file, form, watched.at)}: {watched.fault}")
 
 
-def _fault(file: File, delimiter: str, expected: int) -> InvalidSource | None:
+def _fault(file: File, form: CsvFormat, expected: int) -> InvalidSource | None:
     """What is wrong in the file, with its line: read again row by row, as nothing of it will be published."""
     line = 1
     try:
-        with _text(file) as text:
-            reader = csv.reader(text, delimiter=delimiter)
+        with blocks(file, form) as text, io.TextIOWrapper(pa.PythonFile(text, "r"), "utf-8-sig", newline="") as lines:
+            reader = _rows(lines, form)
             for row in reader:
                 if row and len(row) != expected:
-                    shown = delimiter.join(row)[:_SHOWN]
+                    shown = form.delimiter.join(row)[:_SHOWN]
                     return InvalidSource(
                         f"{file.path} line {line}: expected {expected} fields as in the first row, "
                         f"found {len(row)}: {shown!r}"
                     )
                 line = reader.line_num + 1
     except UnicodeDecodeError:
-        return _not_utf8(file)
+        return _not_utf8(file, form)
     except csv.Error:
         return InvalidSource(
             f"{file.path} line {line}: a value that begins here is longer than {csv.field_size_limit():,} characters: "
             "is a closing quote missing?"
         )
-    except (pa.ArrowException, OSError):
+    except (SitemapEtlError, pa.ArrowException, OSError):
         # The stream itself is broken: the first error says how.
         return None
     return None
 
 
-def _is_header_alone(file: File) -> bool:
+def _is_header_alone(file: File, form: CsvFormat) -> bool:
     """Whether the file is its first line and nothing else."""
-    with _unpacked(file) as stream:
-        beginning = stream.read(_BLOCK_BYTES)
-    return bool(beginning.strip()) and len(beginning) < _BLOCK_BYTES and not line_breaks(beginning, 0, len(beginning))
+    with blocks(file, form) as text:
+        beginning = text.peek()
+    return bool(beginning.strip()) and len(beginning) < BLOCK_BYTES and not line_breaks(beginning, 0, len(beginning))
 
 
-def _line_of(file: File, at: int) -> int:
-    """The line that a byte of the file, unpacked, is in."""
+def _line_of(file: File, form: CsvFormat, at: int) -> int:
+    """The line that a byte of the text is in."""
     line = 1
-    with _unpacked(file) as stream:
-        while at > 0 and (data := stream.read(min(at, _BLOCK_BYTES))):
+    with blocks(file, form) as text:
+        while at > 0 and (data := text.read(BLOCK_BYTES)):
+            line += line_breaks(data, 0, min(at, len(data)))
             at -= len(data)
-            line += line_breaks(data, 0, len(data))
     return line
 
 
-def _not_utf8(file: File) -> InvalidSource:
+def _not_utf8(file: File, form: CsvFormat) -> InvalidSource:
     decoder, line, shown = codecs.getincrementaldecoder("utf-8")(), 1, b""
-    with _unpacked(file) as stream:
-        while data := stream.read(_BLOCK_BYTES):
+    with blocks(file, form) as text:
+        while data := text.read(BLOCK_BYTES):
             try:
                 decoder.decode(data)
             except UnicodeDecodeError as error:
@@ -313,8 +309,7 @@ def _not_utf8(file: File) -> InvalidSource:
             line += data.count(b"\n")
     utf16 = shown.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     looks = "it looks like UTF-16" if utf16 else f"{shown!r} looks like Windows-1252 or Latin-1"
-    name = PurePath(file.path).name
-    convert = f"iconv -f {'utf-16' if utf16 else 'cp1252'} -t utf-8 {name} > utf8-{name}"
     return InvalidSource(
-        f"{file.path} line {line} is not UTF-8: {looks}. Export it as UTF-8, or convert it:  {convert}"
+        f"{file.path} line {line} is not UTF-8: {looks}. Name the encoding: {{csv: …, encoding: "
+        f"{'utf-16' if utf16 else 'cp1252'}}}"
     )

@@ -1,9 +1,11 @@
-"""What a file is that was given as CSV or Parquet and is neither: told by its first bytes, with what to do about it."""
+"""What a file is that was given as one kind of export and is another: told by its first bytes, with what to do."""
 
 from __future__ import annotations
 
 from pathlib import PurePath
 from typing import Final, Literal
+
+Kind = Literal["csv", "jsonl", "parquet"]
 
 FIRST: Final = 512
 """Bytes that are enough to tell."""
@@ -14,26 +16,30 @@ _EXCEL: Final = frozenset({".xlsx", ".xlsm", ".xls", ".ods"})
 _OLD_EXCEL: Final = b"\xd0\xcf\x11\xe0"
 
 
-def advice(path: str, first: bytes, given_as: Literal["csv", "parquet"]) -> str | None:  # noqa: PLR0911 - one return a format
+def advice(path: str, first: bytes, given_as: Kind) -> str | None:
     """What the file seems to be, and what to do; None where its beginning says nothing. `first`: its first bytes."""
-    name = PurePath(path).name
-    stem = PurePath(path).stem
+    name, stem = PurePath(path).name, PurePath(path).stem
     text = first.removeprefix(b"\xef\xbb\xbf").lstrip()
+    what: str | None = None
     if first.startswith(_PARQUET):
-        return None if given_as == "parquet" else "it is a Parquet file: write parquet: instead of csv:"
-    if first.startswith((_ZIP, _OLD_EXCEL)):
-        if PurePath(path).suffix.lower() in _EXCEL or first.startswith(_OLD_EXCEL):
-            return "spreadsheets are not supported: save the sheet as CSV in UTF-8"
-        return "ZIP archives are not supported: extract it first"
-    if first.startswith(_GZIP) and not name.endswith(".gz"):
-        return f"it is compressed with gzip: rename it to {name}.gz"
-    if text.startswith((b"{", b"[")):
-        return f"JSON is not supported: convert it with  duckdb -c \"copy '{name}' to '{stem}.parquet'\""
-    if text.startswith((b"<?xml", b"<")):
-        return "XML is not supported: export it as CSV or Parquet"
-    if given_as == "parquet" and b"\n" in first and _is_text(first):
-        return "it looks like CSV: write csv: instead of parquet:"
-    return None
+        what = None if given_as == "parquet" else f"it is a Parquet file: write parquet: instead of {given_as}:"
+    elif first.startswith(_OLD_EXCEL) or (first.startswith(_ZIP) and PurePath(path).suffix.lower() in _EXCEL):
+        what = "spreadsheets are not supported: save the sheet as CSV"
+    elif first.startswith(_ZIP) and given_as == "parquet":
+        what = "it is a ZIP archive: extract it first"
+    elif first.startswith(_ZIP) and not name.endswith(".zip"):
+        what = f"it is a ZIP archive: rename it to {name}.zip"
+    elif first.startswith(_GZIP) and not name.endswith(".gz"):
+        what = f"it is compressed with gzip: rename it to {name}.gz"
+    elif text.startswith(b"["):
+        what = f"it is one JSON array: write an object a line, with  jq -c '.[]' {name} > {stem}.jsonl"
+    elif text.startswith(b"{"):
+        what = None if given_as == "jsonl" else f"it looks like JSON: write jsonl: instead of {given_as}:"
+    elif text.startswith((b"<?xml", b"<")):
+        what = "XML is not supported: export it as CSV, JSON lines or Parquet"
+    elif given_as != "csv" and b"\n" in first and _is_text(first):
+        what = f"it looks like CSV: write csv: instead of {given_as}:"
+    return what
 
 
 def _is_text(first: bytes) -> bool:

@@ -23,6 +23,7 @@ _ESCAPED_TEXT: Final = r"'(?:[^'\\]|\\.|'')*'"
 _SYNTAX: Final[dict[str, tuple[str, ...]]] = {
     "postgresql": (r"(?<!\w)[eE]" + _ESCAPED_TEXT, _STANDARD_TEXT, *_COMMON, r"(?<!\w)\$(?P<tag>\w*)\$.*?\$(?P=tag)\$"),
     "sqlite": (_STANDARD_TEXT, *_COMMON, r"`[^`]*`", r"\[[^\]]*\]"),
+    "duckdb": (r"(?<!\w)[eE]" + _ESCAPED_TEXT, _STANDARD_TEXT, *_COMMON, r"(?<!\w)\$(?P<tag>\w*)\$.*?\$(?P=tag)\$"),
     "mysql": (_ESCAPED_TEXT, r"#[^\n]*", r"--[^\n]*", r'"(?:[^"\\]|\\.|"")*"', r"`[^`]*`"),
 }
 _OTHER: Final = (_STANDARD_TEXT, *_COMMON)

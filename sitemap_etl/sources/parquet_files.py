@@ -96,6 +96,11 @@ def read_parquet(
     check_unchanged(files)
 
 
+def described(files: Sequence[File]) -> dict[str, Any]:
+    """What a split says of these files: their columns. Raises as `plan_parquet`."""
+    return {"schema": pack_schema(one_schema(look(files)))}
+
+
 def look(files: Sequence[File]) -> list[Export]:
     """The footers of the files. Raises `InvalidSource` for one that is no whole Parquet file."""
     return each(_export, files)

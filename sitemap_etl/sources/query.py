@@ -1,7 +1,7 @@
-"""SQL over exports, run by DuckDB in memory: the files are the table `source`, the result is streamed.
+"""SQL over exports, run by DuckDB in memory: the files are the table `source`, others have names of their own.
 
-The SQL sees `source` and nothing else: DuckDB opens no file, reaches no network and installs no extension.
-Session time zone: UTC.
+The result is streamed. The SQL sees these tables and nothing else: DuckDB opens no file, reaches no network and
+installs no extension. Session time zone: UTC.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import duckdb
 import pyarrow as pa
@@ -19,13 +18,16 @@ import pyarrow.dataset
 
 from sitemap_etl import limits
 from sitemap_etl.errors import InvalidSource, SitemapEtlError
+from sitemap_etl.settings import CsvExport, JsonlExport, ParquetExport
+from sitemap_etl.sources import csv_files, jsonl_files, parquet_files
 from sitemap_etl.sources.batches import check_names, fit, plain_schema
-from sitemap_etl.sources.csv_files import SUFFIXES as CSV_SUFFIXES
-from sitemap_etl.sources.csv_files import header, read_csv
-from sitemap_etl.sources.files import File, check_unchanged, each, locate, system_of
-from sitemap_etl.sources.parquet_files import SUFFIXES as PARQUET_SUFFIXES
-from sitemap_etl.sources.parquet_files import look, one_schema
-from sitemap_etl.sources.splits import Split, pack_schema, unpack_schema
+from sitemap_etl.sources.files import File, check_unchanged, locate, system_of
+from sitemap_etl.sources.parameters import Value, bind
+from sitemap_etl.sources.splits import Split, columns_of, pack_schema, unpack_schema
+
+Export = CsvExport | JsonlExport | ParquetExport
+_FILES: Final[dict[str, Any]] = {"csv": csv_files, "jsonl": jsonl_files, "parquet": parquet_files}
+"""The module of each kind of export."""
 
 MEMORY: Final = "1GiB"
 """What a query may hold before it spills to a scratch folder."""
@@ -42,51 +44,52 @@ _BUFFER_BYTES: Final = 1024 * 1024
 
 
 def plan_query(
-    kind: Literal["csv", "parquet"],
-    paths: str | Path | Sequence[str | Path],
-    sql: str,
-    *,
-    delimiter: str = ",",
-    label: str = "sql",
+    tables: Mapping[str, Export], sql: str, *, params: Mapping[str, Value] | None = None, label: str = "sql"
 ) -> list[Split]:
-    """One split: the result of one SELECT over the files. Raises `InvalidSource`, `Refused`, `Unavailable`."""
-    of: dict[str, Any]
-    if kind == "parquet":
-        files = locate(paths, PARQUET_SUFFIXES)
-        of = {"kind": kind, "schema": pack_schema(one_schema(look(files)))}
-    else:
-        files = locate(paths, CSV_SUFFIXES)
-        headers = each(lambda file: header(file, delimiter), files)
-        names = list(dict.fromkeys(name for found in headers for name in found))
-        of = {"kind": kind, "columns": names, "delimiter": delimiter}
-    of["files"] = [file.to_json() for file in files]
+    """One split: the result of one SELECT over exports, which it knows as these tables. `params`: what it binds.
+
+    Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
+    """
+    of = {name: _described(export) for name, export in tables.items()}
     with _database(label, None) as database:
-        database.register("source", _schema_of(of).empty_table())
-        found = _run(lambda: _select(database, sql, label).limit(0).to_arrow_table(), label).schema
-    name = f"{label} over {files[0].path}" + (f" and {len(files) - 1} more" if len(files) > 1 else "")
-    return [Split("query", name, {"sql": sql, "of": of, "schema": pack_schema(plain_schema(found, label=label))})]
+        for name, table in of.items():
+            database.register(name, columns_of(table).empty_table())
+        found = _run(lambda: _select(database, sql, params or {}, label).limit(0).to_arrow_table(), label).schema
+    paths = [file[0] for table in of.values() for file in table["files"]]
+    name = f"{label} over {paths[0]}" + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
+    return [Split("query", name, {"sql": sql, "tables": of, "schema": pack_schema(plain_schema(found, label=label))})]
+
+
+def _described(export: Export) -> dict[str, Any]:
+    """A table as the detail of one split of all its files."""
+    files = locate(export.paths, _FILES[export.kind].SUFFIXES)
+    described = (
+        csv_files.described(files, export) if isinstance(export, CsvExport) else _FILES[export.kind].described(files)
+    )
+    return {"kind": export.kind, **described, "files": [file.to_json() for file in files]}
 
 
 def read_query(
     split: Split,
     *,
     columns: Sequence[str] | None = None,
+    params: Mapping[str, Value] | None = None,
     batch_rows: int = limits.BATCH_ROWS,
     batch_bytes: int = limits.BATCH_BYTES,
     memory: str = MEMORY,
 ) -> Iterator[pa.RecordBatch]:
     """The result's rows, of `columns` only where given (in that order; unknown ones left out).
 
-    Raises `InvalidSource` with DuckDB's message, `Refused`, `Unavailable`.
+    `params`: as they were planned. Raises `InvalidSource` with DuckDB's message, `Refused`, `Unavailable`.
     """
     schema = unpack_schema(split.detail["schema"])
     if columns is not None:
         schema = pa.schema([schema.field(name) for name in columns if name in schema.names])
-    of = split.detail["of"]
-    files = [File(*file) for file in of["files"]]
+    tables = split.detail["tables"]
+    files = [File(*file) for table in tables.values() for file in table["files"]]
     check_unchanged(files)
     try:
-        found = _result(split.detail["sql"], of, split.label, memory)
+        found = _result(split.detail["sql"], tables, params or {}, split.label, memory)
         yield from fit(found, label=split.label, schema=schema, batch_rows=batch_rows, batch_bytes=batch_bytes)
     except InvalidSource:
         check_unchanged(files)
@@ -125,45 +128,44 @@ class _Exports(pa.dataset.FileSystemDataset):  # type: ignore[misc] # pyarrow sh
         return super().scanner(**asked, batch_size=_SCAN_ROWS, batch_readahead=1, fragment_readahead=1)
 
 
-def _result(sql: str, of: Mapping[str, Any], label: str, memory: str) -> Iterator[pa.RecordBatch]:
-    source = _source(of)
+def _result(
+    sql: str, of: Mapping[str, Mapping[str, Any]], params: Mapping[str, Value], label: str, memory: str
+) -> Iterator[pa.RecordBatch]:
+    tables = {name: _table(table) for name, table in of.items()}
     try:
         with (
             tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch,
             _database(label, scratch, memory) as database,
         ):
-            database.register("source", source)
-            reader = _run(lambda: _select(database, sql, label).to_arrow_reader(_FETCH_ROWS), label)
+            for name, table in tables.items():
+                database.register(name, table)
+            reader = _run(lambda: _select(database, sql, params, label).to_arrow_reader(_FETCH_ROWS), label)
             try:
                 while (batch := _run(lambda: next(reader, None), label)) is not None:
                     yield batch
             finally:
                 reader.close()  # an open result owns the connection
     except InvalidSource as error:
-        failed = getattr(source, "failed", None)
+        failed = next((table.failed for table in tables.values() if isinstance(table, _Rows) and table.failed), None)
         if failed is not None:
             raise failed from error
         raise
 
 
-def _source(of: Mapping[str, Any]) -> Any:
-    schema = _schema_of(of)
-    files = [File(*file) for file in of["files"]]
+def _table(of: Mapping[str, Any]) -> Any:
+    """A table as DuckDB reads it."""
+    schema = columns_of(of)
     if of["kind"] == "csv":
-        return _Rows(schema, lambda: read_csv(Split("csv", "source", of)))
+        return _Rows(schema, lambda: csv_files.read_csv(Split("csv", "source", of)))
+    if of["kind"] == "jsonl":
+        return _Rows(schema, lambda: jsonl_files.read_jsonl(Split("jsonl", "source", of)))
     options = pa.dataset.ParquetFragmentScanOptions(
         use_buffered_stream=True, buffer_size=_BUFFER_BYTES, pre_buffer=False
     )
     form = pa.dataset.ParquetFileFormat(default_fragment_scan_options=options)
-    places = [system_of(file.path) for file in files]
+    places = [system_of(file[0]) for file in of["files"]]
     fragments = [form.make_fragment(name, system) for system, name in places]
     return _Exports(fragments, schema, form, places[0][0])
-
-
-def _schema_of(of: Mapping[str, Any]) -> pa.Schema:
-    if of["kind"] == "parquet":
-        return unpack_schema(of["schema"])
-    return pa.schema([(name, pa.string()) for name in of["columns"]])
 
 
 @contextmanager
@@ -187,11 +189,12 @@ def _database(label: str, scratch: str | None, memory: str = MEMORY) -> Iterator
         database.close()
 
 
-def _select(database: Any, sql: str, label: str) -> Any:
-    statements = database.extract_statements(sql)
+def _select(database: Any, sql: str, params: Mapping[str, Value], label: str) -> Any:
+    bound, names = bind(sql, params, "duckdb", lambda name: f"${name}", label=label)
+    statements = _run(lambda: database.extract_statements(bound), label)
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise InvalidSource(f"{label}: expected one SELECT over the table source")
-    relation = database.sql(statements[0].query)
+    relation = database.sql(statements[0].query, params={name: params[name] for name in names} or None)
     check_names(relation.columns, label=label)  # its results give the second one another name
     return relation
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sitemap_etl.limits import CSV_VALUE_LINES
 
-_QUOTE, _LF, _CR = b'"\n\r'
+_LF, _CR = b"\n\r"
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -27,23 +27,23 @@ class WatchedQuotes:
     `read` is that of the stream. Memory: what is not known to be whole rows yet, at most what the parser holds itself.
     """
 
-    def __init__(self, read: Callable[[int], bytes], delimiter: str) -> None:
+    def __init__(self, read: Callable[[int], bytes], delimiter: str, quote: str) -> None:
         self.fault: str | None = None
         self.at = 0
         self.closed = False
         self._read = read
-        self._delimiter = ord(delimiter)
-        mark = re.escape(delimiter.encode())
-        text, end = rb'(?:[^"\r\n]|"")*+', rb"(?:\r\n|\n|\r)"
-        quoted = rb'"%b(?:%b%b){0,%d}+"(?=[%b\r\n])' % (text, end, text, CSV_VALUE_LINES, mark)
+        self._delimiter, self._quote = ord(delimiter), ord(quote)
+        mark, q = re.escape(delimiter.encode()), re.escape(quote.encode())
+        text, end = rb"(?:[^%b\r\n]|%b%b)*+" % (q, q, q), rb"(?:\r\n|\n|\r)"
+        quoted = rb"%b%b(?:%b%b){0,%d}+%b(?=[%b\r\n])" % (q, text, end, text, CSV_VALUE_LINES, q, mark)
         # What follows a closing quote is part of the value, to the parser too: fine within a line. In a value of
         # several lines it is the sign that the quote was to open another one.
-        careless = rb'"%b"[^%b\r\n]*+' % (text, mark)
-        plain = rb'[^"%b\r\n][^%b\r\n]*+|%b' % (mark, mark, mark)
+        careless = rb"%b%b%b[^%b\r\n]*+" % (q, text, q, mark)
+        plain = rb"[^%b%b\r\n][^%b\r\n]*+|%b" % (q, mark, mark, mark)
         fields = rb"(?:%b|%b|%b)*+" % (quoted, careless, plain)
         self._fields = re.compile(fields)
         self._rows = re.compile(rb"(?:%b[\r\n])*+" % fields)
-        self._value = re.compile(rb'"(?:[^"]|"")*+"?+')
+        self._value = re.compile(rb"%b(?:[^%b]|%b%b)*+%b?+" % (q, q, q, q, q))
         self._rest = b""  # from the beginning of a row
         self._start = 0  # the byte of the stream at which that is
 
@@ -66,11 +66,11 @@ class WatchedQuotes:
         """Take the rows that are whole off `data`, and keep the rest."""
         if not self._start and data.startswith(_BOM):
             self._start, data = len(_BOM), data[len(_BOM) :]
-        if _QUOTE not in data:
+        if self._quote not in data:
             self._keep(data, max(data.rfind(b"\n"), data.rfind(b"\r")) + 1)
             return
         found = np.frombuffer(data, np.uint8)
-        quotes = np.flatnonzero(found == _QUOTE)
+        quotes = np.flatnonzero(found == self._quote)
         if not self._regular(found, quotes):
             self._take_apart(data)
             return
@@ -92,7 +92,7 @@ class WatchedQuotes:
     def _regular(self, found: NDArray[np.uint8], quotes: NDArray[np.intp]) -> bool:
         """Whether every quote stands where a value begins or ends, or is one of two."""
         ends = np.zeros(256, bool)
-        ends[[_QUOTE, _LF, _CR, self._delimiter]] = True
+        ends[[self._quote, _LF, _CR, self._delimiter]] = True
         opening, closing = quotes[0::2], quotes[1::2]
         if opening[0] == 0:
             opening = opening[1:]
@@ -116,7 +116,7 @@ class WatchedQuotes:
 
     def _finish(self) -> None:
         """The end of the stream: what is left must be a whole row."""
-        if _QUOTE not in self._rest:
+        if self._quote not in self._rest:
             return
         self._take_apart(self._rest + b"\n")
         if self.fault is None and self._rest:

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Self, get_args
 
 import pyarrow as pa
 
-Kind = Literal["database", "csv", "parquet", "query"]
+Kind = Literal["database", "csv", "jsonl", "parquet", "query"]
 
 
 @dataclass(frozen=True)
@@ -75,3 +75,10 @@ def pack_schema(schema: pa.Schema) -> str:
 def unpack_schema(text: str) -> pa.Schema:
     """What `pack_schema` packed."""
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
+
+
+def columns_of(detail: Mapping[str, Any]) -> pa.Schema:
+    """The columns that reading a split with this detail gives; those of CSV are text."""
+    if "schema" in detail:
+        return unpack_schema(detail["schema"])
+    return pa.schema([(name, pa.string()) for name in detail["columns"]])

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from sitemap_etl import limits, sources
 from sitemap_etl.arrow import grouped
-from sitemap_etl.config import CsvSource, DatabaseSource, Section, Site
+from sitemap_etl.config import DatabaseSource, Section, Site
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.partition import Routed
 from sitemap_etl.sources import Session, SharedSnapshot, Split
@@ -58,13 +58,11 @@ def plan_splits(
                 session=session_of(site, section, source, "plan"),
                 label=label_of(source),
             )
-    if isinstance(source, CsvSource):
-        if source.query is not None:
-            return sources.plan_query("csv", source.csv, source.query, delimiter=source.delimiter, label=section.name)
-        return sources.plan_csv(source.csv, delimiter=source.delimiter)
-    if source.query is not None:
-        return sources.plan_query("parquet", source.parquet, source.query, label=section.name)
-    return sources.plan_parquet(source.parquet, split_rows=split_rows)
+    if source.query is None:
+        return sources.plan_export(source, split_rows=split_rows)
+    with unspoken(source, environment):
+        params = params_of(source, site, environment, now, since)
+        return sources.plan_query(source.all_tables, source.query, params=params, label=section.name)
 
 
 def read_schema(
@@ -180,7 +178,7 @@ def _copied(run: Run, n: int, unit: Unit) -> Extracted:
     """Read the split once and stage it as Parquet."""
     section = run.site.sections[unit.section]
     key = f"{run.attempt(layout.extract(n))}.parquet"
-    lines = sources.LineNumbers() if unit.split.kind == "csv" else None
+    lines = sources.LineNumbers() if unit.split.kind in ("csv", "jsonl") else None
     rows = 0
     with _scratch(unit) as scratch:
         path = scratch / "raw.parquet"
@@ -298,7 +296,15 @@ def _batches(
 ) -> Iterator[pa.RecordBatch]:
     if isinstance(section.source, DatabaseSource):
         return _read_database(run, section, split, _since(run, section.name))
+    if split.kind == "query":
+        return _read_query(run, section, split)
     return sources.read(split, lines=lines)
+
+
+def _read_query(run: Run, section: Section, split: Split) -> Iterator[pa.RecordBatch]:
+    source = section.source
+    with unspoken(source, run.environment):
+        yield from sources.read(split, params=planned_params(run, section, source, BEGINNING))
 
 
 def _read_database(run: Run, section: Section, split: Split, since: datetime) -> Iterator[pa.RecordBatch]:

@@ -15,7 +15,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
 
-from sitemap_etl.config import DatabaseSource, Section, Site, parameters, variables
+from sitemap_etl.config import Section, Select, Site, parameters, variables
 from sitemap_etl.engines.credentials import Redactor
 from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError
 from sitemap_etl.settings import Secret
@@ -26,9 +26,7 @@ _SCRYPT: Final[dict[str, int]] = {"n": 1 << 15, "r": 8, "p": 3, "maxmem": 1 << 2
 _BYTES: Final = 2
 
 
-def params_of(
-    source: DatabaseSource, site: Site, environment: Environment, now: datetime, since: datetime
-) -> dict[str, Any]:
+def params_of(source: Select, site: Site, environment: Environment, now: datetime, since: datetime) -> dict[str, Any]:
     """The values bound to a SELECT. Those the person named come last: they may not take our names.
 
     Raises ConfigError where a variable in one is not set.
@@ -36,7 +34,7 @@ def params_of(
     return {**parameters(source, environment.environ), "now": now, "since": since, "site": site.site}
 
 
-def planned_params(run: Run, section: Section, source: DatabaseSource, since: datetime) -> dict[str, Any]:
+def planned_params(run: Run, section: Section, source: Select, since: datetime) -> dict[str, Any]:
     """The values bound to a SELECT by a task of a run. Raises Refused where they are not those of its plan."""
     planned = run.plan.params.get(section.name)
     if planned is not None and planned != params_digest(section.name, source, run.site, run.environment):
@@ -48,12 +46,12 @@ def planned_params(run: Run, section: Section, source: DatabaseSource, since: da
     return params_of(source, run.site, run.environment, run.now, since)
 
 
-def has_secrets(source: DatabaseSource) -> bool:
+def has_secrets(source: Select) -> bool:
     """Whether a parameter of the SELECT has variables in it."""
     return bool(_secrets(source))
 
 
-def params_digest(section: str, source: DatabaseSource, site: Site, environment: Environment) -> str:
+def params_digest(section: str, source: Select, site: Site, environment: Environment) -> str:
     """What tells the parameters of a section from others: text that holds none of them.
 
     Raises ConfigError where a variable in one is not set.
@@ -73,13 +71,13 @@ def _slow(text: str, salt: str) -> str:
     return hashlib.scrypt(text.encode(), salt=salt.encode(), dklen=_BYTES, **_SCRYPT).hex()
 
 
-def _secrets(source: DatabaseSource) -> dict[str, Secret]:
+def _secrets(source: Select) -> dict[str, Secret]:
     return {name: value for name, value in source.params.items() if isinstance(value, Secret)}
 
 
 @contextmanager
-def unspoken(source: DatabaseSource, environment: Environment) -> Iterator[None]:
-    """While this is open, what a database says of a parameter that is a secret is masked in the error."""
+def unspoken(source: Select, environment: Environment) -> Iterator[None]:
+    """While this is open, what the answer to a SELECT says of a parameter that is a secret is masked in the error."""
     try:
         yield
     except SitemapEtlError as error:

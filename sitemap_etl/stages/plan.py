@@ -232,7 +232,7 @@ class _Sources:
 
     def _add(self, section: Section) -> None:
         source = section.source
-        if isinstance(source, DatabaseSource) and has_secrets(source):
+        if has_secrets(source):
             self.params[section.name] = params_digest(section.name, source, self.site, self.environment)
         if not section.keyed or self.options.limit is not None or not reads_changes_only(section, self.environment):
             splits = self._splits(section, BEGINNING)

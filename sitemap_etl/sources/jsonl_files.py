@@ -1,0 +1,343 @@
+"""Exports of JSON lines, plain or compressed: an object a line, its keys are the columns; nested values stay native.
+
+All lines are read when the splits are planned, for the types of their values: what stands in line nine million counts
+as what stands in the first, and a broken line is told before anything else begins. Numbers are whole or not, true and
+false are bools, lists are lists, objects are structs. Text stays text, dates too: the rules read them. A key whose
+values are of several kinds (text here, a number there) is text, as the file writes it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import reduce
+from pathlib import Path
+from typing import Any, Final
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+import pyarrow.types as pt
+
+from sitemap_etl import limits
+from sitemap_etl.arrow import bytes_of, mask_of, nulls
+from sitemap_etl.errors import InvalidSource
+from sitemap_etl.sources.batches import conform, fit
+from sitemap_etl.sources.files import File, check_unchanged, each, locate
+from sitemap_etl.sources.formats import FIRST, advice
+from sitemap_etl.sources.splits import LINES, LineNumbers, Split, pack_schema, unpack_schema
+from sitemap_etl.sources.text import blocks, bundled, packed
+
+SUFFIXES: Final = packed(".jsonl", ".ndjson", ".json")
+_BLOCK_BYTES: Final = 8 * 1024 * 1024
+_LINE_BYTES: Final = 64 * 1024 * 1024
+"""A longer line is none: the file is something else."""
+_KEYS: Final = 200
+"""Keys up to which a nested object is a struct. One with more has data for keys, and stays JSON text."""
+_HUGE: Final = re.compile(rb"[0-9]{19}")
+_SHORT: Final = 2
+"""Bytes up to which a line may be blank without more ado: an object of one key is longer."""
+_SHOWN: Final = 200
+_BOM: Final = b"\xef\xbb\xbf"
+
+
+def plan_jsonl(paths: str | Path | Sequence[str | Path], *, split_bytes: int = limits.SPLIT_BYTES) -> list[Split]:
+    """The splits of files of JSON lines: each is streamed in one, several small ones share one.
+
+    Keys that a line lacks are null. Raises `InvalidSource` (no such file, a line that is no JSON object, with its
+    number), `Refused`, `Unavailable`.
+    """
+    files = locate(paths, SUFFIXES)
+    detail = described(files)
+    return [
+        Split("jsonl", label, {**detail, "files": [file.to_json() for file in bundle]})
+        for label, bundle in bundled(files, split_bytes)
+    ]
+
+
+def described(files: Sequence[File]) -> dict[str, Any]:
+    """What a split says of these files: their columns. Raises as `plan_jsonl`."""
+    found = reduce(_common, each(_structure, files), pa.struct([]))
+    if not found.num_fields:
+        raise InvalidSource(f"{files[0].path} has no columns: expected a JSON object in each line")
+    twice = _alike(found)
+    if twice is not None:
+        raise InvalidSource(f"{files[0].path}: the keys {twice[0]!r} and {twice[1]!r} differ only in case; rename one")
+    columns = [(child.name, child.type if pt.is_null(child.type) else _settled(child.type)) for child in found]
+    return {"schema": pack_schema(pa.schema(columns))}
+
+
+def read_jsonl(
+    split: Split,
+    *,
+    columns: Sequence[str] | None = None,
+    lines: LineNumbers | None = None,
+    batch_rows: int = limits.BATCH_ROWS,
+    batch_bytes: int = limits.BATCH_BYTES,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a split, of `columns` only where given (in that order; unknown ones left out).
+
+    `lines`: filled in, and a column `LINES` (int32) added. Raises `InvalidSource` with file and line for a line that is
+    no JSON object, `Refused`, and `Unavailable` where a file changed since it was planned.
+    """
+    schema = unpack_schema(split.detail["schema"])
+    if columns is not None:
+        schema = pa.schema([schema.field(name) for name in columns if name in schema.names])
+    counted = schema if lines is None else schema.append(pa.field(LINES, pa.int32()))
+    files = [File(*file) for file in split.detail["files"]]
+    check_unchanged(files)
+    with _duckdb() as database:
+        made = _Rows(database, schema, lines)
+        for file in files:
+            try:
+                batches = made.batches(file)
+                yield from fit(batches, label=file.path, schema=counted, batch_rows=batch_rows, batch_bytes=batch_bytes)
+            except InvalidSource:
+                # A file that is written over is a broken file for a moment.
+                check_unchanged([file])
+                raise
+    check_unchanged(files)
+    if lines is not None:
+        lines.known = True
+
+
+class _Rows:
+    """The rows of files, one file after the other, and where they stand if that is wanted."""
+
+    def __init__(self, database: Any, schema: pa.Schema, lines: LineNumbers | None) -> None:
+        self._database = database
+        self._schema = schema
+        self._numbers = lines
+        self._rows = self._lines = 0  # so far, over all files
+
+    def batches(self, file: File) -> Iterator[pa.RecordBatch]:
+        """Those of the next file, with the column `LINES` where it is wanted."""
+        last = -1
+        if self._numbers is not None:
+            self._numbers.files.append((file.path, self._lines))
+        for text, numbers in _lines(file):
+            batch = _values(self._database, file, text, self._schema)
+            if self._numbers is not None:
+                ahead = self._lines + numbers - np.arange(self._rows, self._rows + len(numbers))
+                batch = batch.append_column(LINES, pa.array(ahead.astype(np.int32)))
+            self._rows += len(text)
+            last = int(numbers[-1])
+            yield batch
+        self._lines += last + 1
+
+
+# --- lines -----------------------------------------------------------------------------------
+
+
+def _lines(file: File) -> Iterator[tuple[pa.Array, np.ndarray]]:
+    """The lines of a file in blocks, blank ones left out: their text (`string`), and their numbers from 0."""
+    number, rest = 0, b""
+    with blocks(file) as text:
+        while True:
+            data = text.read(_BLOCK_BYTES)
+            if not number and not rest:
+                data = data.removeprefix(_BOM)
+            if not data and rest:
+                data = b"\n"  # the last line has no break
+            elif not data:
+                return
+            block = rest + data
+            end = block.rfind(b"\n") + 1
+            if not end and len(block) > _LINE_BYTES:
+                said = f"is longer than {_LINE_BYTES:,} bytes: expected one JSON object a line"
+                raise _no_json(file, number, block) or InvalidSource(f"{file.path} line {number + 1} {said}")
+            rest = block[end:]
+            if end:
+                found, numbers = _cut(block, end)
+                try:
+                    found.validate(full=True)
+                except pa.ArrowInvalid as error:
+                    raise _fault(file, found, numbers + number) or InvalidSource(f"{file.path}: {error}") from error
+                if len(found):
+                    yield found, numbers + number
+                number += block.count(b"\n", 0, end)
+
+
+def _cut(block: bytes, end: int) -> tuple[pa.Array, np.ndarray]:
+    """The lines of the first `end` bytes, which are whole ones, without those that are blank; and their numbers."""
+    breaks = np.flatnonzero(np.frombuffer(block, np.uint8, end) == ord("\n"))
+    offsets = np.concatenate([[0], breaks + 1]).astype(np.int32)
+    found = pa.Array.from_buffers(pa.string(), len(breaks), [None, pa.py_buffer(offsets), pa.py_buffer(block)])
+    numbers = np.arange(len(breaks))
+    if (np.diff(offsets) > _SHORT).all():
+        return found, numbers
+    filled = mask_of(pc.match_substring_regex(found.view(pa.binary()), r"\S"))
+    return found.filter(pa.array(filled)), numbers[filled]
+
+
+def _fault(file: File, text: pa.Array, numbers: np.ndarray) -> InvalidSource | None:
+    """The first line that is no JSON object; None where all are."""
+    for at in range(len(text)):  # nothing of it will be published
+        line = text.slice(at, 1).view(pa.binary())[0].as_py()
+        try:
+            found = json.loads(line)
+            why = None if isinstance(found, dict) else "it is no object"
+        except UnicodeDecodeError as error:
+            why = f"it is not UTF-8 ({error.reason})"
+        except ValueError as error:
+            why = str(error)
+        if why is not None:
+            other = _no_json(file, int(numbers[at]), line)
+            shown = line[:_SHOWN].rstrip(b"\r\n").decode(errors="replace")
+            return other or InvalidSource(
+                f"{file.path} line {numbers[at] + 1}: expected a JSON object in this line, but {why}: {shown!r}"
+            )
+    return None
+
+
+def _no_json(file: File, number: int, line: bytes) -> InvalidSource | None:
+    """The error for a file of another format, where its beginning says which."""
+    what = advice(file.path, line[:FIRST], "jsonl") if number == 0 else None
+    return None if what is None else InvalidSource(f"{file.path} is not a file of JSON lines; {what}")
+
+
+# --- types -----------------------------------------------------------------------------------
+
+
+def _structure(file: File) -> pa.StructType:
+    """The keys of a file's lines as a struct: what all its values together are."""
+    known = pa.struct([])
+    for text, numbers in _lines(file):
+        known = _common(known, _block_structure(file, text, numbers, known))
+    return known
+
+
+def _block_structure(file: File, text: pa.Array, numbers: np.ndarray, known: pa.StructType) -> pa.StructType:
+    """The same of one block. `known`: that of the blocks before, which makes it fast where nothing is new."""
+    data = pa.py_buffer(bytes_of(text))
+    whole = pyarrow.json.ReadOptions(use_threads=False, block_size=2 * _LINE_BYTES)
+    expected = pa.schema([entry for entry in known if not pt.is_null(entry.type)])
+    for explicit in (expected, None):
+        with suppress(pa.ArrowException):  # values of several kinds
+            parse = pyarrow.json.ParseOptions(explicit_schema=explicit)
+            found = pyarrow.json.read_json(pa.BufferReader(data), whole, parse)
+            if found.num_rows == len(text):
+                return _undated(pa.struct(list(found.schema)))
+    fault = _fault(file, text, numbers)
+    if fault is not None:
+        raise fault
+    if _HUGE.search(data):  # DuckDB has one word for all whole numbers, those too that no int64 holds
+        return reduce(_common, (_kind_of(json.loads(line)) for line in text.to_pylist()))
+    with _duckdb() as database:
+        ((merged,),) = _run(database, text, "json_group_structure(line::JSON)", file).to_pydict().values()
+    return _arrow_type(json.loads(merged))
+
+
+def _undated(kind: pa.DataType) -> Any:
+    """The type with text for the times that the parser takes text for."""
+    if pt.is_struct(kind):
+        return pa.struct([(child.name, _undated(child.type)) for child in kind])
+    if pt.is_list(kind):
+        return pa.list_(_undated(kind.value_type))
+    return pa.string() if pt.is_temporal(kind) else kind
+
+
+def _arrow_type(structure: Any) -> Any:
+    """DuckDB's words for a structure as a type."""
+    if isinstance(structure, dict):
+        return pa.struct([(name, _arrow_type(child)) for name, child in structure.items()])
+    if isinstance(structure, list):
+        return pa.list_(_arrow_type(structure[0]))
+    kinds = {"BIGINT": pa.int64(), "UBIGINT": pa.int64(), "BOOLEAN": pa.bool_(), "DOUBLE": pa.float64()}
+    return pa.null() if structure == "NULL" else kinds.get(structure, pa.string())
+
+
+def _kind_of(value: Any) -> Any:
+    """The type of one value."""
+    if isinstance(value, dict):
+        return pa.struct([(name, _kind_of(child)) for name, child in value.items()])
+    if isinstance(value, list):
+        return pa.list_(reduce(_common, map(_kind_of, value), pa.null()))
+    if isinstance(value, int) and not isinstance(value, bool):
+        return pa.int64() if -(2**63) <= value < 2**63 else pa.float64()
+    return {type(None): pa.null(), bool: pa.bool_(), float: pa.float64()}.get(type(value), pa.string())
+
+
+def _common(one: pa.DataType, other: pa.DataType) -> Any:
+    """What values of either type are together; text where that is nothing else."""
+    if one == other or pt.is_null(other):
+        return one
+    if pt.is_null(one):
+        return other
+    if pt.is_struct(one) and pt.is_struct(other):
+        kinds = {child.name: child.type for child in one}
+        for child in other:
+            kinds[child.name] = _common(kinds.get(child.name, pa.null()), child.type)
+        return pa.struct(list(kinds.items()))
+    if pt.is_list(one) and pt.is_list(other):
+        return pa.list_(_common(one.value_type, other.value_type))
+    numbers = all(pt.is_integer(kind) or pt.is_floating(kind) for kind in (one, other))
+    return pa.float64() if numbers else pa.string()
+
+
+def _settled(kind: pa.DataType) -> pa.DataType:
+    """The type that a nested value is read as: what can't be one of these is its JSON text."""
+    if pt.is_list(kind):
+        return pa.list_(_settled(kind.value_type))
+    if pt.is_struct(kind):
+        plain = 0 < kind.num_fields <= _KEYS and _alike(kind) is None
+        return pa.struct([(child.name, _settled(child.type)) for child in kind]) if plain else pa.string()
+    return pa.string() if pt.is_null(kind) else kind
+
+
+def _alike(kind: pa.StructType) -> tuple[str, str] | None:
+    """Two keys that differ only in case: DuckDB's structs take them for one."""
+    seen: dict[str, str] = {}
+    for child in kind:
+        other = seen.setdefault(child.name.lower(), child.name)
+        if other != child.name:
+            return other, child.name
+    return None
+
+
+# --- values ----------------------------------------------------------------------------------
+
+
+def _values(database: Any, file: File, text: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
+    """The values of these lines."""
+    wanted = {entry.name: _structure_of(entry.type) for entry in schema if not pt.is_null(entry.type)}
+    if not wanted:
+        return pa.RecordBatch.from_arrays([nulls(len(text), entry.type) for entry in schema], schema=schema)
+    structure = json.dumps(wanted).replace("'", "''")
+    found = _run(database, text, f"unnest(json_transform(line, '{structure}'))", file)
+    return conform(found.combine_chunks().to_batches()[0], schema)
+
+
+def _structure_of(kind: pa.DataType) -> Any:
+    """A type in DuckDB's words."""
+    if pt.is_struct(kind):
+        return {child.name: _structure_of(child.type) for child in kind}
+    if pt.is_list(kind):
+        return [_structure_of(kind.value_type)]
+    return {pa.bool_(): "BOOLEAN", pa.int64(): "BIGINT", pa.float64(): "DOUBLE"}.get(kind, "VARCHAR")
+
+
+@contextmanager
+def _duckdb() -> Iterator[Any]:
+    """A database for the functions that it has for JSON."""
+    database = duckdb.connect(config={"threads": "1", "python_enable_replacements": "false"})
+    try:
+        database.execute("SET enable_progress_bar = false")
+        yield database
+    finally:
+        database.close()
+
+
+def _run(database: Any, text: pa.Array, expression: str, file: File) -> pa.Table:
+    """An expression over the lines, in their order."""
+    database.register("lines", pa.table({"line": text}))
+    try:
+        return database.sql(f"SELECT {expression} FROM lines").to_arrow_table()  # noqa: S608 - of our own making
+    except duckdb.Error as error:
+        raise InvalidSource(f"{file.path}: {error}") from error
+    finally:
+        database.unregister("lines")

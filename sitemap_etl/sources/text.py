@@ -1,0 +1,240 @@
+"""The text of an export as UTF-8 bytes, block by block: unpacked, decoded, its escapes made doubled quotes."""
+
+from __future__ import annotations
+
+import codecs
+import lzma
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import PurePath
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from sitemap_etl import limits
+from sitemap_etl.errors import InvalidSource
+from sitemap_etl.settings import CsvFormat
+from sitemap_etl.sources.files import File, reading, translated
+
+BLOCK_BYTES: Final = 2 * 1024 * 1024
+"""Bytes parsed at a time."""
+_UNPACKED: Final = 5
+"""What a compressed byte is counted as when small files are joined in a split."""
+_STREAMS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
+_PACKED: Final = (*_STREAMS, ".xz", ".zip")
+_DAMAGED: Final = (
+    pa.ArrowException,
+    OSError,
+    EOFError,
+    lzma.LZMAError,
+    zipfile.BadZipFile,
+    zlib.error,
+    NotImplementedError,
+    RuntimeError,
+)
+"""What the packers raise; zipfile's words for a password are a RuntimeError, those for other methods the other one."""
+_SHOWN: Final = 200
+
+Read = Callable[[int], bytes]
+"""Gives the next bytes, about so many; none at the end."""
+
+
+def packed(*suffixes: str) -> tuple[str, ...]:
+    """These names' ends, and those of the same files compressed."""
+    return tuple(suffix + end for suffix in suffixes for end in ("", *_PACKED))
+
+
+def _is_packed(path: str) -> bool:
+    """Whether a file is compressed, by its name."""
+    return PurePath(path).suffix.lower() in _PACKED
+
+
+def bundled(files: Sequence[File], split_bytes: int) -> list[tuple[str, list[File]]]:
+    """The files of each split, in order, with what the split is called: small ones share one."""
+    sizes = [file.size * (_UNPACKED if _is_packed(file.path) else 1) for file in files]
+    bound = max(split_bytes, sum(sizes) // limits.SPLITS_PER_SECTION)
+    bundles: list[list[File]] = []
+    held = 0
+    for file, size in zip(files, sizes, strict=True):
+        if not bundles or held + size > bound:
+            bundles.append([])
+            held = 0
+        bundles[-1].append(file)
+        held += size
+    while len(bundles) > limits.SPLITS_PER_SECTION:
+        bundles = [bundles[at] + (bundles[at + 1] if at + 1 < len(bundles) else []) for at in range(0, len(bundles), 2)]
+    return [
+        (bundle[0].path if len(bundle) == 1 else f"{bundle[0].path} and {len(bundle) - 1} more", bundle)
+        for bundle in bundles
+    ]
+
+
+class Blocks:
+    """The text as a stream for a parser. Its beginning can be looked at before it is read."""
+
+    def __init__(self, read: Read) -> None:
+        self.closed = False
+        self._read = read
+        self._first = b""
+
+    def peek(self) -> bytes:
+        """About the first `BLOCK_BYTES` of what was not read yet, less only where the text ends."""
+        while len(self._first) < BLOCK_BYTES and (more := self._read(BLOCK_BYTES)):
+            self._first += more
+        return self._first
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes."""
+        if self._first:
+            first, self._first = self._first, b""
+            return first
+        return self._read(size)
+
+    def close(self) -> None:
+        """Nothing: what lies below is its owner's to close."""
+        self.closed = True
+
+
+@contextmanager
+def blocks(file: File, form: CsvFormat | None = None) -> Iterator[Blocks]:
+    """The text of a file; `form`: how it is written, where it is CSV.
+
+    Reading raises `InvalidSource` for text in another encoding, with its line, and where the packing is damaged,
+    `Refused`, `Unavailable`.
+    """
+    with _unpacked(file) as unpacked:
+        read = unpacked
+        if form is not None and form.encoding != "utf-8":
+            read = _Decoded(read, form.encoding, file.path).read
+        if form is not None and form.quoting is not None and form.escaping is not None:
+            read = _Unescaped(read, form.quoting, form.escaping).read
+        yield Blocks(read)
+
+
+@contextmanager
+def _unpacked(file: File) -> Iterator[Read]:
+    """A file's bytes as they were before they were compressed."""
+    suffix = PurePath(file.path).suffix.lower()
+
+    def whole(read: Read) -> Read:
+        def asked(size: int) -> bytes:
+            try:
+                return read(size)
+            except _DAMAGED as error:
+                raise translated(error, file.path) from error
+
+        return asked
+
+    with reading(file, stream=suffix != ".zip") as raw:
+        if suffix in _STREAMS:
+            with pa.CompressedInputStream(raw, _STREAMS[suffix]) as stream:
+                yield whole(stream.read)
+        elif suffix == ".xz":
+            with lzma.open(raw) as packed_:
+                yield whole(packed_.read)
+        elif suffix == ".zip":
+            try:
+                with zipfile.ZipFile(raw) as archive, archive.open(_only(archive, file.path)) as member:
+                    yield whole(member.read)
+            except _DAMAGED as error:
+                raise translated(error, file.path) from error
+        else:
+            yield whole(raw.read)
+
+
+def _only(archive: zipfile.ZipFile, path: str) -> str:
+    """The one file in an archive. Raises `InvalidSource` where there are none or several."""
+    names = [
+        name
+        for name in archive.namelist()
+        if not name.endswith("/") and not any(part.startswith((".", "__MACOSX")) for part in name.split("/"))
+    ]
+    if len(names) != 1:
+        shown = ", ".join(names[:5]) or "none"
+        raise InvalidSource(f"{path}: expected one file in the ZIP archive, found {len(names)} ({shown})")
+    return names[0]
+
+
+class _Decoded:
+    """Text in another encoding as UTF-8."""
+
+    def __init__(self, read: Read, encoding: str, path: str) -> None:
+        self._read = read
+        self._encoding = encoding
+        self._path = path
+        self._decoder = codecs.getincrementaldecoder(encoding)()
+        self._line = 1
+
+    def read(self, size: int) -> bytes:
+        while True:
+            data = self._read(size)
+            try:
+                text = self._decoder.decode(data, not data)
+            except UnicodeDecodeError as error:
+                raise self._unlike(error) from error
+            if text or not data:
+                self._line += text.count("\n")
+                return text.encode("utf-8", "surrogatepass")
+
+    def _unlike(self, error: UnicodeDecodeError) -> InvalidSource:
+        found: Any = error.object
+        line = self._line + found[: error.start].count(b"\n")
+        shown = bytes(found[max(0, error.start - 20) : error.start + 20])
+        return InvalidSource(
+            f"{self._path} line {line} is not {self._encoding} ({error.reason}): {shown!r}. Correct `encoding:`"
+        )
+
+
+class _Unescaped:
+    r"""CSV whose quotes inside quoted values follow an escape character (`\"`), with doubled quotes (`""`).
+
+    So Spark, PostgreSQL and Hadoop write it: inside quoted values an escape stands before a quote and before an
+    escape; before anything else, and outside of quotes, it is text.
+    """
+
+    def __init__(self, read: Read, quote: str, escape: str) -> None:
+        self._read = read
+        self._quote, self._escape = ord(quote), ord(escape)
+        self._inside = False  # of quotes, where the next block begins
+        self._held = b""  # escapes at the end of the last block: what follows decides
+
+    def read(self, size: int) -> bytes:
+        while True:
+            data = self._read(size)
+            if not data:
+                held, self._held = self._held, b""
+                return held
+            data = self._held + data
+            text = data.rstrip(bytes([self._escape]))
+            self._held = data[len(text) :]
+            if text:
+                return self._standard(text)
+
+    def _standard(self, text: bytes) -> bytes:
+        """The block as RFC 4180 has it; it does not end with an escape."""
+        found = np.frombuffer(text, np.uint8)
+        quotes = found == self._quote
+        escapes = np.flatnonzero(found == self._escape)
+        # Of escapes in a row every second one is escaped itself.
+        number = np.arange(len(escapes))
+        begins = np.maximum.accumulate(np.where(np.diff(escapes, prepend=-2) != 1, number, 0))
+        leading = escapes[(number - begins) % 2 == 0]
+        before_quote = leading[quotes[leading + 1]]
+        before_escape = leading[found[leading + 1] == self._escape]
+        quotes[before_quote + 1] = False
+        real = np.flatnonzero(quotes)
+        inside = self._inside
+        self._inside ^= bool(len(real) % 2)
+        if not len(escapes):
+            return text
+
+        def within(places: np.ndarray) -> np.ndarray:
+            chosen: np.ndarray = places[(np.searchsorted(real, places) + inside) % 2 == 1]
+            return chosen
+
+        out = found.copy()
+        out[within(before_quote)] = self._quote
+        return np.delete(out, within(before_escape)).tobytes()

@@ -1,0 +1,187 @@
+"""Exports of JSON lines."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sitemap_etl import sources
+from sitemap_etl.errors import InvalidSource, Unavailable
+
+BLOCK = 10_000
+"""Lines with a note that are more than one block holds."""
+NOTE = "text " * 200
+
+
+def table(paths: object, **options: object) -> pa.Table:
+    splits = [sources.Split.from_json(split.to_json()) for split in sources.plan_jsonl(paths)]
+    batches = [batch for split in splits for batch in sources.read(split, **options)]
+    return pa.Table.from_batches(batches, sources.columns(splits[0]) if not options else None)
+
+
+def write(path: Path, *lines: object) -> Path:
+    data = "".join((line if isinstance(line, str) else json.dumps(line, ensure_ascii=False)) + "\n" for line in lines)
+    path.write_bytes(gzip.compress(data.encode()) if path.suffix == ".gz" else data.encode())
+    return path
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.ndjson.gz"])
+def test_values_keep_their_kind_and_nested_ones_are_native(tmp_path: Path, name: str) -> None:
+    path = write(
+        tmp_path / name,
+        {"loc": "/a", "id": 1, "price": 2, "live": True, "images": ["/1.jpg"], "video": {"title": "é", "tags": []}},
+        {"loc": "/b", "id": 2, "price": 2.5, "updated": "2026-01-02", "zip": "007", "video": {"tags": ["x"]}},
+    )
+    found = table(path)
+    assert dict(zip(found.schema.names, map(str, found.schema.types), strict=True)) == {
+        "loc": "string",
+        "id": "int64",
+        "price": "double",
+        "live": "bool",
+        "images": "list<item: string>",
+        "video": "struct<title: string, tags: list<item: string>>",
+        "updated": "string",
+        "zip": "string",
+    }
+    assert found.to_pylist()[1]["video"] == {"title": None, "tags": ["x"]}
+    assert found.to_pylist()[0]["video"] == {"title": "é", "tags": []}
+
+
+def test_types_come_from_all_lines_not_from_the_first(tmp_path: Path) -> None:
+    lines = [{"loc": f"/{n}", "price": n, "sku": n, "since": "2026-01-01", "note": NOTE} for n in range(BLOCK)]
+    lines[-1] |= {"price": 0.5, "sku": "A-1", "since": "never", "exclude": "gone"}
+    found = table(write(tmp_path / "a.jsonl", *lines))
+    assert [str(kind) for kind in found.schema.types] == ["string", "double", "string", "string", "string", "string"]
+    assert found.slice(0, 1).to_pylist() == [
+        {"loc": "/0", "price": 0.0, "sku": "0", "since": "2026-01-01", "note": NOTE, "exclude": None}
+    ]
+    assert found.slice(BLOCK - 1).to_pylist() == [lines[-1]]
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([1, "a", None, 2.5, True], ["1", "a", None, "2.5", "true"]),
+        ([{"x": 1}, "a", [1, 2]], ['{"x":1}', "a", "[1,2]"]),
+        ([[1], ["a", None]], [["1"], ["a", None]]),
+        ([{"x": 1}, {"x": "b", "y": None}], [{"x": "1", "y": None}, {"x": "b", "y": None}]),
+        ([{}, {}], ["{}", "{}"]),
+        ([12345678901234567890, 1], [12345678901234567890.0, 1.0]),
+        ([12345678901234567890, 1, "a"], ["12345678901234567890", "1", "a"]),
+        ([None, None], [None, None]),
+        (['it\'s "quoted"', "a\nb\\", "\u2028ü"], ['it\'s "quoted"', "a\nb\\", "\u2028ü"]),
+    ],
+)
+def test_a_key_of_several_kinds_is_text_as_written(tmp_path: Path, values: list[Any], expected: list[Any]) -> None:
+    lines = [json.dumps({"v": value}, separators=(",", ":"), ensure_ascii=False) for value in values]
+    path = write(tmp_path / "a.jsonl", '{"v":' + json.dumps(values[0], separators=(",", ":")) + "}", *lines[1:])
+    assert table(path).column("v").to_pylist() == expected
+
+
+WORDS = st.text('aé"\\ ', max_size=5)
+WHOLE = st.integers(-(2**63), 2**63 - 1)
+CELLS = st.one_of(
+    st.none(),
+    st.booleans(),
+    WHOLE,
+    WORDS,
+    st.lists(WHOLE, max_size=3),
+    st.lists(st.none() | WORDS, max_size=3),
+    st.lists(st.lists(st.booleans(), max_size=2), max_size=3),
+    st.fixed_dictionaries({"x": WORDS, "y": st.lists(WHOLE, max_size=2)}),
+)
+
+
+@settings(max_examples=20)
+@given(st.lists(CELLS, min_size=1, max_size=8))
+def test_values_of_one_kind_come_back_as_they_are(tmp_path: Path, cells: list[Any]) -> None:
+    columns = {f"v{number}": cell for number, cell in enumerate(cells)}
+    found = table(write(tmp_path / "a.jsonl", {"loc": "/a", **columns}, {"loc": "/b"}))
+    assert found.to_pylist()[0] == {"loc": "/a", **columns}
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        (
+            '{"loc": "/b"',
+            r"line 3: expected a JSON object in this line, but Expecting ',' delimiter.*'\{\"loc\": \"/b\"'",
+        ),
+        ("[1, 2]", "line 3: .* but it is no object"),
+        ('"text"', "line 3: .* but it is no object"),
+        ('{"loc": "/b"} {"loc": "/c"}', "line 3: .* but Extra data"),
+        ("loc,id", "line 3: .* but Expecting value"),
+    ],
+)
+@pytest.mark.parametrize("before", [1, BLOCK])
+def test_a_broken_line_is_told_with_its_number(tmp_path: Path, line: str, told: str, before: int) -> None:
+    path = write(tmp_path / "a.jsonl", *[json.dumps({"loc": "/a", "note": NOTE})] * before, "", line, '{"loc": "/z"}')
+    with pytest.raises(InvalidSource, match=told.replace("line 3", f"line {before + 2}")):
+        sources.plan_jsonl(path)
+
+
+def test_text_that_is_not_utf8_is_told_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b'{"loc": "/a"}\n{"loc": "/gr\xf6sse"}\n')
+    with pytest.raises(InvalidSource, match=r"line 2: expected a JSON object in this line, but it is not UTF-8"):
+        sources.plan_jsonl(tmp_path / "a.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b'[\n{"loc": "/a"}\n]', r"it is one JSON array: write an object a line, with  jq -c"),
+        (b"loc,id\n/a,1\n", "it looks like CSV: write csv: instead of jsonl:"),
+        (b"PAR1" + b"\x00" * 50, "it is a Parquet file: write parquet:"),
+    ],
+)
+def test_a_file_of_another_format_is_told_with_what_to_do(tmp_path: Path, data: bytes, told: str) -> None:
+    (tmp_path / "a.jsonl").write_bytes(data)
+    with pytest.raises(InvalidSource, match=rf"a\.jsonl is not a file of JSON lines; {told}"):
+        sources.plan_jsonl(tmp_path / "a.jsonl")
+
+
+def test_the_line_of_every_row_is_that_of_an_editor(tmp_path: Path) -> None:
+    first = write(
+        tmp_path / "a.jsonl", '\ufeff{"n": 1}', "", "  ", {"n": 4}, *({"n": n, "note": NOTE} for n in range(5, BLOCK))
+    )
+    second = write(tmp_path / "b.jsonl", "", {"n": 2}, {"n": 3})
+    (split,) = sources.plan_jsonl([first, second])
+    numbers = sources.LineNumbers()
+    found = pa.Table.from_batches(sources.read(split, lines=numbers))
+    assert numbers.known
+    assert [path for path, _ in numbers.files] == [str(first), str(second)]
+    position = [at + ahead for at, ahead in enumerate(found.column(sources.LINES).to_pylist())]
+    before = numbers.files[1][1]
+    lines = [place - before + 1 if place >= before else place + 1 for place in position]
+    assert lines == found.column("n").to_pylist()
+
+
+def test_keys_that_lines_lack_are_null_and_columns_can_be_chosen(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", {"loc": "/a"})
+    write(tmp_path / "b.jsonl", {"loc": "/b", "x": 1})
+    assert table(tmp_path).to_pylist() == [{"loc": "/a", "x": None}, {"loc": "/b", "x": 1}]
+    assert table(tmp_path, columns=["x", "unknown"]).to_pylist() == [{"x": None}, {"x": 1}]
+
+
+def test_keys_that_differ_only_in_case_are_told(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", {"loc": "/a", "Loc": "/b"})
+    with pytest.raises(InvalidSource, match="the keys 'loc' and 'Loc' differ only in case"):
+        sources.plan_jsonl(path)
+    path = write(tmp_path / "a.jsonl", {"loc": "/a", "more": {"x": 1, "X": 2}})
+    assert json.loads(table(path).column("more").to_pylist()[0]) == {"x": 1, "X": 2}
+
+
+def test_a_file_that_changed_since_the_plan_is_worth_a_new_run(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", {"loc": "/a"})
+    (split,) = sources.plan_jsonl(path)
+    os.utime(path, ns=(1, 1))
+    with pytest.raises(Unavailable, match="changed while it was read"):
+        list(sources.read(split))
