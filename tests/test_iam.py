@@ -118,7 +118,7 @@ def done(*arguments: object, code: int = 0) -> str:
 
 @pytest.fixture
 def recorded(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[FaultProxy]:
-    """Every request that the command sends, by boto3 or by Arrow."""
+    """Every request that the command sends."""
     with fault_proxy(s3.endpoint) as proxy:
         monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.endpoint)
         yield proxy

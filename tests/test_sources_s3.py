@@ -15,9 +15,9 @@ import pytest
 
 from sitemap_etl import sources
 from sitemap_etl.errors import InvalidSource, Refused, Unavailable
-from sitemap_etl.settings import CsvExport, ParquetExport
+from sitemap_etl.settings import CsvExport, JsonlExport, ParquetExport
 from tests.support.fixtures import bucket, moto, proxy, s3  # noqa: F401 - fixtures
-from tests.support.proxy import TIMEOUT, FaultProxy
+from tests.support.proxy import RESET_AFTER, TIMEOUT, TRUNCATE, Fault, FaultProxy
 from tests.support.s3 import CREDENTIALS, S3Server
 
 
@@ -210,3 +210,68 @@ def test_missing_credentials_are_told(s3: S3Server, monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     with pytest.raises(Refused, match="no AWS credentials were found"):
         sources.plan_parquet("s3://some/a.parquet")
+
+
+def test_small_objects_take_one_request_each_to_plan_and_one_to_read(
+    s3: S3Server, bucket: str, proxy: FaultProxy
+) -> None:
+    for number in range(20):
+        s3.client().put_object(Bucket=bucket, Key=f"p/{number:02}.parquet", Body=parquet(number * 10))
+        s3.client().put_object(Bucket=bucket, Key=f"c/{number:02}.csv.gz", Body=gzip.compress(b"loc\n/%d\n" % number))
+        s3.client().put_object(Bucket=bucket, Key=f"j/{number:02}.jsonl", Body=b'{"loc": "/%d"}\n' % number)
+    for export in (
+        ParquetExport(parquet=(f"s3://{bucket}/p/",)),
+        CsvExport(csv=(f"s3://{bucket}/c/*.csv.gz",)),
+        JsonlExport(jsonl=(f"s3://{bucket}/j/",)),
+    ):
+        del proxy.seen[:]
+        (split,) = sources.plan_export(export)
+        listings = [seen for seen in proxy.seen if "list-type" in seen.path]
+        assert len(proxy.seen) - len(listings) == 20
+        assert len(listings) <= 7  # folders are looked at for the log of a table, above them too
+        del proxy.seen[:]
+        assert sum(batch.num_rows for batch in sources.read(split)) in (20, 200)
+        assert len(proxy.seen) == 20
+        assert {seen.method for seen in proxy.seen} == {"GET"}
+
+
+def test_large_objects_are_read_in_pieces_of_the_version_that_was_planned(
+    s3: S3Server, bucket: str, proxy: FaultProxy
+) -> None:
+    rows = 200_000
+    text = b"loc,note\n" + b"".join(b"/p/%d,%d\n" % (n, n * 7919 % 1_000_003) for n in range(rows)) * 6
+    s3.client().put_object(Bucket=bucket, Key="a.csv", Body=text)
+    out = io.BytesIO()
+    ids = pa.array(range(rows))
+    wide = pa.array([f"{n * 7919 % 1_000_003:064}" for n in range(rows)])
+    pq.write_table(pa.table({"id": ids, "wide": wide, "x": ids}), out, row_group_size=100_000, compression="none")
+    s3.client().put_object(Bucket=bucket, Key="a.parquet", Body=out.getvalue())
+    (split,) = sources.plan_csv(f"s3://{bucket}/a.csv")
+    assert sum(batch.num_rows for batch in sources.read(split)) == 6 * rows
+    (split,) = sources.plan_parquet(f"s3://{bucket}/a.parquet")
+    del proxy.seen[:]
+    found = pa.Table.from_batches(sources.read(split, columns=["id", "x"]))
+    assert found.column("x").to_pylist() == list(range(rows))
+    assert len(proxy.seen) <= 6
+    assert all("if-match" in {name.lower() for name in seen.headers} for seen in proxy.seen)
+
+
+@pytest.mark.parametrize("fault", [TRUNCATE, RESET_AFTER])
+def test_an_answer_that_breaks_off_is_asked_for_again(exports: str, proxy: FaultProxy, fault: Fault) -> None:
+    (split,) = sources.plan_parquet(f"{exports}/exports/a-1.parquet")
+    proxy.at(len(proxy.seen) + 1, fault)
+    assert sum(batch.num_rows for batch in sources.read(split)) == 10
+    assert proxy.seen[-2].fault == fault
+
+
+def test_who_pays_for_reading_is_said_with_every_request(exports: str, proxy: FaultProxy) -> None:
+    paths = (f"{exports}/exports/", f"{exports}/exports/a-1.parquet")
+    select = "SELECT sum(id) AS n FROM source"
+    for pays in (True, False):
+        del proxy.seen[:]
+        export = ParquetExport(parquet=paths, requester_pays=pays)
+        for plan in (sources.plan_export(export), sources.plan_query({"source": export}, select)):
+            for split in plan:
+                list(sources.read(sources.Split.from_json(split.to_json())))
+        said = {seen.headers.get("x-amz-request-payer") for seen in proxy.seen}
+        assert said == ({"requester"} if pays else {None})

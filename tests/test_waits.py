@@ -73,7 +73,6 @@ def test_for_a_store_that_answers_a_byte_a_second(site: TestSite, said: bytes, n
 
 @BOTH
 def test_for_a_source_in_a_store_that_does_not_answer(site: TestSite, number: int) -> None:
-    """In a thread of its own, in Arrow's client."""
     site.keys["sections"]["p"] = {"from": {"parquet": "s3://bucket/exports/*.parquet"}}
     with slow() as server:
         environ = {**CREDENTIALS, "AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.port}"}

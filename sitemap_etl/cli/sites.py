@@ -60,11 +60,12 @@ def validate(
     something did not respond.
     """
     from sitemap_etl.runs.validate import problems_of
+    from sitemap_etl.stages.run import Environment
 
     found: list[dict[str, Any]] = []
     errors: list[SitemapEtlError] = []
     for path in site_files:
-        entry: dict[str, Any] = {"file": str(path), "name": None, "sections": [], "problems": []}
+        entry: dict[str, Any] = {"file": str(path), "name": None, "sections": [], "problems": [], "notes": []}
         found.append(entry)
         try:
             site = read_site(path)
@@ -73,7 +74,8 @@ def validate(
             errors.append(error)
             continue
         entry |= {"name": site.name, "sections": list(site.sections)}
-        problems = problems_of(site, connect=connect)
+        environment = Environment(log=entry["notes"].append)
+        problems = problems_of(site, connect=connect, environment=environment)
         entry["problems"] = [f"{path}: {problem}" for problem in problems]
         errors += [problem.error for problem in problems]
     lines = [line for entry in found for line in entry["problems"]]
@@ -86,6 +88,8 @@ def validate(
             if not entry["problems"]:
                 count = len(entry["sections"])
                 print(f"{entry['file']}: valid ({entry['name']}, {count} section{'s' if count > 1 else ''})")
+            for note in entry["notes"]:
+                print(f"  {note}")
         sys.stdout.flush()
     if lines:
         print(message(ConfigError(lines)), file=sys.stderr)

@@ -3,7 +3,7 @@
 Storage writes and reads through it, sources read: the same endpoint, retries, timeouts, checksums and credentials for
 both, and the same words for the same failure.
 
-An error of the store, or of boto3 or Arrow on the way to it, becomes one of our tree: `Refused` where trying again
+An error of the store, or of boto3 on the way to it, becomes one of our tree: `Refused` where trying again
 can't help, `Unavailable` where it may, `ConfigError` where the call itself could never work. No message repeats what
 could hold a secret: of a store's answer only code and text, of an endpoint the address without what stands before an @.
 """
@@ -14,7 +14,7 @@ import functools
 import os
 import re
 import threading
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
 import boto3
@@ -26,9 +26,6 @@ from urllib3.exceptions import HTTPError
 
 from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.s3.bounds import bound
-
-if TYPE_CHECKING:
-    import pyarrow.fs
 
 ATTEMPTS: Final = 5
 """Tries of one request, boto3's backoff between them; AWS_MAX_ATTEMPTS or the AWS configuration override it."""
@@ -92,35 +89,6 @@ class S3Client:
         except ValueError as error:  # a header that broke off is no date or number, which its parser lets through
             raise boto.ResponseStreamingError(error=error) from error
         return answer
-
-    def filesystem(self) -> pyarrow.fs.FileSystem:
-        """The same store as Arrow sees it, with the credentials as they are now."""
-        import pyarrow.fs
-
-        client = self._client()
-        credentials = self._session.get_credentials()
-        options: dict[str, Any] = {"anonymous": True}
-        if credentials is not None:
-            frozen = credentials.get_frozen_credentials()
-            options = {
-                "access_key": frozen.access_key,
-                "secret_key": frozen.secret_key,
-                "session_token": frozen.token,
-            }
-        region = self._session.get_config_variable("region")
-        if ".amazonaws.com" not in client.meta.endpoint_url:
-            options["endpoint_override"] = client.meta.endpoint_url
-            region = client.meta.region_name  # a store of one's own: Arrow need not look for one
-        timeout = _timeout()
-        attempts = int(self._session.get_config_variable("max_attempts") or ATTEMPTS)
-        return pyarrow.fs.S3FileSystem(
-            region=region,
-            retry_strategy=pyarrow.fs.AwsStandardS3RetryStrategy(max_attempts=attempts),
-            connect_timeout=min(CONNECT_TIMEOUT, timeout),
-            request_timeout=timeout,
-            tls_ca_file_path=self._session.get_config_variable("ca_bundle"),
-            **options,
-        )
 
     def _client(self) -> Any:
         if self._made is None:
@@ -307,7 +275,7 @@ def condition_failed(error: boto.ClientError) -> bool:
 
 
 def translated(error: Exception, action: str, url: str, *, bucket: str, endpoint: str) -> SitemapEtlError:
-    """The error of our tree for what boto3 raised (`FAILURES`), or Arrow's file system (an OSError).
+    """The error of our tree for what boto3 raised (`FAILURES`).
 
     action: read, write, delete or list. url: of the object or prefix it was about. endpoint: where the
     store is, for messages about not reaching it.
@@ -318,20 +286,7 @@ def translated(error: Exception, action: str, url: str, *, bucket: str, endpoint
         code = "NotImplemented" if status_of(error) == 501 else code_of(error)
         text = str(error.response.get("Error", {}).get("Message", "")).strip(" .\n")
         return _answered(code, status_of(error), text, action, say, url, bucket, _region(error))
-    if (found := _ARROWS.search(str(error))) is not None:
-        code = "".join(word.capitalize() for word in found["code"].split("_"))
-        if code == "NetworkConnection":
-            return Unavailable(f"{say}{endpoint} can't be reached ({found['said'].strip(' .:')}). Try again later.")
-        status = int(found["status"] or _STATUSES.get(code, _SERVER_FAULT))
-        return _answered(code, status, found["said"].strip(" .:"), action, say, url, bucket, "another region")
     return _unanswered(error, say, endpoint)
-
-
-_ARROWS: Final = re.compile(
-    r"AWS Error (?P<code>[A-Z_]+)(?: \(HTTP status (?P<status>\d+)\))? during \w+ operation(?P<said>[^\n]*)"
-)
-"""How Arrow words an error of the store; its codes are those of the C++ client, ACCESS_DENIED for AccessDenied."""
-_STATUSES: Final = {"AccessDenied": 403, "ResourceNotFound": 404, "NoSuchKey": 404, "NoSuchBucket": 404}
 
 
 def _answered(

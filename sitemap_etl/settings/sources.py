@@ -14,6 +14,7 @@ from sitemap_etl.settings.kinds import (
     Duration,
     Export,
     File,
+    Flag,
     Integer,
     Margin,
     OneOrMore,
@@ -219,6 +220,10 @@ class Exported(Settings):
     """Files that hold rows."""
 
     kind: ClassVar[str]
+
+    requester_pays: Flag = Field(
+        default=False, description="Whether we pay for reading, in buckets of S3 whose owner has the readers pay."
+    )
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -22,6 +23,9 @@ from sitemap_etl.sources.ranges import plan_database
 from sitemap_etl.sources.session import Session
 from sitemap_etl.sources.snapshots import SharedSnapshot
 from sitemap_etl.sources.splits import LINES, LineNumbers, Split, columns_of, guess_rows, pack_schema, unpack_schema
+
+if TYPE_CHECKING:
+    from sitemap_etl.sources.files import Note
 
 __all__ = [
     "LINES",
@@ -53,45 +57,44 @@ Paths = str | Path | Sequence[str | Path]
 Export = CsvExport | JsonlExport | ParquetExport
 
 
-def plan_csv(paths: Paths, form: CsvFormat | None = None, *, split_bytes: int = limits.SPLIT_BYTES) -> list[Split]:
+def plan_csv(paths: Paths, form: CsvFormat | None = None, **options: Any) -> list[Split]:
     """See `csv_files.plan_csv`."""
     from sitemap_etl.sources import csv_files
 
-    return csv_files.plan_csv(paths, form, split_bytes=split_bytes)
+    return csv_files.plan_csv(paths, form, **options)
 
 
-def plan_parquet(
-    paths: Paths, *, split_rows: int = limits.SPLIT_ROWS, split_bytes: int = limits.SPLIT_BYTES
-) -> list[Split]:
-    """See `parquet_files.plan_parquet`."""
-    from sitemap_etl.sources import parquet_files
-
-    return parquet_files.plan_parquet(paths, split_rows=split_rows, split_bytes=split_bytes)
-
-
-def plan_jsonl(paths: Paths, *, split_bytes: int = limits.SPLIT_BYTES) -> list[Split]:
+def plan_jsonl(paths: Paths, **options: Any) -> list[Split]:
     """See `jsonl_files.plan_jsonl`."""
     from sitemap_etl.sources import jsonl_files
 
-    return jsonl_files.plan_jsonl(paths, split_bytes=split_bytes)
+    return jsonl_files.plan_jsonl(paths, **options)
 
 
-def plan_export(export: Export, *, split_rows: int = limits.SPLIT_ROWS) -> list[Split]:
-    """The splits of an export of any kind. Raises `InvalidSource`, `Refused`, `Unavailable`."""
+def plan_parquet(paths: Paths, **options: Any) -> list[Split]:
+    """See `parquet_files.plan_parquet`."""
+    from sitemap_etl.sources import parquet_files
+
+    return parquet_files.plan_parquet(paths, **options)
+
+
+def plan_export(export: Export, *, split_rows: int = limits.SPLIT_ROWS, note: Note | None = None) -> list[Split]:
+    """The splits of an export of any kind. `note` is told what a person should know of the files.
+
+    Raises `InvalidSource`, `Refused`, `Unavailable`.
+    """
     if isinstance(export, CsvExport):
-        return plan_csv(export.paths, export)
+        return plan_csv(export.paths, export, pays=export.requester_pays, note=note)
     if isinstance(export, JsonlExport):
-        return plan_jsonl(export.paths)
-    return plan_parquet(export.paths, split_rows=split_rows)
+        return plan_jsonl(export.paths, pays=export.requester_pays, note=note)
+    return plan_parquet(export.paths, pays=export.requester_pays, note=note, split_rows=split_rows)
 
 
-def plan_query(
-    tables: Mapping[str, Export], sql: str, *, params: Mapping[str, Value] | None = None, label: str = "sql"
-) -> list[Split]:
+def plan_query(tables: Mapping[str, Export], sql: str, **options: Any) -> list[Split]:
     """See `query.plan_query`."""
     from sitemap_etl.sources import query
 
-    return query.plan_query(tables, sql, params=params, label=label)
+    return query.plan_query(tables, sql, **options)
 
 
 def read(

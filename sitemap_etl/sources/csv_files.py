@@ -22,8 +22,9 @@ from sitemap_etl import limits
 from sitemap_etl.errors import InvalidSource, SitemapEtlError
 from sitemap_etl.settings import CsvFormat
 from sitemap_etl.sources.batches import fit
-from sitemap_etl.sources.files import File, check_unchanged, each, locate, reading, translated
+from sitemap_etl.sources.files import File, Note, check_unchanged, each, locate, reading, translated
 from sitemap_etl.sources.formats import FIRST, advice
+from sitemap_etl.sources.partitions import partitions, with_partitions
 from sitemap_etl.sources.quotes import WatchedQuotes, line_breaks
 from sitemap_etl.sources.splits import LINES, LineNumbers, Split
 from sitemap_etl.sources.text import BLOCK_BYTES, Blocks, blocks, bundled, packed
@@ -37,26 +38,30 @@ def plan_csv(
     paths: str | Path | Sequence[str | Path],
     form: CsvFormat | None = None,
     *,
+    pays: bool = False,
+    note: Note | None = None,
     split_bytes: int = limits.SPLIT_BYTES,
 ) -> list[Split]:
     """The splits of CSV files: each is streamed in one, several small ones share one. `form`: how they are written.
 
-    Columns that a file lacks are null. Raises `InvalidSource` (no such file, no header,
+    `pays`, `note`: see `locate`. Columns that a file lacks are null. Raises `InvalidSource` (no such file, no header,
     a name twice), `Refused`, `Unavailable`.
     """
-    files = locate(paths, SUFFIXES)
-    detail = described(files, form or CsvFormat())
+    files = locate(paths, SUFFIXES, pays=pays, note=note)
+    detail = described(files, form or CsvFormat(), note=note)
     return [
         Split("csv", label, {**detail, "files": [file.to_json() for file in bundle]})
         for label, bundle in bundled(files, split_bytes)
     ]
 
 
-def described(files: Sequence[File], form: CsvFormat) -> dict[str, Any]:
+def described(files: Sequence[File], form: CsvFormat, *, note: Note | None = None) -> dict[str, Any]:
     """What a split says of these files: their columns, and how they are written. Raises as `plan_csv`."""
     headers = each(lambda file: header(file, form), files)
     names = list(dict.fromkeys(name for found in headers for name in found))
-    return {"columns": names, **form.model_dump(include=set(CsvFormat.model_fields))}
+    keys = partitions(files, names, text=True, note=note)
+    form_ = form.model_dump(include=set(CsvFormat.model_fields))
+    return {"columns": [*names, *keys], "partitions": keys, **form_}
 
 
 def form_of(detail: Mapping[str, Any]) -> CsvFormat:
@@ -84,11 +89,11 @@ def read_csv(
     if counted is not None:
         schema = schema.append(pa.field(LINES, pa.int32()))
     files = [File(*file) for file in split.detail["files"]]
-    form = form_of(split.detail)
+    form, keys = form_of(split.detail), split.detail.get("partitions", {})
     check_unchanged(files)
     for file in files:
         try:
-            batches = _batches(file, form, schema, counted)
+            batches = with_partitions(_batches(file, form, schema, counted), file, keys)
             yield from fit(batches, label=file.path, schema=schema, batch_rows=batch_rows, batch_bytes=batch_bytes)
         except InvalidSource:
             # A file that is written over is a broken file for a moment.

@@ -1,6 +1,6 @@
 """Export files, local or in S3: found by path, folder or pattern; opened; seen to stay the same while they are read.
 
-- A folder is read recursively, without names that begin with `.` or `_`; `key=value` folders add no columns.
+- A folder is read recursively, without names that begin with `.` or `_`; `key=value` folders: see `partitions`.
 - In a pattern `*` and `?` stay within a folder, `**` crosses folders, `[ab]` is one of these.
 - Files are taken in the order of their names.
 - A folder or a pattern must not read the files of a table (`sources.tables`); a file that is named itself may be one.
@@ -25,7 +25,7 @@ from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavaila
 from sitemap_etl.sources import tables
 
 if TYPE_CHECKING:
-    from sitemap_etl.sources.s3 import Bucket
+    from sitemap_etl.sources.s3 import Bucket, Object
 
 S3: Final = "s3://"
 _WILD: Final = re.compile(r"[*?\[]")
@@ -33,48 +33,100 @@ _OPENERS: Final = 16
 """Footers read at once: over a network, looking takes time and no work."""
 _LOOKED_AT: Final = 10_000
 """Names in a folder `metadata/` among which one of Iceberg's is looked for."""
+_SHOWN: Final = 5
+Note = Callable[[str], None]
+"""Takes what a person should know of what was found."""
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
 @dataclass(frozen=True)
 class File:
-    """A file as it was found: `mark` changes when its bytes do (the time it was modified, or its ETag)."""
+    """A file as it was found: `mark` changes when its bytes do (the time it was modified, or its ETag).
+
+    `pays`: whether those who read it pay for it, who are we.
+    """
 
     path: str
     size: int
     mark: str
+    pays: bool = False
 
     def to_json(self) -> list[Any]:
-        return [self.path, self.size, self.mark]
+        return [self.path, self.size, self.mark, self.pays]
+
+    @property
+    def remote(self) -> bool:
+        """Whether every byte of it is asked for over a network."""
+        return self.path.startswith(S3)
 
 
-def locate(paths: str | Path | Sequence[str | Path], suffixes: tuple[str, ...]) -> list[File]:
+def locate(
+    paths: str | Path | Sequence[str | Path],
+    suffixes: tuple[str, ...],
+    *,
+    pays: bool = False,
+    note: Note | None = None,
+) -> list[File]:
     """The files of a path, a folder, a pattern or a list of these; `suffixes` are the names taken from folders.
+
+    `pays`: whether we pay for reading a bucket. `note` is told what a folder or a pattern has that is not read.
 
     Raises `InvalidSource` where nothing is found, or the files of a table, `Refused` where it may not be read,
     `Unavailable`.
     """
-    found: dict[str, File] = {}
-    for path in [paths] if isinstance(paths, str | Path) else paths:
+
+    def found_at(path: str | Path) -> tuple[list[File], list[str]]:
         text = str(path)
         try:
-            more = _in_s3(text, suffixes) if text.startswith(S3) else _on_disk(text, suffixes)
+            return _in_s3(text, suffixes, pays=pays) if text.startswith(S3) else _on_disk(text, suffixes)
         except OSError as error:
             raise translated(error, text) from error
-        found |= {file.path: file for file in more}
+
+    found: dict[str, File] = {}
+    left: dict[str, None] = {}
+    for files, others in each(found_at, [paths] if isinstance(paths, str | Path) else list(paths)):
+        found |= {file.path: file for file in files}
+        left |= dict.fromkeys(others)
     if not found:
         raise InvalidSource("no file is named: expected a path, a folder, a pattern or a list of these")
+    names = [name for name in left if name not in found]
+    if names and note is not None:
+        more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+        count = "1 file is" if len(names) == 1 else f"{len(names):,} files are"
+        note(f"{count} not read, of another kind, hidden or empty: {', '.join(names[:_SHOWN])}{more}")
     return list(found.values())
 
 
 def check_unchanged(files: Sequence[File]) -> None:
-    """Raises `Unavailable` where a file is not the one that was found: what was read of it may be of two versions."""
-    for file, now in zip(files, each(_look, [file.path for file in files]), strict=True):
-        if now is None:
-            raise Unavailable(f"{file.path} was there when it was planned and is gone: the export may be under way")
-        if now != file:
-            raise Unavailable(f"{file.path} changed while it was read: the export may still be under way")
+    """Raises `Unavailable` where a file is not the one that was found: what was read of it may be of two versions.
+
+    Of files in S3 every read says so itself.
+    """
+    for file in files:
+        if not file.remote:
+            now = _look(file.path)
+            if now is None:
+                raise gone(file.path)
+            if now != file:
+                raise changed(file.path)
+
+
+def changed(path: str) -> Unavailable:
+    """The error for a file that is not the one that was planned."""
+    return Unavailable(f"{path} changed while it was read: the export may still be under way")
+
+
+def gone(path: str) -> Unavailable:
+    """The error for a file that is no longer there."""
+    return Unavailable(f"{path} was there when it was planned and is gone: the export may be under way")
+
+
+class RemoteFile(pa.PythonFile):  # type: ignore[misc] # pyarrow ships no types
+    """A file in S3 as Arrow reads it."""
+
+    def __init__(self, made: Object, _mode: str) -> None:  # what `PythonFile` takes, it takes in `__cinit__`
+        self.object = made
 
 
 @contextmanager
@@ -83,21 +135,43 @@ def reading(file: File, *, stream: bool = False) -> Iterator[pa.NativeFile]:
 
     Errors of the file itself become `Refused`, `Unavailable` or `InvalidSource`.
     """
-    system, name = system_of(file.path)
+    if file.remote:
+        with _object(file) as made, RemoteFile(made, "r") as remote:
+            yield remote
+        return
+    local = pa.fs.LocalFileSystem(use_mmap=False)  # read with pread, not mapped
     try:
-        opened = system.open_input_stream(name, compression=None) if stream else system.open_input_file(name)
+        opened = local.open_input_stream(file.path, compression=None) if stream else local.open_input_file(file.path)
     except OSError as error:
         raise translated(error, file.path) from error
     with opened:
         yield opened
 
 
-def system_of(path: str) -> tuple[pa.fs.FileSystem, str]:
-    """The file system of a path, and the path's name in it. Local files are read with pread, not mapped."""
-    if path.startswith(S3):
-        bucket, key = _bucket_of(path)
-        return bucket.filesystem(), f"{bucket.name}/{key}"
-    return pa.fs.LocalFileSystem(use_mmap=False), path
+def _object(file: File) -> Object:
+    bucket, key = _bucket_of(file.path, pays=file.pays)
+    return bucket.open(key, file.size, file.mark)
+
+
+def system_of(files: Sequence[File]) -> pa.fs.FileSystem:
+    """A file system that opens these files by their paths, for a dataset of them."""
+    return pa.fs.PyFileSystem(_Files(files))
+
+
+class _Files(pa.fs.FSSpecHandler):  # type: ignore[misc] # pyarrow ships no types
+    """Files to read at any place, local or in S3: all that a dataset of them asks for."""
+
+    def __init__(self, files: Sequence[File]) -> None:
+        super().__init__(None)
+        self._files = {file.path: file for file in files}
+        self._local = pa.fs.LocalFileSystem(use_mmap=False)
+
+    def get_type_name(self) -> str:
+        return "exports"
+
+    def open_input_file(self, path: str) -> pa.NativeFile:
+        file = self._files[path]
+        return RemoteFile(_object(file), "r") if file.remote else self._local.open_input_file(path)
 
 
 def each(look: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
@@ -117,28 +191,29 @@ def translated(error: BaseException, path: str) -> SitemapEtlError:
         return InvalidSource(f"there is no file {path}")
     if isinstance(error, PermissionError):
         return Refused(f"{path} may not be read by this user")
-    if "AWS Error" in text and isinstance(error, OSError):
-        bucket, key = _bucket_of(path)
-        return bucket.translated(error, key)
     if getattr(error, "errno", None) is not None:
         return Unavailable(f"{path} can't be read now: {text}")
     return InvalidSource(f"{path} can't be read: {text}")
 
 
-def _bucket_of(url: str) -> tuple[Bucket, str]:
+def _bucket_of(url: str, *, pays: bool = False) -> tuple[Bucket, str]:
     """The bucket of `s3://bucket/key`, and the key."""
     from sitemap_etl.sources import s3  # boto3 is slow to import, and most sources need none
 
     name, _, key = url.removeprefix(S3).partition("/")
     if not name:
         raise InvalidSource(f"{url!r} names no bucket: expected s3://bucket/key")
-    return s3.bucket(name), key
+    return s3.bucket(name, pays=pays), key
 
 
-def _on_disk(text: str, suffixes: tuple[str, ...]) -> list[File]:
+def _on_disk(text: str, suffixes: tuple[str, ...]) -> tuple[list[File], list[str]]:
+    """The files of a path, and the names beside them that are not taken."""
     path = Path(text)
+    others: list[str] = []
     if path.is_dir():
-        names = sorted(str(found) for found in path.rglob("*") if _taken(found.relative_to(path).as_posix(), suffixes))
+        below = sorted(found for found in path.rglob("*") if not found.is_dir())
+        names = [str(found) for found in below if _taken(found.relative_to(path).as_posix(), suffixes)]
+        others = [found.relative_to(path).as_posix() for found in below if str(found) not in set(names)]
         missing = f"no file matches {text}/**/*{suffixes[0]}"
     elif _WILD.search(text) and not path.exists():
         names = sorted(glob.glob(text, recursive=True))  # noqa: PTH207 - Path.glob takes no absolute pattern
@@ -151,26 +226,30 @@ def _on_disk(text: str, suffixes: tuple[str, ...]) -> list[File]:
     table = tables.table_on_disk(file.path for file in files) if names != [text] else None
     if table is not None:
         raise tables.refused(text, table)
-    return files
+    return (files, others) if names == [text] else _filled(files, others)
 
 
-def _in_s3(text: str, suffixes: tuple[str, ...]) -> list[File]:
-    bucket, key = _bucket_of(text)
+def _in_s3(text: str, suffixes: tuple[str, ...], *, pays: bool) -> tuple[list[File], list[str]]:
+    """The objects of an address, and the names beside them that are not taken."""
+    bucket, key = _bucket_of(text, pays=pays)
     wild = _WILD.search(key)
     if not wild and key and not key.endswith("/"):
         exact = bucket.head(key)
         if exact is not None:
-            return [File(text, *exact)]
+            return [File(text, *exact, pays)], []
     prefix = key[: wild.start()] if wild else f"{key.rstrip('/')}/" if key else ""
     pattern = re.compile(_pattern(key)) if wild else None
     taken: dict[str, File] = {}
+    others: list[str] = []
     in_tables: dict[str, str] = {}
     for found, size, mark in bucket.objects(prefix):
         table = tables.table_of(found)
         if table is not None:
             in_tables.setdefault(*table)
         if pattern.fullmatch(found) if pattern else _taken(found[len(prefix) :], suffixes):
-            taken[found] = File(f"{S3}{bucket.name}/{found}", size, mark)
+            taken[found] = File(f"{S3}{bucket.name}/{found}", size, mark, pays)
+        elif not pattern and not found.endswith("/"):
+            others.append(found[len(prefix) :])
     if not taken:
         raise InvalidSource(
             f"no file matches {text}" if wild else f"there is no file {text}, and no folder with *{suffixes[0]}"
@@ -179,7 +258,13 @@ def _in_s3(text: str, suffixes: tuple[str, ...]) -> list[File]:
         kind = in_tables.get(folder) or (_kind_in_s3(bucket, folder) if prefix.startswith(folder) else None)
         if kind is not None:
             raise tables.refused(text, (f"{S3}{bucket.name}/{folder}", kind))
-    return list(taken.values())
+    return _filled(list(taken.values()), others)
+
+
+def _filled(files: list[File], others: list[str]) -> tuple[list[File], list[str]]:
+    """The files without those that hold nothing, which join the others, unless all are such."""
+    filled = [file for file in files if file.size]
+    return (filled, [*others, *(file.path for file in files if not file.size)]) if filled else (files, others)
 
 
 def _kind_in_s3(bucket: Bucket, folder: str) -> str | None:
@@ -194,11 +279,7 @@ def _kind_in_s3(bucket: Bucket, folder: str) -> str | None:
 
 
 def _look(path: str) -> File | None:
-    """The file as it is now, None where there is none."""
-    if path.startswith(S3):
-        bucket, key = _bucket_of(path)
-        found = bucket.head(key)
-        return None if found is None else File(path, *found)
+    """The local file as it is now, None where there is none."""
     place = Path(path)
     try:
         stat = place.stat()

@@ -27,8 +27,9 @@ from sitemap_etl import limits
 from sitemap_etl.arrow import bytes_of, mask_of, nulls
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.sources.batches import conform, fit
-from sitemap_etl.sources.files import File, check_unchanged, each, locate
+from sitemap_etl.sources.files import File, Note, check_unchanged, each, locate
 from sitemap_etl.sources.formats import FIRST, advice
+from sitemap_etl.sources.partitions import fields, partitions, with_partitions
 from sitemap_etl.sources.splits import LINES, LineNumbers, Split, pack_schema, unpack_schema
 from sitemap_etl.sources.text import blocks, bundled, packed
 
@@ -45,21 +46,27 @@ _SHOWN: Final = 200
 _BOM: Final = b"\xef\xbb\xbf"
 
 
-def plan_jsonl(paths: str | Path | Sequence[str | Path], *, split_bytes: int = limits.SPLIT_BYTES) -> list[Split]:
+def plan_jsonl(
+    paths: str | Path | Sequence[str | Path],
+    *,
+    pays: bool = False,
+    note: Note | None = None,
+    split_bytes: int = limits.SPLIT_BYTES,
+) -> list[Split]:
     """The splits of files of JSON lines: each is streamed in one, several small ones share one.
 
-    Keys that a line lacks are null. Raises `InvalidSource` (no such file, a line that is no JSON object, with its
-    number), `Refused`, `Unavailable`.
+    `pays`, `note`: see `locate`. Keys that a line lacks are null. Raises `InvalidSource` (no such file, a line that is
+    no JSON object, with its number), `Refused`, `Unavailable`.
     """
-    files = locate(paths, SUFFIXES)
-    detail = described(files)
+    files = locate(paths, SUFFIXES, pays=pays, note=note)
+    detail = described(files, note=note)
     return [
         Split("jsonl", label, {**detail, "files": [file.to_json() for file in bundle]})
         for label, bundle in bundled(files, split_bytes)
     ]
 
 
-def described(files: Sequence[File]) -> dict[str, Any]:
+def described(files: Sequence[File], *, note: Note | None = None) -> dict[str, Any]:
     """What a split says of these files: their columns. Raises as `plan_jsonl`."""
     found = reduce(_common, each(_structure, files), pa.struct([]))
     if not found.num_fields:
@@ -68,7 +75,11 @@ def described(files: Sequence[File]) -> dict[str, Any]:
     if twice is not None:
         raise InvalidSource(f"{files[0].path}: the keys {twice[0]!r} and {twice[1]!r} differ only in case; rename one")
     columns = [(child.name, child.type if pt.is_null(child.type) else _settled(child.type)) for child in found]
-    return {"schema": pack_schema(pa.schema(columns))}
+    keys = partitions(files, [name for name, _ in columns], text=False, note=note)
+    return {
+        "schema": pack_schema(pa.schema([*map(pa.field, *zip(*columns, strict=True)), *fields(keys)])),
+        "partitions": keys,
+    }
 
 
 def read_jsonl(
@@ -87,14 +98,16 @@ def read_jsonl(
     schema = unpack_schema(split.detail["schema"])
     if columns is not None:
         schema = pa.schema([schema.field(name) for name in columns if name in schema.names])
+    keys = split.detail["partitions"]
     counted = schema if lines is None else schema.append(pa.field(LINES, pa.int32()))
+    own = pa.schema([entry for entry in schema if entry.name not in keys])
     files = [File(*file) for file in split.detail["files"]]
     check_unchanged(files)
     with _duckdb() as database:
-        made = _Rows(database, schema, lines)
+        made = _Rows(database, own, lines)
         for file in files:
             try:
-                batches = made.batches(file)
+                batches = with_partitions(made.batches(file), file, keys)
                 yield from fit(batches, label=file.path, schema=counted, batch_rows=batch_rows, batch_bytes=batch_bytes)
             except InvalidSource:
                 # A file that is written over is a broken file for a moment.
@@ -305,6 +318,8 @@ def _alike(kind: pa.StructType) -> tuple[str, str] | None:
 def _values(database: Any, file: File, text: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
     """The values of these lines."""
     wanted = {entry.name: _structure_of(entry.type) for entry in schema if not pt.is_null(entry.type)}
+    if not schema.names:  # a batch without columns has no rows; what is too much is left out later
+        return pa.RecordBatch.from_arrays([text], ["line"])
     if not wanted:
         return pa.RecordBatch.from_arrays([nulls(len(text), entry.type) for entry in schema], schema=schema)
     structure = json.dumps(wanted).replace("'", "''")

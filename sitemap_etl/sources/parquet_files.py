@@ -15,12 +15,15 @@ import pyarrow.parquet as pq
 from sitemap_etl import limits
 from sitemap_etl.errors import InvalidSource, SitemapEtlError
 from sitemap_etl.sources.batches import conform, fit, plain_schema, read_rows
-from sitemap_etl.sources.files import File, check_unchanged, each, locate, reading, translated
+from sitemap_etl.sources.files import File, Note, RemoteFile, check_unchanged, each, locate, reading, translated
 from sitemap_etl.sources.formats import FIRST, advice
+from sitemap_etl.sources.partitions import fields, partitions, with_partitions
 from sitemap_etl.sources.splits import Split, pack_schema, unpack_schema
 
 SUFFIXES: Final = (".parquet", ".pq")
 _BUFFER_BYTES: Final = 1024 * 1024
+_GAP: Final = 512 * 1024
+"""Bytes between two chunks that are fetched with them: another request takes longer."""
 
 
 @dataclass(frozen=True)
@@ -44,17 +47,20 @@ class _Piece:
 def plan_parquet(
     paths: str | Path | Sequence[str | Path],
     *,
+    pays: bool = False,
+    note: Note | None = None,
     split_rows: int = limits.SPLIT_ROWS,
     split_bytes: int = limits.SPLIT_BYTES,
 ) -> list[Split]:
     """The splits of Parquet files: row groups of big files, several small files together.
 
     A split holds about `split_rows` rows or `split_bytes` compressed bytes, and at least one row group; where
-    that would be more than `limits.SPLITS_PER_SECTION`, they grow. Columns that a file lacks are null.
+    that would be more than `limits.SPLITS_PER_SECTION`, they grow. `pays`, `note`: see `locate`.
+    Columns that a file lacks are null.
     Raises `InvalidSource` (no such file, cut off, not Parquet, columns of different types), `Refused`, `Unavailable`.
     """
-    exports = look(locate(paths, SUFFIXES))
-    schema = pack_schema(one_schema(exports))
+    exports = look(locate(paths, SUFFIXES, pays=pays, note=note))
+    columns = _columns(exports, note)
     bundles = _bundles(exports, split_rows, split_bytes)
     splits = []
     for bundle in bundles:
@@ -62,7 +68,7 @@ def plan_parquet(
         detail = {
             "files": [file.to_json() for file in used],
             "row_groups": [[piece.first, piece.last] for piece in bundle],
-            "schema": schema,
+            **columns,
         }
         held = sum(rows for piece in bundle for rows, _ in exports[piece.file].groups[piece.first : piece.last])
         splits.append(Split("parquet", _label(bundle, exports), detail, held))
@@ -83,11 +89,14 @@ def read_parquet(
     schema = unpack_schema(split.detail["schema"])
     if columns is not None:
         schema = pa.schema([schema.field(name) for name in columns if name in schema.names])
+    keys = split.detail.get("partitions", {})
+    own = pa.schema([entry for entry in schema if entry.name not in keys])
     files = [File(*file) for file in split.detail["files"]]
     check_unchanged(files)
     for file, (first, last) in zip(files, split.detail["row_groups"], strict=True):
         try:
-            batches = _batches(file, first, last, schema, batch_rows=batch_rows, batch_bytes=batch_bytes)
+            batches = _batches(file, first, last, own, batch_rows=batch_rows, batch_bytes=batch_bytes)
+            batches = with_partitions(batches, file, keys)
             yield from fit(batches, label=file.path, schema=schema, batch_rows=batch_rows, batch_bytes=batch_bytes)
         except InvalidSource:
             # A file that is written over is a broken file for a moment.
@@ -96,9 +105,15 @@ def read_parquet(
     check_unchanged(files)
 
 
-def described(files: Sequence[File]) -> dict[str, Any]:
+def described(files: Sequence[File], *, note: Note | None = None) -> dict[str, Any]:
     """What a split says of these files: their columns. Raises as `plan_parquet`."""
-    return {"schema": pack_schema(one_schema(look(files)))}
+    return _columns(look(files), note)
+
+
+def _columns(exports: Sequence[Export], note: Note | None) -> dict[str, Any]:
+    schema = one_schema(exports)
+    keys = partitions([export.file for export in exports], schema.names, text=False, note=note)
+    return {"schema": pack_schema(pa.schema([*schema, *fields(keys)])), "partitions": keys}
 
 
 def look(files: Sequence[File]) -> list[Export]:
@@ -166,22 +181,41 @@ def broken(error: BaseException, file: File) -> SitemapEtlError:
 def _batches(
     file: File, first: int, last: int, schema: pa.Schema, *, batch_rows: int, batch_bytes: int
 ) -> Iterator[pa.RecordBatch]:
-    remote = file.path.startswith("s3://")
     try:
         with reading(file) as opened:
-            # In S3 whole column chunks are fetched ahead, one row group at a time; on disk a small buffer does.
-            export = pq.ParquetFile(opened, pre_buffer=remote, buffer_size=0 if remote else _BUFFER_BYTES)
+            remote = opened.object if isinstance(opened, RemoteFile) else None
+            export = pq.ParquetFile(opened, buffer_size=0 if remote else _BUFFER_BYTES)
             metadata = export.metadata
             names = [name for name in export.schema_arrow.names if name in schema.names]
             rows = read_rows(schema, _row_bytes(metadata, first, last, names), batch_rows, batch_bytes)
             runs = [[group] for group in range(first, last)] if remote else [list(range(first, last))]
             for run in runs:
+                if remote is not None:  # whole column chunks, one row group at a time; on disk a small buffer does
+                    remote.fetch(_spans(metadata.row_group(run[0]), names))
                 for batch in export.iter_batches(batch_size=rows, row_groups=run, columns=names):
-                    yield batch if names else conform(batch, schema)
+                    yield batch if names or not schema.names else conform(batch, schema)
     except SitemapEtlError:
         raise
     except (pa.ArrowException, OSError) as error:
         raise broken(error, file) from error
+
+
+def _spans(group: Any, names: Sequence[str]) -> list[tuple[int, int]]:
+    """Where the chunks of these columns lie in a file; what is close to each other is one span."""
+    spans: list[tuple[int, int]] = []
+    chunks = [group.column(index) for index in range(group.num_columns)]
+    for chunk in chunks:
+        if chunk.path_in_schema.partition(".")[0] in names:
+            pages = (chunk.dictionary_page_offset, chunk.data_page_offset)
+            start = min(page for page in pages if page)
+            spans.append((start, start + chunk.total_compressed_size))
+    joined: list[tuple[int, int]] = []
+    for start, stop in sorted(spans):
+        if joined and start <= joined[-1][1] + _GAP:
+            joined[-1] = joined[-1][0], max(stop, joined[-1][1])
+        else:
+            joined.append((start, stop))
+    return joined
 
 
 def _row_bytes(metadata: Any, first: int, last: int, names: Sequence[str]) -> float:

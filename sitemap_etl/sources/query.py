@@ -21,8 +21,9 @@ from sitemap_etl.errors import InvalidSource, SitemapEtlError
 from sitemap_etl.settings import CsvExport, JsonlExport, ParquetExport
 from sitemap_etl.sources import csv_files, jsonl_files, parquet_files
 from sitemap_etl.sources.batches import check_names, fit, plain_schema
-from sitemap_etl.sources.files import File, check_unchanged, locate, system_of
+from sitemap_etl.sources.files import File, Note, check_unchanged, locate, system_of
 from sitemap_etl.sources.parameters import Value, bind
+from sitemap_etl.sources.partitions import expression
 from sitemap_etl.sources.splits import Split, columns_of, pack_schema, unpack_schema
 
 Export = CsvExport | JsonlExport | ParquetExport
@@ -44,13 +45,18 @@ _BUFFER_BYTES: Final = 1024 * 1024
 
 
 def plan_query(
-    tables: Mapping[str, Export], sql: str, *, params: Mapping[str, Value] | None = None, label: str = "sql"
+    tables: Mapping[str, Export],
+    sql: str,
+    *,
+    params: Mapping[str, Value] | None = None,
+    note: Note | None = None,
+    label: str = "sql",
 ) -> list[Split]:
     """One split: the result of one SELECT over exports, which it knows as these tables. `params`: what it binds.
 
-    Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
+    `note`: see `locate`. Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
     """
-    of = {name: _described(export) for name, export in tables.items()}
+    of = {name: _described(export, note) for name, export in tables.items()}
     with _database(label, None) as database:
         for name, table in of.items():
             database.register(name, columns_of(table).empty_table())
@@ -60,12 +66,12 @@ def plan_query(
     return [Split("query", name, {"sql": sql, "tables": of, "schema": pack_schema(plain_schema(found, label=label))})]
 
 
-def _described(export: Export) -> dict[str, Any]:
+def _described(export: Export, note: Note | None) -> dict[str, Any]:
     """A table as the detail of one split of all its files."""
-    files = locate(export.paths, _FILES[export.kind].SUFFIXES)
-    described = (
-        csv_files.described(files, export) if isinstance(export, CsvExport) else _FILES[export.kind].described(files)
-    )
+    kind = _FILES[export.kind]
+    files = locate(export.paths, kind.SUFFIXES, pays=export.requester_pays, note=note)
+    form = (export,) if isinstance(export, CsvExport) else ()
+    described = kind.described(files, *form, note=note)
     return {"kind": export.kind, **described, "files": [file.to_json() for file in files]}
 
 
@@ -163,9 +169,13 @@ def _table(of: Mapping[str, Any]) -> Any:
         use_buffered_stream=True, buffer_size=_BUFFER_BYTES, pre_buffer=False
     )
     form = pa.dataset.ParquetFileFormat(default_fragment_scan_options=options)
-    places = [system_of(file[0]) for file in of["files"]]
-    fragments = [form.make_fragment(name, system) for system, name in places]
-    return _Exports(fragments, schema, form, places[0][0])
+    files = [File(*file) for file in of["files"]]
+    system = system_of(files)
+    fragments = [
+        form.make_fragment(file.path, system, expression(file, of.get("partitions", {})), file_size=file.size)
+        for file in files
+    ]
+    return _Exports(fragments, schema, form, system)
 
 
 @contextmanager

@@ -1,40 +1,70 @@
-"""Objects in S3 as source files: found through boto3, read through Arrow with the same settings."""
+"""Objects in S3 as source files: found by listing, read by ranges of the one version that was found.
+
+Every request for bytes names the ETag, so that an object which changed is told by the store itself, without looking
+before and after; and a bucket whose readers pay is told that we do.
+"""
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
+from typing import Any, Final
 
-import pyarrow.fs
-from botocore.exceptions import ClientError
+from botocore.exceptions import (
+    ClientError,
+    HTTPClientError,
+    IncompleteReadError,
+    ResponseStreamingError,
+)
+from botocore.exceptions import (
+    ConnectionError as BrokenConnection,
+)
 
-from sitemap_etl.errors import SitemapEtlError
+from sitemap_etl.errors import SitemapEtlError, Unavailable
 from sitemap_etl.s3 import FAILURES, S3Client, status_of, translated
+from sitemap_etl.sources.files import changed, gone
+
+_OPENERS: Final = 4
+"""Pieces of an object that are fetched at once."""
+_WHOLE: Final = 128 * 1024
+"""Bytes up to which an object is read as a whole: a request costs more than they do."""
+_FIRST: Final = 1024 * 1024
+_AHEAD: Final = 8 * 1024 * 1024
+"""Bytes of the first and of the further pieces of a stream: who looks at the beginning only reads little."""
+_TRIES: Final = 3
+"""boto3 tries a request again, but not the reading of its answer."""
+_BROKEN: Final = (BrokenConnection, HTTPClientError, IncompleteReadError, ResponseStreamingError)
 
 
-def bucket(name: str) -> Bucket:
-    """The bucket of that name, by the environment as it is: one client serves all files of a run."""
+def bucket(name: str, *, pays: bool = False) -> Bucket:
+    """The bucket of that name, by the environment as it is: one client serves all files of a run.
+
+    `pays`: whether we pay for reading it.
+    """
     settings = tuple(sorted((key, value) for key, value in os.environ.items() if key.startswith("AWS_")))
-    return _bucket(name, hash(settings))
+    return _bucket(name, hash(settings), pays=pays)
 
 
 @lru_cache(maxsize=8)
-def _bucket(name: str, _settings: int) -> Bucket:
-    return Bucket(name)
+def _bucket(name: str, _settings: int, *, pays: bool) -> Bucket:
+    return Bucket(name, pays=pays)
 
 
 class Bucket:
     """A bucket to read from. Its methods raise `ConfigError`, `Refused` and `Unavailable`."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, pays: bool) -> None:
         self.name = name
         self._client = S3Client()
+        self._payer = {"RequestPayer": "requester"} if pays else {}
 
     def objects(self, prefix: str) -> Iterator[tuple[str, int, str]]:
         """Key, bytes and ETag of every object under the prefix, by key."""
-        asked = {"Bucket": self.name, "Prefix": prefix}
+        asked = {"Bucket": self.name, "Prefix": prefix, **self._payer}
         while True:
             with self._errors("list", prefix):
                 page = self._client.call("list_objects_v2", **asked)
@@ -48,20 +78,46 @@ class Bucket:
         """Bytes and ETag of an object, None where there is none."""
         with self._errors("read", key):
             try:
-                found = self._client.call("head_object", Bucket=self.name, Key=key)
+                found = self._client.call("head_object", Bucket=self.name, Key=key, **self._payer)
             except ClientError as error:
                 if status_of(error) == 404:
                     return None
                 raise
         return found["ContentLength"], found["ETag"]
 
-    def filesystem(self) -> pyarrow.fs.FileSystem:
-        """The same store as Arrow sees it, with the credentials as they are now."""
-        with self._errors("read", ""):
-            return self._client.filesystem()
+    def read(self, key: str, start: int, length: int, etag: str) -> bytes:
+        """So many bytes of an object from a place on. Raises `Unavailable` where it is another one by now, or gone."""
+        url = f"s3://{self.name}/{key}"
+        asked = {"Range": f"bytes={start}-{start + length - 1}", "IfMatch": etag, **self._payer}
+        with self._errors("read", key):
+            for left in reversed(range(_TRIES)):
+                try:
+                    answer = self._client.call("get_object", Bucket=self.name, Key=key, **asked)
+                    data: bytes = answer["Body"].read()
+                except ClientError as error:
+                    if status_of(error) == 412:
+                        raise changed(url) from error
+                    if status_of(error) == 404 and error.response["Error"].get("Code") != "NoSuchBucket":
+                        raise gone(url) from error
+                    raise
+                except _BROKEN:
+                    if not left:
+                        raise
+                    continue
+                if answer["ETag"] != etag:  # a store that knows no condition
+                    raise changed(url)
+                if len(data) > length:  # a store that knows no ranges
+                    data = data[start : start + length]
+                if len(data) == length:
+                    return data
+        raise Unavailable(f"{url} came shorter than the store said. Try again")
+
+    def open(self, key: str, size: int, etag: str) -> Object:
+        """An object to read at any place, with its bytes and ETag as they were found."""
+        return Object(self, key, size, etag)
 
     def translated(self, error: Exception, key: str, action: str = "read") -> SitemapEtlError:
-        """What boto3 or Arrow raised over an object or a prefix as one of our errors."""
+        """What boto3 raised over an object or a prefix as one of our errors."""
         url = f"s3://{self.name}/{key}"
         return translated(error, action, url, bucket=self.name, endpoint=self._client.address)
 
@@ -69,5 +125,108 @@ class Bucket:
     def _errors(self, action: str, key: str) -> Iterator[None]:
         try:
             yield
+        except SitemapEtlError:
+            raise
         except FAILURES as error:
             raise self.translated(error, key, action) from error
+
+
+class Object(io.RawIOBase):
+    """An object as a file. Read from its beginning on, the next piece is fetched while one is read."""
+
+    def __init__(self, bucket: Bucket, key: str, size: int, etag: str) -> None:
+        super().__init__()
+        self._bucket = bucket
+        self._key = key
+        self._size = size
+        self._etag = etag
+        self._at = 0
+        self._held: list[tuple[int, bytes]] = []  # pieces that were fetched: where they begin, by place
+        self._ahead: Future[bytes] | None = None
+        self._ahead_at = 0
+        self._threads: ThreadPoolExecutor | None = None
+
+    def fetch(self, spans: Sequence[tuple[int, int]]) -> None:
+        """Fetch these places (begin and end, in order), several at a time; what was fetched before is let go."""
+        if self._held and len(self._held[0][1]) == self._size:
+            return  # a small object, which is here as a whole
+        self._held = []
+        pieces = [(at, min(at + _AHEAD, stop)) for start, stop in spans for at in range(start, stop, _AHEAD)]
+        found = self._pool().map(lambda piece: self._get(*piece), pieces)
+        self._held = [(start, data) for (start, _), data in zip(pieces, found, strict=True)]
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
+        return self._at
+
+    def read(self, size: int = -1) -> bytes:
+        """The bytes from here on; only the end of the object makes them fewer than asked for."""
+        stop = self._size if size < 0 else min(self._at + size, self._size)
+        parts: list[bytes] = []
+        while self._at < stop:
+            part = self._piece(self._at, stop)[: stop - self._at]
+            parts.append(part)
+            self._at += len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def readall(self) -> bytes:
+        return self.read()
+
+    def readinto(self, buffer: Any) -> int:
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        """Let all of it go."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False, cancel_futures=True)
+        self._held, self._ahead = [], None
+        super().close()
+
+    def _piece(self, start: int, stop: int) -> bytes:
+        """Bytes from `start` on, at least one."""
+        for begin, data in self._held:
+            if begin <= start < begin + len(data):
+                return data[start - begin :] if start > begin else data
+        return self._streamed(start) if self._is_next(start) else self._fetched(start, stop)
+
+    def _is_next(self, start: int) -> bool:
+        """Whether a place is the first one, or where the last piece ended: so streams are read."""
+        return start == (self._held[-1][0] + len(self._held[-1][1]) if self._held else 0)
+
+    def _streamed(self, start: int) -> bytes:
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and self._ahead_at == start:
+            data = ahead.result()
+        else:
+            data = self._get(start, min(start + (_AHEAD if start else _FIRST), self._size))
+        self._held = [(start, data)]
+        following = start + len(data)
+        if start and following < self._size:
+            self._ahead_at = following
+            self._ahead = self._pool().submit(self._get, following, min(following + _AHEAD, self._size))
+        return data
+
+    def _fetched(self, start: int, stop: int) -> bytes:
+        if self._size <= _WHOLE:
+            self._held = [(0, self._get(0, self._size))]
+            return self._held[0][1][start:]
+        return self._get(start, stop)
+
+    def _get(self, start: int, stop: int) -> bytes:
+        return self._bucket.read(self._key, start, stop - start, self._etag)
+
+    def _pool(self) -> ThreadPoolExecutor:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(_OPENERS)
+        return self._threads

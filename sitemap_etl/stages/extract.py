@@ -43,8 +43,12 @@ _MESSAGE_ROWS: Final = 4_096
 def plan_splits(
     section: Section, site: Site, environment: Environment, *, now: datetime, since: datetime, split_rows: int
 ) -> list[Split]:
-    """The splits of a section's source. Raises what the source raises."""
+    """The splits of a section's source; what its folders have that is not read is logged. Raises as the source."""
     source = section.source
+
+    def note(text: str) -> None:
+        environment.log(f"section {section.name}: {text}")
+
     if isinstance(source, DatabaseSource):
         split = (source.split.column, source.split.parts) if source.split else None
         bounds_from = source.split.bounds_from if source.split else None
@@ -59,10 +63,10 @@ def plan_splits(
                 label=label_of(source),
             )
     if source.query is None:
-        return sources.plan_export(source, split_rows=split_rows)
+        return sources.plan_export(source, split_rows=split_rows, note=note)
     with unspoken(source, environment):
         params = params_of(source, site, environment, now, since)
-        return sources.plan_query(source.all_tables, source.query, params=params, label=section.name)
+        return sources.plan_query(source.all_tables, source.query, params=params, note=note, label=section.name)
 
 
 def read_schema(

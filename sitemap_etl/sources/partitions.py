@@ -1,0 +1,81 @@
+"""Folders that say a column: `…/dt=2026-11-20/country=de/part-0.parquet` has the columns `dt` and `country`.
+
+So Spark, Hive and DuckDB write partitioned exports, and leave these columns out of the files. A column that the files
+have themselves is theirs. Values are as Hive writes them: percent-encoded, and `__HIVE_DEFAULT_PARTITION__` for null.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+from urllib.parse import unquote
+
+import pyarrow as pa
+import pyarrow.dataset
+
+from sitemap_etl.sources.files import File, Note
+
+_KEY: Final = re.compile(r"([^=/]+)=([^/]*)/")
+_NULL: Final = "__HIVE_DEFAULT_PARTITION__"
+_DATE: Final = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])")
+_WHOLE: Final = re.compile(r"0|-?[1-9]\d{0,17}")
+_KINDS: Final = {"date": pa.date32(), "int": pa.int64(), "text": pa.string()}
+
+
+def partitions(files: Sequence[File], columns: Collection[str], *, text: bool, note: Note | None) -> dict[str, str]:
+    """The columns that the files' folders say, each with its kind: `date`, `int` or `text`.
+
+    They are dates where all values are, numbers where all are whole ones without leading zeros, else text; `text`: all
+    are. `columns`: those of the files. `note` is told of keys that are columns too.
+    """
+    found: dict[str, list[str]] = {}
+    for file in files:
+        for name, value in _values(file.path).items():
+            found.setdefault(name, []).extend([] if value is None else [value])
+    both = [name for name in found if name in columns]
+    if both and note is not None:
+        note(f"{', '.join(both)} in the names of folders is not read: the files have a column of that name")
+    return {name: "text" if text else _kind(set(values)) for name, values in found.items() if name not in columns}
+
+
+def fields(kinds: Mapping[str, str]) -> list[pa.Field]:
+    """The columns of `partitions` as fields of a schema."""
+    return [pa.field(name, _KINDS[kind]) for name, kind in kinds.items()]
+
+
+def with_partitions(
+    batches: Iterable[pa.RecordBatch], file: File, kinds: Mapping[str, str]
+) -> Iterator[pa.RecordBatch]:
+    """The batches of a file with the columns that its folders say."""
+    constants = {name: _scalar(value, kinds[name]) for name, value in _values(file.path).items() if name in kinds}
+    for batch in batches:
+        columns = {**{name: batch.column(name) for name in batch.schema.names}}
+        columns |= {name: pa.repeat(scalar, batch.num_rows) for name, scalar in constants.items()}
+        yield pa.RecordBatch.from_pydict(columns) if constants else batch
+
+
+def expression(file: File, kinds: Mapping[str, str]) -> Any:
+    """The same as a dataset takes it; None where there are none."""
+    made = None
+    for name, value in _values(file.path).items():
+        if name in kinds and value is not None:
+            equal = pyarrow.dataset.field(name) == _scalar(value, kinds[name])
+            made = equal if made is None else made & equal
+    return made
+
+
+def _values(path: str) -> dict[str, str | None]:
+    """What the folders of a path say, from the top."""
+    written = ((unquote(name), unquote(value)) for name, value in _KEY.findall(path))
+    return {name: None if value == _NULL else value for name, value in written}
+
+
+def _kind(values: Collection[str]) -> str:
+    if values and all(map(_DATE.fullmatch, values)):
+        return "date"
+    return "int" if values and all(map(_WHOLE.fullmatch, values)) else "text"
+
+
+def _scalar(value: str | None, kind: str) -> pa.Scalar:
+    return pa.scalar(value, pa.string()).cast(_KINDS[kind])
