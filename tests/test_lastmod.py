@@ -400,3 +400,53 @@ def test_the_newest_of_several_columns_is_taken_row_by_row():
     assert lastmod.newest_of(columns[:1]) == columns[0]
     with pytest.raises(ValueError, match="at least one"):
         lastmod.newest_of([])
+
+
+@pytest.mark.parametrize(
+    ("form", "values", "expected"),
+    [
+        ("%d.%m.%Y", ["02.01.2026", "2.1.2026", " 02.01.2026 ", "31.02.2026", "02/01/2026", "2026-01-03", None, ""],
+         ["2026-01-02", "2026-01-02", "2026-01-02", None, None, "2026-01-03", None, None]),
+        ("%m/%d/%y %I:%M %p", ["1/2/26 12:05 AM", "01/02/26 1:05 pm", "1/2/26 13:00 PM", "1/2/99 12:00 PM"],
+         ["2026-01-01T23:05:00Z", "2026-01-02T12:05:00Z", None, "1999-01-02T11:00:00Z"]),
+        ("%d %b %Y %H:%M:%S %z", ["02 Jan 2026 03:04:05 +0100", "2 March 2026 3:04:05 Z", "2 Mrz 2026 03:04:05 Z"],
+         ["2026-01-02T02:04:05Z", "2026-03-02T03:04:05Z", None]),
+        ("%Y%m%d", ["20260102", "20261302"], ["2026-01-02", None]),
+        ("%Y%m%d", [20260102, None], ["2026-01-02", None]),
+        ("%Y-%m-%dT%T.%f", ["2026-01-02T03:04:05.678"], ["2026-01-02T02:04:05Z"]),
+        ("excel", [46024, 46024.5, 1.0, None, 1e12], ["2026-01-02", "2026-01-02T11:00:00Z", None, None, None]),
+        ("excel", ["46024", "46024.75", "2026-01-03", "x", ""],
+         ["2026-01-02", "2026-01-02T17:00:00Z", "2026-01-03", None, None]),
+    ],
+)  # fmt: skip
+def test_dates_of_another_form_are_read_by_their_format(
+    form: str, values: list[object], expected: list[str | None]
+) -> None:
+    read_at = datetime(2026, 6, 1, tzinfo=UTC)
+    found = lastmod.from_column(
+        pa.array(values), name="changed", timezone="Europe/Berlin", form=form, read_at=read_at, tally=Tally()
+    )
+    assert found.to_pylist() == expected
+
+
+def test_a_value_that_the_format_does_not_read_is_counted_as_the_source_has_it() -> None:
+    tally = Tally()
+    values = pa.array(["02.01.2026", "gestern", "2026"])
+    read_at = datetime(2026, 6, 1, tzinfo=UTC)
+    lastmod.from_column(values, name="changed", form="%d.%m.%Y", read_at=read_at, tally=tally)
+    assert dict(tally.counts) == {"lastmod not a date": 1, "lastmod without a day": 1}
+
+
+@given(st.integers(800_000_000, 1_767_000_000))
+def test_what_strftime_writes_is_read_back(seconds: int) -> None:
+    moment = datetime.fromtimestamp(seconds, UTC)
+    for form in ("%d.%m.%Y %H:%M:%S", "%b %d, %Y %I:%M:%S %p", "%A, %d. %B %y %T", "%m/%d/%Y %R:%S"):
+        found = lastmod.from_column(
+            pa.array([moment.strftime(form)]),
+            name="changed",
+            timezone="UTC",
+            form=form,
+            read_at=datetime(2026, 6, 1, tzinfo=UTC),
+            tally=Tally(),
+        )
+        assert found.to_pylist() == [f"{moment:%Y-%m-%dT%H:%M:%SZ}"]

@@ -15,6 +15,8 @@ from ..dates import BLANK, COARSE, DATE, DAY, INSTANT, LOCAL, OTHER, UNITS, Writ
 from ..errors import ConfigError, InvalidSource
 from ..frames import Tally
 from ..limits import LASTMOD_FIRST_YEAR
+from ..settings.date_format import EXCEL
+from .formats import iso, serials
 
 FUTURE: Final = "lastmod in the future"
 EARLY: Final = "lastmod before 1990"
@@ -23,8 +25,8 @@ NO_DAY: Final = "lastmod without a day"
 REASONS: Final = {
     FUTURE: "The time is later than when the row was read, or the date is later than tomorrow. Check the time zone.",
     EARLY: "Dates before 1990 are placeholders such as 1970-01-01. Use NULL if the date is unknown.",
-    NO_DATE: "Write YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ. Convert other formats in the SELECT: in sql: over an "
-    "export, for example, with strptime(updated, '%d.%m.%Y %H:%M').",
+    NO_DATE: "Write YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ, or name the format: "
+    "lastmod: {column: updated, format: '%d.%m.%Y %H:%M', timezone: Europe/Berlin}.",
     NO_DAY: "A year or a month is not enough: a lastmod needs a full date.",
 }
 """Why a row loses its lastmod, each with a sentence. The row itself stays listed."""
@@ -45,6 +47,7 @@ def from_column(
     name: str,
     timezone: str | None = None,
     unit: str | None = None,
+    form: str | None = None,
     read_at: datetime,
     tally: Tally,
     loc: pa.Array | None = None,
@@ -52,7 +55,8 @@ def from_column(
     """The lastmod of each row as text (`string`), null where there is none or it can't be true.
 
     `column`: dates, timestamps with or without a zone, text (as `dates` reads it), or numbers (text
-    of numbers too) that count `unit` since 1970. `timezone` is the zone of times that name none.
+    of numbers too) that count `unit` since 1970. `form`: that of its texts and numbers, where `dates` does not read
+    them so (see `formats`). `timezone` is the zone of times that name none.
     `read_at`: the moment the rows were read, with a zone. A value later than that, before 1990, or no
     date at all becomes null and is counted in `tally` with examples as the source has them. `loc`: the pages that
     examples name, where the column is one array.
@@ -66,7 +70,7 @@ def from_column(
         raise ConfigError(f"lastmod: unit: expected one of {', '.join(UNITS)}, got {unit!r}")
     parts = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     texts = [
-        _Column(part, name=name, timezone=timezone, unit=unit, read_at=read_at, tally=tally, loc=loc).text()
+        _Column(part, name=name, timezone=timezone, unit=unit, form=form, read_at=read_at, tally=tally, loc=loc).text()
         for part in parts
         if len(part)
     ]
@@ -103,6 +107,7 @@ class _Column:
         name: str,
         timezone: str | None,
         unit: str | None,
+        form: str | None,
         read_at: datetime,
         tally: Tally,
         loc: pa.Array | None,
@@ -111,6 +116,7 @@ class _Column:
         self.name = name
         self.timezone = timezone
         self.unit = unit
+        self.form = form
         self.tally = tally
         self.loc = loc
         moment = read_at.astimezone(UTC)
@@ -123,11 +129,14 @@ class _Column:
         kind = self.array.type
         if pa.types.is_null(kind):
             return pa.nulls(len(self.array), pa.string())
-        if is_dated(kind):
+        numeric = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+        if self.form is not None and (numeric or pa.types.is_string(kind)):
+            written = self._serial() if self.form == EXCEL else read(iso(self.array.cast(pa.string()), self.form))
+        elif is_dated(kind):
             written = read(self.array)
             if pa.types.is_string(kind):
                 self._read_numbers(written)
-        elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        elif numeric:
             written = self._counted()
         else:
             raise InvalidSource(
@@ -144,6 +153,21 @@ class _Column:
         self._disbelieve(written, DATE, self.first_second // DAY, last_day, DAY)
         self._disbelieve(written, INSTANT, self.first_second, self.last_second, 1)
         return text(written.kind, written.value)
+
+    def _serial(self) -> Written:
+        """What a column of a spreadsheet's serial numbers says, as numbers or as text; other text as ever."""
+        numbers = self.array
+        written = Written(*(np.zeros(len(numbers), kind) for kind in (np.uint8, np.int64, np.uint8)))
+        if pa.types.is_string(numbers.type):
+            written = read(numbers)
+            texts = pc.ascii_trim_whitespace(numbers)
+            numbers = pc.if_else(pc.match_substring_regex(texts, _NUMBER), texts, None)
+        numbers = pc.cast(numbers, pa.float64(), safe=False)
+        days, seconds = serials(numbers)
+        valid, timed = _valid(numbers), seconds > 0
+        written.kind[valid] = np.where(timed, np.uint8(LOCAL), np.uint8(DATE))[valid]
+        written.value[valid] = np.where(timed, days * DAY + seconds, days)[valid]
+        return written
 
     def _counted(self) -> Written:
         """What a column of numbers says."""

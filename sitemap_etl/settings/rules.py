@@ -7,11 +7,12 @@ rule reads.
 from __future__ import annotations
 
 from decimal import ROUND_HALF_UP, Decimal
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, Tag, model_serializer
+from pydantic import BeforeValidator, Field, Tag, model_serializer, model_validator
 
 from sitemap_etl import limits
+from sitemap_etl.settings.date_format import DateFormat
 from sitemap_etl.settings.kinds import (
     Flag,
     Number,
@@ -22,6 +23,7 @@ from sitemap_etl.settings.kinds import (
     one_of,
     short_for,
     unlike,
+    wrong,
 )
 from sitemap_etl.settings.schedule import Timezone
 from sitemap_etl.settings.written import scalar
@@ -46,6 +48,7 @@ class NoRule(Rule):
     kind: ClassVar[str] = "none"
     timezone: ClassVar[None] = None
     unit: ClassVar[None] = None
+    format: ClassVar[None] = None
     until_changed: ClassVar[None] = None
     first_seen: ClassVar[bool] = False
 
@@ -68,6 +71,17 @@ class _Dates(Rule):
         default=None, description="IANA time zone of times that have none.", examples=["Europe/Berlin"]
     )
     unit: Unit | None = Field(default=None, description="Unit of a column of epoch numbers.")
+    format: DateFormat | None = Field(
+        default=None,
+        description="Form of dates that are not ISO 8601, as in `strptime`; `excel`: serial numbers of spreadsheets.",
+        examples=["%d.%m.%Y"],
+    )
+
+    @model_validator(mode="after")
+    def _one_form(self) -> Self:
+        if self.format is not None and self.unit is not None:
+            raise wrong("has both `unit:` and `format:`; a column is in one of them")
+        return self
 
 
 class LastmodColumn(_Dates):

@@ -98,6 +98,7 @@ def source_dates(
             name=name,
             timezone=rule.timezone,
             unit=rule.unit,
+            form=rule.format,
             read_at=read_at,
             tally=notes,
             loc=loc,

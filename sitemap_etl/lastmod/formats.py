@@ -1,0 +1,76 @@
+"""Dates in a form of their own, by a format of `strptime`: rewritten as ISO 8601 text, whole columns at a time.
+
+What the text then says, and whether that day exists, is up to `dates`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..arrow import numbers_of
+from ..settings.date_format import pattern
+
+_EXCEL_EPOCH: Final = -25_569
+"""Days from 1970-01-01 to 1899-12-30, which makes all serial numbers from 1 March 1900 on right."""
+_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_CENTURY: Final = 69
+"""POSIX: two digits from here on are of the twentieth century."""
+
+
+def iso(texts: pa.Array, form: str) -> pa.Array:
+    """Text in this format as ISO 8601 (`2026-01-02`, `2026-01-02T03:04:05+01:00`); any other text as it is."""
+    found = pc.extract_regex(texts, pattern(form))
+    fields = {child.name: found.field(at) for at, child in enumerate(found.type)}
+    if found.null_count:
+        fields = {name: pc.if_else(found.is_valid(), value, None) for name, value in fields.items()}
+    made = pc.binary_join_element_wise(_year(fields), _month(fields), _two(fields["day"]), "-")
+    if "hour" in fields or "half_hour" in fields:
+        clock = pc.binary_join_element_wise(
+            _hour(fields), _two(fields.get("minute", "00")), _two(fields.get("second", "00")), ":"
+        )
+        made = pc.binary_join_element_wise(made, clock, "T")
+        if "offset" in fields:
+            made = pc.binary_join_element_wise(made, pc.utf8_upper(fields["offset"]), "")
+    return pc.coalesce(made, texts)
+
+
+def _two(digits: pa.Array | str) -> pa.Array | str:
+    return digits if isinstance(digits, str) else pc.utf8_lpad(digits, width=2, padding="0")
+
+
+def _year(fields: dict[str, pa.Array]) -> pa.Array:
+    if "year" in fields:
+        return fields["year"]
+    short = fields["short_year"]
+    century = pc.if_else(pc.less(pc.cast(short, pa.int8()), _CENTURY), "20", "19")
+    return pc.binary_join_element_wise(century, short, "")
+
+
+def _month(fields: dict[str, pa.Array]) -> pa.Array:
+    if "month" in fields:
+        return _two(fields["month"])
+    number = pc.index_in(pc.ascii_lower(fields["month_name"]), value_set=pa.array(_MONTHS))
+    return _two(pc.cast(pc.add(number, 1), pa.string()))
+
+
+def _hour(fields: dict[str, pa.Array]) -> pa.Array:
+    if "hour" in fields:
+        return _two(fields["hour"])
+    hour = pc.cast(fields["half_hour"], pa.int8())
+    afternoon = pc.equal(pc.ascii_lower(fields["half"]), "p")
+    # Twelve o'clock is the first hour of each half; a thirteenth there is none of.
+    counted = pc.add(pc.if_else(pc.equal(hour, 12), 0, hour), pc.if_else(afternoon, 12, 0))
+    return _two(pc.cast(pc.if_else(pc.and_(pc.greater(hour, 0), pc.less_equal(hour, 12)), counted, 99), pa.string()))
+
+
+def serials(numbers: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Days since 1970 and seconds of that day of serial numbers (float64): two int64, 0 where there is none."""
+    values = numbers_of(numbers, 0.0)
+    values = np.where(np.isfinite(values) & (np.abs(values) < 2**31), values, 0.0)
+    days = np.floor(values)
+    seconds = np.rint((values - days) * 86_400)
+    return days.astype(np.int64) + _EXCEL_EPOCH, seconds.astype(np.int64)

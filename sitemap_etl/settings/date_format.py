@@ -1,0 +1,70 @@
+"""The format of a column's dates, as a site file writes it: that of `strptime`, or `excel`."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final
+
+from pydantic import AfterValidator
+
+from sitemap_etl.settings.kinds import Text, wrong
+
+EXCEL: Final = "excel"
+"""The format of serial numbers of spreadsheets: days since 1899-12-30, the time of day as their fraction."""
+_FIELDS: Final = {
+    "Y": r"(?P<year>[0-9]{4})",
+    "y": r"(?P<short_year>[0-9]{2})",
+    "m": r"(?P<month>[0-9]{1,2})",
+    "b": r"(?P<month_name>[A-Za-z]{3})[A-Za-z]*\.?",
+    "d": r"(?P<day>[0-9]{1,2})",
+    "H": r"(?P<hour>[0-9]{1,2})",
+    "I": r"(?P<half_hour>[0-9]{1,2})",
+    "M": r"(?P<minute>[0-9]{1,2})",
+    "S": r"(?P<second>[0-9]{1,2})",
+    "f": r"[0-9]{1,9}",
+    "p": r"(?P<half>[AaPp])\.?[Mm]\.?",
+    "z": r"(?P<offset>[Zz]|[+-][0-9]{2}:?[0-9]{2})",
+    "a": r"[A-Za-z]+\.?",
+    "%": "%",
+}
+_NEEDED: Final = {
+    "a day (%d)": {"day"},
+    "a month (%m or %b)": {"month", "month_name"},
+    "a year (%Y)": {"year", "short_year"},
+}
+_SAME: Final = {"e": "d", "B": "b", "A": "a", "h": "b"}
+_LONG: Final = {"T": "%H:%M:%S", "R": "%H:%M", "F": "%Y-%m-%d", "D": "%m/%d/%y"}
+
+
+def pattern(form: str) -> str:
+    """The regular expression of a format. Raises ValueError, in words that follow "format", where it can't be one."""
+    expanded = re.sub(r"%([TRFD])", lambda match: _LONG[match[1]], form)
+    parts = []
+    for code, text in re.findall(r"%(.?)|([^%]+)", expanded):
+        known = _FIELDS.get(_SAME.get(code, code)) if code else re.escape(text).replace(r"\ ", r"\s+")
+        if known is None or (not code and not text):
+            raise ValueError(f"has %{code}, which is not known; known are {', '.join(f'%{name}' for name in _FIELDS)}")
+        parts.append(known)
+    made = "".join(parts)
+    names = re.findall(r"\?P<(\w+)>", made)
+    again = next((name for name in names if names.count(name) > 1), None)
+    if again is not None:
+        raise ValueError(f"names the {again.replace('_', ' ')} more than once")
+    missing = [said for said, any_of in _NEEDED.items() if not any_of & set(names)]
+    if missing:
+        raise ValueError(f"lacks {' and '.join(missing)}; write one such as %d.%m.%Y")
+    if ("half" in names) != ("half_hour" in names):
+        raise ValueError("needs %I and %p together")
+    return rf"^\s*{made}\s*$"
+
+
+def _format(value: str) -> str:
+    if value != EXCEL:
+        try:
+            pattern(value)
+        except ValueError as error:
+            raise wrong(str(error)) from error
+    return value
+
+
+DateFormat = Annotated[Text, AfterValidator(_format)]
