@@ -76,6 +76,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from sitemap_etl.airflow import assets, failures
 from sitemap_etl.airflow.deadlines import deadline_of
+from sitemap_etl.airflow.links import PLAN, RUN, TAG, ReportLink
 from sitemap_etl.config import Site, read_folder
 from sitemap_etl.errors import ConfigError, Refused
 from sitemap_etl.settings import Gates
@@ -89,8 +90,6 @@ Part = Sequence[int]  # JSON, see sitemap_etl.runs.bundles
 T = TypeVar("T")
 
 SITES = Path(os.environ.get("SITEMAP_ETL_SITES") or Path(__file__).resolve().parent.parent / "sites")
-RUN = "run"
-"""The XCom of `plan` that says where the run is. What a task is given besides are numbers."""
 LABEL = "{{ label | default('') }}"
 GATES = tuple(Gates.model_fields)
 log = logging.getLogger("sitemap_etl")
@@ -329,7 +328,7 @@ def make_dag(site: Site, site_file: Path) -> DAG:
         max_active_runs=1,
         deadline=deadline_of(site, site_file),
         params=parameters(site),
-        tags=["sitemap", *site.airflow.tags],
+        tags=[TAG, *site.airflow.tags],
         on_failure_callback=give_up,
         on_success_callback=None if site.notify.silent else conclude,
         default_args={**operation(site), "on_failure_callback": abandon},
@@ -360,7 +359,7 @@ def operation(site: Site) -> dict[str, Any]:
 def wire(site: Site, site_file: Path) -> None:
     """The tasks of a site and their order."""
 
-    @task(task_id="plan")
+    @task(task_id=PLAN)
     def plan() -> list[Part]:
         """Fix what the run does; gives the parts of extract, none of a small site."""
         from sitemap_etl.stages.clock import written
@@ -399,6 +398,7 @@ def wire(site: Site, site_file: Path) -> None:
     partitioned = partition()
     rendered = render.expand(part=partitioned)
     published = publish.override(outlets=[assets.publishes(site.name)])()
+    published.operator.operator_extra_links = (ReportLink(),)
     extracted >> partitioned
     [rendered, extracted >> build.override(**pool)()] >> published
     ping.expand(part=published)

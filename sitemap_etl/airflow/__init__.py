@@ -1,1 +1,4 @@
-"""What of the package runs inside Airflow, and alone imports it. Every process of Airflow that reads a DAG loads it."""
+"""What of the package runs inside Airflow, and alone imports it: every process of Airflow loads the plugin or a DAG.
+
+So nothing that is heavy is imported before it is needed.
+"""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from sitemap_etl.errors import DamagedState, Refused
 from sitemap_etl.state import layout
 from sitemap_etl.state.attempts import last_good, read_attempts
-from sitemap_etl.state.records import Attempt, Summary
+from sitemap_etl.state.records import Attempt, Counts, PastRun, PastRuns, Summary
 from sitemap_etl.state.store import put_document, read_document
 from sitemap_etl.storage import Storage
 
@@ -19,6 +19,8 @@ _BESIDE: Final = 30
 """Runs that a page compares with."""
 _LISTED: Final = 100
 """Runs that the page of all runs lists."""
+_ERROR: Final = 500
+"""Characters of an error that the record of the last runs has."""
 _HTML: Final = "text/html; charset=utf-8"
 _TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
@@ -40,7 +42,8 @@ def put_report(work: Storage, summary: Summary) -> list[Attempt]:
 def put_overview(
     work: Storage, name: str, site: str, ended: Attempt | None = None, *, among: Sequence[Attempt] | None = None
 ) -> None:
-    """Put the page of all runs, the last page once more, and the metrics of the run that `ended`. A dry run is none.
+    """Put the page of all runs, the last runs as a record, the last page once more, and the metrics of the run that
+    `ended`. A dry run is none.
 
     `among`: the last runs, where they were read.
     """
@@ -52,6 +55,7 @@ def put_overview(
     kept = {stat.key.split("/")[1] for stat in work.list(layout.REPORTS) if stat.key.endswith("/report.html")}
     page = report.render_index(name, site, runs, sorted(kept))
     work.put(layout.INDEX, page.encode("utf-8", "replace"), content_type=_HTML)
+    put_document(work, layout.PAST_RUNS, PastRuns(name, site, tuple(_past(run) for run in runs[-_BESIDE:])))
     newest = _with_page(runs)
     summary = None if newest is None else _summary(work, newest)
     if summary is not None:
@@ -59,6 +63,23 @@ def put_overview(
         work.put(layout.LATEST, page.encode("utf-8", "replace"), content_type=_HTML)
     if ended is not None and not ended.dry_run:
         work.put(layout.METRICS, metrics_of(work, name, ended).encode(), content_type=_TYPE)
+
+
+def _past(run: Attempt) -> PastRun:
+    """A run in a few words."""
+    counts = sum((counts for name, counts in run.sections.items() if name not in run.views), Counts())
+    return PastRun(
+        run_id=run.run_id,
+        now=run.now,
+        status=run.status,
+        ended=run.ended,
+        owner=run.owner,
+        error=(run.error or "").partition("\n")[0][:_ERROR],
+        listed=counts.listed,
+        added=counts.added,
+        changed=counts.changed,
+        removed=counts.removed,
+    )
 
 
 def metrics_of(work: Storage, name: str, ended: Attempt) -> str:

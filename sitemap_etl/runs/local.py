@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 import tempfile
 import time
@@ -40,7 +39,6 @@ KEPT: Final = (
 """What publishing a run needs of its staging."""
 
 
-_RUN_ID: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{4}")
 
 
 @dataclass
@@ -159,7 +157,7 @@ def publish_locally(
 ) -> Finished:
     """Publish a dry or refused run as it was shown. Raises ConfigError where the state has no such run."""
     check_options(site, Options(force=force, reason=reason))
-    if not _RUN_ID.fullmatch(run_id):
+    if not layout.is_run_id(run_id):
         raise ConfigError(f"{run_id}: expected the id of a run, such as 20261120T020000Z-7f3a")
     work = open_work(site, environment)
     state = state_of(site, environment, work, moved=moved)

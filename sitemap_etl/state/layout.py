@@ -14,6 +14,7 @@
     state/lease.json                   who is at it
     reports/<run>/                     what a run found
     reports/index.html, latest.html    all runs; the page of the last one
+    reports/runs.json                  the last runs in a few words each
     reports/metrics.prom               the last run as metrics
     runs/<run>/                        what a run stages
 
@@ -23,6 +24,7 @@ Keys of the last are relative to the run's folder: a local run stages elsewhere.
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Final
 
 STATE: Final = "state/"
@@ -39,7 +41,13 @@ REPORTS: Final = "reports/"
 RUNS: Final = "runs/"
 _MANIFEST: Final = "state/manifest-"
 _INTENT: Final = "state/intent-"
+_RUN_ID: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{4}")
 _CONDITIONS: Final = "state/conditions/"
+
+
+def is_run_id(text: str) -> bool:
+    """Whether a text is the id of a run: no other names a key of one."""
+    return _RUN_ID.fullmatch(text) is not None
 
 
 def manifest(run_id: str) -> str:
@@ -137,6 +145,7 @@ PUBLIC_PROBE: Final = "sitemap-etl-probe-"
 METRICS: Final = "reports/metrics.prom"
 INDEX: Final = "reports/index.html"
 LATEST: Final = "reports/latest.html"
+PAST_RUNS: Final = "reports/runs.json"
 ASIDE: Final = ("rejected", "excluded", "duplicates")
 """The kinds of rows that a report lists beside the page."""
 
@@ -167,6 +176,12 @@ def aside(run_id: str, kind: str) -> str:
 def run_folder(run_id: str) -> str:
     """Where a run stages, unless it is local and `work` is a bucket."""
     return f"{RUNS}{run_id}"
+
+
+def place_of_run(address: str) -> tuple[str, str]:
+    """The address of `<work>/<name>` and the id of the run, from that of the run's folder."""
+    place, _, run_id = address.rpartition(f"/{RUNS}")
+    return place, run_id
 
 
 PLAN: Final = "plan.json"

@@ -1025,6 +1025,36 @@ class Attempt(Document):
 
 
 @dataclass(frozen=True)
+class PastRun(Record):
+    """A run in a few words, for a page of many sites. `owner`: the scheduler's run; `error`: its first line.
+
+    The counts are those of the site, without views; nothing where the run did not get that far.
+    """
+
+    run_id: str
+    now: str
+    status: AttemptStatus
+    ended: str = ""
+    owner: str = ""
+    error: str = ""
+    listed: int = 0
+    added: int = 0
+    changed: int = 0
+    removed: int = 0
+
+
+@dataclass(frozen=True)
+class PastRuns(Document):
+    """The last runs of a site, oldest first, dry ones left out: all that a page of many sites reads of it."""
+
+    name: str
+    site: str
+    runs: tuple[PastRun, ...] = ()
+
+    title: ClassVar[str] = "list of the last runs"
+
+
+@dataclass(frozen=True)
 class KeptSet(Record):
     """A set that is kept, as `history` tells of it."""
 

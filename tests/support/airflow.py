@@ -25,6 +25,7 @@ class DagRun:
     reasons: list[list[str]]
     events: list[list[Any]]
     log: str
+    run_id: str
 
     def of(self, task: str) -> list[dict[str, Any]]:
         """The instances of a task, in the order of their map index."""
@@ -85,7 +86,8 @@ class Airflow:
         """Run a DAG of a folder of site files to its end. `only`: this task, without those before it."""
         answer, log = self.ask("run", {"SITEMAP_ETL_SITES": str(sites), **environ}, dag=dag, conf=conf or {}, only=only)
         assert "error" not in answer, f"{answer['error']}\n{log[-4000:]}"
-        return DagRun(answer["state"], answer["tasks"], answer["xcoms"], answer["reasons"], answer["events"], log)
+        found = (answer[name] for name in ("state", "tasks", "xcoms", "reasons", "events"))
+        return DagRun(*found, log, answer["run_id"])
 
     def describe(self, sites: Path) -> dict[str, Any]:
         """What Airflow makes of a folder of site files."""
@@ -111,11 +113,10 @@ def airflow(home: Path) -> Iterator[Airflow]:
         "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}",
         "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
     }
-    command = Path(sys.executable).with_name("airflow")
-    migrated = subprocess.run([command, "db", "migrate"], env=environ, capture_output=True, text=True, check=False)
-    assert migrated.returncode == 0, migrated.stderr[-4000:]
     running = Airflow(home, environ)
     try:
+        answer, log = running.ask("migrate", {})
+        assert "error" not in answer, f"{answer['error']}\n{log[-4000:]}"
         yield running
     finally:
         running.stop()

@@ -1,7 +1,7 @@
 """A process with a real Airflow in it: reads one request a line, runs DAGs, answers one line each.
 
-Requests are `{"do": "run" | "bag", "environ": {...}, ...}`. Whatever Airflow writes goes to the log file
-of the request.
+Requests are `{"do": …, "environ": {...}, ...}`: what can be done is in `KINDS`. Whatever Airflow writes goes to
+the log file of the request.
 """
 
 from __future__ import annotations
@@ -11,10 +11,19 @@ import os
 import sys
 import traceback
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any, TextIO
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"
+
+
+def migrate(_request: dict[str, Any]) -> dict[str, Any]:
+    """Make the database: as `airflow db migrate` does, without a process for it."""
+    from airflow.utils.db import initdb
+
+    initdb()
+    return {}
 
 
 def bag() -> Any:
@@ -76,7 +85,7 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def describe() -> dict[str, Any]:
+def describe(_request: dict[str, Any]) -> dict[str, Any]:
     """What a DAG processor finds, and what it leaves in the database."""
     from airflow.dag_processing.bundles.manager import DagBundlesManager
     from airflow.dag_processing.dagbag import sync_bag_to_db
@@ -136,17 +145,46 @@ def connect(request: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
+@cache
+def server() -> Any:
+    """The API server, with the plugins that are installed."""
+    from airflow.api_fastapi.app import create_app
+    from starlette.testclient import TestClient
+
+    return TestClient(create_app("core"), follow_redirects=False)
+
+
+def get(request: dict[str, Any]) -> dict[str, Any]:
+    """A page of the API server, asked for as a browser does once its user has logged in."""
+    client = server()
+    client.cookies.clear()
+    if request["user"]:
+        login = {"username": request["user"], "password": request["password"]}
+        client.cookies.set("_token", client.post("/auth/token", json=login).raise_for_status().json()["access_token"])
+    found = client.get(request["path"])
+    return {"status": found.status_code, "headers": dict(found.headers), "text": found.text}
+
+
+def belong(request: dict[str, Any]) -> dict[str, Any]:
+    """Give all DAGs to a team; another has none."""
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.models.team import Team
+    from airflow.utils.session import create_session
+
+    with create_session() as session:
+        session.add_all(Team(name=name) for name in request["teams"])
+    DagBundlesManager().sync_bundles_to_db()
+    return {}
+
+
+KINDS = {"migrate": migrate, "run": run, "bag": describe, "connect": connect, "get": get, "belong": belong}
+
+
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     os.environ.clear()
     os.environ.update(request["environ"])
     try:
-        match request["do"]:
-            case "run":
-                return run(request)
-            case "connect":
-                return connect(request)
-            case _:
-                return describe()
+        return KINDS[request["do"]](request)
     except Exception as error:  # noqa: BLE001 - the test is told of it
         traceback.print_exc()
         return {"error": f"{type(error).__name__}: {error}"}

@@ -1,0 +1,54 @@
+"""The plugin: a page of all sites in the navigation, a tab of each DAG and of each run."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from airflow.sdk.plugins_manager import AirflowPlugin
+
+from sitemap_etl.airflow.links import PREFIX, REPORT_TAB
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+    from starlette.types import Receive, Scope, Send
+
+
+@cache
+def _pages() -> FastAPI:
+    from sitemap_etl.airflow.pages import make_pages
+
+    return make_pages()
+
+
+async def pages(scope: Scope, receive: Receive, send: Send) -> None:
+    """The pages as an ASGI application, which is made when the first is asked for: tasks load plugins as well."""
+    await _pages()(scope, receive, send)
+
+
+class SitemapPlugin(AirflowPlugin):  # type: ignore[misc] # Airflow's types are not followed
+    """What Airflow finds by the entry point. Addresses are relative, so that Airflow may lie below a path."""
+
+    name = "sitemap_etl"
+    fastapi_apps: ClassVar[list[dict[str, Any]]] = [{"app": pages, "url_prefix": f"/{PREFIX}", "name": "sitemap_etl"}]
+    external_views: ClassVar[list[dict[str, Any]]] = [
+        {
+            "name": "Sitemaps",
+            "href": f"{PREFIX}/",
+            "destination": "nav",
+            "category": "browse",
+            "url_route": "sitemaps",
+        },
+        {
+            "name": "Sitemap",
+            "href": f"{PREFIX}/{{DAG_ID}}",
+            "destination": "dag",
+            "url_route": "sitemap",
+        },
+        {
+            "name": "Sitemap report",
+            "href": f"{PREFIX}/{{DAG_ID}}/runs/{{RUN_ID}}",
+            "destination": "dag_run",
+            "url_route": REPORT_TAB,
+        },
+    ]
