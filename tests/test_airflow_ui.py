@@ -18,7 +18,9 @@ import httpx
 import psutil
 import pytest
 import yaml
+from playwright.sync_api import Page
 
+from demo.browser import operator
 from tests.support.airflow import PROJECT
 from tests.support.engines import Reply, Side
 
@@ -52,6 +54,14 @@ def running_in(sessions: set[int]) -> list[psutil.Process]:
     return running(found)
 
 
+def on_other_hosts(page: Page, address: str) -> list[str]:
+    """The requests to others that a page makes from now on."""
+    found: list[str] = []
+    mine = (address, f"blob:{address}", "data:")
+    page.on("request", lambda request: None if request.url.startswith(mine) else found.append(request.url))
+    return found
+
+
 @pytest.fixture
 def ear() -> Iterator[Side]:
     """Where people and monitors listen."""
@@ -60,7 +70,7 @@ def ear() -> Iterator[Side]:
 
 
 @pytest.mark.thorough
-@pytest.mark.timeout(600)  # Airflow starts in half a minute on an idle machine
+@pytest.mark.timeout(900)  # Airflow starts in half a minute on an idle machine
 def test_the_dag_runs_under_a_real_scheduler_and_ctrl_c_leaves_nothing_behind(tmp_path: Path, ear: Side) -> None:
     sites = tmp_path / "sites"
     shutil.copytree(PROJECT / "sites", sites)
@@ -118,6 +128,27 @@ def test_the_dag_runs_under_a_real_scheduler_and_ctrl_c_leaves_nothing_behind(tm
         assert [request.path for request in ear.requests] == ["/beat/start", "/hook", "/beat"]
         told = ear.requests[1].json
         assert (told["status"], told["name"]) == ("published", "demo")
+
+        # The same as a person sees it: without a login there is nothing; with one, the report, in its tab and by its link.
+        assert httpx.get(f"{address}/sitemaps/demo").status_code == 401
+        with operator(address) as someone:
+            asked = on_other_hosts(someone.page, address)
+            someone.log_in("admin", login["password"])
+            dry = someone.trigger("demo", {"dry_run": True, "now": "2026-11-22T02:00:00Z", "reason": "a test"})
+            someone.wait_for_run()
+            assert api.get(f"/dags/demo/dagRuns/{dry}").json()["conf"]["dry_run"] is True
+            report = someone.tab("Sitemap report")
+            report.get_by_role("heading", name="Dry run").wait_for()
+            someone.open(f"/dags/demo/runs/{dry}/tasks/publish/details")
+            someone.page.get_by_role("link", name="Report", exact=True).click()
+            someone.frame("Sitemap report").get_by_role("heading", name="Dry run").wait_for()
+            someone.open("/plugin/sitemaps")
+            someone.frame("Sitemaps").get_by_role("link", name="demo").click()
+            site = someone.frame("Sitemaps")
+            site.get_by_role("heading", name="demo: Published").wait_for()
+            site.get_by_role("link", name="Latest run").click()
+            site.get_by_role("heading", name="Published").wait_for()
+            assert asked == []
 
         # A broken site file, after more than one look at it: told by file and key, and no other DAG is gone.
         errors = api.get("/importErrors").json()["import_errors"]

@@ -21,10 +21,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Place:
-    """Where the state and the reports of a site are, and the run that said so."""
+    """Where the state and the reports of a site are. `run_id`: our run there; `dag_run`: Airflow's name of it."""
 
     address: str
     run_id: str
+    dag_run: str
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,7 @@ def _place(row: XComModel) -> Place | None:
         return None
     address, run_id = layout.place_of_run(value)
     mine = address.rpartition("/")[2] == row.dag_id and layout.is_run_id(run_id)
-    return Place(address, run_id) if mine else None
+    return Place(address, run_id, row.run_id) if mine else None
 
 
 def _run(row: DagRun) -> KnownRun:

@@ -74,7 +74,11 @@ def all_sites(user: GetUserDep) -> Response:
 
 def site_tab(dag_id: _Name) -> Response:
     """All runs of a site."""
-    _read(_newest(dag_id), layout.INDEX)
+    with create_session() as session:
+        _demand_site(session, dag_id)
+        place = place_of(session, dag_id)
+        known = None if place is None else run_of(session, dag_id, place.dag_run)
+    _read(_begun(place), layout.INDEX, under_way=known is not None and known.under_way)
     return RedirectResponse(f"{quote(dag_id)}/{layout.INDEX}", headers=_HEADERS)
 
 
@@ -113,7 +117,10 @@ def _newest(dag_id: str) -> Place:
     """Where the reports of a site are. Raises NotShown where there are none."""
     with create_session() as session:
         _demand_site(session, dag_id)
-        place = place_of(session, dag_id)
+        return _begun(place_of(session, dag_id))
+
+
+def _begun(place: Place | None) -> Place:
     if place is None:
         raise NotShown("No run yet", "No run of this DAG has begun so far. Trigger one, or wait for the next.")
     return place

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from sitemap_etl.airflow.known import KnownRun, KnownSite
-from sitemap_etl.airflow.stored import NotRead
+from sitemap_etl.airflow.stored import NotRead, NotThere
 from sitemap_etl.dates import instant
 from sitemap_etl.report import SiteLine
 from sitemap_etl.state.records import PastRun, PastRuns
@@ -24,10 +24,16 @@ def lines(sites: list[KnownSite], stored: Mapping[str, PastRuns | NotRead]) -> I
             status=status,
             when=when,
             error=error,
-            note=str(found) if isinstance(found, NotRead) else "",
+            note=_note(site, found),
             runs=runs,
             next_run="paused" if site.paused else "" if site.next_run is None else instant(site.next_run),
         )
+
+
+def _note(site: KnownSite, found: PastRuns | NotRead | None) -> str:
+    """Why nothing of the site's own is shown; nothing while its first run is under way."""
+    begins = isinstance(found, NotThere) and site.last is not None and site.last.under_way
+    return str(found) if isinstance(found, NotRead) and not begins else ""
 
 
 def _last(site: KnownSite, last: PastRun | None) -> tuple[str, str, str]:

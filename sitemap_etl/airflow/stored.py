@@ -25,6 +25,10 @@ class NotRead(Exception):
     """What is under `work` can't be read here. Its text says why, for a person."""
 
 
+class NotThere(NotRead):
+    """There is nothing: this machine has another folder there, or no run has come to its end."""
+
+
 def read_past_runs(addresses: Iterable[str]) -> dict[str, PastRuns | NotRead]:
     """The last runs of the sites at these addresses (`<work>/<name>`), all of them at once."""
     return _in_time({address: partial(_past_runs, address) for address in addresses})
@@ -63,7 +67,7 @@ def _why(name: str, error: BaseException) -> NotRead:
 def _past_runs(address: str) -> PastRuns:
     data = _get(address, layout.PAST_RUNS)
     if data is None:
-        raise NotRead(
+        raise NotThere(
             f"{address}/{layout.PAST_RUNS} does not exist. Either this machine does not have that folder, or no run "
             "has ended there since sitemap_etl was updated."
         )
