@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help install demo airflow pictures test soak mutants bench bench-large check docs package clean
+.PHONY: help install demo airflow distributed pictures test soak mutants bench bench-large check docs package clean
 
 help: ## what there is
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -22,6 +22,9 @@ demo: $(READY) ## a catalogue, an embedded bucket and one run of the DAG through
 
 airflow: $(READY) ## Airflow with its UI over the demo; Ctrl-C stops it
 	@$(BIN)/python -m demo.serve
+
+distributed: $(READY) ## a site on Celery workers, of which one dies in render and one in publish (needs redis-server)
+	@$(BIN)/python -m demo.distributed
 
 pictures: $(READY) ## the pictures of Airflow in docs/images, taken of the demo in Chromium
 	@$(BIN)/python -m demo.pictures

@@ -82,6 +82,11 @@ class Home:
         mark.write_text(version)
 
 
+def host_name() -> str:
+    """What Airflow calls this machine, where several are played on one."""
+    return os.environ["DEMO_HOST"]
+
+
 def free_port(preferred: int) -> int:
     """The port, if nobody has it, else any free one of the loopback."""
     for port in (preferred, 0):

@@ -129,7 +129,7 @@ def test_the_dag_runs_under_a_real_scheduler_and_ctrl_c_leaves_nothing_behind(tm
         told = ear.requests[1].json
         assert (told["status"], told["name"]) == ("published", "demo")
 
-        # The same as a person sees it: without a login there is nothing; with one, the report, in its tab and by its link.
+        # As a person sees it: without a login there is nothing; with one, the report, in its tab and by its link.
         assert httpx.get(f"{address}/sitemaps/demo").status_code == 401
         with operator(address) as someone:
             asked = on_other_hosts(someone.page, address)
