@@ -27,10 +27,12 @@ sys.modules["hypothesis.extra._patching"] = None  # type: ignore[assignment]  # 
 pytest_plugins = ["tests.support.fixtures", "tests.support.postgres", "tests.support.seaweedfs"]
 
 LONG = (
+    "test_distributed",
     "test_airflow_ui",
     "test_demo",
     "test_crash",
     "test_dag",
+    "test_airflow_pages",
     "test_docs_run",
     "test_faults",
     "test_late_requests",

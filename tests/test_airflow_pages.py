@@ -181,6 +181,29 @@ def test_where_work_cannot_be_read_the_pages_say_so(world: World) -> None:
         hidden.rename(world.work)
 
 
+def test_an_xcom_that_a_person_changed_leads_to_no_folder_but_that_of_its_site(world: World) -> None:
+    other = world.folder / "other" / "reports"
+    other.mkdir(parents=True)
+    (other / "index.html").write_text("a secret")
+    names = {"dag_id": "shop", "run_id": world.refused.run_id, "task_id": "plan", "key": "run"}
+    before = world.airflow.ask("say", {}, **names, value=None)[0]["before"]
+    try:
+        for value in (
+            str(world.folder / "other" / "runs" / "20260101T000000Z-0000"),
+            f"{world.work}/shop/../../other/runs/20260101T000000Z-0000",
+            f"{world.work}/shop/runs/../../../other",
+            ["not", "text"],
+        ):
+            world.airflow.ask("say", {}, **names, value=value)
+            for path in ("", "/reports/index.html", f"/runs/{world.refused.run_id}"):
+                page = world.get(f"/sitemaps/shop{path}")
+                assert page.status in (200, 404), (value, path)
+                assert "a secret" not in page.text
+            assert world.get("/sitemaps/").status == 200
+    finally:
+        world.airflow.ask("say", {}, **names, value=before)
+
+
 def test_a_dag_that_makes_no_sitemaps_and_a_run_that_does_not_exist_are_told_apart(world: World) -> None:
     assert "Airflow knows no run nope" in text_of(world.get("/sitemaps/shop/runs/nope"))
     assert "This DAG makes no sitemaps" in text_of(world.get("/sitemaps/other", "admin"))

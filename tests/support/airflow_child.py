@@ -177,7 +177,21 @@ def belong(request: dict[str, Any]) -> dict[str, Any]:
     return {}
 
 
-KINDS = {"migrate": migrate, "run": run, "bag": describe, "connect": connect, "get": get, "belong": belong}
+def say(request: dict[str, Any]) -> dict[str, Any]:
+    """Change an XCom of a task, as a person may in the UI; gives what it was."""
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    where = {name: request[name] for name in ("dag_id", "run_id", "task_id", "key")}
+    with create_session() as session:
+        row = session.scalars(select(XComModel).filter_by(**where)).one()
+        before = XComModel.deserialize_value(row)
+        row.value = XComModel.serialize_value(request["value"])
+    return {"before": before}
+
+
+KINDS = {"migrate": migrate, "run": run, "bag": describe, "connect": connect, "get": get, "belong": belong, "say": say}
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
