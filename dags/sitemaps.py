@@ -206,7 +206,7 @@ def parameters(site: Site) -> dict[str, Param]:
 
 def run_key() -> str:
     """What the tasks of this run open it by, which `plan` left. Raises Refused where it left nothing of the kind."""
-    found = get_current_context()["ti"].xcom_pull(task_ids="plan", key=RUN)
+    found = get_current_context()["ti"].xcom_pull(task_ids=PLAN, key=RUN)
     if found is None:
         raise Refused(
             "This run was planned by another release of sitemap_etl, whose tasks are not these, or its plan was "

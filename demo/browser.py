@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 from urllib.parse import unquote
 
-from playwright.sync_api import Browser, FrameLocator, Page, sync_playwright
+from playwright.sync_api import Browser, FrameLocator, Page, expect, sync_playwright
 
 PROGRAM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 """The browser of this machine: none is downloaded."""
@@ -53,8 +53,9 @@ class Operator:
         return unquote(self.page.url.split("/runs/")[1].partition("/")[0])
 
     def wait_for_run(self) -> None:
-        """Wait until the run of the page at hand has succeeded."""
-        self.page.get_by_text("Success", exact=True).first.wait_for(timeout=RUN_SECONDS * 1000)
+        """Wait until the run of the page at hand has succeeded: the first badge of a state is that of the page."""
+        badge = self.page.get_by_test_id("state-badge").first
+        expect(badge).to_have_text("Success", timeout=RUN_SECONDS * 1000)
 
     def tab(self, name: str) -> FrameLocator:
         """Open a tab of the page at hand; gives what it shows of ours."""

@@ -20,6 +20,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -213,7 +214,8 @@ def _site() -> dict[str, Any]:
         for n in range(SECTIONS)
     }
     publish = {"to": f"s3://{PUBLIC}", "at": f"{SITE}/"}
-    return {"site": SITE, "work": f"s3://{PRIVATE}/sitemaps", "publish": publish, "sections": sections}
+    work, divided = f"s3://{PRIVATE}/sitemaps", {"small": 0}  # or one task would build it all
+    return {"site": SITE, "work": work, "publish": publish, "airflow": divided, "sections": sections}
 
 
 def _put_exports(bucket: Bucket) -> None:
@@ -238,6 +240,9 @@ def _compare(scratch: Path, bucket: Bucket) -> int:
     differing = sorted(name for name in {*mine, *theirs} if mine.get(name) != theirs.get(name))
     if differing:
         _say(f"These public files differ from those of a local run: {', '.join(differing)}")
+        for name in differing:
+            found = zip_longest(*(side.get(name, b"").splitlines() for side in (mine, theirs)), fillvalue=b"")
+            _say(f"{name}: alone {{!r}}, distributed {{!r}}".format(*next(pair for pair in found if len({*pair}) > 1)))
         return 1
     _say(f"All {len(theirs)} public files equal those of a local run, inflated")
     return 0

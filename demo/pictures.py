@@ -23,7 +23,7 @@ from demo.surroundings import PROJECT, Home
 
 IMAGES = PROJECT / "docs" / "images"
 SITE = "sites/demo.yaml"
-NIGHTS = 8
+NIGHTS = 6
 """Nights before the one that Airflow runs: a trend needs some."""
 LOOKS: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 SIZE = {"width": 1200, "height": 720}
@@ -97,13 +97,14 @@ def _run(someone: Operator, now: datetime) -> str:
 def _take(someone: Operator, run: str, folder: Path, look: str) -> None:
     """The pictures in one look: all sites, the tab of the run, the tab of the DAG."""
 
-    def save(name: str) -> None:
+    def save(name: str, height: int = SIZE["height"]) -> None:
         someone.page.mouse.move(0, 0)
-        someone.page.screenshot(path=folder / f"airflow-{name}-{look}.png", animations="disabled")
+        shown = {"x": 0, "y": 0, "width": SIZE["width"], "height": height}
+        someone.page.screenshot(path=folder / f"airflow-{name}-{look}.png", animations="disabled", clip=shown)
 
     someone.open("/plugin/sitemaps")
     someone.frame("Sitemaps").get_by_role("link", name="demo").wait_for()
-    save("sites")
+    save("sites", 460)
     someone.open(f"/dags/demo/runs/{run}")
     someone.tab("Sitemap report").get_by_role("heading", name="Sections").wait_for()
     save("report")

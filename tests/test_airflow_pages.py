@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 import yaml
@@ -137,6 +138,11 @@ def test_a_tab_shows_the_report_of_its_run_and_of_all_runs(world: World) -> None
     assert len(ways) >= 3
     for way in ways:  # nothing of the report leads out of the pages
         assert world.get(f"/sitemaps/shop/reports/{way}").status == 200
+
+
+def test_the_task_publish_links_to_the_tab_also_where_it_failed(world: World) -> None:
+    link = world.refused.xcom("publish", "_link_ReportLink")
+    assert link.endswith(f"/dags/shop/runs/{quote(world.refused.run_id)}/plugin/sitemap_report")
 
 
 def test_pages_run_no_scripts_load_nothing_and_stand_in_no_foreign_frame(world: World) -> None:

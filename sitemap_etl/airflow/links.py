@@ -20,7 +20,7 @@ TAG: Final = "sitemap"
 """The tag of every DAG of a site."""
 PLAN: Final = "plan"
 RUN: Final = "run"
-"""The task of a DAG run, and the key of its XCom, that say where the run is. What a task is given besides are numbers."""
+"""The task and the key of its XCom that say where the run is. What a task is given besides are numbers."""
 
 
 class ReportLink(BaseOperatorLink):  # type: ignore[misc] # Airflow's types are not followed

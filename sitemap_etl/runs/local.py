@@ -39,8 +39,6 @@ KEPT: Final = (
 """What publishing a run needs of its staging."""
 
 
-
-
 @dataclass
 class Finished:
     """A run that came to its end, published or not, and what there is to tell of it."""
