@@ -74,7 +74,7 @@ from airflow.sdk import (
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from sitemap_etl.airflow import assets, failures
+from sitemap_etl.airflow import assets, failures, lineage
 from sitemap_etl.airflow.deadlines import deadline_of
 from sitemap_etl.airflow.links import PLAN, RUN, TAG, ReportLink
 from sitemap_etl.config import Site, read_folder
@@ -215,6 +215,12 @@ def run_key() -> str:
     return str(found)
 
 
+def note_sources() -> None:
+    """Tell who gathers lineage what this task reads."""
+    context = get_current_context()
+    lineage.note_sources(context["task"], FOLDER.sites[context["dag"].dag_id])
+
+
 def most_tasks() -> int:
     """How many tasks a stage may be: no more than Airflow takes."""
     from sitemap_etl.runs.bundles import MOST
@@ -225,6 +231,7 @@ def most_tasks() -> int:
 @task(map_index_template=LABEL)
 def extract(part: Part) -> dict[str, int]:
     """Read parts of a source, and make their rows canonical."""
+    note_sources()
     return attempt(lambda tasks, world: tasks.extract(run_key(), part, world, final=is_last_try()))
 
 
@@ -232,6 +239,7 @@ def extract(part: Part) -> dict[str, int]:
 @task(trigger_rule=TriggerRule.ALL_SKIPPED)
 def build() -> dict[str, int]:
     """Do everything from extract to render, of a small site."""
+    note_sources()
     return attempt(lambda tasks, world: tasks.build(run_key(), world, final=is_last_try()))
 
 
@@ -288,6 +296,7 @@ def publish() -> list[Part]:
     context["ti"].xcom_push("counts", published)
     news = attempt(lambda tasks, world: tasks.news(run_key(), world))
     if news is not None:
+        lineage.note_published(context["task"], FOLDER.sites[context["dag"].dag_id])
         for outlet in context["outlets"]:
             context["outlet_events"][outlet].add(assets.published_set(context["dag"].dag_id), news)
     return attempt(lambda tasks, world: tasks.engines(run_key(), world))
