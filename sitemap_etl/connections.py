@@ -4,8 +4,8 @@
     {"conn_type": "postgres", "host": …, "login": …, "password": …, "schema": …, "port": …, "extra": {…}}
 
 https://airflow.apache.org/docs/apache-airflow/3.3.2/howto/connection.html. A database's `uri` is what its driver takes:
-libpq's for PostgreSQL (section 32.1.1 of its manual: several hosts, Unix sockets, any parameter), a path for SQLite,
-SQLAlchemy's for the rest.
+libpq's for PostgreSQL (section 32.1.1 of its manual: several hosts, Unix sockets, any parameter), a path for SQLite and
+DuckDB, an ADBC driver's or SQLAlchemy's for the rest.
 """
 
 from __future__ import annotations
@@ -46,6 +46,8 @@ _AIRFLOWS: Final = frozenset(
     ).split()
 )
 """Extras that Airflow's hooks read themselves; they say nothing to a driver."""
+_FILES: Final = ("sqlite", "duckdb")
+"""Databases that are a file each."""
 _SECRETS: Final = (
     *("password", "sslpassword", "passwd", "token", "secret"),
     *("oauth_client_secret", "scram_client_key", "scram_server_key"),
@@ -56,7 +58,7 @@ _SECRETS: Final = (
 class Connection:
     """A connection taken apart; nothing in it is percent-encoded.
 
-    `hosts`: each with its port, several only for PostgreSQL. `schema`: the database, or SQLite's path.
+    `hosts`: each with its port, several only for PostgreSQL. `schema`: the database, or the path of one that is a file.
     `extra`: a mapping, also where it was written as text.
     """
 
@@ -89,8 +91,8 @@ class Connection:
         scheme = self.scheme
         if not scheme:
             raise ConfigError("the connection has no conn_type, which says what kind of database it is: postgres, say")
-        if self.dialect == "sqlite":
-            return f"sqlite:///{quote(self.schema)}"
+        if self.dialect in _FILES:
+            return f"{self.dialect}:///{quote(self.schema)}"
         if self.dialect == "postgresql":
             scheme = "postgresql"
             if unknown := sorted(set(extra) - _LIBPQ):
@@ -174,8 +176,8 @@ def _from_json(text: str) -> Connection:
         raise ConfigError(_jdbc(""))
     found = {name: str(given.get(name) or "") for name in ("login", "password", "schema")}
     host = str(given.get("host") or "")
-    if scheme.startswith("sqlite"):
-        return Connection("sqlite", schema=host or found["schema"], extra=extra)
+    if scheme.startswith(_FILES):
+        return Connection(scheme.partition("+")[0], schema=host or found["schema"], extra=extra)
     hosts = tuple((name, port) for name in host.split(",")) if host or port else ()
     made = Connection(scheme, hosts=hosts, extra=extra, **found)
     return _with_dsn(made) if made.dialect == "postgresql" else made
@@ -188,10 +190,10 @@ def _from_uri(text: str) -> Connection:
     if not colon or not re.fullmatch(r"[A-Za-z][A-Za-z0-9+._-]*", scheme):
         raise ConfigError(f"the connection is no URI: expected, for example, {_EXAMPLE}")
     scheme = scheme.lower()
-    if scheme.startswith("sqlite"):
+    if scheme.startswith(_FILES):
         # A relative path has three slashes, an absolute one four.
         folder, slash, below = rest.partition("?")[0].partition("/")
-        return Connection("sqlite", schema=unquote(folder + slash + below if folder else below))
+        return Connection(scheme.partition("+")[0], schema=unquote(folder + slash + below if folder else below))
     before, _, query = rest.partition("?")
     protocol, protocols, after = before.rpartition("://")  # as in http://https://host, which Airflow reads too
     authority, _, path = after.partition("/")

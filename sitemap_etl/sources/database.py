@@ -120,6 +120,10 @@ def rows(
             from sitemap_etl.sources import sqlite
 
             return sqlite.rows(connection, sql, values, statement, label=label, types=types)
+        if kind == "duckdb":
+            from sitemap_etl.sources import duckdb_file
+
+            return duckdb_file.rows(connection, sql, values, statement, label=label)
         if kind == "mysql":
             from sitemap_etl.sources import mysql
 

@@ -46,6 +46,11 @@ _COLUMNS: Final = {
                 AND o.table_name = c.table_name AND o.column_key = 'PRI') AS is_primary
         FROM information_schema.columns c
         WHERE c.column_name = :split_column AND c.table_schema = database()""",
+    "duckdb": """
+        SELECT c.schema_name AS place, c.table_name AS name, c.is_nullable AS nullable, EXISTS (
+            SELECT 1 FROM duckdb_constraints() k WHERE k.table_oid = c.table_oid
+            AND k.constraint_type = 'PRIMARY KEY' AND k.constraint_column_names = [c.column_name]) AS is_primary
+        FROM duckdb_columns() c WHERE c.column_name = :split_column AND NOT c.internal""",
 }
 
 _STAND_IN: Final = {"int": "0", "date": "'1970-01-01'", "uuid": f"'{WIDEST['uuid'][0]}'", "text": "''"}

@@ -6,10 +6,9 @@ installs no extension. Session time zone: UTC.
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final
 
 import duckdb
@@ -20,7 +19,8 @@ from sitemap_etl import limits
 from sitemap_etl.errors import InvalidSource, SitemapEtlError
 from sitemap_etl.settings import CsvExport, JsonlExport, ParquetExport
 from sitemap_etl.sources import csv_files, jsonl_files, parquet_files
-from sitemap_etl.sources.batches import check_names, fit, plain_schema
+from sitemap_etl.sources.batches import fit, plain_schema
+from sitemap_etl.sources.duckdb_session import MEMORY, first_words, opened, select
 from sitemap_etl.sources.files import File, Note, check_unchanged, locate, system_of
 from sitemap_etl.sources.parameters import Value, bind
 from sitemap_etl.sources.partitions import expression
@@ -30,15 +30,7 @@ Export = CsvExport | JsonlExport | ParquetExport
 _FILES: Final[dict[str, Any]] = {"csv": csv_files, "jsonl": jsonl_files, "parquet": parquet_files}
 """The module of each kind of export."""
 
-MEMORY: Final = "1GiB"
-"""What a query may hold before it spills to a scratch folder."""
 _FETCH_ROWS: Final = 32_768
-_SESSION: Final = (
-    "TimeZone = 'UTC'",
-    "enable_progress_bar = false",  # it writes to stdout after two seconds
-    "enable_external_access = false",
-    "lock_configuration = true",
-)
 _SCAN_ROWS: Final = 8_192
 """Rows that DuckDB is given and asked for at a time: it holds many such batches, `fit` joins them."""
 _BUFFER_BYTES: Final = 1024 * 1024
@@ -180,33 +172,15 @@ def _table(of: Mapping[str, Any]) -> Any:
 
 @contextmanager
 def _database(label: str, scratch: str | None, memory: str = MEMORY) -> Iterator[Any]:
-    settings: dict[str, Any] = {
-        "autoinstall_known_extensions": "false",
-        "autoload_known_extensions": "false",
-        "memory_limit": memory,
-        "threads": str(min(4, os.cpu_count() or 1)),
-        "preserve_insertion_order": "false",
-        "python_enable_replacements": "false",
-    }
-    if scratch is not None:
-        settings["temp_directory"] = scratch
-    database = _run(lambda: duckdb.connect(config=settings), label)
-    try:
-        for setting in _SESSION:
-            database.execute(f"SET {setting}")
+    with ExitStack() as stack:
+        database = _run(lambda: stack.enter_context(opened(scratch=scratch, memory=memory)), label)
+        database.execute("SET lock_configuration = true")
         yield database
-    finally:
-        database.close()
 
 
 def _select(database: Any, sql: str, params: Mapping[str, Value], label: str) -> Any:
     bound, names = bind(sql, params, "duckdb", lambda name: f"${name}", label=label)
-    statements = _run(lambda: database.extract_statements(bound), label)
-    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-        raise InvalidSource(f"{label}: expected one SELECT over the table source")
-    relation = database.sql(statements[0].query, params={name: params[name] for name in names} or None)
-    check_names(relation.columns, label=label)  # its results give the second one another name
-    return relation
+    return select(database, bound, {name: params[name] for name in names}, label=label)
 
 
 def _run(step: Callable[[], Any], label: str) -> Any:
@@ -214,13 +188,7 @@ def _run(step: Callable[[], Any], label: str) -> Any:
         return step()
     except duckdb.OutOfMemoryException as error:
         raise InvalidSource(
-            f"{label}: the query needs more memory than it may have ({MEMORY}): {_first(error)}"
+            f"{label}: the query needs more memory than it may have ({MEMORY}): {first_words(error)}"
         ) from error
     except (duckdb.Error, pa.ArrowException, OSError) as error:
-        raise InvalidSource(f"{label}: {_first(error)}") from error
-
-
-def _first(error: Exception) -> str:
-    """DuckDB's message with the line it points at, in one line."""
-    lines = [line.strip() for line in str(error).split("\n") if line.strip(" ^\t")]
-    return " ".join(lines)[:600]
+        raise InvalidSource(f"{label}: {first_words(error)}") from error
