@@ -130,6 +130,12 @@ def test_a_server_that_stopped_answering_ends_in_words(postgres: Postgres) -> No
     until(lambda: not at_work(postgres, "a sleeper"))
 
 
+@pytest.mark.parametrize("kind", ["postgresql", "mysql"])
+def test_a_host_that_nobody_knows_is_worth_another_attempt_whatever_its_name(kind: str) -> None:
+    with pytest.raises(Unavailable, match=r"catalog: the database did not answer: .*is-invalid\.invalid"):
+        rows(f"{kind}://u:hush@is-invalid.invalid/d", "SELECT 1 AS n")
+
+
 # --- who reads, and how many ----------------------------------------------------------------------------
 
 
@@ -198,6 +204,30 @@ def test_a_first_signal_cancels_the_statement_on_the_server(
     running.send_signal(number)
     _, err = running.communicate(timeout=60)
     assert (running.returncode, at_work(postgres), cancelled(postgres)) == (130, [], before + 1), err
+
+
+def test_a_task_that_a_scheduler_ends_cancels_its_statement(postgres: Postgres, tmp_path: Path) -> None:
+    """Airflow sends SIGTERM, which it answers itself, and some seconds later SIGKILL."""
+    postgres.execute(TABLE)
+    before, answered = cancelled(postgres), threading.Event()
+    site = shop(tmp_path, postgres.uri, "SELECT id, loc FROM products WHERE pg_sleep(60) IS NOT NULL")
+    key = tasks.start(site.load(), Options(), site.environment, owner="a").key
+
+    def end() -> None:
+        until(lambda: at_work(postgres, "sitemap_etl shop products 1/1"))
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    ending = threading.Thread(target=end)
+    earlier = signal.signal(signal.SIGTERM, lambda *_: answered.set())
+    try:
+        ending.start()
+        with pytest.raises(KeyboardInterrupt):
+            tasks.extract(key, (0, 1), site.environment)
+        ending.join()
+    finally:
+        signal.signal(signal.SIGTERM, earlier)
+    assert answered.is_set()
+    assert (at_work(postgres), cancelled(postgres)) == ([], before + 1)
 
 
 def test_a_split_that_fails_ends_the_statements_of_the_others(postgres: Postgres, tmp_path: Path) -> None:

@@ -8,11 +8,14 @@ units that have no receipt yet.
 from __future__ import annotations
 
 import json
+import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from types import FrameType
 from typing import Any, Final, TypeVar
 
 from sitemap_etl.config import Site
@@ -63,10 +66,34 @@ def demand_work(site: Site, environment: Environment) -> None:
 
 
 @contextmanager
+def _interruptible() -> Iterator[None]:
+    """While this is open, SIGTERM interrupts the task, so that it cancels what a database does for it.
+
+    A scheduler whose task is to end asks so, and kills it after some seconds; Airflow's own answer goes on working.
+    """
+    if threading.current_thread() is not threading.main_thread():  # no signal comes here, and none may be asked for
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        if callable(before):
+            before(number, frame)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
 def _remembering(run: Run) -> Iterator[None]:
     """Keep why a task failed with what becomes of its run; another try of it may mend that."""
     try:
-        yield
+        with _interruptible():
+            yield
     except BaseException as error:
         remember_failure(run.site, run.environment, error, run)
         raise

@@ -69,7 +69,7 @@ class Range:
         return cls(key, *(_unpacked(packed[end], key.kind) for end in ("from", "to")))
 
     def __str__(self) -> str:
-        ends = ("…" if end is None else str(_packed(end))[:40] for end in (self.first, self.last))
+        ends = ("…" if end is None else " ".join(str(_packed(end)).split())[:40] for end in (self.first, self.last))
         return f"{self.key.column} {' to '.join(ends)}"
 
     @property

@@ -187,7 +187,8 @@ def _translated(error: BaseException, connection: Connection, label: str, sessio
     state = getattr(error, "sqlstate", None) or ""
     message = connection.redact(_message(str(error)))
     if not state and "Failed to connect" in str(error):
-        if any(words in message for words in _REFUSED_TEXT):
+        unresolved = "could not translate host name" in message  # it is told with the name, which may be any word
+        if not unresolved and any(words in message for words in _REFUSED_TEXT):
             return Refused(f"{label}: the database refused the connection: {message}")
         return Unavailable(f"{label}: the database did not answer: {message}")
     if state.startswith(_REFUSED):
