@@ -77,6 +77,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from sitemap_etl.airflow import assets, failures, lineage
 from sitemap_etl.airflow.deadlines import deadline_of
 from sitemap_etl.airflow.links import PLAN, RUN, TAG, ReportLink
+from sitemap_etl.airflow.pools import demand_pools
 from sitemap_etl.config import Site, read_folder
 from sitemap_etl.errors import ConfigError, Refused
 from sitemap_etl.settings import Gates
@@ -377,6 +378,7 @@ def wire(site: Site, site_file: Path) -> None:
         asked = context["params"]
 
         def start(tasks: Any, world: Environment) -> Any:
+            demand_pools(context["dag_run"])
             tasks.demand_work(site, world)
             options = tasks.Options(
                 sections=tuple(asked["sections"] or ()),

@@ -22,7 +22,7 @@ from demo.catalogue import make
 from demo.processes import Command, Processes, ended, running
 from demo.surroundings import AIRFLOW, PROJECT, Home, free_port
 
-COMPONENTS = ("api-server", "scheduler", "dag-processor")
+COMPONENTS = ("api-server", "scheduler", "dag-processor", "triggerer")
 READY_SECONDS = 180
 
 

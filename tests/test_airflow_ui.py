@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from playwright.sync_api import Page
 
 from demo.browser import operator
 from tests.support.airflow import PROJECT
-from tests.support.engines import Reply, Side
+from tests.support.engines import Reply, Request, Side
 
 
 def until(what: Callable[[], Any], seconds: float) -> Any:
@@ -60,6 +61,33 @@ def on_other_hosts(page: Page, address: str) -> list[str]:
     mine = (address, f"blob:{address}", "data:")
     page.on("request", lambda request: None if request.url.startswith(mine) else found.append(request.url))
     return found
+
+
+def write_late_and_waiting(sites: Path, ear: Side) -> None:
+    """Two more sites: one whose runs are late from four minutes from now on, one that an asset starts."""
+    begins = datetime.now(UTC) + timedelta(minutes=3)
+    due = begins + timedelta(minutes=1)
+    section = {"pages": {"from": {"database": "dead", "query": "SELECT loc FROM pages"}}}
+    site = {"site": "https://shop.example", "work": "../work", "sections": section}
+    late = {
+        "publish": "../late",
+        "schedule": f"{begins.minute} {begins.hour} * * *",
+        "airflow": {"done_by": f"{due:%H:%M}"},
+        "notify": {"on": ["late"], "webhook": f"{ear.url}/late"},
+    }
+    waits = {
+        "publish": "../waits",
+        "schedule": {"assets": "exports"},
+        "airflow": {"pool": "nowhere"},
+        "notify": {"on": ["failed"], "webhook": f"{ear.url}/waits"},
+    }
+    for name, keys in (("late", late), ("waits", waits)):
+        (sites / f"{name}.yaml").write_text(yaml.safe_dump(site | keys))
+
+
+def said_to(ear: Side, *paths: str) -> list[Request]:
+    """What was sent to these addresses, and below them."""
+    return [request for request in ear.requests if request.path.startswith(paths)]
 
 
 @pytest.fixture
@@ -107,6 +135,9 @@ def test_the_dag_runs_under_a_real_scheduler_and_ctrl_c_leaves_nothing_behind(tm
         token = httpx.post(f"{address}/auth/token", json=login).json()["access_token"]
         api = httpx.Client(base_url=f"{address}/api/v2", headers={"Authorization": f"Bearer {token}"}, timeout=30)
 
+        dead = {"connection_id": "dead", "conn_type": "postgres", "host": "127.0.0.1", "port": 1}
+        api.post("/connections", json=dead).raise_for_status()
+        write_late_and_waiting(sites, ear)
         wrong = api.post("/dags/demo/dagRuns", json={"logical_date": None, "conf": {"sections": ["nope"]}})
         assert wrong.status_code == 400
         started = api.post("/dags/demo/dagRuns", json={"logical_date": None})
@@ -124,10 +155,19 @@ def test_the_dag_runs_under_a_real_scheduler_and_ctrl_c_leaves_nothing_behind(tm
         counts = api.get(f"{run}/taskInstances/publish/xcomEntries/counts").json()["value"]
         assert counts["status"] == "published"
         # People are told when the DAG run is over, by the process that runs callbacks.
-        until(lambda: len(ear.requests) >= 3, 120)
-        assert [request.path for request in ear.requests] == ["/beat/start", "/hook", "/beat"]
-        told = ear.requests[1].json
+        until(lambda: len(said_to(ear, "/hook", "/beat")) >= 3, 120)
+        assert [request.target for request in said_to(ear, "/hook", "/beat")] == ["/beat/start", "/hook", "/beat"]
+        told = said_to(ear, "/hook")[0].json
         assert (told["status"], told["name"]) == ("published", "demo")
+
+        # The event of an export starts a site. Its pool does not exist: that is told at once, and once.
+        exports = api.get("/assets", params={"name_pattern": "exports"}).json()["assets"][0]["id"]
+        api.post("/assets/events", json={"asset_id": exports}).raise_for_status()
+        until(lambda: said_to(ear, "/waits"), 120)
+        assert "Airflow has no pool nowhere" in said_to(ear, "/waits")[0].json["reason"]
+        (begun,) = api.get("/dags/waits/dagRuns").json()["dag_runs"]
+        assert (begun["run_type"], begun["state"]) == ("asset_triggered", "failed")
+        assert begun["note"].startswith("airflow.pool: ")
 
         # As a person sees it: without a login there is nothing; with one, the report, in its tab and by its link.
         assert httpx.get(f"{address}/sitemaps/demo").status_code == 401
@@ -158,6 +198,13 @@ def test_the_dag_runs_under_a_real_scheduler_and_ctrl_c_leaves_nothing_behind(tm
         details = api.get("/dags/demo/details").json()
         assert (details["is_stale"], details["has_import_errors"]) == (False, False)
         assert "When it fails" in details["doc_md"]
+
+        # A run that the clock started, and that waits for a database, is told as late while it goes on.
+        until(lambda: said_to(ear, "/late"), 300)
+        (said,) = said_to(ear, "/late")
+        assert (said.json["status"], said.json["name"]) == ("late", "late")
+        assert "and is still running" in said.json["reason"]
+        assert len(said_to(ear, "/waits")) == 1
 
         # Ctrl-C in the middle of a run.
         run = f"/dags/demo/dagRuns/{api.post('/dags/demo/dagRuns', json={'logical_date': None}).json()['dag_run_id']}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk.plugins_manager import AirflowPlugin
 
+from sitemap_etl.airflow import pools
 from sitemap_etl.airflow.links import PREFIX, REPORT_TAB
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def _pages() -> FastAPI:
     return make_pages()
 
 
-async def pages(scope: Scope, receive: Receive, send: Send) -> None:
+async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
     """The pages as an ASGI application, which is made when the first is asked for: tasks load plugins as well."""
     await _pages()(scope, receive, send)
 
@@ -30,7 +31,8 @@ class SitemapPlugin(AirflowPlugin):  # type: ignore[misc] # Airflow's types are 
     """What Airflow finds by the entry point. Addresses are relative, so that Airflow may lie below a path."""
 
     name = "sitemap_etl"
-    fastapi_apps: ClassVar[list[dict[str, Any]]] = [{"app": pages, "url_prefix": f"/{PREFIX}", "name": "sitemap_etl"}]
+    listeners: ClassVar[list[Any]] = [pools]
+    fastapi_apps: ClassVar[list[dict[str, Any]]] = [{"app": _serve, "url_prefix": f"/{PREFIX}", "name": "sitemap_etl"}]
     external_views: ClassVar[list[dict[str, Any]]] = [
         {
             "name": "Sitemaps",
