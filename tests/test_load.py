@@ -28,6 +28,7 @@ from sitemap_etl import sources
 from sitemap_etl.connections import parse
 from sitemap_etl.errors import InvalidSource, Unavailable
 from sitemap_etl.runs import tasks
+from sitemap_etl.sources.session import Statement, Stopped, attended
 from sitemap_etl.state.records import Options
 from tests.support.command import process
 from tests.support.mariadb import MariaDB, mariadb  # noqa: F401 - a fixture
@@ -228,6 +229,28 @@ def test_a_task_that_a_scheduler_ends_cancels_its_statement(postgres: Postgres, 
         signal.signal(signal.SIGTERM, earlier)
     assert answered.is_set()
     assert (at_work(postgres), cancelled(postgres)) == ([], before + 1)
+
+
+def test_a_statement_that_begins_while_it_is_cancelled_ends_too() -> None:
+    """A server does nothing about a session that has just ended one statement and is about to begin another."""
+    session = sources.Session()
+    ends: list[str] = []
+
+    def read(statement: Statement) -> Iterator[int]:
+        begun, cancelled = threading.Event(), threading.Event()
+        with statement.cancelled_by(lambda: cancelled.set() if begun.is_set() else begun.set()):
+            yield 1
+            begun.wait()
+            ends.append("cancelled" if cancelled.wait(60) else "left")
+            yield 2
+
+    reader = attended(read, session, label="catalog")
+    assert next(reader) == 1
+    session.stopping.set()
+    with pytest.raises(Stopped):
+        next(reader)
+    until(lambda: ends)
+    assert ends == ["cancelled"]
 
 
 def test_a_split_that_fails_ends_the_statements_of_the_others(postgres: Postgres, tmp_path: Path) -> None:

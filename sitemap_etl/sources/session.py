@@ -118,6 +118,14 @@ class _Driver(threading.Thread, Generic[_T]):
                 with suppress(Exception):  # the end was told already
                     rows.close()
 
+    def end(self) -> None:
+        """Cancel what it does until it ends: between two statements nothing is cancelled, and the next one follows."""
+        for _ in range(int(GRACE / _LOOK)):
+            self.statement.cancel()
+            self.join(_LOOK)
+            if not self.is_alive():
+                return
+
 
 def answered(ask: Callable[[Statement], _T], session: Session, *, label: str) -> _T:
     """What `ask` returns, attended likewise."""
@@ -148,7 +156,7 @@ def attended(read: Callable[[Statement], Iterator[_T]], session: Session, *, lab
         driver.asked.put(False)
         if not over:
             # It takes a connection of its own: a server that is gone must not keep us either.
-            threading.Thread(target=driver.statement.cancel, name="cancel", daemon=True).start()
+            threading.Thread(target=driver.end, name="cancel", daemon=True).start()
         driver.join(_FAREWELL)
 
 
