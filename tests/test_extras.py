@@ -80,7 +80,7 @@ def test_a_database_that_has_no_extra_names_its_packages(folder: Path) -> None:
     write(folder, "from: {database: catalog, query: SELECT loc FROM page}")
     done = without({"sqlalchemy"}, folder, "run", "shop.yaml", AIRFLOW_CONN_CATALOG="oracle://u:p@127.0.0.1:1/shop")
     assert done.returncode == 2, done.stderr
-    assert "no driver for oracle databases: install sqlalchemy and oracledb" in done.stderr
+    assert "no driver for oracle databases: install its ADBC driver, or sqlalchemy and oracledb" in done.stderr
 
 
 SEARCH_CONSOLE = "ping:\n  search_console: {key: ./key.json, property: 'sc-domain:shop.example'}\n"

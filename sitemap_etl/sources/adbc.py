@@ -1,4 +1,4 @@
-"""What the two ADBC drivers share: a connection that is always closed, and a stream that keeps its error codes."""
+"""What all ADBC drivers share: a connection that is always closed, and a stream that keeps its error codes."""
 
 from __future__ import annotations
 

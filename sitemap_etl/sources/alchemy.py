@@ -1,4 +1,4 @@
-"""Any other database through SQLAlchemy, where its driver is installed.
+"""The last resort for a database: SQLAlchemy, where its driver is installed and none of ADBC's is.
 
 Rows come over a server-side cursor. Types are taken from the first rows; a later value of another kind is an error
 that names it.
@@ -97,7 +97,8 @@ def _connected(connection: Connection, kind: str, label: str) -> Iterator[alchem
 
 
 def _driver_missing(kind: str, label: str) -> ConfigError:
-    hint = f"install sqlalchemy and {_PACKAGES.get(kind, 'the SQLAlchemy dialect and driver of that database')}"
+    package = _PACKAGES.get(kind, "the SQLAlchemy dialect and driver of that database")
+    hint = f"install its ADBC driver, or sqlalchemy and {package}"
     return ConfigError(f"{label}: this environment has no driver for {kind} databases: {hint}")
 
 

@@ -128,8 +128,11 @@ def rows(
             from sitemap_etl.sources import mysql
 
             return mysql.rows(connection, sql, values, statement, label=label)
-        from sitemap_etl.sources import alchemy
+        from sitemap_etl.sources import adbc_drivers, alchemy
 
+        driver = adbc_drivers.driver_of(kind)
+        if driver is not None:
+            return adbc_drivers.rows(connection, driver, sql, values, statement, label=label)
         return alchemy.rows(connection, sql, values, statement.session, label=label)
 
     return attended(read, session, label=label)

@@ -166,13 +166,17 @@ class _Look:
         return _TRIALS.get(self.connection.dialect, _USUAL_TRIALS)
 
     def _key(self, relation: str, values: Mapping[str, Value]) -> Key:
-        """The key by the type of the column, for which no row is read."""
+        """The key by the type of the column, for which no row is read; by its least value where types are of values."""
         name = quoted(self.column, self.connection.dialect)
+        typed = self.connection.dialect in _CHANCE
+        looked = f"{name} AS k FROM {relation} WHERE 1 = 0" if typed else f"min({name}) AS k FROM {relation}"
         try:
-            batches = list(self._rows(f"SELECT {name} AS k FROM {relation} WHERE 1 = 0", values))  # noqa: S608 - names, and the site's own SELECT
+            batches = list(self._rows(f"SELECT {looked}", values))  # noqa: S608 - names, and the site's own SELECT
         except InvalidSource as error:
             hint = f"split: needs the column {self.column!r} in the result of the SELECT"
             raise InvalidSource(f"{error}\n  {hint}") from error
+        if not typed and not any(batch.column("k").drop_null() for batch in batches):
+            return Key(self.column, "int")  # no rows
         kind = self._kind(batches[0].schema.field("k").type)
         if kind == "text" and self.connection.dialect == "postgresql":
             # Without a row, the type of an expression is all that is looked at.
