@@ -256,6 +256,7 @@ def main() -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         answers.flush()
+    os._exit(0)  # Airflow takes its time to end, and there is nothing to save
 
 
 if __name__ == "__main__":
