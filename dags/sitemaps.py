@@ -30,8 +30,11 @@ of which may do several parts: its name in the grid says which.
 | `dry_run` | stop before anything public is written; the log of `publish` says what would be |
 | `ping` | off: search engines are notified of the changes by the next run |
 | `force`, `reason` | let a gate pass that refused, such as `products.max_drop`; the reason is kept in the manifest |
-| `now`, `reason` | the time of the run, such as `2026-11-20T02:00:00Z`, where the clocks say another one |
+| `now`, `reason` | the time of the run, such as `2026-11-20T02:00:00Z`, to repeat a run, or where clocks are wrong |
 | `moved` | once, after the site or the place it is published to was changed on purpose: its state is taken along |
+
+The same goes for REST and for `airflow dags trigger --conf`. A key that is none of these fails `plan`, and nothing
+is written. A backfill is not offered, because a run reads the sources as they are now.
 
 ### When it fails
 
@@ -80,7 +83,7 @@ from sitemap_etl.airflow.links import PLAN, RUN, TAG, ReportLink
 from sitemap_etl.airflow.pools import demand_pools
 from sitemap_etl.config import Site, read_folder
 from sitemap_etl.errors import ConfigError, Refused
-from sitemap_etl.settings import Gates
+from sitemap_etl.runs.form import fields
 
 if TYPE_CHECKING:
     from sitemap_etl.stages.run import Environment
@@ -92,7 +95,8 @@ T = TypeVar("T")
 
 SITES = Path(os.environ.get("SITEMAP_ETL_SITES") or Path(__file__).resolve().parent.parent / "sites")
 LABEL = "{{ label | default('') }}"
-GATES = tuple(Gates.model_fields)
+RUN_TYPES = ["manual", "scheduled", "asset_triggered", "asset_materialization", "operator_triggered"]
+"""No backfill is offered: a run reads its sources as they are now, whichever day it is of."""
 log = logging.getLogger("sitemap_etl")
 wanted = get_parsing_context().dag_id  # a worker asks for the one DAG whose task it runs
 
@@ -162,47 +166,7 @@ def attempt(stage: Callable[[Any, Environment], T], site_file: Path | None = Non
 
 def parameters(site: Site) -> dict[str, Param]:
     """What a person who triggers a run is asked for."""
-    names = list(site.sections)
-    gates = [*GATES, *(f"{name}.{gate}" for name in names for gate in GATES)]
-    return {
-        "sections": Param(
-            [],
-            type=["array", "null"],
-            items={"type": "string", "enum": names},
-            examples=names,
-            title="Sections",
-            description="Read only these; the others stay as published. None: all of them.",
-        ),
-        "full": Param(False, type="boolean", title="Full", description="Read everything, not only what came since."),
-        "dry_run": Param(False, type="boolean", title="Dry run", description="Write nothing public."),
-        "ping": Param(True, type="boolean", title="Ping", description="Notify search engines of what changed."),
-        "force": Param(
-            [],
-            type=["array", "null"],
-            items={"type": "string", "enum": gates},
-            examples=gates,
-            title="Force",
-            description="Gates to override. Requires a reason.",
-        ),
-        "reason": Param(
-            None,
-            type=["string", "null"],
-            title="Reason",
-            description="Why you override a gate or a clock; recorded in the manifest.",
-        ),
-        "now": Param(
-            None,
-            type=["string", "null"],
-            title="Now",
-            description="The time of the run, in ISO 8601 (default: now). Far from the clocks, it requires a reason.",
-        ),
-        "moved": Param(
-            False,
-            type="boolean",
-            title="Moved",
-            description="Take over state that belongs to another site or publishes to another place.",
-        ),
-    }
+    return {name: Param(**schema) for name, schema in fields(site).items()}
 
 
 def run_key() -> str:
@@ -336,6 +300,7 @@ def make_dag(site: Site, site_file: Path) -> DAG:
         schedule=assets.schedule_of(site) if wanted is None else None,
         catchup=False,
         max_active_runs=1,
+        allowed_run_types=RUN_TYPES,
         deadline=deadline_of(site, site_file),
         params=parameters(site),
         tags=[TAG, *site.airflow.tags],
@@ -372,28 +337,17 @@ def wire(site: Site, site_file: Path) -> None:
     @task(task_id=PLAN)
     def plan() -> list[Part]:
         """Fix what the run does; gives the parts of extract, none of a small site."""
-        from sitemap_etl.stages.clock import written
-
         context = get_current_context()
-        asked = context["params"]
 
         def start(tasks: Any, world: Environment) -> Any:
             demand_pools(context["dag_run"])
             tasks.demand_work(site, world)
-            options = tasks.Options(
-                sections=tuple(asked["sections"] or ()),
-                full=asked["full"],
-                dry_run=asked["dry_run"],
-                ping=asked["ping"],
-                force=tuple(asked["force"] or ()),
-                reason=asked["reason"],
-                moved=asked["moved"],
-            )
+            options, now = tasks.asked(site, context["params"], context["dag_run"].conf)
             return tasks.start(
                 site,
                 options,
                 world,
-                now=written(asked["now"]),
+                now=now,
                 final=is_last_try(),
                 owner=owner_of(context),
                 most=most_tasks(),

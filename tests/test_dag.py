@@ -5,11 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import shutil
 import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -369,6 +371,33 @@ def test_a_run_that_another_release_planned_fails_with_what_to_do(shop: Shop) ->
     assert "This run was planned by another release of sitemap_etl" in run.log
     assert "Trigger a new run" in run.log
     assert not shop.public.exists()
+
+
+def test_a_misspelt_key_of_a_triggered_run_fails_its_plan_and_nothing_is_written(shop: Shop) -> None:
+    shop.pages(30)
+    shop.site()
+    run = shop.run({"dryrun": True})
+    assert (run.state, run.states("plan"), run.tries("plan")) == ("failed", ["failed"], [1])
+    assert "conf: dryrun: unknown key; did you mean dry_run?" in run.log
+    assert not shop.public.exists()
+    assert not (shop.folder / "work").exists()
+
+
+def test_a_run_at_a_given_time_can_be_repeated(shop: Shop) -> None:
+    lastmod = {"fingerprint": ["title"], "until_changed": "touched", "first_seen": True}
+    shop.site(sections={"pages": {"from": {"csv": "../pages.csv"}, "lastmod": lastmod}})
+    at = datetime.now(UTC).replace(microsecond=0) - timedelta(minutes=5)
+    later = (at + timedelta(minutes=2)).isoformat()  # no page can have changed after the run
+    (shop.folder / "pages.csv").write_text(f"loc,title,touched\n/a,A,2026-01-01T00:00:00Z\n/b,B,{later}\n")
+    sets = []
+    for _ in range(2):
+        assert shop.run({"now": at.isoformat()}).state == "success"
+        sets.append({name: data for name, (data, _) in shop.files().items()})
+        for folder in (shop.public, shop.folder / "work"):
+            shutil.rmtree(folder)
+    assert sets[0] == sets[1]
+    text = gzip.decompress(sets[0]["sitemap-pages-00001.xml.gz"]).decode()
+    assert later[:16] not in text
 
 
 def test_a_run_of_one_section_leaves_the_others_as_published(shop: Shop) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,7 +28,9 @@ from sitemap_etl.runs.build import buckets_of, do_unit, groups_of, splits_of
 from sitemap_etl.runs.build import build as build_run
 from sitemap_etl.runs.bundles import MOST, Bundle, bundles, called, is_small
 from sitemap_etl.runs.failures import remember_abandoned, remember_failure
+from sitemap_etl.runs.form import TITLES, filled_in
 from sitemap_etl.runs.work import missing_work
+from sitemap_etl.stages.clock import written
 from sitemap_etl.stages.clusters import align as align_run
 from sitemap_etl.stages.clusters import cluster_units, collect_members
 from sitemap_etl.stages.extract import extract_split
@@ -63,6 +65,25 @@ def demand_work(site: Site, environment: Environment) -> None:
     """Raises ConfigError with the line to write where a site file does not say where its state lies."""
     if not site.says_work:
         raise missing_work(site, environment.site_file)
+
+
+def asked(site: Site, defaults: Mapping[str, Any], conf: Mapping[str, Any] | None) -> tuple[Options, datetime | None]:
+    """What a run was triggered with, read strictly: its options, and its time where one was given.
+
+    `defaults`: of the fields of the form. Raises ConfigError, in the form's words, before anything is written.
+    """
+    given = filled_in(defaults, conf)
+    options = Options(
+        sections=tuple(given["sections"] or ()),
+        full=given["full"],
+        dry_run=given["dry_run"],
+        ping=given["ping"],
+        force=tuple(given["force"] or ()),
+        reason=given["reason"],
+        moved=given["moved"],
+    )
+    check_options(site, options, said=TITLES)
+    return options, written(given["now"], said=TITLES["now"])
 
 
 @contextmanager
@@ -110,7 +131,6 @@ def start(
     most: int = MOST,
 ) -> Started:
     """Plan a run. `final`: no other attempt follows. `owner`: the scheduler's run. `most`: tasks of a stage at most."""
-    check_options(site, options)
     if not options.dry_run:
         tell_start(site, environment)
     try:

@@ -17,14 +17,14 @@ _DAY: Final = timedelta(days=1)
 """No run lasts longer."""
 
 
-def written(text: str | None) -> datetime | None:
-    """The time that `--now`, or the parameter of a DAG, names; UTC where it names no zone. Raises ConfigError."""
+def written(text: str | None, *, said: str = "--now") -> datetime | None:
+    """The time that a person gave; UTC where it names no zone. Raises ConfigError, where it is `said`."""
     if text is None or not text.strip():
         return None
     try:
         found = datetime.fromisoformat(text.strip())
     except ValueError as error:
-        raise ConfigError(f"--now {text}: expected a time in ISO 8601, such as 2026-11-20T02:00:00Z") from error
+        raise ConfigError(f"{said} {text}: expected a time in ISO 8601, such as 2026-11-20T02:00:00Z") from error
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 

@@ -110,6 +110,7 @@ def start_run(
             site_file=environment.site_file,
             snapshots=tuple(sorted(read.snapshots)),
             warnings=(*robots.warnings, *read.warnings),
+            given=given is not None,
         )
         if staging is None:
             staging = (work if durable else open_work(site, environment, durable=False)).sub(layout.run_folder(run_id))

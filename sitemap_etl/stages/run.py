@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from sitemap_etl import storage as storages
 from sitemap_etl.alerts import Alert
@@ -127,7 +128,9 @@ class Run:
         return Counter(unit.section for unit in self.plan.units)
 
     def read_moment(self) -> datetime:
-        """When rows are read that are read now."""
+        """When rows are read that are read now. Of a run whose time was given it is that time: it can be repeated."""
+        if self.plan.given:
+            return self.now
         return read_moment(self.now, self.environment.clock(), self.work.now())
 
     @cached_property
@@ -294,21 +297,28 @@ def new_run_id(now: datetime, *, after: str = "") -> str:
     return f"{second}{first + secrets.randbelow(0x10000 - first):04x}"
 
 
-def check_options(site: Site, options: Options) -> None:
-    """Raises ConfigError where the call names what the site does not have."""
+COMMAND: Final[Mapping[str, str]] = MappingProxyType(
+    {"sections": "--section", "force": "--force", "reason": "--reason", "now": "--now"}
+)
+"""Option → what the command calls it; the form of a scheduler has words of its own."""
+
+
+def check_options(site: Site, options: Options, *, said: Mapping[str, str] = COMMAND) -> None:
+    """Raises ConfigError where the call names what the site does not have. `said`: what it calls each option."""
     problems = [
-        f"--section {name}: there is no such section. There are: {', '.join(site.sections)}"
+        f"{said['sections']} {name}: there is no such section. There are: {', '.join(site.sections)}"
         for name in options.sections
         if name not in site.sections
     ]
     gates = set(Gates.model_fields)
     valid = gates | {f"{section}.{gate}" for section in site.sections for gate in gates}
     problems += [
-        f"--force {name}: there is no such gate. Name one as it was shown, such as {next(iter(site.sections))}.max_drop"
+        f"{said['force']} {name}: there is no such gate. Name one as it was shown, such as "
+        f"{next(iter(site.sections))}.max_drop"
         for name in options.force
         if name not in valid
     ]
     if options.force and not (options.reason or "").strip():
-        problems.append("--force wants a --reason, which the manifest keeps")
+        problems.append(f"{said['force']} wants a {said['reason']}, which the manifest keeps")
     if problems:
         raise ConfigError(problems)

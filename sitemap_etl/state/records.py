@@ -193,6 +193,7 @@ class Plan(RunDocument):
     site_file: str = ""  # for messages
     snapshots: tuple[str, ...] = ()  # connections of which one process reads all splits from one snapshot
     warnings: tuple[str, ...] = ()  # what was found when it was made
+    given: bool = False  # whether a person said its time
 
     title: ClassVar[str] = "plan of a run"
 
