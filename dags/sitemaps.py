@@ -48,6 +48,9 @@ to do. In any case the published sitemaps are intact; the next run continues fro
   its section stays as published and the others go on; the log of `publish` names it.
 - **An engine failed** (`ping`): the sitemaps are published. It hears of these changes with the next run.
 
+Clearing, marking and deleting is safe at any time. Tasks of a published run that are cleared do nothing, and end as
+*already published*; to publish what the sources say now, trigger a new run.
+
 Where the site file has `notify:`, people are told of it when the run is over, once.
 
 The log of `publish` has the counts; so has its XCom `counts`. A site file that can't be read has no DAG: the import
@@ -61,6 +64,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -75,7 +79,7 @@ from airflow.sdk import (
     task,
 )
 from airflow.sdk.configuration import conf
-from airflow.sdk.exceptions import AirflowNotFoundException
+from airflow.sdk.exceptions import AirflowNotFoundException, AirflowRuntimeError
 
 from sitemap_etl.airflow import assets, failures, lineage
 from sitemap_etl.airflow.deadlines import deadline_of
@@ -147,10 +151,28 @@ def owner_of(context: Mapping[str, Any]) -> str:
     return f"{context['dag'].dag_id}/{context['run_id']}"
 
 
+def has_ended(owner: str) -> bool:
+    """Whether the run that a lease names, one of this DAG, is no longer under way; also where it was deleted."""
+    context = get_current_context()
+    dag_id, _, run_id = owner.partition("/")
+    if dag_id != context["dag"].dag_id:
+        return False
+    try:
+        return str(context["ti"].get_dagrun_state(dag_id, run_id)) != "running"
+    except AirflowRuntimeError as error:
+        return (error.error.detail or {}).get("status_code") == HTTPStatus.NOT_FOUND
+
+
 def is_last_try() -> bool:
     """Whether the scheduler makes no other try of this task: then `on_error: keep` keeps the section."""
     instance = get_current_context()["ti"]
     return instance.try_number > instance.max_tries
+
+
+def was_cleared() -> bool:
+    """Whether somebody cleared this task after a try of it had ended: that gives it all of its retries once more."""
+    context = get_current_context()
+    return bool(context["ti"].max_tries > context["task"].retries)
 
 
 def attempt(stage: Callable[[Any, Environment], T], site_file: Path | None = None) -> T:
@@ -256,10 +278,11 @@ def render(part: Part) -> dict[str, int]:
 @task(trigger_rule=TriggerRule.NONE_FAILED)
 def publish() -> list[Part]:
     """Ask the gates and publish; gives the parts of ping."""
+    told = was_cleared() and attempt(lambda tasks, world: tasks.is_over(run_key(), world))
     published = attempt(lambda tasks, world: tasks.publish(run_key(), world))
     context = get_current_context()
     context["ti"].xcom_push("counts", published)
-    news = attempt(lambda tasks, world: tasks.news(run_key(), world))
+    news = None if told else attempt(lambda tasks, world: tasks.news(run_key(), world))
     if news is not None:
         lineage.note_published(context["task"], FOLDER.sites[context["dag"].dag_id])
         for outlet in context["outlets"]:
@@ -350,6 +373,8 @@ def wire(site: Site, site_file: Path) -> None:
                 now=now,
                 final=is_last_try(),
                 owner=owner_of(context),
+                again=context["ti"].try_number > 1,
+                has_ended=has_ended,
                 most=most_tasks(),
             )
 

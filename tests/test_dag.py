@@ -26,6 +26,7 @@ from sitemap_etl.errors import ConfigError
 from tests.support.airflow import PROJECT, Airflow, airflow
 from tests.support.command import call
 from tests.support.engines import Reply, Request, Side
+from tests.support.operator import Operator
 from tests.support.s3 import S3Server, s3_server
 
 STAGES = ["plan", "build", "extract", "partition", "render", "publish", "ping"]
@@ -398,6 +399,31 @@ def test_a_run_at_a_given_time_can_be_repeated(shop: Shop) -> None:
     assert sets[0] == sets[1]
     text = gzip.decompress(sets[0]["sitemap-pages-00001.xml.gz"]).decode()
     assert later[:16] not in text
+
+
+def test_clearing_a_published_run_does_nothing_and_marking_one_leaves_the_way_to_the_next(shop: Shop) -> None:
+    """All other actions are in test_dag_actions.py."""
+    shop.pages(30)
+    shop.site(schedule="0 2 * * *")
+    desk = Operator(shop.airflow, shop.sites, "shop", shop.environ)
+    desk.parse()
+    run = desk.run()
+    before = shop.files()
+    shop.pages(40)
+    for cleared, downstream in (("build", True), ("publish", False), (None, False)):
+        desk.clear(run.run_id, *([] if cleared is None else [cleared]), downstream=downstream)
+        again = desk.settle(run.run_id)
+        assert (again.state, shop.files(), again.events) == ("success", before, run.events)
+        assert again.xcom("publish", "counts") == run.xcom("publish", "counts")
+        assert "was published already" in again.log
+    under_way = desk.trigger()
+    desk.settle(under_way, "publish")
+    assert shop.lease().exists()
+    desk.mark(under_way, "failed")
+    after = desk.run()
+    assert (after.state, after.xcom("publish", "counts")["total"]["listed"]) == ("success", 40)
+    assert not shop.lease().exists()
+    assert desk.details()["is_backfillable"] is False
 
 
 def test_a_run_of_one_section_leaves_the_others_as_published(shop: Shop) -> None:

@@ -18,7 +18,7 @@ from sitemap_etl.dates import instant
 from sitemap_etl.errors import Refused
 from sitemap_etl.stages.run import Environment
 from sitemap_etl.state.layout import LEASE
-from sitemap_etl.state.lease import release_lease, take_lease
+from sitemap_etl.state.lease import AnotherRun, release_lease, take_lease
 from sitemap_etl.state.records import Lease
 from sitemap_etl.state.store import parse_document, put_document
 from sitemap_etl.storage import PreconditionFailed, Storage, open_storage
@@ -120,12 +120,13 @@ def test_a_new_holder_counts_its_own_time(work: Storage) -> None:
     assert held(work).since > "2021"  # type: ignore[union-attr]
 
 
-def test_an_earlier_try_of_a_scheduler_s_run_gives_way(work: Storage) -> None:
-    hold(work, owner="dag 2026-11-22")
-    take_lease(work, "r1", owner="dag 2026-11-22")
-    hold(work, owner="dag 2026-11-22")
-    with pytest.raises(Refused, match=r"\(dag 2026-11-22\)"):
-        take_lease(work, "r1", owner="dag 2026-11-23")
+def test_a_run_that_is_known_to_have_ended_gives_way_and_no_other(work: Storage) -> None:
+    lease = hold(work, owner="dag 2026-11-22")
+    with pytest.raises(AnotherRun, match=r"\(dag 2026-11-22\)"):
+        take_lease(work, "r1", owner="dag 2026-11-22")
+    assert take_lease(work, "r1", owner="dag 2026-11-23", gives_way=lambda other: other == lease) == lease
+    assert take_lease(work, "r1", owner="dag 2026-11-23") is None  # it was renewed
+    assert held(work).owner == "dag 2026-11-23"  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("data", [b"{", b"[]", b'{"format":2,"run_id":"x"}'])
@@ -158,9 +159,9 @@ class Raced:
         return self.inner.put(key, data, **options)
 
 
-@pytest.mark.parametrize(("run_id", "owner", "free"), [("other", "", False), ("r1", "", True), ("other", "dag", True)])
-def test_of_two_that_take_it_at_once_one_has_it(run_id: str, owner: str, free: bool, work: Storage) -> None:
-    lease = Lease(run_id, "2026-11-01T02:00:00Z", "2999-01-01T00:00:00Z", "elsewhere", 7, owner)
+@pytest.mark.parametrize(("run_id", "free"), [("other", False), ("r1", True)])
+def test_of_two_that_take_it_at_once_one_has_it(run_id: str, free: bool, work: Storage) -> None:
+    lease = Lease(run_id, "2026-11-01T02:00:00Z", "2999-01-01T00:00:00Z", "elsewhere", 7, "dag")
     raced: Any = Raced(work, lease)
     if free:
         take_lease(raced, "r1", owner="dag")

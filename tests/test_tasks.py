@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import sqlite3
 from contextlib import closing
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +17,13 @@ import yaml
 
 from sitemap_etl.config import Site, load
 from sitemap_etl.errors import Refused, Unavailable
+from sitemap_etl.publish.claim import Claim
+from sitemap_etl.publish.publish import publish as publish_run
 from sitemap_etl.runs import tasks
 from sitemap_etl.runs.bundles import MOST, bundles, called
-from sitemap_etl.stages.run import Environment
+from sitemap_etl.runs.local import publish_locally
+from sitemap_etl.stages.run import Environment, open_run, open_work
+from sitemap_etl.state.lease import take_lease
 from sitemap_etl.state.records import Options
 
 OUTSIDE = Environment(environ={})
@@ -53,9 +61,22 @@ def rendered(started: tasks.Started) -> list[Any]:
     return given + [tasks.render(key, part, OUTSIDE) for part in tasks.partition(key, OUTSIDE)]
 
 
-def until_rendered(site: Site, owner: str) -> str:
+def public_files(site: Site) -> dict[Path, int]:
+    return {path: path.stat().st_mtime_ns for path in Path(site.publish.to).glob("*")}
+
+
+def lease(site: Site) -> Path:
+    return Path(site.work) / "shop" / "state" / "lease.json"
+
+
+def change(site: Site) -> None:
+    """Another page in the source."""
+    (Path(site.publish.to).parent / "pages0.csv").write_text("loc,lastmod\n/0/a,2026-01-01\n/0/c,2026-01-01\n")
+
+
+def until_rendered(site: Site, owner: str, *, dry_run: bool = False, **how: Any) -> str:
     """A run up to publish; gives its key."""
-    started = tasks.start(site, Options(), OUTSIDE, owner=owner)
+    started = tasks.start(site, Options(dry_run=dry_run), OUTSIDE, owner=owner, **how)
     rendered(started)
     return started.key
 
@@ -66,25 +87,126 @@ def test_a_second_try_of_the_plan_takes_over_the_lease_of_the_first(site: Site) 
     assert rendered(again)[0] == {"rows": 2, "inventory": 2, "excluded": 0, "rejected": 0}
 
 
-def test_another_run_of_the_scheduler_is_refused_until_the_first_is_abandoned(site: Site) -> None:
+def test_another_run_of_the_scheduler_waits_until_the_first_is_abandoned(site: Site) -> None:
     tasks.start(site, Options(), OUTSIDE, owner="shop/tonight")
-    with pytest.raises(Refused, match="shop/tonight"):
-        tasks.start(site, Options(), OUTSIDE, owner="shop/tomorrow")
+    with pytest.raises(Unavailable, match="shop/tonight"):
+        tasks.start(site, Options(), OUTSIDE, owner="shop/tomorrow", patience=timedelta(0))
     tasks.abandon(site, "shop/tomorrow", OUTSIDE)  # not its lease
-    with pytest.raises(Refused):
-        tasks.start(site, Options(), OUTSIDE, owner="shop/tomorrow")
-    tasks.abandon(site, "shop/tonight", OUTSIDE)
-    assert tasks.start(site, Options(), OUTSIDE, owner="shop/tomorrow")
+    said: list[str] = []
+
+    def log(line: str) -> None:
+        said.append(line)
+        tasks.abandon(site, "shop/tonight", OUTSIDE)
+
+    assert tasks.start(site, Options(), replace(OUTSIDE, log=log), owner="shop/tomorrow")
+    assert [line.startswith("waiting: Another run is in progress") for line in said] == [True, False]
+
+
+def test_a_run_takes_over_from_one_that_its_scheduler_knows_to_have_ended(site: Site) -> None:
+    tasks.start(site, Options(), OUTSIDE, owner="shop/tonight")
+    asked: list[str] = []
+
+    def has_ended(owner: str) -> bool:
+        asked.append(owner)
+        return True
+
+    started = tasks.start(site, Options(), OUTSIDE, owner="shop/tomorrow", has_ended=has_ended)
+    assert rendered(started)[0]["rows"] == 2
+    assert asked == ["shop/tonight"]
+
+
+def test_a_run_of_the_command_is_waited_for_whatever_the_scheduler_knows(site: Site) -> None:
+    take_lease(open_work(site, OUTSIDE), "20261101T030000Z-beef", pid=os.getppid())
+    with pytest.raises(Unavailable, match="Another run is in progress"):
+        tasks.start(site, Options(), OUTSIDE, owner="shop/a", has_ended=lambda _: True, patience=timedelta(0))
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_task_that_goes_on_after_its_run_has_ended_publishes_nothing_more(site: Site, first: bool) -> None:
+    """Marked as failed, its process is there for a while: the run that took over decides, and succeeds."""
+    if not first:
+        tasks.publish(until_rendered(site, "shop/yesterday"), OUTSIDE)
+        change(site)
+    late = until_rendered(site, "shop/tonight")
+    after = until_rendered(site, "shop/tomorrow", has_ended=lambda _: True)
+    before = public_files(site)
+    with pytest.raises(Refused, match=r"Another run is in progress: .* \(shop/tomorrow\)"):
+        tasks.publish(late, OUTSIDE)
+    with pytest.raises(Refused, match=r"Overtaken: run .* \(shop/tomorrow\), took over while run"):
+        publish_run(open_run(late, OUTSIDE))  # it had renewed its lease just before
+    assert public_files(site) == before
+    assert tasks.publish(after, OUTSIDE)["status"] == "published"
+
+
+@pytest.mark.parametrize("point", ["claim", "commit"])
+def test_a_publish_under_way_when_another_run_takes_over_is_not_committed(site: Site, point: str) -> None:
+    late = open_run(until_rendered(site, "shop/tonight"), OUTSIDE)
+    claim = Claim(late, late.state.held())
+    if point == "commit":
+        claim.take()
+    after = until_rendered(site, "shop/tomorrow", has_ended=lambda _: True)
+    with pytest.raises(Refused, match="Overtaken: another run took over while run"):
+        claim.take() if point == "claim" else claim.end("published", {}, "state/manifest-none.json")
+    assert tasks.publish(after, OUTSIDE)["status"] == "published"
 
 
 def test_publish_killed_after_its_end_says_on_the_next_try_what_it_did(site: Site) -> None:
     key = until_rendered(site, "shop/tonight")
     first = tasks.publish(key, OUTSIDE)
-    written = {path: path.stat().st_mtime_ns for path in Path(site.publish.to).iterdir()}
+    written = public_files(site)
     assert tasks.publish(key, OUTSIDE) == first
-    assert {path: path.stat().st_mtime_ns for path in Path(site.publish.to).iterdir()} == written
+    assert public_files(site) == written
     assert first["status"] == "published"
-    assert not (Path(site.work) / "shop" / "state" / "lease.json").exists()
+    assert not lease(site).exists()
+
+
+def test_a_task_of_a_run_that_was_published_does_nothing_and_says_so(site: Site) -> None:
+    key = until_rendered(site, "shop/tonight")
+    tasks.publish(key, OUTSIDE)
+    said: list[str] = []
+    labels: list[str] = []
+    world = replace(OUTSIDE, log=said.append, label=labels.append)
+    for task in (tasks.extract, tasks.merge, tasks.collect, tasks.render):
+        assert task(key, [0, 1], world) == {}
+    for whole in (tasks.build, tasks.align):
+        assert whole(key, world) == {}
+    for stage in (tasks.buckets, tasks.partition, tasks.clusters):
+        assert stage(key, world) == []
+    assert len(said) == 9
+    assert set(labels) == {"already published"}
+    assert all("was published already" in line and "trigger a new run" in line for line in said)
+    assert not lease(site).exists()
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_scheduler_s_run_that_was_published_is_not_planned_again(site: Site, kept: bool) -> None:
+    started = tasks.start(site, Options(), OUTSIDE, owner="shop/tonight")
+    rendered(started)
+    counts = tasks.publish(started.key, OUTSIDE)
+    if not kept:  # after two weeks
+        shutil.rmtree(started.key)
+    change(site)
+    before = public_files(site)
+    again = tasks.start(site, Options(), OUTSIDE, owner="shop/tonight", again=True)
+    assert again == (started if kept else tasks.Started(started.key, []))
+    assert tasks.publish(again.key, OUTSIDE) == counts
+    assert tasks.engines(again.key, OUTSIDE) == []
+    assert public_files(site) == before
+    other = tasks.start(site, Options(), OUTSIDE, owner="shop/tonight")  # one that was deleted, and made anew
+    assert other.key != started.key
+
+
+def test_a_dry_run_that_is_over_stays_as_it_was_shown_but_may_be_planned_again(site: Site) -> None:
+    key = until_rendered(site, "shop/tonight", dry_run=True)
+    shown = tasks.publish(key, OUTSIDE)
+    assert tasks.render(key, [0, 1], OUTSIDE) == {}
+    assert tasks.publish(key, OUTSIDE) == shown
+    assert not lease(site).exists()
+    again = tasks.start(site, Options(dry_run=True), OUTSIDE, owner="shop/tonight", again=True)
+    assert again.key != key
+    tasks.abandon(site, "shop/tonight", OUTSIDE)
+    done = publish_locally(site, key.rpartition("/")[2], OUTSIDE, force=(), reason=None, adopt=False)
+    assert done.summary.status == "published"
 
 
 def test_every_task_may_be_done_twice(site: Site) -> None:

@@ -22,6 +22,7 @@ from sitemap_etl.publish.retention import kept_manifests
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state import layout
 from sitemap_etl.state.changes import committed_with
+from sitemap_etl.state.lease import holder
 from sitemap_etl.state.records import Current, Intent, Retired, Write
 from sitemap_etl.state.store import GRACE, Held, ended, put_document, read_document
 from sitemap_etl.storage import ABSENT, PreconditionFailed
@@ -198,10 +199,25 @@ class Claim:
 
     def _overtaken(self, now: Current) -> str:
         intent = None if now.pending is None else read_intent(self.run, now.pending)
-        who = f"{_last(now)} was published" if intent is None else f"{intent.describe()}, claimed the publish"
+        if intent is not None and intent.run_id != self.run.run_id:
+            who = f"{intent.describe()}, claimed the publish"
+        elif now.manifest != self.run.plan.base:
+            who = f"{_last(now)} was published"
+        else:
+            who = "another run took over"
         return (
             f"Overtaken: {who} while run {self.run.run_id} was in progress. This run wrote nothing public after that; "
             "the other run decides what is published"
+        )
+
+
+def demand_own_lease(run: Run) -> None:
+    """Raises Overtaken where another run has taken the lease over: this one counts as ended."""
+    other = holder(run.work)
+    if other is not None and other.run_id != run.run_id:
+        raise Overtaken(
+            f"Overtaken: {other.describe()}, took over while run {run.run_id} was in progress. Nothing public was "
+            "touched; that run decides what is published"
         )
 
 

@@ -18,7 +18,7 @@ from typing import Final, Literal
 
 from sitemap_etl.errors import Refused, Unavailable
 from sitemap_etl.publish.actual import Actual, Object, content_type, in_threads, look, readable, survey
-from sitemap_etl.publish.claim import Claim, Overtaken
+from sitemap_etl.publish.claim import Claim, Overtaken, demand_own_lease
 from sitemap_etl.publish.order import Order, receivers_first, with_actual_rows
 from sitemap_etl.publish.plan import (
     FORMER_DIGITS,
@@ -71,6 +71,7 @@ def publish_target(run: Run, target: Target, *, adopt: bool = False) -> Outcome:
     if held.current.manifest == layout.manifest(run.run_id):
         manifest = run.state.manifest(held.current.manifest)
         return Outcome("published", manifest, warnings=["this run was published already; nothing was done"])
+    demand_own_lease(run)  # read after `held`: whoever took the lease over has replaced that since
     demand_conditions(run.work, run.public())
     claim = Claim(run, held)
     claim.settle()

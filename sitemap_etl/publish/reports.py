@@ -26,10 +26,8 @@ _TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
 def put_report(work: Storage, summary: Summary) -> list[Attempt]:
-    """Put a run's summary and its page; gives the last runs. The page of the run before it gets a link to it."""
+    """Put a run's page; gives the last runs. The page of the run before it gets a link to it."""
     runs = _runs(work)
-    assert summary.run_id is not None
-    put_document(work, layout.summary(summary.run_id), summary)
     _put_page(work, summary, runs)
     at = next((at for at, run in enumerate(runs) if run.run_id == summary.run_id), len(runs))
     before = _with_page(runs[:at])

@@ -45,7 +45,7 @@ from sitemap_etl.state.records import (
     Summary,
 )
 from sitemap_etl.state.store import put_document, read_document
-from sitemap_etl.storage import PreconditionFailed
+from sitemap_etl.storage import PreconditionFailed, Storage
 
 _TRIES: Final = 5
 """So often the manifest is read and written again where another task was faster."""
@@ -57,7 +57,7 @@ def finish_run(run: Run, published: Published, seconds: Mapping[str, float] | No
     summary = replace(_summary(run, published), seconds=dict(seconds or {}))
     put_summary(run, summary)
     if published.outcome is not None:
-        remove_staging(run)
+        remove_staging(run.staging)
         try:
             forget(run)
         except (DamagedState, Refused) as error:  # what is published is published
@@ -82,7 +82,8 @@ def _put_reports(run: Run) -> None:
 def put_summary(run: Run, summary: Summary) -> None:
     """Put the summary as JSON and as a page, and remember what became of the run."""
     ended = attempt_of(run, summary)
-    put_attempt(run.work, ended)
+    put_document(run.work, layout.summary(run.run_id), summary)
+    put_attempt(run.work, ended)  # from here on the run is over, and no other try of a task works on it
     runs = put_report(run.work, summary)
     put_overview(run.work, run.site.name, run.site.site, ended, among=runs)
 
@@ -254,8 +255,8 @@ def _keep_answers(run: Run, answers: Mapping[str, Answered]) -> None:
         return
 
 
-def remove_staging(run: Run) -> None:
+def remove_staging(staging: Storage) -> None:
     """Remove what a published run staged; its plan, its reports and its changes stay."""
-    for stat in list(run.staging.list()):
+    for stat in list(staging.list()):
         if stat.key != layout.PLAN:
-            run.staging.delete(stat.key)
+            staging.delete(stat.key)

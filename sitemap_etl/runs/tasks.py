@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from types import FrameType
 from typing import Any, Final, TypeVar
@@ -22,13 +23,21 @@ from sitemap_etl.config import Site
 from sitemap_etl.errors import Refused, SitemapEtlError, Unavailable
 from sitemap_etl.frames import Reason
 from sitemap_etl.publish.publish import publish as publish_run
-from sitemap_etl.publish.summary import add_answers, finish_run, put_summary, read_summary, remove_staging
+from sitemap_etl.publish.summary import (
+    add_answers,
+    attempt_of,
+    finish_run,
+    put_summary,
+    read_summary,
+    remove_staging,
+)
 from sitemap_etl.runs.alerts import tell_end_of, tell_start
 from sitemap_etl.runs.build import buckets_of, do_unit, groups_of, splits_of
 from sitemap_etl.runs.build import build as build_run
 from sitemap_etl.runs.bundles import MOST, Bundle, bundles, called, is_small
 from sitemap_etl.runs.failures import remember_abandoned, remember_failure
 from sitemap_etl.runs.form import TITLES, filled_in
+from sitemap_etl.runs.over import ended_run, published_by, tell_over
 from sitemap_etl.runs.work import missing_work
 from sitemap_etl.stages.clock import written
 from sitemap_etl.stages.clusters import align as align_run
@@ -43,8 +52,8 @@ from sitemap_etl.stages.run import Environment, Run, check_options, open_run, op
 from sitemap_etl.stages.transform import transform_split
 from sitemap_etl.state import layout
 from sitemap_etl.state.codec import encode
-from sitemap_etl.state.lease import release_lease, take_lease
-from sitemap_etl.state.records import COUNTED, Counts, GroupCounts, Options, Summary, Transformed
+from sitemap_etl.state.lease import LEASE_TIME, AnotherRun, holder, release_lease, take_lease
+from sitemap_etl.state.records import COUNTED, Attempt, Counts, GroupCounts, Options, Summary, Transformed
 
 T = TypeVar("T")
 
@@ -59,6 +68,8 @@ class Started:
 
 NO_PROCESS: Final = 0
 """The lease of a scheduler's run belongs to no process: only its time can end it."""
+_POLL: Final = 2.0
+"""Seconds after which is looked again whether another run has ended."""
 
 
 def demand_work(site: Site, environment: Environment) -> None:
@@ -128,27 +139,83 @@ def start(
     now: datetime | None = None,
     final: bool = True,
     owner: str = "",
+    again: bool = False,
+    has_ended: Callable[[str], bool] = lambda _owner: False,
+    patience: timedelta = LEASE_TIME,
     most: int = MOST,
 ) -> Started:
-    """Plan a run. `final`: no other attempt follows. `owner`: the scheduler's run. `most`: tasks of a stage at most."""
+    """Plan a run.
+
+    `final`: no other attempt follows. `owner`: the scheduler's run; `again`: it has planned before, and where it has
+    published, this gives what it began then. `has_ended`: of another owner, whether its run is over. `patience`: how
+    long to wait for a run that is not; then raises Unavailable. `most`: tasks of a stage at most.
+    """
+    ended = published_by(owner, site, environment) if again else None
+    if ended is not None:
+        tell_over(ended, environment)
+        return _started_before(ended, site, environment, most)
     if not options.dry_run:
         tell_start(site, environment)
+    begin = partial(start_run, site, options, environment, now=now, final=final, pid=NO_PROCESS, owner=owner)
     try:
-        run = start_run(site, options, environment, now=now, final=final, pid=NO_PROCESS, owner=owner)
+        run = _after_others(partial(begin, has_ended=has_ended), site, environment, has_ended, patience)
     except BaseException as error:
         if not options.dry_run and (final or not isinstance(error, Unavailable)):
             remember_failure(site, environment, error, owner=owner)
         raise
     for name, why in run.plan.held.items():
         environment.log(f"warning: section {name} stays as published: {why}")
-    small = is_small(run)
+    started = _bundled(run, most)
     splits, sections = len(run.plan.units), len(run.read_sections())
-    how = "one task does all of it (build)" if small else "each stage is tasks of its own"
+    how = "each stage is tasks of its own" if started.bundles else "one task does all of it (build)"
     environment.log(f"run {run.run_id}: sections: {sections:,}, splits: {splits:,}; {how}")
-    return Started(run.work.url_of(layout.run_folder(run.run_id)), [] if small else bundles(splits, most))
+    return started
 
 
-def _open(key: str, environment: Environment) -> Run:
+def _bundled(run: Run, most: int) -> Started:
+    key = run.work.url_of(layout.run_folder(run.run_id))
+    return Started(key, [] if is_small(run) else bundles(len(run.plan.units), most))
+
+
+def _started_before(ended: Attempt, site: Site, environment: Environment, most: int) -> Started:
+    """The run that is over, with as many tasks as it had while its plan is kept."""
+    work, folder = open_work(site, environment), layout.run_folder(ended.run_id)
+    key = work.url_of(folder)
+    if work.stat(f"{folder}/{layout.PLAN}") is None:
+        return Started(key, [])
+    return _bundled(open_run(key, environment), most)
+
+
+def _after_others(
+    begin: Callable[[], Run],
+    site: Site,
+    environment: Environment,
+    has_ended: Callable[[str], bool],
+    patience: timedelta,
+) -> Run:
+    """The run that `begin` gives, as soon as no other is in progress. Raises Unavailable after so much patience."""
+    until = time.monotonic() + patience.total_seconds()
+    while True:
+        try:
+            return begin()
+        except AnotherRun as error:
+            if time.monotonic() >= until:
+                raise Unavailable(str(error)) from error
+            environment.log(f"waiting: {error}")
+        work = open_work(site, environment)
+        while time.monotonic() < until:
+            time.sleep(_POLL)
+            other = holder(work)
+            if other is None or (other.owner and has_ended(other.owner)):
+                break
+
+
+def _open(key: str, environment: Environment) -> Run | None:
+    """The run, with its lease renewed; None where it is over, so that the task has nothing to do."""
+    ended = ended_run(key, environment)
+    if ended is not None:
+        tell_over(ended, environment)
+        return None
     run = open_run(key, environment)
     _renew(run)
     return run
@@ -178,6 +245,8 @@ def _each(
 def extract(key: str, bundle: Bundle, environment: Environment, *, final: bool = True) -> dict[str, int]:
     """Extract and transform splits; gives their counts. Sections that keep a mirror are transformed by merge."""
     run = _open(key, environment)
+    if run is None:
+        return {}
     units = splits_of(run)
     first, past = bundle
     name = ": ".join(units[first]) if past - first == 1 else called([section for section, _ in units], bundle)
@@ -203,6 +272,8 @@ def _log_held(run: Run, receipts: Sequence[Transformed]) -> None:
 def build(key: str, environment: Environment, *, final: bool = True) -> dict[str, int]:
     """Everything from extract to render, for a site that is small; gives its counts."""
     run = _open(key, environment)
+    if run is None:
+        return {}
     with _remembering(run):
         build_run(run, 1, {}, renew=lambda: _renew(run), final=final)
     receipts = [part for section in run.read_sections() for part in run.parts(section)]
@@ -213,6 +284,8 @@ def build(key: str, environment: Environment, *, final: bool = True) -> dict[str
 def buckets(key: str, environment: Environment, *, most: int = MOST) -> list[Bundle]:
     """The bundles of merge: buckets of the mirrors of what is read incrementally."""
     run = _open(key, environment)
+    if run is None:
+        return []
     with _remembering(run):
         return bundles(len(plan_merge(run).units), most)
 
@@ -220,6 +293,8 @@ def buckets(key: str, environment: Environment, *, most: int = MOST) -> list[Bun
 def merge(key: str, bundle: Bundle, environment: Environment, *, final: bool = True) -> dict[str, int]:
     """Merge what was read with buckets of a mirror, and transform what comes out; gives the counts."""
     run = _open(key, environment)
+    if run is None:
+        return {}
     receipts = _each(run, "merge", buckets_of(run), bundle, partial(merge_bucket, final=final))
     _log_held(run, receipts)
     return {**_counts(receipts), "carried": sum(receipt.carried for receipt in receipts)}
@@ -228,18 +303,23 @@ def merge(key: str, bundle: Bundle, environment: Environment, *, final: bool = T
 def partition(key: str, environment: Environment, *, most: int = MOST) -> list[Bundle]:
     """Plan windows and groups; gives the bundles of render."""
     run = _open(key, environment)
+    if run is None:
+        return []
     with _remembering(run):
         return bundles(len(partition_run(run).units), most)
 
 
 def clusters(key: str, environment: Environment, *, most: int = MOST) -> list[Bundle]:
     """The bundles of collect: groups of sections with hreflang clusters; none where no section has them."""
-    return bundles(len(cluster_units(_open(key, environment))), most)
+    run = _open(key, environment)
+    return [] if run is None else bundles(len(cluster_units(run)), most)
 
 
 def collect(key: str, bundle: Bundle, environment: Environment) -> dict[str, int]:
     """Find the listed members of clusters in groups."""
     run = _open(key, environment)
+    if run is None:
+        return {}
     groups = cluster_units(run)
     units = groups_of(run)
     receipts = _each(
@@ -251,6 +331,8 @@ def collect(key: str, bundle: Bundle, environment: Environment) -> dict[str, int
 def align(key: str, environment: Environment) -> dict[str, int]:
     """Close the clusters of every bucket; gives how many rows have alternates."""
     run = _open(key, environment)
+    if run is None:
+        return {}
     with _remembering(run):
         return {"aligned": align_run(run).aligned}
 
@@ -258,41 +340,57 @@ def align(key: str, environment: Environment) -> dict[str, int]:
 def render(key: str, bundle: Bundle, environment: Environment) -> dict[str, int]:
     """Render groups; gives their counts."""
     run = _open(key, environment)
+    if run is None:
+        return {}
     receipts = _each(run, "render", groups_of(run), bundle, render_group)
     return dict(encode(sum((receipt.counts for receipt in receipts), GroupCounts())))
 
 
+def is_over(key: str, environment: Environment) -> bool:
+    """Whether the run came to its end in a task before this one."""
+    return ended_run(key, environment) is not None
+
+
 def publish(key: str, environment: Environment) -> dict[str, Any]:
-    """Publish the run; gives its summary's counts. Raises Refused where a gate says no."""
+    """Publish the run; gives its counts. Raises Refused where a gate says no."""
     run = _open(key, environment)
-    summary = read_summary(run)
-    if summary is None or summary.status not in _DONE:
-        with _remembering(run):
-            published = publish_run(run)
-            summary = finish_run(run, published)
-        for line in _story(summary):
-            environment.log(line)
-        if published.status == "refused":
-            release_lease(run.work, run.run_id)
-            assert published.error is not None
-            raise published.error
-    else:  # a try before this one came to the end, but could not say so
-        remove_staging(run)
+    if run is None:
+        return _published_before(key, environment)
+    with _remembering(run):
+        published = publish_run(run)
+        summary = finish_run(run, published)
+    for line in _story(summary):
+        environment.log(line)
     release_lease(run.work, run.run_id)
-    return _shown(summary)
+    if published.status == "refused":
+        assert published.error is not None
+        raise published.error
+    return _shown(attempt_of(run, summary))
 
 
-def _shown(summary: Summary) -> dict[str, Any]:
-    """The counts of a summary, as a scheduler stores them: of many sections only those that fit."""
+def _published_before(key: str, environment: Environment) -> dict[str, Any]:
+    """The counts of a run that is over. A try that came to the end may not have cleared up after itself."""
+    ended = ended_run(key, environment)
+    assert ended is not None
+    if _is_kept(key, environment):
+        run = open_run(key, environment)
+        if not ended.dry_run:
+            remove_staging(run.staging)
+        release_lease(run.work, run.run_id)
+    return _shown(ended)
+
+
+def _shown(ended: Attempt) -> dict[str, Any]:
+    """The counts of a run, as a scheduler stores them: of many sections only those that fit."""
     counts: dict[str, Any] = {
-        "run_id": summary.run_id,
-        "status": summary.status,
-        "files": encode(summary.files),
-        "total": encode(sum(summary.sections.values(), Counts())),
+        "run_id": ended.run_id,
+        "status": ended.status,
+        "files": encode(ended.files),
+        "total": encode(sum(ended.sections.values(), Counts())),
         "sections": {},
     }
     size = len(json.dumps(counts))
-    for name, section in summary.sections.items():
+    for name, section in ended.sections.items():
         shown = {name: encode(section)}
         size += len(json.dumps(shown))
         if size > _SHOWN_BYTES:
@@ -341,9 +439,14 @@ def _such_as(reason: Reason) -> str:
     return f", such as {reason.examples[0]}" if reason.examples else ""
 
 
+def _is_kept(key: str, environment: Environment) -> bool:
+    """Whether the plan of a run is still there. Without it the run was over long ago, and later ones spoke for it."""
+    return environment.open_storage(key).stat(layout.PLAN) is not None
+
+
 def news(key: str, environment: Environment) -> dict[str, Any] | None:
     """What those who wait for the site's set are told of a run that put a new one in place; None of any other run."""
-    summary = read_summary(open_run(key, environment))
+    summary = read_summary(open_run(key, environment)) if _is_kept(key, environment) else None
     if summary is None or not summary.published:
         return None
     sections = [counts for name, counts in summary.sections.items() if name not in summary.views]
@@ -363,6 +466,8 @@ def engines(key: str, environment: Environment) -> list[list[int]]:
     None where there is nothing to say. A run that published nothing notifies those engines that have not heard of runs
     before it.
     """
+    if not _is_kept(key, environment):
+        return []
     run = open_run(key, environment)
     summary = read_summary(run)
     if summary is None or summary.status not in _DONE or not run.options.ping:
@@ -376,15 +481,22 @@ def engines(key: str, environment: Environment) -> list[list[int]]:
 def ping(key: str, numbers: Sequence[int], environment: Environment) -> dict[str, dict[str, Any]]:
     """Notify engines, each whatever came of the others; gives what they took.
 
-    Raises Unavailable or Refused where one did not accept it, or was not asked.
+    One that has taken what the run changed is not asked again. Raises Unavailable or Refused where one did not accept
+    it, or was not asked.
     """
     run = open_run(key, environment)
     names = [engines_of(run.site)[n] for n in numbers]
     environment.label(", ".join(names))
+    ended = ended_run(key, environment)
+    known = {} if ended is None else {name: answer for name, answer in ended.engines.items() if not answer.failed}
     problems: list[SitemapEtlError] = []
     taken = {}
     try:
         for engine in names:
+            if engine in known:
+                environment.log(f"{engine} was notified of run {run.run_id} already: {known[engine].message}")
+                taken[engine] = {"status": known[engine].status, "sent": known[engine].sent}
+                continue
             try:
                 answer = ping_engine(run.site, run.run_id, engine, environment)
             except (Unavailable, Refused) as error:
@@ -397,7 +509,7 @@ def ping(key: str, numbers: Sequence[int], environment: Environment) -> dict[str
             taken[engine] = {"status": answer.status, "sent": answer.sent}
     finally:
         summary = read_summary(run)
-        if summary is not None:
+        if summary is not None and not set(names) <= known.keys():
             put_summary(run, add_answers(run, summary))
     if problems:
         retried = any(isinstance(problem, Unavailable) for problem in problems)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import hashlib
 import posixpath
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -56,6 +56,7 @@ def start_run(
     final: bool = True,
     pid: int | None = None,
     owner: str = "",
+    has_ended: Callable[[str], bool] = lambda _owner: False,
     one_process: bool = False,
     durable: bool = True,
     split_rows: int = limits.SPLIT_ROWS,
@@ -65,7 +66,8 @@ def start_run(
     A section whose source can't be planned is kept as published where the site file says so; `final`:
     also where the source only did not answer. `now`: the clock's time by default (see `stages.clock`).
     `pid`: the process the lease belongs to, this one by default. `owner`: what a
-    scheduler calls its run; another try of it takes the lease over. `one_process`: all splits are read by this one,
+    scheduler calls its run; another try of it takes the lease over, and so does it from owners that `has_ended`. A run
+    that lost its lease so can publish nothing more. `one_process`: all splits are read by this one,
     under `stages.extract.one_moment`. `durable`: what is staged outlives a power cut. `split_rows`: rows of a split of
     a Parquet export. Raises ConfigError, InvalidSource, Refused, Unavailable.
     """
@@ -84,8 +86,16 @@ def start_run(
     if posixpath.basename(site.work) == STATE_FOLDER and not site.work.startswith("s3://"):
         _keep_out_of_git(site, environment)
     demand_conditions(work)
-    take_lease(work, run_id, pid=pid, owner=owner)
+    before = take_lease(
+        work,
+        run_id,
+        pid=pid,
+        owner=owner,
+        gives_way=lambda other: other.owner != "" and (other.owner == owner or has_ended(other.owner)),
+    )
     try:
+        if before is not None:
+            state.fence()  # its process may still be there for a while
         current = state.current()  # a run that has just ended may have moved it
         base = state.manifest(current.manifest)
         now = _moment(work, base, now, given, options)

@@ -1,6 +1,7 @@
 """What became of every run: a small record each, kept for a year.
 
-They are for people. No run rests on them, so one that is damaged, or of a newer release, is passed over.
+They are for people, and tell tasks that are tried again whether their run is over. No set rests on them, so one that is
+damaged, or of a newer release, is passed over.
 """
 
 from __future__ import annotations

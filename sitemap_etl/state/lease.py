@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
@@ -20,32 +21,53 @@ from sitemap_etl.storage import ABSENT, Expect, PreconditionFailed, Storage
 
 LEASE_TIME: Final = timedelta(minutes=20)
 """How long a run that gives no sign of life keeps others from starting."""
+_TRIES: Final = 3
+"""So often it is tried to be taken where another was faster."""
 
 
-def take_lease(work: Storage, run_id: str, *, pid: int | None = None, owner: str = "") -> None:
-    """Take the lease, or renew it. Raises Refused where another live run holds it.
+class AnotherRun(Refused):
+    """Another run holds the lease."""
 
-    A holder whose time is over, or whose process on this host is gone, has lost it.
+
+def _nobody(_lease: Lease) -> bool:
+    return False
+
+
+def take_lease(
+    work: Storage,
+    run_id: str,
+    *,
+    pid: int | None = None,
+    owner: str = "",
+    gives_way: Callable[[Lease], bool] = _nobody,
+) -> Lease | None:
+    """Take the lease, or renew it; gives that of another run which it was taken from, where there was one.
+
+    A holder whose time is over, or whose process on this host is gone, has lost it. `gives_way`: whether any other has
+    ended as well. Raises AnotherRun where another live run holds it.
     """
-    now = work.now()
-    held, expect = _held(work)
-    mine = held is not None and held.is_of(run_id, owner)
-    if held is not None and not mine and _is_alive(held, now):
-        raise Refused(
-            f"Another run is in progress: {held.describe()}. Its lease ends {held.until}. Nothing was done; "
-            "try again after it has ended"
-        )
-    since = held.since if held is not None and mine else instant(now)
-    pid = os.getpid() if pid is None else pid
-    lease = Lease(run_id, since, instant(now + LEASE_TIME), socket.gethostname(), pid, owner)
-    try:
-        put_document(work, LEASE, lease, expect=expect)
-    except PreconditionFailed:
-        other, _ = _held(work)
-        if other is not None and other.is_of(run_id, owner):
-            return  # another task of this run renewed it at the same moment
-        who = "another run" if other is None else other.describe()
-        raise Refused(f"Another run is in progress: {who}. Nothing was done; try again after it has ended") from None
+    for _ in range(_TRIES):
+        now = work.now()
+        held, expect = _held(work)
+        mine = held is not None and held.run_id == run_id
+        other = None if mine else held
+        if other is not None and _is_alive(other, now) and not gives_way(other):
+            raise AnotherRun(
+                f"Another run is in progress: {other.describe()}. Its lease ends {other.until}. Nothing was done; "
+                "try again after it has ended"
+            )
+        since = held.since if held is not None and mine else instant(now)
+        until = instant(now + LEASE_TIME)
+        lease = Lease(run_id, since, until, socket.gethostname(), os.getpid() if pid is None else pid, owner)
+        try:
+            put_document(work, LEASE, lease, expect=expect)
+        except PreconditionFailed:
+            faster, _ = _held(work)
+            if faster is None or faster.run_id != run_id:
+                continue
+            # Another task of this run renewed it at the same moment.
+        return other
+    raise AnotherRun("Another run is in progress. Nothing was done; try again after it has ended")
 
 
 def release_lease(work: Storage, run_id: str, *, owner: str = "") -> None:

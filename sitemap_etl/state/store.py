@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
@@ -16,18 +17,20 @@ from typing import Final, TypeVar
 import pyarrow as pa
 
 from sitemap_etl import __version__
-from sitemap_etl.errors import DamagedState, Refused
+from sitemap_etl.errors import DamagedState, Refused, Unavailable
 from sitemap_etl.frames import SNAPSHOT, conform, filled
 from sitemap_etl.state import layout
 from sitemap_etl.state.codec import damaged, decode, encode, seal, unseal
 from sitemap_etl.state.records import FORMAT, Current, Document, LastRun, Manifest, Owner, RunDocument
-from sitemap_etl.storage import ABSENT, Expect, Stat, Storage
+from sitemap_etl.storage import ABSENT, Expect, PreconditionFailed, Stat, Storage
 
 GRACE: Final = timedelta(days=2)
 """State that nothing references is removed when older; retired files are deleted after it."""
 _RENEW: Final = timedelta(days=1)
 """A snapshot that is there already is written again when older, so that no clean-up takes it from under us."""
 _JSON: Final = "application/json"
+_TRIES: Final = 5
+"""So often a swap is tried again where another run was faster."""
 
 _D = TypeVar("_D", bound=Document)
 
@@ -170,6 +173,15 @@ class State:
         new = replace(new, serial=old.current.serial + 1)
         stat = put_document(self.storage, layout.CURRENT, new, expect=expect)
         return Held(new, stat.etag)
+
+    def fence(self) -> None:
+        """Replace `current.json` by itself, so that a run which has read it before can neither claim nor commit."""
+        for _ in range(_TRIES):
+            held = self.held()
+            with suppress(PreconditionFailed):
+                self.swap(held, held.current if held.etag is not None else self.owned(held.current))
+                return
+        raise Unavailable(f"{self.storage.url_of(layout.CURRENT)} is replaced again and again by other runs. Try again")
 
     def manifest(self, key: str | None) -> Manifest | None:
         """A manifest by its key. Raises DamagedState where it is gone or damaged, Refused where it is newer."""

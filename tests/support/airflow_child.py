@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 DAGS = Path(__file__).resolve().parents[2] / "dags"
+IDLE = 20
+"""So often nothing may be ready in a row."""
 
 
 def migrate(_request: dict[str, Any]) -> dict[str, Any]:
@@ -44,18 +46,23 @@ def hurry(task: Any) -> None:
 
 def run(request: dict[str, Any]) -> dict[str, Any]:
     """One run of a DAG, without a logical date, as REST starts it."""
-    from airflow.models.asset import AssetEvent, AssetModel
-    from airflow.models.taskinstancehistory import TaskInstanceHistory
-    from airflow.models.xcom import XComModel
-    from airflow.utils.session import create_session
-    from sqlalchemy import select
-
     dag = bag().dags[request["dag"]]
     if request["only"] is not None:
         dag = dag.partial_subset(request["only"], include_upstream=False)
     for task in dag.tasks:
         hurry(task)
     dag_run = dag.test(logical_date=None, run_conf=request["conf"])
+    return ended(dag_run)
+
+
+def ended(dag_run: Any) -> dict[str, Any]:
+    """How a run went so far."""
+    from airflow.models.asset import AssetEvent, AssetModel
+    from airflow.models.taskinstancehistory import TaskInstanceHistory
+    from airflow.models.xcom import XComModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
     tasks = [
         {
             "task": one.task_id,
@@ -87,16 +94,12 @@ def run(request: dict[str, Any]) -> dict[str, Any]:
 
 def describe(_request: dict[str, Any]) -> dict[str, Any]:
     """What a DAG processor finds, and what it leaves in the database."""
-    from airflow.dag_processing.bundles.manager import DagBundlesManager
-    from airflow.dag_processing.dagbag import sync_bag_to_db
     from airflow.models.dag import DagModel
     from airflow.models.errors import ParseImportError
     from airflow.utils.session import create_session
     from sqlalchemy import select
 
-    found = bag()
-    DagBundlesManager().sync_bundles_to_db()  # a DAG belongs to a bundle that the database knows
-    sync_bag_to_db(found, "dags-folder", None)
+    found = publish_dags()
     with create_session() as session:
         models = session.scalars(select(DagModel)).all()
         usable = [model.dag_id for model in models if not model.is_stale and not model.has_import_errors]
@@ -133,6 +136,73 @@ def describe(_request: dict[str, Any]) -> dict[str, Any]:
         "usable": [name for name in usable if name in found.dags],
         "shown_errors": shown,
     }
+
+
+def publish_dags() -> Any:
+    """Put the DAGs into the database, as a DAG processor does; gives them."""
+    from airflow.dag_processing.bundles.manager import DagBundlesManager
+    from airflow.dag_processing.dagbag import sync_bag_to_db
+
+    found = bag()
+    DagBundlesManager().sync_bundles_to_db()  # a DAG belongs to a bundle that the database knows
+    sync_bag_to_db(found, "dags-folder", None)
+    return found
+
+
+@cache
+def token() -> str:
+    """The right of anybody to everything, where Airflow asks nobody who they are."""
+    return str(server().get("/auth/token").json()["access_token"])
+
+
+def call(request: dict[str, Any]) -> dict[str, Any]:
+    """One request to the API server."""
+    if request["publish"]:
+        publish_dags()
+    path, headers = f"/api/v2/{request['path']}", {"Authorization": f"Bearer {token()}"}
+    answer = server().request(request["method"], path, json=request["body"], headers=headers)
+    return {"code": answer.status_code, "body": answer.json() if answer.content else None}
+
+
+def settle(request: dict[str, Any]) -> dict[str, Any]:
+    """Do what a scheduler and its workers do for a run, until it has ended, or `before` the first instance of a task.
+
+    It is the loop of `dag.test()`, for a run that there is already.
+    """
+    from airflow.models.dagrun import DagRun
+    from airflow.sdk.definitions.dag import _run_task
+    from airflow.serialization.serialized_objects import DagSerialization
+    from airflow.utils.session import create_session
+    from airflow.utils.state import DagRunState, TaskInstanceState
+    from sqlalchemy import select
+
+    dag = bag().dags[request["dag"]]
+    for task in dag.tasks:
+        hurry(task)
+    scheduled = DagSerialization.deserialize_dag(DagSerialization.serialize_dag(dag))
+    scheduled.on_success_callback = dag.on_success_callback
+    scheduled.on_failure_callback = dag.on_failure_callback
+    with create_session() as session:
+        dag_run = session.scalars(select(DagRun).where(DagRun.run_id == request["run_id"])).one()
+        if dag_run.state == DagRunState.QUEUED:
+            dag_run.state = DagRunState.RUNNING
+        idle = 0
+        while dag_run.state == DagRunState.RUNNING:
+            session.expire_all()
+            dag_run.dag = scheduled
+            ready, _ = dag_run.update_state(session=session)
+            if any(one.task_id == request["before"] for one in ready):
+                break
+            idle = 0 if ready else idle + 1
+            assert idle < IDLE, f"nothing can run: {ended(dag_run)}"
+            for one in ready:
+                one.try_number += 1
+                one.state = TaskInstanceState.SCHEDULED
+            session.commit()
+            for one in ready:
+                _run_task(ti=one, task=dag.task_dict[one.task_id])
+        session.commit()
+        return ended(dag_run)
 
 
 def connect(request: dict[str, Any]) -> dict[str, Any]:
@@ -228,6 +298,8 @@ KINDS = {
     "bag": describe,
     "start": start,
     "connect": connect,
+    "call": call,
+    "settle": settle,
     "get": get,
     "belong": belong,
     "say": say,

@@ -1,0 +1,68 @@
+"""An operator before Airflow's UI, with one DAG: the requests are those of the UI, to Airflow's own API server.
+
+What a scheduler and its workers do in between is done by `Airflow.settle`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.support.airflow import Airflow, DagRun
+
+
+@dataclass
+class Operator:
+    """`sites`: the folder of site files; one of them is that of the `dag`. `environ`: what its tasks have besides."""
+
+    airflow: Airflow
+    sites: Path
+    dag: str
+    environ: dict[str, str]
+
+    def parse(self) -> None:
+        """Let Airflow know of the DAG, as a DAG processor does."""
+        self._api("GET", "", publish=True)
+
+    def details(self) -> Any:
+        """What the UI knows of the DAG."""
+        return self._api("GET", "/details")
+
+    def trigger(self, **conf: Any) -> str:
+        """Trigger a run; gives its id."""
+        return str(self._api("POST", "/dagRuns", {"logical_date": None, "conf": conf})["dag_run_id"])
+
+    def settle(self, run_id: str, before: str | None = None) -> DagRun:
+        """Let a run go on until it has ended, or until a task is about to start."""
+        return self.airflow.settle(self.sites, self.dag, run_id, before, **self.environ)
+
+    def run(self, **conf: Any) -> DagRun:
+        """Trigger a run, and let it end."""
+        return self.settle(self.trigger(**conf))
+
+    def clear(self, run_id: str, *tasks: str, downstream: bool = False) -> None:
+        """Clear tasks of a run, or all of it where none is named."""
+        body: dict[str, Any] = {"dry_run": False, "only_failed": False}
+        if tasks:
+            body |= {"task_ids": list(tasks), "include_downstream": downstream, "dag_run_id": run_id}
+            self._api("POST", "/clearTaskInstances", body)
+        else:
+            self._api("POST", f"/dagRuns/{run_id}/clear", body)
+
+    def mark(self, run_id: str, state: str, task: str | None = None) -> None:
+        """Mark a run, or all instances of one of its tasks."""
+        if task is None:
+            self._api("PATCH", f"/dagRuns/{run_id}", {"state": state})
+            return
+        instances = f"/dagRuns/{run_id}/taskInstances"
+        for one in self._api("GET", f"{instances}?task_id={task}")["task_instances"]:
+            index = f"/{one['map_index']}" if one["map_index"] >= 0 else ""
+            self._api("PATCH", f"{instances}/{task}{index}", {"new_state": state})
+
+    def delete(self, run_id: str) -> None:
+        """Delete a run."""
+        self._api("DELETE", f"/dagRuns/{run_id}")
+
+    def _api(self, method: str, path: str, body: Any = None, *, publish: bool = False) -> Any:
+        return self.airflow.call(self.sites, method, f"dags/{self.dag}{path}", body, publish=publish)

@@ -1,0 +1,220 @@
+"""What an operator does to runs in Airflow's UI: none of it turns a published run red, or blocks the next one.
+
+All of it here; the most frequent are in test_dag.py, and what each task does of a run that is over in test_tasks.py.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.support.airflow import Airflow, DagRun, airflow
+from tests.support.engines import Reply, Request, Side
+from tests.support.operator import Operator
+
+pytestmark = [pytest.mark.thorough, pytest.mark.timeout(1_800)]
+
+KEY = "0123456789abcdef0123456789abcdef"
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
+    with airflow(tmp_path_factory.mktemp("airflow")) as one:
+        yield one
+
+
+class Desk(Operator):
+    """An operator with a site of two sections and an engine that hears of changes."""
+
+    def __init__(self, folder: Path, running: Airflow, engine: Side) -> None:
+        self.folder = folder
+        self.public = folder / "public"
+        self.engine = engine
+        super().__init__(running, folder / "sites", f"shop{abs(hash(folder))}", {})  # all share a database
+        given = {
+            "site": engine.url,
+            "publish": {"to": "../public", "at": f"{engine.url}/"},
+            "work": "../work",
+            "sections": {name: {"from": {"csv": f"../{name}.csv"}} for name in ("pages", "posts")},
+            "airflow": {"small": 0},
+            "ping": {"indexnow": {"key": KEY, "endpoint": f"{engine.url}/indexnow"}},
+        }
+        self.sites.mkdir()
+        (self.sites / f"{self.dag}.yaml").write_text(yaml.safe_dump(given, sort_keys=False))
+        self.pages(100)
+        self.pages(30, "posts")
+        self.parse()
+
+    def pages(self, count: int, section: str = "pages") -> None:
+        lines = [f"/{section}/{n},2026-01-01" for n in range(count)]
+        (self.folder / f"{section}.csv").write_text("\n".join(["loc,lastmod", *lines, ""]))
+
+    def set(self) -> dict[str, tuple[bytes, int]]:
+        """What is published, with the moments of writing."""
+        return {
+            str(path.relative_to(self.public)): (path.read_bytes(), path.stat().st_mtime_ns)
+            for path in self.public.rglob("*")
+            if path.is_file()
+        }
+
+    def posts(self) -> int:
+        """Requests that told the engine of changes."""
+        return len(self.engine.asked("POST"))
+
+    def lease(self) -> Path:
+        return self.folder / "work" / self.dag / "state" / "lease.json"
+
+    def statuses(self) -> list[str]:
+        """What became of the runs of the site, in their order."""
+        runs = sorted((self.folder / "work" / self.dag / "state" / "runs").glob("*.json"))
+        return [json.loads(path.read_text())["status"] for path in runs]
+
+
+@pytest.fixture
+def desk(tmp_path: Path, running: Airflow) -> Iterator[Desk]:
+    def answer(request: Request) -> Reply:
+        if request.method == "GET":  # the site itself
+            return Reply(200, KEY) if request.path == f"/{KEY}.txt" else Reply(404)
+        return Reply(200)
+
+    with Side(answer) as engine:
+        yield Desk(tmp_path, running, engine)
+
+
+STAGES = ["plan", "extract", "partition", "render", "publish", "ping"]
+
+
+def published(desk: Desk) -> DagRun:
+    """A run that has published changes, of which the engine heard."""
+    desk.run()
+    desk.pages(105)
+    run = desk.run()
+    assert (run.state, run.states("ping"), desk.posts()) == ("success", ["success"], 1)
+    return run
+
+
+def test_what_is_cleared_of_a_published_run_ends_green_with_nothing_done(desk: Desk) -> None:
+    run = published(desk)
+    desk.pages(120)  # the next run is to publish these
+    before, posts = desk.set(), desk.posts()
+    for task in STAGES:
+        for downstream in (False, True):
+            desk.clear(run.run_id, task, downstream=downstream)
+            again = desk.settle(run.run_id)
+            assert (again.state, desk.set(), desk.posts()) == ("success", before, posts), (task, downstream)
+            assert not desk.lease().exists()
+    desk.clear(run.run_id)
+    again = desk.settle(run.run_id)
+    assert (again.state, desk.set(), desk.posts()) == ("success", before, posts)
+    assert set(again.labels("extract")) == {"already published"}
+    assert again.xcom("publish", "counts") == run.xcom("publish", "counts")
+    desk.mark(run.run_id, "failed")
+    after = desk.run()
+    assert after.state == "success"
+    assert after.xcom("publish", "counts")["sections"]["pages"]["added"] == 15
+    assert desk.posts() == posts + 1
+    assert desk.statuses() == ["published", "published", "published"]
+
+
+def refused(desk: Desk) -> DagRun:
+    """A run that a gate has refused."""
+    desk.run()
+    desk.pages(40)
+    run = desk.run()
+    assert (run.state, run.states("publish"), desk.posts()) == ("failed", ["failed"], 0)
+    return run
+
+
+def test_what_is_cleared_of_a_refused_run_is_refused_again_and_blocks_nothing(desk: Desk) -> None:
+    run = refused(desk)
+    before = desk.set()
+    for task in STAGES[1:]:
+        for downstream in (False, True):
+            desk.clear(run.run_id, task, downstream=downstream)
+            again = desk.settle(run.run_id)
+            assert (again.state, again.states("publish"), desk.set()) == ("failed", ["failed"], before), task
+            assert not desk.lease().exists()
+    assert "pages would drop 60 of 100 URLs" in again.log or again.states("ping") == ["upstream_failed"]
+    desk.pages(100)
+    after = desk.run()
+    assert after.state == "success"
+    desk.clear(run.run_id, "publish")
+    late = desk.settle(run.run_id)  # what it has rendered is of another set than the one that is public by now
+    assert (late.state, desk.set(), desk.posts()) == ("failed", before, 0)
+    desk.clear(run.run_id)  # all of it is a new run
+    assert desk.settle(run.run_id).state == "success"
+    assert desk.run().state == "success"
+
+
+def test_a_dry_run_that_is_cleared_shows_the_same_and_blocks_nothing(desk: Desk) -> None:
+    desk.run()
+    desk.pages(105)
+    before = desk.set()
+    run = desk.run(dry_run=True)
+    for task in STAGES:
+        for downstream in (False, True):
+            desk.clear(run.run_id, task, downstream=downstream)
+            again = desk.settle(run.run_id)
+            assert (again.state, desk.set(), desk.posts()) == ("success", before, 0), (task, downstream)
+    desk.clear(run.run_id)
+    assert desk.settle(run.run_id).xcom("publish", "counts")["status"] == "dry_run"
+    after = desk.run()
+    assert (after.state, desk.set() != before, desk.posts()) == ("success", True, 1)
+
+
+@pytest.mark.parametrize("task", STAGES[:-1])
+def test_a_run_under_way_of_which_tasks_are_cleared_publishes_once(task: str, desk: Desk) -> None:
+    desk.run()
+    desk.pages(105)
+    run_id = desk.trigger()
+    for before in STAGES[STAGES.index(task) + 1 :]:
+        desk.settle(run_id, before)
+        desk.clear(run_id, task)
+        desk.settle(run_id, before)
+        desk.clear(run_id, task, downstream=True)
+        desk.settle(run_id, before)
+    run = desk.settle(run_id)
+    assert (run.state, desk.posts(), len(list(desk.public.glob("*pages*")))) == ("success", 1, 1)
+    assert desk.run().xcom("publish", "counts")["status"] == "unchanged"
+    assert not desk.lease().exists()
+
+
+@pytest.mark.parametrize("how", ["failed", "success", "deleted", "task failed", "task success"])
+@pytest.mark.parametrize("before", STAGES[1:])
+def test_a_run_under_way_that_is_marked_or_deleted_leaves_the_way_to_the_next(
+    how: str, before: str, desk: Desk
+) -> None:
+    run_id = desk.trigger()
+    desk.settle(run_id, before)
+    if how == "deleted":
+        desk.delete(run_id)
+    elif how.startswith("task "):
+        desk.mark(run_id, how.removeprefix("task "), before)
+        left = desk.settle(run_id)
+        assert left.state == ("failed" if before != "ping" or "failed" in how else left.state)
+        assert "defect" not in left.log
+    else:
+        desk.mark(run_id, how)
+    desk.pages(105)
+    after = desk.run()
+    assert after.state == "success", after.log[-4000:]
+    assert after.xcom("publish", "counts")["sections"]["pages"]["listed"] == 105
+    assert not desk.lease().exists()
+
+
+@pytest.mark.parametrize("state", ["failed", "success"])
+def test_a_run_that_is_over_and_marked_changes_nothing(state: str, desk: Desk) -> None:
+    run = published(desk)
+    before, posts = desk.set(), desk.posts()
+    for task in (None, *STAGES):
+        desk.mark(run.run_id, state, task)
+        desk.settle(run.run_id)
+        assert (desk.set(), desk.posts()) == (before, posts), task
+    desk.clear(run.run_id)
+    assert desk.settle(run.run_id).state == "success"
+    assert (desk.set(), desk.posts()) == (before, posts)
+    assert desk.run().state == "success"
