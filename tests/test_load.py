@@ -68,14 +68,14 @@ def locked(postgres: Postgres) -> Iterator[None]:
         yield
 
 
-def at_work(postgres: Postgres, name: str = "sitemap_etl%") -> list[int]:
-    """The processes of statements that the server works on, of sessions of this name."""
+def at_work(postgres: Postgres, name: str = "sitemap_etl%", seconds: int = 1) -> list[int]:
+    """The processes of statements that the server has worked on for so long, of sessions of this name."""
     asked = (
         "SELECT pid FROM pg_stat_activity WHERE application_name LIKE %s AND state = 'active' "
-        "AND datname = current_database()"
+        "AND datname = current_database() AND clock_timestamp() > query_start + %s * interval '1 second'"
     )
     with psycopg.connect(postgres.uri) as other:
-        return [pid for (pid,) in other.execute(asked, (name,)).fetchall()]
+        return [pid for (pid,) in other.execute(asked, (name, seconds)).fetchall()]
 
 
 def cancelled(postgres: Postgres) -> int:
@@ -117,18 +117,18 @@ def test_a_server_that_stopped_answering_ends_in_words(postgres: Postgres) -> No
     stopped: list[int] = []
 
     def stop() -> None:
-        until(lambda: stopped.extend(at_work(postgres, "a sleeper")) or stopped)
+        until(lambda: stopped.extend(at_work(postgres, "a sleeper", 0)) or stopped)
         os.kill(stopped[0], signal.SIGSTOP)
 
     stopping = threading.Thread(target=stop)
     stopping.start()
     try:
-        with pytest.raises(Unavailable, match="the database did not answer within 1s, the timeout of the source"):
-            rows(postgres.uri, "SELECT pg_sleep(60)", sources.Session("a sleeper", timeout=SECOND))
+        with pytest.raises(Unavailable, match="the database did not answer within 3s, the timeout of the source"):
+            rows(postgres.uri, "SELECT pg_sleep(60)", sources.Session("a sleeper", timeout=3 * SECOND))
     finally:
         stopping.join()
         os.kill(stopped[0], signal.SIGCONT)
-    until(lambda: not at_work(postgres, "a sleeper"))
+    until(lambda: not at_work(postgres, "a sleeper", 0))
 
 
 @pytest.mark.parametrize("kind", ["postgresql", "mysql"])
