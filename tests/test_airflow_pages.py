@@ -61,6 +61,7 @@ class World:
             "team_name": "shops",
         }
         running.environ |= {
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "False",
             "AIRFLOW__CORE__MULTI_TEAM": "True",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(USERS.values()),
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(passwords),
