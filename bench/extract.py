@@ -17,6 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -50,6 +51,7 @@ def make(rows: int, folder: Path) -> list[tuple[str, str, str | None]]:
     pyarrow.csv.write_csv(data, folder / "a.csv")
     with pa.CompressedOutputStream(str(folder / "a.csv.gz"), "gzip") as out:
         pyarrow.csv.write_csv(data, out)
+    duckdb.from_arrow(data).query("data", f"COPY data TO '{folder / 'a.jsonl'}' (FORMAT json)")
     with sqlite3.connect(folder / "a.db") as database:
         database.execute("CREATE TABLE products (loc TEXT, updated TEXT, price REAL, title TEXT)")
         columns = (
@@ -66,6 +68,7 @@ def make(rows: int, folder: Path) -> list[tuple[str, str, str | None]]:
         ("query", str(folder / "a.parquet"), "SELECT loc, updated FROM source WHERE price >= 0"),
         ("csv", str(folder / "a.csv"), None),
         ("csv .gz", str(folder / "a.csv.gz"), None),
+        ("jsonl", str(folder / "a.jsonl"), None),
         ("sqlite", f"sqlite:///{folder / 'a.db'}", SELECT),
     ]
 
@@ -78,7 +81,7 @@ def measure(kind: str, place: str, query: str | None) -> None:
     else:
         connection = parse(place) if kind in ("sqlite", "postgres") else None
         if query is None:
-            plan = {"csv": sources.plan_csv, "parquet": sources.plan_parquet}[kind](place)
+            plan = {"csv": sources.plan_csv, "jsonl": sources.plan_jsonl, "parquet": sources.plan_parquet}[kind](place)
         elif connection is None:
             plan = sources.plan_query({"source": ParquetExport(parquet=place)}, query)
         else:

@@ -28,7 +28,7 @@ if kind == "database":
 elif kind == "query":
     plan = sources.plan_query({"source": ParquetExport(parquet=place)}, query)
 else:
-    plan = {"csv": sources.plan_csv, "parquet": sources.plan_parquet}[kind](place)
+    plan = {"csv": sources.plan_csv, "jsonl": sources.plan_jsonl, "parquet": sources.plan_parquet}[kind](place)
 rows = sum(b.num_rows for s in plan for b in sources.read(s, connection=connection, query=query, batch_rows=50_000))
 # Not ru_maxrss: that begins with what the parent had.
 print(json.dumps([rows, int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1])]))
@@ -68,6 +68,11 @@ def place_of(kind: str, rows: int, folder: Path, server: Postgres) -> tuple[str,
     if kind == "csv":
         pyarrow.csv.write_csv(table(rows), path)
         return "csv", str(path), None
+    if kind == "jsonl":
+        with path.open("w") as lines:
+            for n in range(rows):
+                lines.write(f'{{"id": {n}, "loc": "/p/{n}", "title": "{n:0{WIDTH}}"}}\n')
+        return "jsonl", str(path), None
     pq.write_table(table(rows), path, row_group_size=50_000)
     return (
         ("query", str(path), "SELECT loc, title FROM source WHERE id >= 0")
@@ -76,7 +81,7 @@ def place_of(kind: str, rows: int, folder: Path, server: Postgres) -> tuple[str,
     )
 
 
-@pytest.mark.parametrize("kind", ["parquet", "csv", "query", "sqlite", "postgres"])
+@pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl", "query", "sqlite", "postgres"])
 def test_four_times_the_rows_take_no_more_memory(kind: str, tmp_path: Path, postgres: Postgres) -> None:
     """Allocators and threads make a peak vary; keeping the further rows would take all of `kept` and more."""
     once = peak(*place_of(kind, ROWS, tmp_path, postgres), ROWS)
