@@ -115,11 +115,9 @@ def test_an_object_that_is_cut_off_is_told(exports: str, s3: S3Server, bucket: s
 
 def test_an_object_that_was_replaced_is_worth_a_new_run(exports: str, s3: S3Server, bucket: str) -> None:
     plan = sources.plan_parquet(f"{exports}/exports/a-1.parquet")
-    reader = sources.read(plan[0], batch_rows=3)
-    next(reader)
     s3.client().put_object(Bucket=bucket, Key="exports/a-1.parquet", Body=parquet(500))
     with pytest.raises(Unavailable, match=r"a-1\.parquet changed while it was read"):
-        list(reader)
+        list(sources.read(plan[0]))
     s3.client().delete_object(Bucket=bucket, Key="exports/a-1.parquet")
     with pytest.raises(Unavailable, match="is gone"):
         list(sources.read(plan[0]))
@@ -233,6 +231,19 @@ def test_small_objects_take_one_request_each_to_plan_and_one_to_read(
         assert sum(batch.num_rows for batch in sources.read(split)) in (20, 200)
         assert len(proxy.seen) == 20
         assert {seen.method for seen in proxy.seen} == {"GET"}
+
+
+def test_an_object_that_is_replaced_between_its_row_groups_is_worth_a_new_run(s3: S3Server, bucket: str) -> None:
+    out = io.BytesIO()
+    wide = pa.array([f"{n * 7919 % 1_000_003:064}" for n in range(40_000)])
+    pq.write_table(pa.table({"wide": wide}), out, row_group_size=10_000, compression="none", use_dictionary=False)
+    s3.client().put_object(Bucket=bucket, Key="a.parquet", Body=out.getvalue())
+    (split,) = sources.plan_parquet(f"s3://{bucket}/a.parquet")
+    reader = sources.read(split, batch_rows=10_000)
+    next(reader)
+    s3.client().put_object(Bucket=bucket, Key="a.parquet", Body=out.getvalue() + b" ")
+    with pytest.raises(Unavailable, match=r"a\.parquet changed while it was read"):
+        list(reader)
 
 
 def test_large_objects_are_read_in_pieces_of_the_version_that_was_planned(

@@ -22,7 +22,7 @@ from sitemap_etl import limits
 from sitemap_etl.errors import InvalidSource, SitemapEtlError
 from sitemap_etl.settings import CsvFormat
 from sitemap_etl.sources.batches import fit
-from sitemap_etl.sources.files import File, Note, check_unchanged, each, locate, reading, translated
+from sitemap_etl.sources.files import File, Note, ahead, check_unchanged, each, locate, reading, translated
 from sitemap_etl.sources.formats import FIRST, advice
 from sitemap_etl.sources.partitions import partitions, with_partitions
 from sitemap_etl.sources.quotes import WatchedQuotes, line_breaks
@@ -91,7 +91,7 @@ def read_csv(
     files = [File(*file) for file in split.detail["files"]]
     form, keys = form_of(split.detail), split.detail.get("partitions", {})
     check_unchanged(files)
-    for file in files:
+    for file in ahead(files):
         try:
             batches = with_partitions(_batches(file, form, schema, counted), file, keys)
             yield from fit(batches, label=file.path, schema=schema, batch_rows=batch_rows, batch_bytes=batch_bytes)

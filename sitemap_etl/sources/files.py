@@ -11,10 +11,11 @@ from __future__ import annotations
 import glob
 import itertools
 import re
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -33,6 +34,8 @@ _OPENERS: Final = 16
 """Footers read at once: over a network, looking takes time and no work."""
 _LOOKED_AT: Final = 10_000
 """Names in a folder `metadata/` among which one of Iceberg's is looked for."""
+_SMALL: Final = 1024 * 1024
+"""Bytes up to which a file is fetched as a whole, ahead of its turn: so many as are opened at once are held."""
 _SHOWN: Final = 5
 Note = Callable[[str], None]
 """Takes what a person should know of what was found."""
@@ -44,13 +47,14 @@ _R = TypeVar("_R")
 class File:
     """A file as it was found: `mark` changes when its bytes do (the time it was modified, or its ETag).
 
-    `pays`: whether those who read it pay for it, who are we.
+    `pays`: whether those who read it pay for it, who are we. `data`: its bytes, where they were fetched ahead.
     """
 
     path: str
     size: int
     mark: str
     pays: bool = False
+    data: bytes | None = field(default=None, compare=False, repr=False)
 
     def to_json(self) -> list[Any]:
         return [self.path, self.size, self.mark, self.pays]
@@ -135,6 +139,10 @@ def reading(file: File, *, stream: bool = False) -> Iterator[pa.NativeFile]:
 
     Errors of the file itself become `Refused`, `Unavailable` or `InvalidSource`.
     """
+    if file.data is not None:
+        with pa.BufferReader(file.data) as buffer:
+            yield buffer
+        return
     if file.remote:
         with _object(file) as made, RemoteFile(made, "r") as remote:
             yield remote
@@ -146,6 +154,32 @@ def reading(file: File, *, stream: bool = False) -> Iterator[pa.NativeFile]:
         raise translated(error, file.path) from error
     with opened:
         yield opened
+
+
+def ahead(files: Sequence[File]) -> Iterator[File]:
+    """The files one after the other; small ones in S3 with their bytes, fetched while those before them are read.
+
+    Raises `Refused`, `Unavailable`.
+    """
+    if not any(file.remote for file in files[1:]):
+        yield from files
+        return
+    pool = ThreadPoolExecutor(_OPENERS)
+    try:
+        coming = deque(pool.submit(_fetched, file) for file in files[:_OPENERS])
+        for file in (*files[_OPENERS:], *(None for _ in coming)):
+            yield coming.popleft().result()
+            if file is not None:
+                coming.append(pool.submit(_fetched, file))
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _fetched(file: File) -> File:
+    if not file.remote or file.size > _SMALL:
+        return file
+    with _object(file) as made:
+        return replace(file, data=made.read())
 
 
 def _object(file: File) -> Object:

@@ -27,7 +27,7 @@ from sitemap_etl import limits
 from sitemap_etl.arrow import bytes_of, mask_of, nulls
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.sources.batches import conform, fit
-from sitemap_etl.sources.files import File, Note, check_unchanged, each, locate
+from sitemap_etl.sources.files import File, Note, ahead, check_unchanged, each, locate
 from sitemap_etl.sources.formats import FIRST, advice
 from sitemap_etl.sources.partitions import fields, partitions, with_partitions
 from sitemap_etl.sources.splits import LINES, LineNumbers, Split, pack_schema, unpack_schema
@@ -105,7 +105,7 @@ def read_jsonl(
     check_unchanged(files)
     with _duckdb() as database:
         made = _Rows(database, own, lines)
-        for file in files:
+        for file in ahead(files):
             try:
                 batches = with_partitions(made.batches(file), file, keys)
                 yield from fit(batches, label=file.path, schema=counted, batch_rows=batch_rows, batch_bytes=batch_bytes)

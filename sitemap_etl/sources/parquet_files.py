@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from sitemap_etl import limits
 from sitemap_etl.errors import InvalidSource, SitemapEtlError
 from sitemap_etl.sources.batches import conform, fit, plain_schema, read_rows
-from sitemap_etl.sources.files import File, Note, RemoteFile, check_unchanged, each, locate, reading, translated
+from sitemap_etl.sources.files import File, Note, RemoteFile, ahead, check_unchanged, each, locate, reading, translated
 from sitemap_etl.sources.formats import FIRST, advice
 from sitemap_etl.sources.partitions import fields, partitions, with_partitions
 from sitemap_etl.sources.splits import Split, pack_schema, unpack_schema
@@ -93,7 +93,7 @@ def read_parquet(
     own = pa.schema([entry for entry in schema if entry.name not in keys])
     files = [File(*file) for file in split.detail["files"]]
     check_unchanged(files)
-    for file, (first, last) in zip(files, split.detail["row_groups"], strict=True):
+    for file, (first, last) in zip(ahead(files), split.detail["row_groups"], strict=True):
         try:
             batches = _batches(file, first, last, own, batch_rows=batch_rows, batch_bytes=batch_bytes)
             batches = with_partitions(batches, file, keys)
