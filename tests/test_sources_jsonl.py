@@ -119,6 +119,7 @@ def test_values_of_one_kind_come_back_as_they_are(tmp_path: Path, cells: list[An
         ('"text"', "line 3: .* but it is no object"),
         ('{"loc": "/b"} {"loc": "/c"}', "line 3: .* but Extra data"),
         ("loc,id", "line 3: .* but Expecting value"),
+        (r'{"loc": "/\ud800"}', "line 3: .* but it has half of a character"),
     ],
 )
 @pytest.mark.parametrize("before", [1, BLOCK])
@@ -185,3 +186,14 @@ def test_a_file_that_changed_since_the_plan_is_worth_a_new_run(tmp_path: Path) -
     os.utime(path, ns=(1, 1))
     with pytest.raises(Unavailable, match="changed while it was read"):
         list(sources.read(split))
+
+
+def test_keys_that_no_rule_could_name_are_left_out_and_strange_ones_are_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", {"": 1, "it's": 2, 'x"y': {"": 3}, "a b": [{"c.d": 4}]})
+    assert table(path).to_pylist() == [{"it's": 2, 'x"y': '{"":3}', "a b": [{"c.d": 4}]}]
+
+
+def test_values_that_are_nested_too_deeply_are_told(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.jsonl", {"loc": "/a"}, '{"a": ' + "[" * 3000 + "]" * 3000 + "}")
+    with pytest.raises(InvalidSource, match=r"a\.jsonl lines 1 to 2: a value is nested too deeply"):
+        sources.plan_jsonl(path)

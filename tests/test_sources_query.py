@@ -11,7 +11,7 @@ import pytest
 
 from sitemap_etl import sources
 from sitemap_etl.errors import ConfigError, InvalidSource, Unavailable
-from sitemap_etl.settings import CsvExport, JsonlExport, ParquetExport
+from sitemap_etl.settings import CsvExport, CsvFormat, JsonlExport, ParquetExport
 
 
 @pytest.fixture
@@ -171,3 +171,19 @@ def test_a_broken_row_of_any_table_is_told_with_its_line(parquet: Path, tmp_path
     (split,) = sources.plan_query(tables, "SELECT slug AS loc FROM source JOIN stock ON stock.id::INT = source.id")
     with pytest.raises(InvalidSource, match=r"stock\.csv line 3: expected 2 fields"):
         list(sources.read(split))
+
+
+def test_a_split_that_an_earlier_release_planned_is_read(parquet: Path, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("loc;id\n/a;1\n")
+    of = {"source": export("parquet", parquet)}
+    (split,) = sources.plan_query(of, "SELECT count(*) AS n FROM source")
+    detail = dict(split.detail)
+    table = {key: value for key, value in detail.pop("tables")["source"].items() if key != "partitions"}
+    table["files"] = [file[:3] for file in table["files"]]
+    (batch,) = sources.read(sources.Split("query", split.label, {**detail, "of": table}))
+    assert batch.to_pylist() == [{"n": 2000}]
+    (split,) = sources.plan_csv(tmp_path / "a.csv", CsvFormat(delimiter=";"))
+    detail = {key: split.detail[key] for key in ("columns", "delimiter")}
+    detail["files"] = [file[:3] for file in split.detail["files"]]
+    (batch,) = sources.read(sources.Split("csv", split.label, detail))
+    assert batch.to_pylist() == [{"loc": "/a", "id": "1"}]

@@ -69,6 +69,7 @@ def plan_jsonl(
 def described(files: Sequence[File], *, note: Note | None = None) -> dict[str, Any]:
     """What a split says of these files: their columns. Raises as `plan_jsonl`."""
     found = reduce(_common, each(_structure, files), pa.struct([]))
+    found = pa.struct([child for child in found if child.name])  # nothing can name a key without a name
     if not found.num_fields:
         raise InvalidSource(f"{files[0].path} has no columns: expected a JSON object in each line")
     twice = _alike(found)
@@ -194,6 +195,9 @@ def _fault(file: File, text: pa.Array, numbers: np.ndarray) -> InvalidSource | N
         try:
             found = json.loads(line)
             why = None if isinstance(found, dict) else "it is no object"
+            json.dumps(found, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            why = f"it has half of a character ({error.reason})"
         except UnicodeDecodeError as error:
             why = f"it is not UTF-8 ({error.reason})"
         except ValueError as error:
@@ -220,7 +224,11 @@ def _structure(file: File) -> pa.StructType:
     """The keys of a file's lines as a struct: what all its values together are."""
     known = pa.struct([])
     for text, numbers in _lines(file):
-        known = _common(known, _block_structure(file, text, numbers, known))
+        try:
+            known = _common(known, _block_structure(file, text, numbers, known))
+        except RecursionError as error:
+            lines = f"lines {numbers[0] + 1:,} to {numbers[-1] + 1:,}"
+            raise InvalidSource(f"{file.path} {lines}: a value is nested too deeply to be read") from error
     return known
 
 
@@ -297,7 +305,7 @@ def _settled(kind: pa.DataType) -> pa.DataType:
     if pt.is_list(kind):
         return pa.list_(_settled(kind.value_type))
     if pt.is_struct(kind):
-        plain = 0 < kind.num_fields <= _KEYS and _alike(kind) is None
+        plain = 0 < kind.num_fields <= _KEYS and _alike(kind) is None and kind.get_field_index("") < 0
         return pa.struct([(child.name, _settled(child.type)) for child in kind]) if plain else pa.string()
     return pa.string() if pt.is_null(kind) else kind
 

@@ -83,7 +83,8 @@ def read_query(
     schema = unpack_schema(split.detail["schema"])
     if columns is not None:
         schema = pa.schema([schema.field(name) for name in columns if name in schema.names])
-    tables = split.detail["tables"]
+    # An earlier release knew one table.
+    tables = split.detail["tables"] if "tables" in split.detail else {"source": split.detail["of"]}
     files = [File(*file) for table in tables.values() for file in table["files"]]
     check_unchanged(files)
     try:
