@@ -64,7 +64,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -79,7 +78,7 @@ from airflow.sdk import (
     task,
 )
 from airflow.sdk.configuration import conf
-from airflow.sdk.exceptions import AirflowNotFoundException, AirflowRuntimeError
+from airflow.sdk.exceptions import AirflowNotFoundException
 
 from sitemap_etl.airflow import assets, failures, lineage
 from sitemap_etl.airflow.deadlines import deadline_of
@@ -157,10 +156,7 @@ def has_ended(owner: str) -> bool:
     dag_id, _, run_id = owner.partition("/")
     if dag_id != context["dag"].dag_id:
         return False
-    try:
-        return str(context["ti"].get_dagrun_state(dag_id, run_id)) != "running"
-    except AirflowRuntimeError as error:
-        return (error.error.detail or {}).get("status_code") == HTTPStatus.NOT_FOUND
+    return bool(context["ti"].get_dr_count(dag_id, run_ids=[run_id], states=["running"]) == 0)
 
 
 def is_last_try() -> bool:

@@ -41,6 +41,10 @@ class Operator:
         """Trigger a run, and let it end."""
         return self.settle(self.trigger(**conf))
 
+    def run_details(self, run_id: str) -> Any:
+        """What the UI knows of a run."""
+        return self._api("GET", f"/dagRuns/{run_id}")
+
     def clear(self, run_id: str, *tasks: str, downstream: bool = False) -> None:
         """Clear tasks of a run, or all of it where none is named."""
         body: dict[str, Any] = {"dry_run": False, "only_failed": False}
