@@ -80,10 +80,9 @@ from airflow.sdk import (
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from sitemap_etl.airflow import assets, failures, lineage
+from sitemap_etl.airflow import assets, failures, lineage, pools
 from sitemap_etl.airflow.deadlines import deadline_of
 from sitemap_etl.airflow.links import PLAN, RUN, TAG, ReportLink
-from sitemap_etl.airflow.pools import demand_pools
 from sitemap_etl.config import Site, read_folder
 from sitemap_etl.errors import ConfigError, Refused
 from sitemap_etl.runs.form import fields
@@ -359,7 +358,6 @@ def wire(site: Site, site_file: Path) -> None:
         context = get_current_context()
 
         def start(tasks: Any, world: Environment) -> Any:
-            demand_pools(context["dag_run"])
             tasks.demand_work(site, world)
             options, now = tasks.asked(site, context["params"], context["dag_run"].conf)
             return tasks.start(
@@ -371,6 +369,7 @@ def wire(site: Site, site_file: Path) -> None:
                 owner=owner_of(context),
                 again=context["ti"].try_number > 1,
                 has_ended=has_ended,
+                demand=lambda: pools.demand_pools(context["ti"].xcom_pull(task_ids=pools.KEPT_BY, key=pools.MISSING)),
                 most=most_tasks(),
             )
 

@@ -133,7 +133,7 @@ def test_the_dag_runs_under_a_real_scheduler_and_ctrl_c_leaves_nothing_behind(tm
         address = re.search(r"http://127\.0\.0\.1:\d+(?=/dags)", welcome)[0]
         login = {"username": "admin", "password": re.search(r"password +(\S+)", welcome)[1]}
         token = httpx.post(f"{address}/auth/token", json=login).json()["access_token"]
-        api = httpx.Client(base_url=f"{address}/api/v2", headers={"Authorization": f"Bearer {token}"}, timeout=30)
+        api = httpx.Client(base_url=f"{address}/api/v2", headers={"Authorization": f"Bearer {token}"}, timeout=120)
 
         dead = {"connection_id": "dead", "conn_type": "postgres", "host": "127.0.0.1", "port": 1}
         api.post("/connections", json=dead).raise_for_status()
@@ -167,7 +167,6 @@ def test_the_dag_runs_under_a_real_scheduler_and_ctrl_c_leaves_nothing_behind(tm
         assert "Airflow has no pool nowhere" in said_to(ear, "/waits")[0].json["reason"]
         (begun,) = api.get("/dags/waits/dagRuns").json()["dag_runs"]
         assert (begun["run_type"], begun["state"]) == ("asset_triggered", "failed")
-        assert begun["note"].startswith("airflow.pool: ")
 
         # As a person sees it: without a login there is nothing; with one, the report, in its tab and by its link.
         assert httpx.get(f"{address}/sitemaps/demo").status_code == 401

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -21,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from sitemap_etl.airflow.pools import demand_pools
+from sitemap_etl.airflow.pools import MISSING, demand_pools
 from sitemap_etl.errors import ConfigError
 from tests.support.airflow import PROJECT, Airflow, airflow
 from tests.support.command import call
@@ -620,24 +619,20 @@ def test_operators_decide_how_airflow_runs_the_tasks(shop: Shop) -> None:
     assert {task["rule"] for task in tasks.values()} != {task["rule"] for task in plain}
 
 
-def test_a_pool_that_does_not_exist_is_noted_by_the_scheduler_and_told_by_plan(shop: Shop) -> None:
+def test_a_pool_that_does_not_exist_is_found_by_the_scheduler_and_told_by_plan(shop: Shop) -> None:
     shop.site("pooled", airflow={"pool": "nowhere"})
 
-    def noted(*pools: str) -> str | None:
+    def missing(*created: str) -> list[str] | None:
         environ = {"SITEMAP_ETL_SITES": str(shop.sites)}
-        answer, log = shop.airflow.ask("start", environ, dag="pooled", run_id="tonight", pools=pools)
+        answer, log = shop.airflow.ask("start", environ, dag="pooled", run_id="tonight", pools=created)
         assert "error" not in answer, log
-        return answer["note"]
+        return answer.get(MISSING)
 
-    note = noted()
     with pytest.raises(ConfigError) as told:
-        demand_pools(SimpleNamespace(note=note))
+        demand_pools(missing())
     assert "airflow.pool: Airflow has no pool nowhere, and never starts a task that needs it" in str(told.value)
     assert "airflow pools set nowhere 4" in str(told.value)
-    note = noted("nowhere")  # it was created, and plan was cleared
-    assert not note
-    demand_pools(SimpleNamespace(note=note))
-    demand_pools(SimpleNamespace(note="somebody's own words"))
+    demand_pools(missing("nowhere"))  # it was created, and plan was cleared
 
 
 def test_who_starts_a_run_is_asked_for_typed_parameters(shop: Shop) -> None:

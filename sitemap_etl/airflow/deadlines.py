@@ -55,17 +55,20 @@ async def missed(
 
     `context`: `dag_run` as Airflow's API shows it.
     """
-    from sitemap_etl.airflow.notifiers import announcing
-    from sitemap_etl.alerts import Alert
-    from sitemap_etl.runs.alerts import tell
-    from sitemap_etl.settings import Notify
-    from sitemap_etl.stages.run import Environment
-
     run = context["dag_run"]
     if run["run_type"] != "scheduled" or run["state"] not in ("queued", "running"):
         return  # somebody triggered it at a time of their own, or it failed and that was told
-    reason = f"The run {run['dag_run_id']} should have been done by {done_by}, and is still {run['state']}"
-    late = Alert(name, site, "late", now=run["logical_date"], reason=reason, look=f"sitemap-etl status {site_file}")
-    log = logging.getLogger("sitemap_etl")
-    world = Environment(announce=announcing(context), log=log.warning)
-    await asyncio.to_thread(tell, Notify.model_validate(notify), late, world)
+
+    def tell() -> None:  # all triggers share one thread, which waits for no import and no answer
+        from sitemap_etl.airflow.notifiers import announcing
+        from sitemap_etl.alerts import Alert
+        from sitemap_etl.runs import alerts
+        from sitemap_etl.settings import Notify
+        from sitemap_etl.stages.run import Environment
+
+        reason = f"The run {run['dag_run_id']} should have been done by {done_by}, and is still {run['state']}"
+        late = Alert(name, site, "late", now=run["logical_date"], reason=reason, look=f"sitemap-etl status {site_file}")
+        world = Environment(announce=announcing(context), log=logging.getLogger("sitemap_etl").warning)
+        alerts.tell(Notify.model_validate(notify), late, world)
+
+    await asyncio.to_thread(tell)

@@ -1,12 +1,14 @@
 """A pool that does not exist: Airflow never starts the tasks that need it, and says nothing.
 
 Only the scheduler can tell, because neither a task nor the DAG processor reads Airflow's database. So a listener of it
-looks when a run starts, before any task of it does, and notes on the run what is missing; `plan` fails with that note.
+looks when a run starts, before any task of it does, and leaves what is missing as an XCom that `plan` reads. (The API
+server gives tasks neither the note of a run nor what a listener adds to its parameters.)
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
 from airflow.listeners import hookimpl
 
@@ -16,37 +18,39 @@ from sitemap_etl.errors import ConfigError
 if TYPE_CHECKING:
     from airflow.models.dagrun import DagRun
 
-_NOTED: Final = "airflow.pool: "
+KEPT_BY: Final = "publish"
+"""The task that the XCom is of: `plan` begins by clearing its own."""
+MISSING: Final = "missing_pools"
+"""The XCom's key."""
 
 
 @hookimpl  # type: ignore[untyped-decorator] # Airflow's types are not followed
 def on_dag_run_running(dag_run: DagRun) -> None:
-    """Note on a run of ours which pools of its tasks there are not, or that they have come by now."""
+    """Leave word of the pools that tasks of a run of ours need and that there are not."""
     dag = dag_run.get_dag()
     if TAG not in dag.tags:
         return
-    missing = _missing({task.pool for task in dag.tasks}, dag_run)
-    if missing:
-        dag_run.note = (
-            f"{_NOTED}Airflow has no pool {', '.join(missing)}, and never starts a task that needs it. Create it under "
-            f'Admin, Pools, or with: airflow pools set {missing[0]} 4 "readers of a database". Then clear `plan`'
-        )
-    elif (dag_run.note or "").startswith(_NOTED):
-        dag_run.note = ""
-
-
-def _missing(pools: set[str], dag_run: DagRun) -> list[str]:
     from airflow.models.pool import Pool
-    from sqlalchemy import select
+    from airflow.models.xcom import XComModel
+    from sqlalchemy import delete, select
     from sqlalchemy.orm import object_session
 
     session = object_session(dag_run)  # a session of its own would wait for the scheduler's, in SQLite for ever
     assert session is not None
-    return sorted(pools - set(session.scalars(select(Pool.pool).where(Pool.pool.in_(pools)))))
+    needed = {task.pool for task in dag.tasks}
+    missing = sorted(needed - set(session.scalars(select(Pool.pool).where(Pool.pool.in_(needed)))))
+    if missing:
+        where = {"dag_id": dag_run.dag_id, "task_id": KEPT_BY, "run_id": dag_run.run_id}
+        XComModel.set(MISSING, missing, **where, serialize=False, session=session)  # as the API server stores it
+    else:  # they may have been missing when the run was started before
+        session.execute(delete(XComModel).where(XComModel.dag_run_id == dag_run.id, XComModel.key == MISSING))
 
 
-def demand_pools(dag_run: Any) -> None:
-    """Raises ConfigError with what the scheduler noted of a run, whose tasks would wait for ever."""
-    note = getattr(dag_run, "note", None) or ""
-    if note.startswith(_NOTED):
-        raise ConfigError(note)
+def demand_pools(missing: Sequence[str] | None) -> None:
+    """Raises ConfigError where pools are missing, because tasks would wait for them for ever."""
+    if missing:
+        raise ConfigError(
+            f"airflow.pool: Airflow has no pool {', '.join(missing)}, and never starts a task that needs it. Create it "
+            f'under Admin, Pools, or with: airflow pools set {missing[0]} 4 "readers of a database". Then clear this '
+            "task"
+        )

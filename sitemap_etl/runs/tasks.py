@@ -141,14 +141,16 @@ def start(
     owner: str = "",
     again: bool = False,
     has_ended: Callable[[str], bool] = lambda _owner: False,
+    demand: Callable[[], None] = lambda: None,
     patience: timedelta = LEASE_TIME,
     most: int = MOST,
 ) -> Started:
     """Plan a run.
 
     `final`: no other attempt follows. `owner`: the scheduler's run; `again`: it has planned before, and where it has
-    published, this gives what it began then. `has_ended`: of another owner, whether its run is over. `patience`: how
-    long to wait for a run that is not; then raises Unavailable. `most`: tasks of a stage at most.
+    published, this gives what it began then. `has_ended`: of another owner, whether its run is over. `demand`:
+    raises what the scheduler has against the run. `patience`: how long to wait for a run that is not over; then raises
+    Unavailable. `most`: tasks of a stage at most.
     """
     ended = published_by(owner, site, environment) if again else None
     if ended is not None:
@@ -158,6 +160,7 @@ def start(
         tell_start(site, environment)
     begin = partial(start_run, site, options, environment, now=now, final=final, pid=NO_PROCESS, owner=owner)
     try:
+        demand()
         run = _after_others(partial(begin, has_ended=has_ended), site, environment, has_ended, patience)
     except BaseException as error:
         if not options.dry_run and (final or not isinstance(error, Unavailable)):

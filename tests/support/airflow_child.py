@@ -216,12 +216,13 @@ def connect(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def start(request: dict[str, Any]) -> dict[str, Any]:
-    """Start a run as the scheduler does, as far as its listeners hear of it; gives the note on the run.
+    """Start a run as the scheduler does, as far as its listeners hear of it; gives the XComs that it has then.
 
     `pools`: those that are created first.
     """
     from airflow.models import DagRun, Pool
     from airflow.models.serialized_dag import SerializedDagModel
+    from airflow.models.xcom import XComModel
     from airflow.utils.session import create_session
     from airflow.utils.state import DagRunState
     from airflow.utils.types import DagRunTriggeredByType, DagRunType
@@ -243,7 +244,9 @@ def start(request: dict[str, Any]) -> dict[str, Any]:
         )
         dag_run.dag = dag
         dag_run.notify_dagrun_state_changed("started")
-        return {"note": dag_run.note}
+        session.flush()
+        rows = session.scalars(select(XComModel).where(XComModel.dag_run_id == dag_run.id))
+        return {row.key: row.value for row in rows}  # as the API server gives them to a task
 
 
 @cache
