@@ -3,7 +3,8 @@
     python bench/airflow.py [ROWS] [--rounds 3] [--no-scheduler]
 
 command     `sitemap-etl run`, a process with its imports
-dag test    `airflow dags test`, one process: Airflow's imports, and the tasks one after the other
+dag test    `airflow dags test`, one process: Airflow's imports and its API server, and the tasks one after the other;
+            of `nothing`, a DAG of one empty task, it is what Airflow takes for itself
 tasks       under a real scheduler with LocalExecutor: its workers, and the tasks that they fork
 everything  the same with the scheduler, API server and DAG processor over SQLite, from the trigger to the end of the
             run; with what they take when nothing runs, which grows with the time that a busy machine needs
@@ -38,6 +39,19 @@ import pyarrow.parquet as pq
 PROJECT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 COMPONENTS = ("api-server", "scheduler", "dag-processor")
+NOTHING = """
+from airflow.sdk import dag, task
+
+@dag(dag_id="nothing", schedule=None)
+def nothing():
+    @task
+    def rest():
+        pass
+
+    rest()
+
+nothing()
+"""
 FORMS = {"one_task": 2_000_000, "all_tasks": 0}
 SITE = """
 site: https://www.shop.example
@@ -93,7 +107,7 @@ def environment(folder: Path, home: Path) -> dict[str, str]:
         "AIRFLOW__API__WORKERS": "1",
         "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_hex(64),
         "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
-        "AIRFLOW__CORE__DAGS_FOLDER": str(PROJECT / "dags"),
+        "AIRFLOW__CORE__DAGS_FOLDER": str(folder / "dags"),
         "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{port}/execution/",
         "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
@@ -190,6 +204,9 @@ def main() -> None:
 def measure(folder: Path, rows: int, rounds: int, *, with_scheduler: bool) -> None:
     alone, served = (environment(folder, folder / home) for home in ("alone", "served"))  # each with its database
     (folder / "sites").mkdir()
+    (folder / "dags").mkdir()
+    shutil.copy(PROJECT / "dags" / "sitemaps.py", folder / "dags")
+    (folder / "dags" / "nothing.py").write_text(NOTHING)
     export(folder / "export.parquet", rows)
     for name, small in FORMS.items():
         (folder / "sites" / f"{name}.yaml").write_text(SITE.format(name=name, small=small))
@@ -201,6 +218,8 @@ def measure(folder: Path, rows: int, rounds: int, *, with_scheduler: bool) -> No
             forget(folder, "one_task")
             command = [BIN / "sitemap-etl", "run", folder / "sites" / "one_task.yaml", "--quiet"]
             found.setdefault("command", []).append(spent(command, alone))
+            tested = spent([BIN / "airflow", "dags", "test", "nothing"], alone)
+            found.setdefault("dag test, nothing", []).append(tested)
             for name in FORMS:
                 forget(folder, name)
                 tested = spent([BIN / "airflow", "dags", "test", name], alone)
