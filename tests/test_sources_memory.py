@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support.mariadb import MariaDB, mariadb  # noqa: F401 - a fixture
 from tests.support.postgres import Postgres
 
 ROWS = 200_000
@@ -52,6 +55,44 @@ def peak(kind: str, place: str, query: str | None, rows: int) -> int:
     return kilobytes
 
 
+RUN = """
+import re, sys
+from sitemap_etl.cli import main
+try:
+    main(["run", "shop.yaml", "--jobs", "1", "--dry-run", "--json"])
+finally:
+    print(int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]), file=sys.stderr)
+"""
+SITE = """
+site: https://shop.example
+publish: ./public
+sections:
+  products:
+    from: {{database: catalog, query: "{query}"}}
+    lastmod: {{fingerprint: [title]}}
+"""
+
+
+def test_a_run_of_an_unsplit_select_takes_no_more_memory_for_four_times_the_rows(tmp_path: Path) -> None:
+    """The rows are staged as one object and read back; windows of URLs are all that a run may hold."""
+    peaks = []
+    for rows in (ROWS // 2, 2 * ROWS):
+        folder = tmp_path / str(rows)
+        folder.mkdir()
+        (folder / "a.db").touch()
+        count = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})"
+        query = f"{count} SELECT '/p/' || i AS loc, printf('%0{WIDTH}d', i) AS title FROM n"
+        (folder / "shop.yaml").write_text(SITE.format(query=query))
+        environ = {**os.environ, "AIRFLOW_CONN_CATALOG": f"sqlite:///{folder / 'a.db'}"}
+        ran = subprocess.run(
+            [sys.executable, "-c", RUN], cwd=folder, env=environ, capture_output=True, text=True, check=True
+        )
+        assert json.loads(ran.stdout)["sections"]["products"]["listed"] == rows
+        peaks.append(int(ran.stderr.split()[-1]))
+    kept = 3 * ROWS // 2 * WIDTH // 1024
+    assert peaks[1] < peaks[0] + 0.75 * kept, peaks
+
+
 def place_of(kind: str, rows: int, folder: Path, server: Postgres) -> tuple[str, str, str | None]:
     """Where a source of so many rows is, made when asked for: kind, place and SELECT."""
     if kind == "postgres":
@@ -61,6 +102,13 @@ def place_of(kind: str, rows: int, folder: Path, server: Postgres) -> tuple[str,
             f"SELECT i AS id, lpad(i::text, {WIDTH}, '.') AS loc FROM generate_series(1, {rows}) i",
         )
     path = folder / f"{rows}.{kind}"
+    if kind == "duckdb":
+        duckdb.connect(str(path)).close()
+        return (
+            "database",
+            f"duckdb:///{path}",
+            f"SELECT i AS id, lpad(i::TEXT, {WIDTH}, '.') AS loc FROM range({rows}) r(i)",
+        )
     if kind == "sqlite":
         path.touch()
         count = f"WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {rows})"
@@ -81,10 +129,16 @@ def place_of(kind: str, rows: int, folder: Path, server: Postgres) -> tuple[str,
     )
 
 
-@pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl", "query", "sqlite", "postgres"])
+@pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl", "query", "sqlite", "duckdb", "postgres"])
 def test_four_times_the_rows_take_no_more_memory(kind: str, tmp_path: Path, postgres: Postgres) -> None:
     """Allocators and threads make a peak vary; keeping the further rows would take all of `kept` and more."""
     once = peak(*place_of(kind, ROWS, tmp_path, postgres), ROWS)
     four = peak(*place_of(kind, 4 * ROWS, tmp_path, postgres), 4 * ROWS)
     kept = 3 * ROWS * WIDTH // 1024
     assert four < once + 0.75 * kept, f"{once} kB for {ROWS:,} rows, {four} kB for {4 * ROWS:,}"
+
+
+def test_four_times_the_rows_of_mariadb_take_no_more_memory(mariadb: MariaDB) -> None:  # noqa: F811 - the imported fixture
+    query = f"SELECT seq AS id, LPAD(seq, {WIDTH}, '.') AS loc FROM seq_1_to_"
+    once, four = (peak("database", mariadb.uri, f"{query}{rows}", rows) for rows in (ROWS, 4 * ROWS))
+    assert four < once + 0.75 * 3 * ROWS * WIDTH // 1024, (once, four)

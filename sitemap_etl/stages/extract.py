@@ -325,6 +325,8 @@ def _read_database(run: Run, section: Section, split: Split, since: datetime) ->
             params=planned_params(run, section, source, since),
             session=session_of(run.site, section, source, part, run.stopping),
             snapshot=None if shared is None else shared.name(),
+            batch_rows=limits.STAGED_ROWS,
+            batch_bytes=limits.STAGED_BYTES,
         )
 
 
@@ -378,7 +380,13 @@ def read_raw(run: Run, n: int, columns: Sequence[str] | None) -> tuple[list[str]
     wanted = _wanted(names, columns)
     if wanted is not None and receipt.lines:
         wanted.append(sources.LINES)
-    return names, file.iter_batches(batch_size=limits.BATCH_ROWS, columns=wanted)
+    return names, _staged_batches(file, wanted)
+
+
+def _staged_batches(file: pq.ParquetFile, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
+    """The rows of a staged file, a row group at a time: over several at once, pyarrow 26 holds ever more of them."""
+    for group in range(file.num_row_groups):
+        yield from file.iter_batches(limits.STAGED_ROWS, row_groups=[group], columns=columns, use_threads=False)
 
 
 def _wanted(names: Sequence[str], columns: Sequence[str] | None) -> list[str] | None:

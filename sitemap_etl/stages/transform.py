@@ -18,6 +18,7 @@ from sitemap_etl import lastmod
 from sitemap_etl.arrow import column_of, single
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError
 from sitemap_etl.frames import ASIDE, EXAMPLES, ROW_BITS, Tally
+from sitemap_etl.limits import WINDOW_ROWS
 from sitemap_etl.partition import Sample, route, routing_borders, samples
 from sitemap_etl.sources import LINES
 from sitemap_etl.stages.extract import named, read_raw
@@ -31,9 +32,10 @@ from sitemap_etl.state.records import Transformed
 from sitemap_etl.storage import Storage
 from sitemap_etl.transform import Outcome, Rules, transform
 
-FLUSH_BYTES: Final = 192 * 1024 * 1024
-"""Routed rows gathered before messages are written: larger messages compress and read better."""
-FLUSH_ROWS: Final = 1_000_000
+_FLUSH_ROWS: Final = (250_000, 1_000_000)
+"""Routed rows that are gathered before messages are written, for small sections and for large ones."""
+_FLUSH_ROW_BYTES: Final = 192
+"""Bytes of a row up to which as many are gathered."""
 ENTRY_BYTES: Final = 64
 """What a row's entry holds besides its loc: a guess that windows are planned with."""
 _WEIGHTS: Final = {"images": 120, "videos": 1_500, "alternates": 160}
@@ -134,6 +136,9 @@ class Inventory:
         self.section = section
         self.scratch = scratch
         self.expected = expected
+        # Of a section of many windows, few rows would make small messages, which compress and read badly.
+        lowest, highest = _FLUSH_ROWS
+        self.flush_rows = min(max(lowest, expected // WINDOW_ROWS * 2 * _MESSAGE_ROWS), highest)
         ranges = published_ranges(run, section)
         self.borders = routing_borders(ranges) if ranges else None
         self.pending: list[pa.Table] = []
@@ -180,7 +185,7 @@ class Inventory:
         self.pending.append(inventory)
         self.pending_rows += inventory.num_rows
         self.pending_bytes += inventory.nbytes
-        if self.pending_bytes >= FLUSH_BYTES or self.pending_rows >= FLUSH_ROWS:
+        if self.pending_rows >= self.flush_rows or self.pending_bytes >= self.flush_rows * _FLUSH_ROW_BYTES:
             self._flush()
 
     def set_aside(self, kind: str, table: pa.Table, *, read: bool) -> None:
