@@ -7,7 +7,12 @@ from typing import Final
 
 from sitemap_etl.errors import ConfigError
 
-_PACKAGES: Final = {"mysql": ("pymysql",), "google": ("google.auth", "cryptography")}
+_PACKAGES: Final = {
+    "mysql": ("pymysql",),
+    "delta": ("deltalake",),
+    "iceberg": ("pyiceberg",),
+    "google": ("google.auth", "cryptography"),
+}
 """What each extra of pyproject.toml brings, by the names under which it is imported."""
 
 

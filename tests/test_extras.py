@@ -13,7 +13,12 @@ import pytest
 from sitemap_etl import extras
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = {"mysql": {"pymysql"}, "google": {"google", "cryptography"}}
+PACKAGES = {
+    "mysql": {"pymysql"},
+    "delta": {"deltalake"},
+    "iceberg": {"pyiceberg"},
+    "google": {"google", "cryptography"},
+}
 """The top modules of what each extra brings."""
 
 PROGRAM = """
@@ -57,7 +62,7 @@ def write(folder: Path, source: str, more: str = "") -> None:
 
 def test_a_site_of_exports_needs_no_extra(folder: Path) -> None:
     write(folder, CSV)
-    done = without(PACKAGES["mysql"] | PACKAGES["google"] | {"airflow"}, folder, "run", "shop.yaml")
+    done = without(set().union(*PACKAGES.values()) | {"airflow"}, folder, "run", "shop.yaml")
     assert done.returncode == 0, done.stderr
     assert (folder / "public" / "sitemap.xml").exists()
 
@@ -73,6 +78,18 @@ def test_a_site_on_mysql_names_the_extra_that_reads_it(folder: Path, command: li
     assert "install sitemap_etl[mysql]" in said
     assert "hidden" not in said
     assert "Traceback" not in said
+    assert not (folder / "public").exists()
+
+
+@pytest.mark.parametrize(
+    ("extra", "source"), [("delta", "delta: ./products"), ("iceberg", "iceberg: lake.shop.products")]
+)
+@pytest.mark.parametrize("command", [["run"], ["validate", "--connect"]], ids=lambda command: command[0])
+def test_a_table_names_the_extra_that_reads_it(folder: Path, extra: str, source: str, command: list[str]) -> None:
+    write(folder, f"from: {{{source}}}")
+    done = without(PACKAGES[extra], folder, *command, "shop.yaml")
+    assert done.returncode == 2, done.stderr
+    assert f"install sitemap_etl[{extra}]" in done.stdout + done.stderr
     assert not (folder / "public").exists()
 
 

@@ -14,7 +14,7 @@ from sitemap_etl.config.folder import Folder, read_folder
 from sitemap_etl.config.load import from_json, load
 from sitemap_etl.config.schema import schema
 from sitemap_etl.config.secrets import filled, parameters, revealed
-from sitemap_etl.settings import DatabaseSource, Engine, ExportSource, Notify, Section, Select, Site
+from sitemap_etl.settings import DatabaseSource, Engine, ExportSource, Notify, Section, Select, Site, TableSource
 
 __all__ = [
     "DatabaseSource",
@@ -25,6 +25,7 @@ __all__ = [
     "Section",
     "Select",
     "Site",
+    "TableSource",
     "filled",
     "from_json",
     "load",

@@ -176,16 +176,30 @@ class Claim:
         if now.pending != self.held.current.pending:
             raise Overtaken(self._overtaken(now))
 
-    def end(self, status: str, mirrors: Mapping[str, str | None], manifest: str | None = None) -> None:
+    def end(
+        self,
+        status: str,
+        mirrors: Mapping[str, str | None],
+        versions: Mapping[str, str | None],
+        manifest: str | None = None,
+    ) -> None:
         """Swap `current.json` to what this run leaves: with `manifest`, a new set is committed.
 
-        `mirrors`: section → key of its mirror's generation from now on; None: it has none. Others stay.
+        `mirrors`: section → key of its mirror's generation from now on; None: it has none. `versions`: section →
+        hash of what it was made from (`stages.tables`), likewise. Others stay.
         """
         current = ended(self.held.current, self.run.run_id, self.run.plan.now, status)
+        sections = self.run.site.sections
         both = {**current.mirrors, **mirrors}
-        kept = {name: key for name, key in both.items() if key is not None and name in self.run.site.sections}
+        kept = {name: key for name, key in both.items() if key is not None and name in sections}
+        made_from = {**current.versions, **versions}
         robots = self.run.plan.known_robots
-        current = replace(current, mirrors=kept, robots=current.robots if robots is None else robots)
+        current = replace(
+            current,
+            mirrors=kept,
+            versions={name: one for name, one in made_from.items() if one is not None and name in sections},
+            robots=current.robots if robots is None else robots,
+        )
         if manifest is not None:
             committed = committed_with(self.run.state, current, self.run.run_id)
             current = replace(current, manifest=manifest, pending=None, committed=committed)

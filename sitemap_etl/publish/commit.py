@@ -115,7 +115,7 @@ class _Publication:
             self.claim.settled()
         elif not due:
             self._keep_sources()
-            self.claim.end("unchanged", self.target.mirrors)
+            self.claim.end("unchanged", self.target.mirrors, self.target.versions)
             outcome.status, outcome.manifest = "unchanged", run.base
             return outcome
         if due:
@@ -453,7 +453,7 @@ class _Publication:
         if self.outcome.manifest is None:
             put_changes(self.run.state, self.run.run_id, self.target.changes, self._notification(manifest))
             self._keep_sources()
-        self.claim.end("published", self.target.mirrors, self.run.state.put_manifest(manifest))
+        self.claim.end("published", self.target.mirrors, self.target.versions, self.run.state.put_manifest(manifest))
         self.outcome.manifest = manifest
 
     def _keep_sources(self) -> None:

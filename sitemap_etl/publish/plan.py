@@ -194,6 +194,7 @@ class Target:
     changes: pa.Table  # frames.CHANGES
     generations: Mapping[str, Mirror] = field(default_factory=dict)  # mirrors that this run made, to be kept
     mirrors: Mapping[str, str | None] = field(default_factory=dict)  # section → key of its mirror now; None: none
+    versions: Mapping[str, str | None] = field(default_factory=dict)  # section → hash of what it is made from, likewise
     week: Sequence[SetSize] = ()  # what the sets of the last seven days listed
     quiet_because: str | None = None
     extras: Sequence[Object] = ()

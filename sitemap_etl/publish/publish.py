@@ -22,6 +22,7 @@ from sitemap_etl.publish.views import feed_objects, recent_drafts, with_tops
 from sitemap_etl.stages.merge import generations
 from sitemap_etl.stages.published import same_definition
 from sitemap_etl.stages.run import Run
+from sitemap_etl.stages.tables import is_settled
 from sitemap_etl.state import layout
 from sitemap_etl.state.records import ROBOTS_TXT, ChangeKind, File, Manifest, Preview
 from sitemap_etl.web import REDIRECTS, Client, WebError, inflated
@@ -97,9 +98,16 @@ def _target(run: Run, proposal: Proposal, reason: str | None) -> Target:
         extras=feed_objects(run, sections),
         generations=made,
         mirrors={name: layout.mirror(name, run.run_id) if name in made else None for name in read},
+        versions={name: _made_from(run, proposal, name) for name in read},
         forced=tuple(gate.name for gate in proposal.gates if gate.status == "forced"),
         reason=reason or run.options.reason,
     )
+
+
+def _made_from(run: Run, proposal: Proposal, name: str) -> str | None:
+    """The hash of what a section of a table is made from; None where it may become another by itself."""
+    notes = [tally for kind, tally in proposal.reasons.get(name, {}).items() if kind == "notes"]
+    return run.plan.versions.get(name) if is_settled(proposal.counts[name], notes) else None
 
 
 def quiet_because(run: Run, proposal: Proposal) -> str | None:

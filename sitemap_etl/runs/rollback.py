@@ -174,6 +174,7 @@ def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
         changes=changes,
         extras=feed_objects(run, {name: state for name, state in sections.items() if name in run.site.sections}),
         mirrors={name: state.mirror for name, state in sections.items()},
+        versions=dict.fromkeys(sections),  # the next run reads every table
         reason=run.options.reason,
         rolled_back_to=old.run_id,
     )

@@ -144,13 +144,15 @@ def start(
     demand: Callable[[], None] = lambda: None,
     patience: timedelta = LEASE_TIME,
     most: int = MOST,
+    waits: bool = True,
 ) -> Started:
     """Plan a run.
 
     `final`: no other attempt follows. `owner`: the scheduler's run; `again`: it has planned before, and where it has
     published, this gives what it began then. `has_ended`: of another owner, whether its run is over. `demand`:
     raises what the scheduler has against the run. `patience`: how long to wait for a run that is not over; then raises
-    Unavailable. `most`: tasks of a stage at most.
+    Unavailable. `most`: tasks of a stage at most. `waits`: for sources that are not there yet; a scheduler that has
+    asked `arrival.not_yet` need not.
     """
     ended = published_by(owner, site, environment) if again else None
     if ended is not None:
@@ -158,7 +160,9 @@ def start(
         return _started_before(ended, site, environment, most)
     if not options.dry_run:
         tell_start(site, environment)
-    begin = partial(start_run, site, options, environment, now=now, final=final, pid=NO_PROCESS, owner=owner)
+    begin = partial(
+        start_run, site, options, environment, now=now, final=final, pid=NO_PROCESS, owner=owner, waits=waits
+    )
     try:
         demand()
         run = _after_others(partial(begin, has_ended=has_ended), site, environment, has_ended, patience)

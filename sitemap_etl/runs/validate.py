@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from sitemap_etl import limits, sources
 from sitemap_etl.config import DatabaseSource, Section, Site, revealed
 from sitemap_etl.errors import ConfigError, InvalidSource, SitemapEtlError
-from sitemap_etl.stages.extract import BEGINNING, label_of, plan_splits, session_of
-from sitemap_etl.stages.parameters import params_of, unspoken
+from sitemap_etl.stages.arrival import demand_arrival
+from sitemap_etl.stages.extract import label_of, plan_splits, session_of
+from sitemap_etl.stages.parameters import BEGINNING, params_of, unspoken
 from sitemap_etl.stages.ping import engines_of, ready_engine
 from sitemap_etl.stages.plan import key_missing
 from sitemap_etl.stages.rules import rules_of
@@ -78,6 +79,7 @@ def _storages(site: Site, environment: Environment) -> list[Problem]:
 def _lacks(site: Site, section: Section, environment: Environment) -> Iterator[str]:
     """What the source's columns lack for the section's rules."""
     source = section.source
+    demand_arrival(section, site, environment)
     if isinstance(source, DatabaseSource):
         params = params_of(source, site, environment, environment.clock(), BEGINNING)
         connection = environment.connection(source.database)

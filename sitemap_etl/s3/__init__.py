@@ -14,6 +14,7 @@ import functools
 import os
 import re
 import threading
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
@@ -40,6 +41,24 @@ _AWS: Final = re.compile(r"\.amazonaws\.com(\.cn)?$")
 
 FAILURES: Final = (boto.ClientError, boto.BotoCoreError, ResponseParserError)
 """All that a call raises besides our own errors; `translated` has words for each."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """How a store is reached, for libraries that make their own requests. Seconds; `key`: None where all may read.
+
+    `endpoint`: None for AWS.
+    """
+
+    key: str | None
+    secret: str | None = field(repr=False)
+    token: str | None = field(repr=False)
+    region: str | None
+    endpoint: str | None = field(repr=False)
+    timeout: float
+    connect_timeout: float
+    attempts: int
+    ca_bundle: str | None
 
 
 class S3Client:
@@ -89,6 +108,26 @@ class S3Client:
         except ValueError as error:  # a header that broke off is no date or number, which its parser lets through
             raise boto.ResponseStreamingError(error=error) from error
         return answer
+
+    def access(self) -> Access:
+        """How the same store is reached by others, with the credentials as they are now."""
+        client = self._client()
+        credentials = self._session.get_credentials()
+        frozen = None if credentials is None else credentials.get_frozen_credentials()
+        own = ".amazonaws.com" not in client.meta.endpoint_url
+        timeout = _timeout()
+        return Access(
+            key=None if frozen is None else frozen.access_key,
+            secret=None if frozen is None else frozen.secret_key,
+            token=None if frozen is None else frozen.token,
+            # A store of one's own has no region that anyone need look for.
+            region=client.meta.region_name if own else self._session.get_config_variable("region"),
+            endpoint=client.meta.endpoint_url if own else None,
+            timeout=timeout,
+            connect_timeout=min(CONNECT_TIMEOUT, timeout),
+            attempts=int(self._session.get_config_variable("max_attempts") or ATTEMPTS),
+            ca_bundle=self._session.get_config_variable("ca_bundle"),
+        )
 
     def _client(self) -> Any:
         if self._made is None:

@@ -232,6 +232,17 @@ OneOrMore = Annotated[
     Field(min_length=1),
 ]
 """One text, or a list of at least one."""
+OneOrMoreValues = Annotated[
+    tuple[str | int | float | bool, ...],
+    Strict(False),
+    BeforeValidator(
+        lambda value: (
+            [from_environment(one) for one in value] if isinstance(value, list | tuple) else [from_environment(value)]
+        )
+    ),
+    Field(min_length=1),
+]
+"""One text, number or truth value, or a list of at least one."""
 Duration = Annotated[
     timedelta,
     BeforeValidator(_duration),

@@ -27,7 +27,7 @@ from sitemap_etl.settings.rules import (
     Lastmod,
     Priority,
 )
-from sitemap_etl.settings.sources import DatabaseSource, Source
+from sitemap_etl.settings.sources import DatabaseSource, Source, TableSource
 
 Format = Literal["xml", "text"]
 FeedFormat = Literal["rss", "atom"]
@@ -246,7 +246,7 @@ class Section(Settings):
     @property
     def keyed(self) -> bool:
         """Whether its source says what identifies a row, so that it may be read incrementally."""
-        return isinstance(self.source, DatabaseSource) and self.source.key is not None
+        return isinstance(self.source, DatabaseSource | TableSource) and self.source.key is not None
 
     @model_validator(mode="after")
     def _of_news(self) -> Self:

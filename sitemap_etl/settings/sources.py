@@ -1,10 +1,10 @@
-"""Where the rows of a section come from: a database, or exports in CSV, JSON lines or Parquet."""
+"""Where the rows of a section come from: a database, exports (CSV, JSON lines, Parquet), or tables of a lakehouse."""
 
 from __future__ import annotations
 
 import codecs
-from datetime import timedelta
-from typing import Annotated, Any, ClassVar, Final, Self, cast
+from datetime import datetime, timedelta
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, cast
 
 from pydantic import AfterValidator, Field, ModelWrapValidatorHandler, Tag, field_validator, model_validator
 
@@ -18,6 +18,7 @@ from sitemap_etl.settings.kinds import (
     Integer,
     Margin,
     OneOrMore,
+    OneOrMoreValues,
     Settings,
     Text,
     matching,
@@ -56,6 +57,43 @@ class Split(Settings):
         description="Table whose `column` is looked at to find the ranges, so that a heavy SELECT is not run for them.",
         examples=["product", "shop.product"],
     )
+
+
+class Expect(Settings):
+    """What must hold of a source before it is read, and how long a run waits for it."""
+
+    marker: Text | None = Field(
+        default=None,
+        description="File that its writer puts last: a name in the folder of the export, or a full path.",
+        examples=["_SUCCESS"],
+    )
+    manifest: Text | None = Field(
+        default=None,
+        description="List of the export's files, as JSON, CSV or text: a name in the folder of the export, or a full "
+        "path. Exactly these files are read.",
+        examples=["manifest.json"],
+    )
+    max_age: Duration | None = Field(
+        default=None,
+        description="Maximum age of the marker, else of the manifest, else of the newest file.",
+        examples=["30h"],
+    )
+    min_rows: Integer | None = Field(
+        default=None, ge=0, description="Minimum number of rows that the source yields.", examples=[1_000_000]
+    )
+    wait: Margin = Field(
+        default=timedelta(0),
+        description="How long a run waits until all of this holds.",
+        examples=["2h"],
+    )
+
+    def only(self, *keys: str, of: str) -> Self:
+        """Itself. Raises a mistake where another key was written, which means nothing for such a source."""
+        fields = type(self).model_fields.items()
+        other = [name for name, field in fields if name not in keys and getattr(self, name) != field.default]
+        if other:
+            raise wrong(f"expect: {of} has no {' and no '.join(other)}; it takes {' and '.join(keys)}")
+        return self
 
 
 class Select(Settings):
@@ -149,6 +187,13 @@ class DatabaseSource(Select):
         "Default: what suits the driver.",
         examples=[5000],
     )
+
+    expect: Expect | None = Field(default=None, description="What must hold before its rows are published: `min_rows`.")
+
+    @field_validator("expect")
+    @classmethod
+    def _of_rows(cls, expect: Expect | None) -> Expect | None:
+        return None if expect is None else expect.only("min_rows", of="a database")
 
     @model_validator(mode="after")
     def _has_select(self) -> Self:
@@ -294,6 +339,9 @@ class ExportSource(Select, Exported):
         description="Other exports that the SELECT reads, by the names that they have in it.",
         examples=["{stock: {csv: exports/stock.csv}}"],
     )
+    expect: Expect | None = Field(
+        default=None, description="What must hold before it is read: that it is whole, and not old."
+    )
 
     @property
     def all_tables(self) -> dict[str, CsvExport | JsonlExport | ParquetExport]:
@@ -324,16 +372,103 @@ class ParquetSource(ParquetExport, ExportSource):
     """Rows of Parquet exports: read where they are, not copied."""
 
 
+def _moment(value: str) -> str:
+    try:
+        known = datetime.fromisoformat(value).tzinfo is not None
+    except ValueError:
+        known = False
+    if not known:
+        raise unlike("a time with its zone, such as 2026-11-20T00:00:00Z")
+    return value
+
+
+class _TableSource(Select):
+    """Rows of one version of a table."""
+
+    query: Sql | None = Field(default=None, description="The SELECT itself, instead of `sql`.")
+    version: Integer | None = Field(
+        default=None, description="Version (Delta) or ID of the snapshot (Iceberg) to read. Default: the newest."
+    )
+    as_of: Annotated[Text, AfterValidator(_moment)] | None = Field(
+        default=None,
+        description="Reads the table as it was at this time.",
+        examples=["2026-11-20T00:00:00Z"],
+    )
+    filter: dict[Text, OneOrMoreValues] = Field(
+        default_factory=dict,
+        description="Only rows whose columns have one of these values. Files without such rows are not read.",
+        examples=[{"active": True}],
+    )
+    key: Text | None = Field(
+        default=None,
+        description="Column that identifies a row. With it, a run reads only what changed since the last one.",
+        examples=["id"],
+    )
+    expect: Expect | None = Field(
+        default=None, description="What must hold before its rows are published: `max_age`, `min_rows`; `wait`."
+    )
+
+    @field_validator("expect")
+    @classmethod
+    def _of_versions(cls, expect: Expect | None) -> Expect | None:
+        return None if expect is None else expect.only("max_age", "min_rows", "wait", of="a table")
+
+    @model_validator(mode="after")
+    def _one_version(self) -> Self:
+        if self.sql is None and self.query is None and self.params:
+            raise wrong("has `params:`, which only a SELECT reads; add `sql:` or `query:`", "sql", "query")
+        if self.version is not None and self.as_of is not None:
+            raise wrong("has both `version:` and `as_of:`; use one of them")
+        return self
+
+
+class DeltaSource(_TableSource):
+    """Rows of a table of Delta Lake."""
+
+    kind: ClassVar[Literal["delta"]] = "delta"
+
+    delta: Export = Field(description="Folder of the table, or `s3://…`.", examples=["s3://lake/products"])
+
+    @property
+    def address(self) -> str:
+        """Where the table is."""
+        return self.delta
+
+
+class IcebergSource(_TableSource):
+    """Rows of a table of Apache Iceberg."""
+
+    kind: ClassVar[Literal["iceberg"]] = "iceberg"
+
+    iceberg: Text = Field(
+        description="`catalog.namespace.table`, where pyiceberg's configuration describes the catalog; or the table's "
+        "metadata file; or its folder, if that has a `version-hint.text`.",
+        examples=["lake.shop.products"],
+    )
+
+    @property
+    def address(self) -> str:
+        """What its catalog calls the table, or where it is."""
+        return self.iceberg
+
+
+TableSource = DeltaSource | IcebergSource
+
 Source = Annotated[
     Annotated[DatabaseSource, Tag("<database>")]
     | Annotated[CsvSource, Tag("<csv>")]
     | Annotated[ParquetSource, Tag("<parquet>")]
-    | Annotated[JsonlSource, Tag("<jsonl>")],
+    | Annotated[JsonlSource, Tag("<jsonl>")]
+    | Annotated[DeltaSource, Tag("<delta>")]
+    | Annotated[IcebergSource, Tag("<iceberg>")],
     one_of(
-        "one of {database: CONNECTION, sql: FILE}, {csv: FILE}, {parquet: FILE} and {jsonl: FILE}",
+        "one of {database: CONNECTION, sql: FILE}, {csv: FILE}, {parquet: FILE}, {jsonl: FILE}, {delta: TABLE} and "
+        "{iceberg: TABLE}",
         "database",
         "csv",
         "parquet",
         "jsonl",
+        "delta",
+        "iceberg",
     ),
 ]

@@ -1,4 +1,4 @@
-"""Sources to raw rows: databases, exports in CSV, JSON lines and Parquet, SQL over exports.
+"""Sources to raw rows: databases, exports in CSV, JSON lines and Parquet, SQL over exports, tables of a lakehouse.
 
 `plan_*` cuts a source into splits, `read` streams one of them in batches of at most
 `limits.BATCH_ROWS` rows and `limits.BATCH_BYTES` bytes, `probe_*` looks at its columns. This edge
@@ -8,7 +8,6 @@ takes plain arguments, and tells every error of a driver as one of `sitemap_etl.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -17,19 +16,33 @@ from sitemap_etl import limits
 from sitemap_etl.connections import Connection
 from sitemap_etl.settings import CsvExport, CsvFormat, JsonlExport, ParquetExport
 from sitemap_etl.sources.database import clock, probe_database, read_database
+from sitemap_etl.sources.files import File, Paths
 from sitemap_etl.sources.losses import split_losses
 from sitemap_etl.sources.parameters import Value, names
 from sitemap_etl.sources.ranges import plan_database
 from sitemap_etl.sources.session import Session
 from sitemap_etl.sources.snapshots import SharedSnapshot
-from sitemap_etl.sources.splits import LINES, LineNumbers, Split, columns_of, guess_rows, pack_schema, unpack_schema
+from sitemap_etl.sources.splits import (
+    GONE,
+    LINES,
+    ORDER,
+    LineNumbers,
+    Split,
+    columns_of,
+    guess_rows,
+    pack_schema,
+    unpack_schema,
+)
 
 if TYPE_CHECKING:
     from sitemap_etl.sources.files import Note
 
 __all__ = [
+    "GONE",
     "LINES",
+    "ORDER",
     "Export",
+    "File",
     "LineNumbers",
     "Session",
     "SharedSnapshot",
@@ -53,7 +66,6 @@ __all__ = [
     "unpack_schema",
 ]
 
-Paths = str | Path | Sequence[str | Path]
 Export = CsvExport | JsonlExport | ParquetExport
 
 
@@ -78,16 +90,23 @@ def plan_parquet(paths: Paths, **options: Any) -> list[Split]:
     return parquet_files.plan_parquet(paths, **options)
 
 
-def plan_export(export: Export, *, split_rows: int = limits.SPLIT_ROWS, note: Note | None = None) -> list[Split]:
+def plan_export(
+    export: Export,
+    *,
+    split_rows: int = limits.SPLIT_ROWS,
+    note: Note | None = None,
+    files: Sequence[File] | None = None,
+) -> list[Split]:
     """The splits of an export of any kind. `note` is told what a person should know of the files.
 
-    Raises `InvalidSource`, `Refused`, `Unavailable`.
+    `files`: those of the export, where they were found before. Raises `InvalidSource`, `Refused`, `Unavailable`.
     """
+    paths = export.paths if files is None else files
     if isinstance(export, CsvExport):
-        return plan_csv(export.paths, export, pays=export.requester_pays, note=note)
+        return plan_csv(paths, export, pays=export.requester_pays, note=note)
     if isinstance(export, JsonlExport):
-        return plan_jsonl(export.paths, pays=export.requester_pays, note=note)
-    return plan_parquet(export.paths, pays=export.requester_pays, note=note, split_rows=split_rows)
+        return plan_jsonl(paths, pays=export.requester_pays, note=note)
+    return plan_parquet(paths, pays=export.requester_pays, note=note, split_rows=split_rows)
 
 
 def plan_query(tables: Mapping[str, Export], sql: str, **options: Any) -> list[Split]:
@@ -112,9 +131,9 @@ def read(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of any split in batches; all batches have one schema, and an empty source yields none.
 
-    `columns`: those wanted of an export, others are not read. `connection`, `query`: of a database; `params`: of a
-    SELECT, as they were planned; `session`: what the database's sessions are told; `snapshot`: see `SharedSnapshot`.
-    `lines`: of text, wanted as the column `LINES`.
+    `columns`: those wanted of an export or a table, others are not read. `connection`, `query`: of a database;
+    `params`: of a SELECT, as they were planned; `session`: what the database's sessions are told; `snapshot`: see
+    `SharedSnapshot`. `lines`: of text, wanted as the column `LINES`.
     Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
     """
     if split.kind == "database":
@@ -142,6 +161,10 @@ def read(
         from sitemap_etl.sources.parquet_files import read_parquet
 
         return read_parquet(split, columns=columns, batch_rows=batch_rows, batch_bytes=batch_bytes)
+    if split.kind == "table":
+        from sitemap_etl.sources.lake import read_table
+
+        return read_table(split, columns=columns, params=params, batch_rows=batch_rows, batch_bytes=batch_bytes)
     from sitemap_etl.sources.query import read_query
 
     return read_query(split, columns=columns, params=params, batch_rows=batch_rows, batch_bytes=batch_bytes)

@@ -10,7 +10,6 @@ import codecs
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +21,7 @@ from sitemap_etl import limits
 from sitemap_etl.errors import InvalidSource, SitemapEtlError
 from sitemap_etl.settings import CsvFormat
 from sitemap_etl.sources.batches import fit
-from sitemap_etl.sources.files import File, Note, ahead, check_unchanged, each, locate, reading, translated
+from sitemap_etl.sources.files import File, Note, Paths, ahead, check_unchanged, each, locate, reading, translated
 from sitemap_etl.sources.formats import FIRST, advice
 from sitemap_etl.sources.partitions import partitions, with_partitions
 from sitemap_etl.sources.quotes import WatchedQuotes, line_breaks
@@ -35,7 +34,7 @@ _LF, _CR = b"\n\r"
 
 
 def plan_csv(
-    paths: str | Path | Sequence[str | Path],
+    paths: Paths,
     form: CsvFormat | None = None,
     *,
     pays: bool = False,

@@ -43,17 +43,23 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
+class NothingFound(InvalidSource):
+    """There is no such file, or not yet."""
+
+
 @dataclass(frozen=True)
 class File:
     """A file as it was found: `mark` changes when its bytes do (the time it was modified, or its ETag).
 
-    `pays`: whether those who read it pay for it, who are we. `data`: its bytes, where they were fetched ahead.
+    `pays`: whether those who read it pay for it, who are we. `modified`: when it was, in epoch seconds by the clock of
+    its store; only known of a file that was just found. `data`: its bytes, where they were fetched ahead.
     """
 
     path: str
     size: int
     mark: str
     pays: bool = False
+    modified: float = field(default=0.0, compare=False)
     data: bytes | None = field(default=None, compare=False, repr=False)
 
     def to_json(self) -> list[Any]:
@@ -65,8 +71,11 @@ class File:
         return self.path.startswith(S3)
 
 
+Paths = str | Path | Sequence[str | Path | File]
+
+
 def locate(
-    paths: str | Path | Sequence[str | Path],
+    paths: Paths,
     suffixes: tuple[str, ...],
     *,
     pays: bool = False,
@@ -74,13 +83,15 @@ def locate(
 ) -> list[File]:
     """The files of a path, a folder, a pattern or a list of these; `suffixes` are the names taken from folders.
 
+    Files that were found before are taken as they were then.
     `pays`: whether we pay for reading a bucket. `note` is told what a folder or a pattern has that is not read.
 
-    Raises `InvalidSource` where nothing is found, or the files of a table, `Refused` where it may not be read,
-    `Unavailable`.
+    Raises `NothingFound`, `InvalidSource` for the files of a table, `Refused` where it may not be read, `Unavailable`.
     """
 
-    def found_at(path: str | Path) -> tuple[list[File], list[str]]:
+    def found_at(path: str | Path | File) -> tuple[list[File], list[str]]:
+        if isinstance(path, File):
+            return [path], []
         text = str(path)
         try:
             return _in_s3(text, suffixes, pays=pays) if text.startswith(S3) else _on_disk(text, suffixes)
@@ -256,7 +267,7 @@ def _on_disk(text: str, suffixes: tuple[str, ...]) -> tuple[list[File], list[str
         names, missing = [text], f"there is no file {text}"
     files = [file for name in names if (file := _look(name)) is not None]
     if not files:
-        raise InvalidSource(missing)
+        raise NothingFound(missing)
     table = tables.table_on_disk(file.path for file in files) if names != [text] else None
     if table is not None:
         raise tables.refused(text, table)
@@ -270,22 +281,23 @@ def _in_s3(text: str, suffixes: tuple[str, ...], *, pays: bool) -> tuple[list[Fi
     if not wild and key and not key.endswith("/"):
         exact = bucket.head(key)
         if exact is not None:
-            return [File(text, *exact, pays)], []
+            size, mark, modified = exact
+            return [File(text, size, mark, pays, modified)], []
     prefix = key[: wild.start()] if wild else f"{key.rstrip('/')}/" if key else ""
     pattern = re.compile(_pattern(key)) if wild else None
     taken: dict[str, File] = {}
     others: list[str] = []
     in_tables: dict[str, str] = {}
-    for found, size, mark in bucket.objects(prefix):
+    for found, size, mark, modified in bucket.objects(prefix):
         table = tables.table_of(found)
         if table is not None:
             in_tables.setdefault(*table)
         if pattern.fullmatch(found) if pattern else _taken(found[len(prefix) :], suffixes):
-            taken[found] = File(f"{S3}{bucket.name}/{found}", size, mark, pays)
+            taken[found] = File(f"{S3}{bucket.name}/{found}", size, mark, pays, modified)
         elif not pattern and not found.endswith("/"):
             others.append(found[len(prefix) :])
     if not taken:
-        raise InvalidSource(
+        raise NothingFound(
             f"no file matches {text}" if wild else f"there is no file {text}, and no folder with *{suffixes[0]}"
         )
     for folder in tables.folders_of(taken):
@@ -305,7 +317,7 @@ def _kind_in_s3(bucket: Bucket, folder: str) -> str | None:
     """The kind of table that a folder is, which was not listed as a whole; None also where it may not be listed."""
     with suppress(Refused):
         for marker in tables.FOLDERS:
-            for name, _, _ in itertools.islice(bucket.objects(folder + marker), _LOOKED_AT):
+            for name, *_ in itertools.islice(bucket.objects(folder + marker), _LOOKED_AT):
                 table = tables.table_of(name)
                 if table is not None and table[0] == folder:
                     return table[1]
@@ -321,7 +333,43 @@ def _look(path: str) -> File | None:
         return None
     except OSError as error:
         raise translated(error, path) from error
-    return File(path, stat.st_size, str(stat.st_mtime_ns)) if place.is_file() else None
+    return File(path, stat.st_size, str(stat.st_mtime_ns), modified=stat.st_mtime) if place.is_file() else None
+
+
+def look_at(path: str, *, pays: bool = False) -> File | None:
+    """The file or object as it is now, None where there is none. Raises `Refused`, `Unavailable`."""
+    if not path.startswith(S3):
+        return _look(path)
+    bucket, key = _bucket_of(path, pays=pays)
+    found = bucket.head(key)
+    if found is None:
+        return None
+    size, mark, modified = found
+    return File(path, size, mark, pays, modified)
+
+
+def folder_of(text: str, found: Sequence[File]) -> str:
+    """The folder, with a slash at its end, that an asked path, folder or pattern is about; `found`: its files."""
+    if [file.path for file in found] == [text]:
+        return f"{text.rpartition('/')[0]}/"
+    wild = _WILD.search(text)
+    return f"{text[: wild.start()].rpartition('/')[0]}/" if wild else f"{text.rstrip('/')}/"
+
+
+def everything_in(folder: str, *, pays: bool = False) -> Iterator[File]:
+    """Every file below a folder, whatever it is called. Raises `Refused`, `Unavailable`."""
+    if folder.startswith(S3):
+        bucket, prefix = _bucket_of(folder, pays=pays)
+        for key, size, mark, modified in bucket.objects(prefix):
+            yield File(f"{S3}{bucket.name}/{key}", size, mark, pays, modified)
+        return
+    try:
+        for path in sorted(Path(folder).rglob("*")):
+            file = _look(str(path))
+            if file is not None:
+                yield file
+    except OSError as error:
+        raise translated(error, folder) from error
 
 
 def _taken(name: str, suffixes: tuple[str, ...]) -> bool:

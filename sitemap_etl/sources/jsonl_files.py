@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import reduce
-from pathlib import Path
 from typing import Any, Final
 
 import duckdb
@@ -27,7 +26,7 @@ from sitemap_etl import limits
 from sitemap_etl.arrow import bytes_of, mask_of, nulls
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.sources.batches import conform, fit
-from sitemap_etl.sources.files import File, Note, ahead, check_unchanged, each, locate
+from sitemap_etl.sources.files import File, Note, Paths, ahead, check_unchanged, each, locate
 from sitemap_etl.sources.formats import FIRST, advice
 from sitemap_etl.sources.partitions import fields, partitions, with_partitions
 from sitemap_etl.sources.splits import LINES, LineNumbers, Split, pack_schema, unpack_schema
@@ -47,7 +46,7 @@ _BOM: Final = b"\xef\xbb\xbf"
 
 
 def plan_jsonl(
-    paths: str | Path | Sequence[str | Path],
+    paths: Paths,
     *,
     pays: bool = False,
     note: Note | None = None,

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -15,7 +14,18 @@ import pyarrow.parquet as pq
 from sitemap_etl import limits
 from sitemap_etl.errors import InvalidSource, SitemapEtlError
 from sitemap_etl.sources.batches import conform, fit, plain_schema, read_rows
-from sitemap_etl.sources.files import File, Note, RemoteFile, ahead, check_unchanged, each, locate, reading, translated
+from sitemap_etl.sources.files import (
+    File,
+    Note,
+    Paths,
+    RemoteFile,
+    ahead,
+    check_unchanged,
+    each,
+    locate,
+    reading,
+    translated,
+)
 from sitemap_etl.sources.formats import FIRST, advice
 from sitemap_etl.sources.partitions import fields, partitions, with_partitions
 from sitemap_etl.sources.splits import Split, pack_schema, unpack_schema
@@ -45,7 +55,7 @@ class _Piece:
 
 
 def plan_parquet(
-    paths: str | Path | Sequence[str | Path],
+    paths: Paths,
     *,
     pays: bool = False,
     note: Note | None = None,

@@ -18,6 +18,7 @@ import pyarrow.dataset
 from sitemap_etl import limits
 from sitemap_etl.errors import InvalidSource, SitemapEtlError
 from sitemap_etl.settings import CsvExport, JsonlExport, ParquetExport
+from sitemap_etl.settings.sources import SOURCE
 from sitemap_etl.sources import csv_files, jsonl_files, parquet_files
 from sitemap_etl.sources.batches import fit, plain_schema
 from sitemap_etl.sources.duckdb_session import MEMORY, first_words, opened, select
@@ -41,27 +42,32 @@ def plan_query(
     sql: str,
     *,
     params: Mapping[str, Value] | None = None,
+    files: Sequence[File] | None = None,
     note: Note | None = None,
     label: str = "sql",
 ) -> list[Split]:
     """One split: the result of one SELECT over exports, which it knows as these tables. `params`: what it binds.
 
-    `note`: see `locate`. Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
+    `files`: those of the table `source`, where they were found before; `note`: see `locate`.
+    Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
     """
-    of = {name: _described(export, note) for name, export in tables.items()}
-    with _database(label, None) as database:
+    of = {name: _described(export, note, files if name == SOURCE else None) for name, export in tables.items()}
+    with in_memory(label, None) as database:
         for name, table in of.items():
             database.register(name, columns_of(table).empty_table())
-        found = _run(lambda: _select(database, sql, params or {}, label).limit(0).to_arrow_table(), label).schema
+        found = attempt(
+            lambda: bound_select(database, sql, params or {}, label).limit(0).to_arrow_table(), label
+        ).schema
     paths = [file[0] for table in of.values() for file in table["files"]]
     name = f"{label} over {paths[0]}" + (f" and {len(paths) - 1} more" if len(paths) > 1 else "")
     return [Split("query", name, {"sql": sql, "tables": of, "schema": pack_schema(plain_schema(found, label=label))})]
 
 
-def _described(export: Export, note: Note | None) -> dict[str, Any]:
+def _described(export: Export, note: Note | None, known: Sequence[File] | None) -> dict[str, Any]:
     """A table as the detail of one split of all its files."""
     kind = _FILES[export.kind]
-    files = locate(export.paths, kind.SUFFIXES, pays=export.requester_pays, note=note)
+    paths = export.paths if known is None else known
+    files = locate(paths, kind.SUFFIXES, pays=export.requester_pays, note=note)
     form = (export,) if isinstance(export, CsvExport) else ()
     described = kind.described(files, *form, note=note)
     return {"kind": export.kind, **described, "files": [file.to_json() for file in files]}
@@ -88,7 +94,8 @@ def read_query(
     files = [File(*file) for table in tables.values() for file in table["files"]]
     check_unchanged(files)
     try:
-        found = _result(split.detail["sql"], tables, params or {}, split.label, memory)
+        readable = {name: _table(table) for name, table in tables.items()}
+        found = selected(split.detail["sql"], readable, params or {}, split.label, memory)
         yield from fit(found, label=split.label, schema=schema, batch_rows=batch_rows, batch_bytes=batch_bytes)
     except InvalidSource:
         check_unchanged(files)
@@ -96,7 +103,7 @@ def read_query(
     check_unchanged(files)
 
 
-class _Rows:
+class Rows:
     """A table to DuckDB that is read anew for every scan, through our own reader; keeps the error of a scan."""
 
     def __init__(self, schema: pa.Schema, rows: Callable[[], Iterator[pa.RecordBatch]]) -> None:
@@ -127,25 +134,25 @@ class _Exports(pa.dataset.FileSystemDataset):  # type: ignore[misc] # pyarrow sh
         return super().scanner(**asked, batch_size=_SCAN_ROWS, batch_readahead=1, fragment_readahead=1)
 
 
-def _result(
-    sql: str, of: Mapping[str, Mapping[str, Any]], params: Mapping[str, Value], label: str, memory: str
+def selected(
+    sql: str, tables: Mapping[str, Any], params: Mapping[str, Value], label: str, memory: str = MEMORY
 ) -> Iterator[pa.RecordBatch]:
-    tables = {name: _table(table) for name, table in of.items()}
+    """What a SELECT yields over tables that DuckDB can read. Raises `InvalidSource`, and what reading them raises."""
     try:
         with (
             tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch,
-            _database(label, scratch, memory) as database,
+            in_memory(label, scratch, memory) as database,
         ):
             for name, table in tables.items():
                 database.register(name, table)
-            reader = _run(lambda: _select(database, sql, params, label).to_arrow_reader(_FETCH_ROWS), label)
+            reader = attempt(lambda: bound_select(database, sql, params, label).to_arrow_reader(_FETCH_ROWS), label)
             try:
-                while (batch := _run(lambda: next(reader, None), label)) is not None:
+                while (batch := attempt(lambda: next(reader, None), label)) is not None:
                     yield batch
             finally:
                 reader.close()  # an open result owns the connection
     except InvalidSource as error:
-        failed = next((table.failed for table in tables.values() if isinstance(table, _Rows) and table.failed), None)
+        failed = next((table.failed for table in tables.values() if isinstance(table, Rows) and table.failed), None)
         if failed is not None:
             raise failed from error
         raise
@@ -155,9 +162,9 @@ def _table(of: Mapping[str, Any]) -> Any:
     """A table as DuckDB reads it."""
     schema = columns_of(of)
     if of["kind"] == "csv":
-        return _Rows(schema, lambda: csv_files.read_csv(Split("csv", "source", of)))
+        return Rows(schema, lambda: csv_files.read_csv(Split("csv", "source", of)))
     if of["kind"] == "jsonl":
-        return _Rows(schema, lambda: jsonl_files.read_jsonl(Split("jsonl", "source", of)))
+        return Rows(schema, lambda: jsonl_files.read_jsonl(Split("jsonl", "source", of)))
     options = pa.dataset.ParquetFragmentScanOptions(
         use_buffered_stream=True, buffer_size=_BUFFER_BYTES, pre_buffer=False
     )
@@ -172,19 +179,22 @@ def _table(of: Mapping[str, Any]) -> Any:
 
 
 @contextmanager
-def _database(label: str, scratch: str | None, memory: str = MEMORY) -> Iterator[Any]:
+def in_memory(label: str, scratch: str | None, memory: str = MEMORY) -> Iterator[Any]:
+    """A database that sees nothing but what is registered in it. `scratch`: as for `opened`."""
     with ExitStack() as stack:
-        database = _run(lambda: stack.enter_context(opened(scratch=scratch, memory=memory)), label)
+        database = attempt(lambda: stack.enter_context(opened(scratch=scratch, memory=memory)), label)
         database.execute("SET lock_configuration = true")
         yield database
 
 
-def _select(database: Any, sql: str, params: Mapping[str, Value], label: str) -> Any:
+def bound_select(database: Any, sql: str, params: Mapping[str, Value], label: str) -> Any:
+    """The relation of one SELECT with its values."""
     bound, names = bind(sql, params, "duckdb", lambda name: f"${name}", label=label)
     return select(database, bound, {name: params[name] for name in names}, label=label)
 
 
-def _run(step: Callable[[], Any], label: str) -> Any:
+def attempt(step: Callable[[], Any], label: str) -> Any:
+    """What a step with DuckDB gives. Raises `InvalidSource` with its message."""
     try:
         return step()
     except duckdb.OutOfMemoryException as error:

@@ -62,20 +62,20 @@ class Bucket:
         self._client = S3Client()
         self._payer = {"RequestPayer": "requester"} if pays else {}
 
-    def objects(self, prefix: str) -> Iterator[tuple[str, int, str]]:
-        """Key, bytes and ETag of every object under the prefix, by key."""
+    def objects(self, prefix: str) -> Iterator[tuple[str, int, str, float]]:
+        """Key, bytes, ETag and time of change (epoch seconds) of every object under the prefix, by key."""
         asked = {"Bucket": self.name, "Prefix": prefix, **self._payer}
         while True:
             with self._errors("list", prefix):
                 page = self._client.call("list_objects_v2", **asked)
             for entry in page.get("Contents", ()):
-                yield entry["Key"], entry["Size"], entry["ETag"]
+                yield entry["Key"], entry["Size"], entry["ETag"], entry["LastModified"].timestamp()
             if not page.get("IsTruncated"):
                 return
             asked["ContinuationToken"] = page["NextContinuationToken"]
 
-    def head(self, key: str) -> tuple[int, str] | None:
-        """Bytes and ETag of an object, None where there is none."""
+    def head(self, key: str) -> tuple[int, str, float] | None:
+        """Bytes, ETag and time of change (epoch seconds) of an object, None where there is none."""
         with self._errors("read", key):
             try:
                 found = self._client.call("head_object", Bucket=self.name, Key=key, **self._payer)
@@ -83,7 +83,7 @@ class Bucket:
                 if status_of(error) == 404:
                     return None
                 raise
-        return found["ContentLength"], found["ETag"]
+        return found["ContentLength"], found["ETag"], found["LastModified"].timestamp()
 
     def read(self, key: str, start: int, length: int, etag: str) -> bytes:
         """So many bytes of an object from a place on. Raises `Unavailable` where it is another one by now, or gone."""

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Self, get_args
 
 import pyarrow as pa
 
-Kind = Literal["database", "csv", "jsonl", "parquet", "query"]
+Kind = Literal["database", "csv", "jsonl", "parquet", "query", "table"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,12 @@ def guess_rows(split: Split) -> int | None:
 
 LINES: Final = "\0lines"
 """A column that reading adds on demand (int32): how many lines a row's own is ahead of its number in the split."""
+
+
+GONE: Final = "sitemap_etl:gone"
+"""A column of changes (bool): the row is no longer there."""
+ORDER: Final = "sitemap_etl:order"
+"""A column of changes (int64): of rows with one key, the one with the highest counts."""
 
 
 @dataclass

@@ -24,10 +24,11 @@ _MARKERS: Final = re.compile(
 FOLDERS: Final = ("_delta_log/", ".hoodie/", "metadata/")
 """What to look for beside a folder's files; of the last, only some names count."""
 _KINDS: Final = {"delta": "a Delta table", "hudi": "a Hudi table", "iceberg": "an Iceberg table"}
-_EXPORTS: Final = {
-    "delta": "COPY (FROM delta_scan('{}')) TO 'export.parquet'",
-    "iceberg": "COPY (FROM iceberg_scan('{}')) TO 'export.parquet'",
-    "hudi": "spark.read.format('hudi').load('{}').write.parquet('export')",
+_READ_INSTEAD: Final = {
+    "delta": "Read it as a table, with delta: {} instead of parquet:",
+    "iceberg": "Read it as a table, with iceberg: and its name in its catalog instead of parquet:",
+    "hudi": "Export a snapshot of the table and name that instead; with Spark: "
+    "spark.read.format('hudi').load('{}').write.parquet('export')",
 }
 
 
@@ -65,9 +66,7 @@ def refused(asked: str, table: tuple[str, str]) -> InvalidSource:
     """The error for a folder or a pattern that reads a table's files."""
     folder, kind = table
     place = folder.rstrip("/") or "/"
-    tool = "Spark" if kind == "hudi" else "DuckDB"
     return InvalidSource(
         f"{asked} reads the files of {_KINDS[kind]} ({place}): rows that were deleted or replaced are in them too, and "
-        "would be listed again. Export a snapshot of the table and name that instead, or name the files of one version "
-        f"each by itself. With {tool}: {_EXPORTS[kind].format(place)}"
+        f"would be listed again. {_READ_INSTEAD[kind].format(place)}. Or name the files of one version each by itself"
     )

@@ -19,11 +19,10 @@ import pyarrow.compute as pc
 
 from sitemap_etl import lastmod
 from sitemap_etl.arrow import column_of
-from sitemap_etl.config import DatabaseSource
 from sitemap_etl.errors import DamagedState, InvalidSource
 from sitemap_etl.frames import ASIDE, ROW_BITS, conform
 from sitemap_etl.hashes import combine, hash64
-from sitemap_etl.sources import unpack_schema
+from sitemap_etl.sources import GONE, ORDER, unpack_schema
 from sitemap_etl.stages.rules import rules_of
 from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.spool import (
@@ -38,7 +37,6 @@ from sitemap_etl.state import layout
 from sitemap_etl.state.mirror import (
     DELTAS,
     FOLD,
-    GONE,
     KEY,
     OWN,
     RUN,
@@ -58,6 +56,7 @@ from sitemap_etl.transform import DELETED, Rules, dates_of, says_deleted, transf
 
 NO_KEY: Final = "no key"
 READ_TWICE: Final = "read twice with the same key"
+REPLACED: Final = "replaced by a later change of its row"
 """Why a row of the source is not listed, before any rule is asked."""
 READERS: Final = 4_096
 """Numbers of rows that a bucket may give to the runs that read them."""
@@ -74,6 +73,7 @@ class _Fresh:
     keys: pa.Array  # null: no key
     gone: np.ndarray  # the source says that the row is deleted
     again: np.ndarray  # another row of its key is taken
+    replaced: np.ndarray  # because that is a later change
 
 
 class Bucket:
@@ -84,9 +84,7 @@ class Bucket:
         self.reading = run.plan.readings[section]
         self.plan = run.merging().sections[section]
         self.section = run.site.sections[section]
-        source = self.section.source
-        assert isinstance(source, DatabaseSource)
-        self.source = source
+        self.deleted = self.reading.deleted
         self.bucket = bucket
         self.slots = slots_of(bucket, self.plan.buckets)
         self.scratch = scratch
@@ -97,11 +95,8 @@ class Bucket:
         robots = run.plan.robots.encode("latin-1") if run.plan.robots is not None else None
         rules = rules_of(run.site, self.section, run.now, robots)
         self.rules: Rules = replace(rules, available=tuple(self.schema.names), deleted=None)
-        self.read_at = max(
-            datetime.fromisoformat(run.extracted(unit).read_at)
-            for unit, planned in enumerate(run.plan.units)
-            if planned.section == section
-        )
+        read_at = (run.extracted(unit).read_at for unit, one in enumerate(run.plan.units) if one.section == section)
+        self.read_at = max(map(datetime.fromisoformat, read_at), default=run.now)
         self.old = MirrorBucket()
         if self.reading.mirror is not None:
             self.old = read_mirror(run.work, self.reading.mirror).buckets[bucket]
@@ -139,19 +134,22 @@ class Bucket:
 
     def _fresh(self) -> _Fresh:
         """The keys of what was read, and which of several rows of a key is taken."""
-        columns = [KEY]
-        if self.source.deleted is not None:
-            says_deleted(
-                self.schema.empty_table(), self.source.deleted
-            )  # a column that is not there is reported with all
-            columns.append(self.source.deleted)
-        keys, gone, splits = [], [], []
+        columns = [KEY, GONE, ORDER]
+        if self.deleted is not None:
+            says_deleted(self.schema.empty_table(), self.deleted)  # a column that is not there is reported with all
+            columns.append(self.deleted)
+        keys, gone, orders, splits = [], [], [], []
         for split, table in self._tables(columns):
             keys.append(column_of(table, KEY))
             gone.append(self._says_deleted(table))
+            orders.append(
+                column_of(table, ORDER).to_numpy()
+                if ORDER in table.column_names
+                else np.zeros(table.num_rows, np.int64)
+            )
             splits.append(np.full(table.num_rows, split))
         joined = pa.concat_arrays(keys) if keys else pa.array([], pa.string())
-        found = _Fresh(joined, _stacked(gone, bool), np.zeros(len(joined), bool))
+        found = _Fresh(joined, _stacked(gone, bool), np.zeros(len(joined), bool), np.zeros(len(joined), bool))
         hashes = hash64(joined)
         order = np.argsort(hashes, kind="stable")
         same = hashes[order][1:] == hashes[order][:-1]
@@ -159,13 +157,18 @@ class Bucket:
             twice = np.zeros(len(joined), bool)
             twice[order[1:][same]] = twice[order[:-1][same]] = True
             twice &= pc.is_valid(joined).to_numpy(zero_copy_only=False)
+            found.replaced = twice & ~_latest(joined, twice, _stacked(orders, np.int64))
+            found.again |= found.replaced
+            twice = _shared_keys(joined, twice & ~found.replaced)
             if twice.any():
                 self._settle_rivals(found, twice, _stacked(splits, np.int64))
         return found
 
     def _says_deleted(self, table: pa.Table) -> np.ndarray:
-        column = self.source.deleted
-        return np.zeros(table.num_rows, bool) if column is None else says_deleted(table, column)
+        if GONE in table.column_names:
+            gone: np.ndarray = column_of(table, GONE).to_numpy(zero_copy_only=False)
+            return gone
+        return np.zeros(table.num_rows, bool) if self.deleted is None else says_deleted(table, self.deleted)
 
     def _settle_rivals(self, found: _Fresh, twice: np.ndarray, splits: np.ndarray) -> None:
         """Of rows with one key take one. Raises InvalidSource where one SELECT yields two different ones."""
@@ -221,14 +224,16 @@ class Bucket:
         """The rows that were read and stay, written down for the next run; the others are dropped."""
         at = 0
         lacking = pc.is_null(fresh.keys).to_numpy(zero_copy_only=False)
-        for _, table in self._tables(None):
-            here = slice(at, at + table.num_rows)
-            at += table.num_rows
+        for _, read in self._tables(None):
+            here = slice(at, at + read.num_rows)
+            at += read.num_rows
+            table = read.drop_columns([name for name in (GONE, ORDER) if name in read.column_names])
             rows = self._conformed(table.append_column(RUN, pa.repeat(pa.scalar(self.run.run_id), table.num_rows)))
-            no_key, again = lacking[here], fresh.again[here]
+            no_key, again, replaced = lacking[here], fresh.again[here], fresh.replaced[here]
             gone = fresh.gone[here] & ~no_key & ~again
             self._drop("rejected", NO_KEY, rows, no_key)
-            self._drop("duplicates", READ_TWICE, rows, again & ~no_key)
+            self._drop("duplicates", READ_TWICE, rows, again & ~replaced & ~no_key)
+            self._drop("duplicates", REPLACED, rows, replaced & ~no_key)
             self._drop("excluded", DELETED, rows, gone)
             kept = rows.filter(pa.array(~(no_key | again | gone)))
             if writer is not None:
@@ -360,6 +365,26 @@ class Bucket:
             stale=int((ours_content[at] != theirs_content[other]).sum()),
             gone=len(theirs) - len(both),
         )
+
+
+def _latest(keys: pa.Array, among: np.ndarray, orders: np.ndarray) -> np.ndarray:
+    """Which rows have the highest order of those with their key; `among`: rows whose keys may come more than once."""
+    places = np.flatnonzero(among)
+    codes = keys.take(pa.array(places)).dictionary_encode().indices.to_numpy()
+    highest = np.full(codes.max(initial=-1) + 1, np.iinfo(np.int64).min)
+    np.maximum.at(highest, codes, orders[places])
+    found = np.zeros(len(keys), bool)
+    found[places] = orders[places] == highest[codes]
+    return found
+
+
+def _shared_keys(keys: pa.Array, among: np.ndarray) -> np.ndarray:
+    """Which of these rows share their key with another one of them."""
+    places = np.flatnonzero(among)
+    codes = keys.take(pa.array(places)).dictionary_encode().indices.to_numpy()
+    found = np.zeros(len(keys), bool)
+    found[places] = np.bincount(codes)[codes] > 1 if len(codes) else False
+    return found
 
 
 def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:

@@ -10,7 +10,7 @@ import tempfile
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -20,20 +20,19 @@ import pyarrow.parquet as pq
 
 from sitemap_etl import limits, sources
 from sitemap_etl.arrow import grouped
-from sitemap_etl.config import DatabaseSource, Section, Site
+from sitemap_etl.config import DatabaseSource, Section, Site, TableSource
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.partition import Routed
-from sitemap_etl.sources import Session, SharedSnapshot, Split
-from sitemap_etl.stages.parameters import params_of, planned_params, unspoken
+from sitemap_etl.sources import File, Session, SharedSnapshot, Split, lake
+from sitemap_etl.stages.parameters import BEGINNING, params_of, planned_params, unspoken
 from sitemap_etl.stages.run import Environment, Run
 from sitemap_etl.stages.spool import SpoolWriter
+from sitemap_etl.stages.tables import asked_of, wanted_columns
 from sitemap_etl.state import layout
 from sitemap_etl.state.checked import open_checked, put_checked
-from sitemap_etl.state.mirror import KEY, OWN, SLOTS, key_text, slots
+from sitemap_etl.state.mirror import KEY, RUN, SLOTS, key_text, slots
 from sitemap_etl.state.records import Extracted, FileLines, Reading, Spool, Unit
 
-BEGINNING: Final = datetime(1900, 1, 1, tzinfo=UTC)
-"""What `:since` is where everything is read: every database takes it, and 1970-01-01 is a common default in tables."""
 _FLUSH_ROWS: Final = 1_000_000
 _FLUSH_BYTES: Final = 192 * 1024 * 1024
 _MESSAGE_ROWS: Final = 4_096
@@ -41,9 +40,19 @@ _MESSAGE_ROWS: Final = 4_096
 
 
 def plan_splits(
-    section: Section, site: Site, environment: Environment, *, now: datetime, since: datetime, split_rows: int
+    section: Section,
+    site: Site,
+    environment: Environment,
+    *,
+    now: datetime,
+    since: datetime,
+    split_rows: int,
+    files: Sequence[File] | None = None,
 ) -> list[Split]:
-    """The splits of a section's source; what its folders have that is not read is logged. Raises as the source."""
+    """The splits of a section's source; what its folders have that is not read is logged. Raises as the source.
+
+    `files`: those of an export, where they were looked at before.
+    """
     source = section.source
 
     def note(text: str) -> None:
@@ -62,11 +71,17 @@ def plan_splits(
                 session=session_of(site, section, source, "plan"),
                 label=label_of(source),
             )
+    if isinstance(source, TableSource):
+        asked = asked_of(section, site, environment, now)
+        with unspoken(source, environment):
+            return lake.plan_table(lake.find_table(asked), asked, split_rows=split_rows)
     if source.query is None:
-        return sources.plan_export(source, split_rows=split_rows, note=note)
+        return sources.plan_export(source, split_rows=split_rows, note=note, files=files)
     with unspoken(source, environment):
         params = params_of(source, site, environment, now, since)
-        return sources.plan_query(source.all_tables, source.query, params=params, note=note, label=section.name)
+        return sources.plan_query(
+            source.all_tables, source.query, params=params, files=files, note=note, label=section.name
+        )
 
 
 def read_schema(
@@ -217,7 +232,7 @@ def _routed(run: Run, n: int, unit: Unit, reading: Reading) -> Extracted:
             rows += batch.num_rows
             run.environment.advance("extract", rows, 0)
         if not rows:
-            keyed.add(_schema(run, run.site.sections[unit.section]).empty_table())
+            keyed.add(_columns(run, unit.split, run.site.sections[unit.section]).empty_table())
         spool = keyed.finish(run, f"{run.attempt(name)}.spool")
     return Extracted(rows=rows, spool=spool, read_at=run.read_moment().isoformat())
 
@@ -238,7 +253,7 @@ class _Keyed:
                 f"key names column {self.key!r}, which the source does not yield. "
                 f"It has: {', '.join(rows.column_names)}"
             )
-        taken = [name for name in OWN if name in rows.column_names]
+        taken = [name for name in (KEY, RUN) if name in rows.column_names]
         if taken:
             raise InvalidSource(f"the source yields a column {taken[0]!r}: such names are kept for mirrors")
         self.pending.append(rows.append_column(KEY, key_text(rows.column(self.key), self.key)))
@@ -276,7 +291,18 @@ def incremental_keys(run: Run, section: Section, split: Split, since: datetime) 
 
 def _columns(run: Run, split: Split, section: Section) -> pa.Schema:
     """The columns of a split that yielded no row."""
-    return _schema(run, section) if isinstance(section.source, DatabaseSource) else sources.columns(split)
+    if isinstance(section.source, DatabaseSource):
+        return _schema(run, section)
+    found = sources.columns(split)
+    wanted = _columns_of_table(run, split, section)
+    return found if wanted is None else pa.schema([found.field(name) for name in wanted])
+
+
+def _columns_of_table(run: Run, split: Split, section: Section) -> list[str] | None:
+    """The columns that are read of a table; None: all, and of any other source."""
+    if not isinstance(section.source, TableSource):
+        return None
+    return wanted_columns(run.site, section, run.now, sources.columns(split))
 
 
 def _since(run: Run, section: str) -> datetime:
@@ -300,7 +326,7 @@ def _batches(
 ) -> Iterator[pa.RecordBatch]:
     if isinstance(section.source, DatabaseSource):
         return _read_database(run, section, split, _since(run, section.name))
-    if split.kind == "query":
+    if split.kind in ("query", "table"):
         return _read_query(run, section, split)
     return sources.read(split, lines=lines)
 
@@ -308,7 +334,8 @@ def _batches(
 def _read_query(run: Run, section: Section, split: Split) -> Iterator[pa.RecordBatch]:
     source = section.source
     with unspoken(source, run.environment):
-        yield from sources.read(split, params=planned_params(run, section, source, BEGINNING))
+        params = planned_params(run, section, source, BEGINNING)
+        yield from sources.read(split, columns=_columns_of_table(run, split, section), params=params)
 
 
 def _read_database(run: Run, section: Section, split: Split, since: datetime) -> Iterator[pa.RecordBatch]:

@@ -181,6 +181,7 @@ def generations(run: Run, sections: Sequence[str]) -> dict[str, Mirror]:
             select=reading.select,
             params=reading.params,
             deleted=reading.deleted,
+            version=reading.version,
             schema=merging.sections[name].schema,
             read_at=reading.read_at,
             full_at=full_at,

@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
 
@@ -24,6 +24,8 @@ from sitemap_etl.stages.run import Environment, Run
 _SCRYPT: Final[dict[str, int]] = {"n": 1 << 15, "r": 8, "p": 3, "maxmem": 1 << 26}
 """A quarter of a second and 32 MB a guess: as strong as n = 2^17, r = 8, p = 1 (OWASP Password Storage Cheat Sheet)."""
 _BYTES: Final = 2
+BEGINNING: Final = datetime(1900, 1, 1, tzinfo=UTC)
+"""What `:since` is where everything is read: every database takes it, and 1970-01-01 is a common default in tables."""
 
 
 def params_of(source: Select, site: Site, environment: Environment, now: datetime, since: datetime) -> dict[str, Any]:

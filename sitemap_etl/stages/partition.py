@@ -9,8 +9,10 @@ from typing import Final
 import numpy as np
 
 from sitemap_etl import lastmod, priority
+from sitemap_etl.errors import Unavailable
 from sitemap_etl.partition import Sample, Window, groups, windows
 from sitemap_etl.partition.borders import distinct
+from sitemap_etl.stages.arrival import demand_rows
 from sitemap_etl.stages.published import published_ranges
 from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.spool import Row, put_index
@@ -34,7 +36,7 @@ def partition(run: Run, *, jobs: int = 1) -> Partition:
     receipts = {name: run.parts(name) for name in run.read_sections()}
     held = dict(run.plan.held) | (dict(run.merging().held) if run.plan.readings else {})
     for section, parts in receipts.items():
-        why = next((part.held for part in parts if part.held), None)
+        why = next((part.held for part in parts if part.held), None) or _few_rows(run, section, parts)
         if why:
             held[section] = why
     sections = {
@@ -44,6 +46,23 @@ def partition(run: Run, *, jobs: int = 1) -> Partition:
     }
     units = tuple((section, at) for section, plan in sections.items() for at in range(len(plan.groups)))
     return run.leave(layout.PARTITION, Partition(sections, units, held))
+
+
+def _few_rows(run: Run, name: str, parts: Sequence[Transformed]) -> str | None:
+    """Why a section with `on_error: keep` is held for the number of its rows; None where it is not.
+
+    Raises `Unavailable` where another one has too few, which is known only now.
+    """
+    section = run.site.sections[name]
+    if name in run.plan.held or run.options.limit is not None:
+        return None
+    try:
+        demand_rows(section, sum(part.rows + part.carried for part in parts), run.plan.promised.get(name))
+    except Unavailable as error:
+        if section.on_error == "keep":
+            return str(error)
+        raise
+    return None
 
 
 def _section(

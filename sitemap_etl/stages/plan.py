@@ -11,19 +11,21 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from http import HTTPStatus
 
-import pyarrow as pa
-
 from sitemap_etl import engines, limits, sources
-from sitemap_etl.config import DatabaseSource, Section, Site
+from sitemap_etl.config import DatabaseSource, Section, Site, TableSource
 from sitemap_etl.dates import instant
-from sitemap_etl.errors import ConfigError, DamagedState, InvalidSource, Refused, SitemapEtlError, Unavailable
+from sitemap_etl.errors import ConfigError, InvalidSource, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.settings.site import STATE_FOLDER
-from sitemap_etl.sources import Split, unpack_schema
+from sitemap_etl.sources import Split, lake, unpack_schema
+from sitemap_etl.sources.completeness import Readiness
 from sitemap_etl.stages.about import about, note
+from sitemap_etl.stages.arrival import await_sources, demand_arrival
 from sitemap_etl.stages.clock import moment_of
-from sitemap_etl.stages.extract import BEGINNING, label_of, plan_splits, read_schema, reads_changes_only, session_of
-from sitemap_etl.stages.parameters import has_secrets, params_digest, params_of, unspoken
+from sitemap_etl.stages.extract import label_of, plan_splits, read_schema, reads_changes_only, session_of
+from sitemap_etl.stages.generation import Generation, digest, other_columns
+from sitemap_etl.stages.parameters import BEGINNING, has_secrets, params_digest, params_of, unspoken
 from sitemap_etl.stages.run import Environment, Run, check_options, new_run_id, open_work, state_of
+from sitemap_etl.stages.tables import asked_of, fingerprint_of, reading_of_table
 from sitemap_etl.state import layout
 from sitemap_etl.state.attempts import put_attempt
 from sitemap_etl.state.conditions import demand_conditions
@@ -35,7 +37,6 @@ from sitemap_etl.state.records import (
     Current,
     KnownRobots,
     Manifest,
-    Mirror,
     Options,
     Plan,
     Reading,
@@ -60,6 +61,7 @@ def start_run(
     one_process: bool = False,
     durable: bool = True,
     split_rows: int = limits.SPLIT_ROWS,
+    waits: bool = True,
 ) -> Run:
     """Fix what a run does and give it. `staging`: where it stages, the state's `runs/<run_id>` by default.
 
@@ -69,7 +71,8 @@ def start_run(
     scheduler calls its run; another try of it takes the lease over, and so does it from owners that `has_ended`. A run
     that lost its lease so can publish nothing more. `one_process`: all splits are read by this one,
     under `stages.extract.one_moment`. `durable`: what is staged outlives a power cut. `split_rows`: rows of a split of
-    a Parquet export. Raises ConfigError, InvalidSource, Refused, Unavailable.
+    a Parquet export. `waits`: for sources that are not yet what their sections expect; a scheduler has waited itself.
+    Raises ConfigError, InvalidSource, Refused, Unavailable.
     """
     check_options(site, options)
     _check_keys(site, environment)
@@ -79,6 +82,8 @@ def start_run(
     state = state_of(site, environment, work, moved=options.moved)
     # The state of another site is refused before anything is written there.
     base = state.manifest(state.current().manifest)
+    if waits:
+        await_sources(site, options, environment)
     given = now
     now = _moment(work, base, environment.clock(), given, options)
     run_id = new_run_id(now, after="" if base is None else base.run_id)
@@ -100,10 +105,21 @@ def start_run(
         base = state.manifest(current.manifest)
         now = _moment(work, base, now, given, options)
         _check_limit(options, base)
-        read = _Sources(
-            site, options, environment, now, work, current, final=final, one_process=one_process, split_rows=split_rows
-        )
         robots = _own_robots(site, state, current, environment, now) if site.urls.respect_robots else _Robots()
+        published = frozenset(base.sections) if base is not None and base.now <= instant(now) else frozenset()
+        read = _Sources(
+            site,
+            options,
+            environment,
+            now,
+            work,
+            current,
+            robots.text,
+            published,
+            final=final,
+            one_process=one_process,
+            split_rows=split_rows,
+        )
         plan = Plan(
             run_id=run_id,
             now=instant(now),
@@ -121,6 +137,8 @@ def start_run(
             snapshots=tuple(sorted(read.snapshots)),
             warnings=(*robots.warnings, *read.warnings),
             given=given is not None,
+            versions=read.versions,
+            promised=read.promised,
         )
         if staging is None:
             staging = (work if durable else open_work(site, environment, durable=False)).sub(layout.run_folder(run_id))
@@ -194,6 +212,7 @@ def _check_engines(site: Site) -> None:
 class _Sources:
     """The splits of every section that is read, and how those that keep a mirror are read.
 
+    `robots`: the rules that hold. `published`: sections that stay as they are where nothing of them is read.
     Raises what the sources raise, of all of them at once.
     """
 
@@ -205,6 +224,8 @@ class _Sources:
         now: datetime,
         work: Storage,
         current: Current,
+        robots: bytes | None,
+        published: frozenset[str],
         *,
         final: bool,
         one_process: bool,
@@ -216,6 +237,8 @@ class _Sources:
         self.now = now
         self.work = work
         self.current = current
+        self.robots = robots
+        self.published = published
         self.one_process = one_process
         self.split_rows = split_rows
         self.snapshots: set[str] = set()
@@ -224,6 +247,8 @@ class _Sources:
         self.held: dict[str, str] = {}
         self.readings: dict[str, Reading] = {}
         self.params: dict[str, str] = {}
+        self.versions: dict[str, str] = {}
+        self.promised: dict[str, int] = {}
         problems: list[SitemapEtlError] = []
         for name in [name for name in site.sections if not options.sections or name in options.sections]:
             section = site.sections[name]
@@ -245,6 +270,9 @@ class _Sources:
         source = section.source
         if has_secrets(source):
             self.params[section.name] = params_digest(section.name, source, self.site, self.environment)
+        if isinstance(source, TableSource):
+            self._add_table(section, source)
+            return
         if not section.keyed or self.options.limit is not None or not reads_changes_only(section, self.environment):
             splits = self._splits(section, BEGINNING)
             self._secure(section, splits, BEGINNING)
@@ -262,6 +290,42 @@ class _Sources:
         self._secure(section, splits, datetime.fromisoformat(reading.since))
         self.readings[section.name] = reading
         self.units += [Unit(section.name, split) for split in splits]
+
+    def _add_table(self, section: Section, source: TableSource) -> None:
+        """A table: nothing of it where it is the version that is published, what changed where it has a key."""
+        demand_arrival(section, self.site, self.environment)
+        asked = asked_of(section, self.site, self.environment, self.now)
+        table = lake.find_table(asked)
+        params = params_digest(section.name, source, self.site, self.environment)
+        made_from = fingerprint_of(self.site, section, table.version, params, self.robots)
+        whole = self.options.limit is None and not self.options.full
+        known = made_from is not None and made_from == self.current.versions.get(section.name)
+        if whole and known and section.name in self.published:
+            self.environment.detail(
+                f"plan: section {section.name} stays as published: it was made from version {table.version}",
+                version=table.version,
+            )
+            return
+        if made_from is not None and self.options.limit is None:
+            self.versions[section.name] = made_from
+        if source.key is None or self.options.limit is not None:
+            splits = lake.plan_table(table, asked, split_rows=self.split_rows)
+        else:
+            reading, splits = reading_of_table(
+                self.site,
+                section,
+                table,
+                asked,
+                self._generation(section),
+                params=params,
+                now=self.now,
+                split_rows=self.split_rows,
+            )
+            self.readings[section.name] = reading
+        self.units += [Unit(section.name, split) for split in splits]
+
+    def _generation(self, section: Section) -> Generation:
+        return Generation(self.work, self.current.mirrors.get(section.name), full=self.options.full)
 
     def _secure(self, section: Section, splits: Sequence[Split], since: datetime) -> None:
         """Have the splits of a database read from one snapshot where that can be; else tell what they could lose."""
@@ -290,7 +354,30 @@ class _Sources:
             self.environment.log(f"warning: section {section.name}: {text}")
 
     def _splits(self, section: Section, since: datetime) -> list[Split]:
-        return plan_splits(section, self.site, self.environment, now=self.now, since=since, split_rows=self.split_rows)
+        found = demand_arrival(section, self.site, self.environment)
+        if found is not None:
+            self._note_manifest(section, found)
+        return plan_splits(
+            section,
+            self.site,
+            self.environment,
+            now=self.now,
+            since=since,
+            split_rows=self.split_rows,
+            files=None if found is None else found.files,
+        )
+
+    def _note_manifest(self, section: Section, found: Readiness) -> None:
+        """Keep the rows that the manifest of an export promises, and tell of the files that it does not name."""
+        if found.rows is not None and not isinstance(section.source, DatabaseSource) and section.source.query is None:
+            self.promised[section.name] = found.rows
+        if found.unlisted:
+            text = (
+                f"section {section.name}: {len(found.unlisted):,} files that the manifest does not name were not read, "
+                f"such as {found.unlisted[0]}"
+            )
+            self.warnings.append(text)
+            self.environment.log(f"warning: {text}")
 
     def _reading(self, section: Section, source: DatabaseSource) -> Reading:
         """How a section that keeps a mirror is read: what changed since the mirror was, or everything."""
@@ -301,29 +388,19 @@ class _Sources:
             key=source.key,
             since=BEGINNING.isoformat(),
             read_at=min(sources.clock(connection, session=session, label=source.database), self.now).isoformat(),
-            select=_digest(source.query),
+            select=digest(source.query),
             params=params_digest(section.name, source, self.site, self.environment),
             deleted=source.deleted,
         )
-        key = self.current.mirrors.get(section.name)
-        if key is None:
-            return replace(everything, because="there is no mirror of it yet")
-        try:
-            mirror = read_mirror(self.work, key)
-        except DamagedState as error:
-            if not self.options.full:
-                raise
-            return replace(everything, because=f"--full ({error})")
-        other = _another(mirror, everything)
-        if other is not None:
-            return replace(everything, because=other)
-        if self.options.full:
-            return replace(everything, because="--full", compared=key)
+        reading, mirror = self._generation(section).reading(everything)
+        if mirror is None:
+            return reading
         age = self.now - datetime.fromisoformat(mirror.full_at)
         if age >= source.full_every or age < timedelta(0):
-            return replace(everything, because=f"the last full read was {mirror.full_at}", compared=key)
+            because = f"the last full read was {mirror.full_at}"
+            return replace(everything, because=because, compared=reading.mirror)
         since = datetime.fromisoformat(mirror.read_at) - source.overlap
-        return replace(everything, since=since.isoformat(), mirror=key)
+        return replace(reading, since=since.isoformat())
 
     def _unlike(
         self, section: Section, source: DatabaseSource, reading: Reading, splits: Sequence[Split]
@@ -333,32 +410,7 @@ class _Sources:
         mirror = read_mirror(self.work, reading.mirror)
         since = datetime.fromisoformat(reading.since)
         found = read_schema(section, source, splits, self.site, self.environment, now=self.now, since=since)
-        known = unpack_schema(mirror.schema)
-        if set(found.names) != set(known.names):
-            return f"its SELECT yields other columns: {', '.join(sorted(set(found.names) ^ set(known.names)))}"
-        try:
-            pa.unify_schemas([known, found], promote_options="permissive")
-        except pa.ArrowException:
-            other = next(name for name in known.names if known.field(name).type != found.field(name).type)
-            return f"its column {other} was {known.field(other).type} and is {found.field(other).type}"
-        return None
-
-
-def _another(mirror: Mirror, reading: Reading) -> str | None:
-    """Why the rows of a mirror are not those that are asked for now; None where they are."""
-    if mirror.select != reading.select:
-        return "its SELECT is another one"
-    if mirror.params != reading.params:
-        return "the params of its SELECT are others"
-    if mirror.key != reading.key:
-        return f"its key was {mirror.key} and is {reading.key}"
-    if mirror.deleted != reading.deleted:
-        return f"its deleted column was {mirror.deleted or 'none'} and is {reading.deleted or 'none'}"
-    return None
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return other_columns("SELECT", unpack_schema(mirror.schema), found)
 
 
 def _in_section(name: str, error: SitemapEtlError) -> SitemapEtlError:

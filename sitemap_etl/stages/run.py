@@ -12,6 +12,7 @@ import os
 import secrets
 import socket
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -77,6 +78,7 @@ class Environment:
     open_storage: Callable[..., Storage] = storages.open_storage
     visits: Callable[[Sequence[str], float], Iterator[Visit]] = _visits  # pages, for so many seconds at most
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    pause: Callable[[float], None] = time.sleep  # for so many seconds
     log: Callable[[str], None] = lambda _line: None
     advance: Callable[[str, int, int], None] = lambda _stage, _done, _total: None
     detail: Callable[..., None] = lambda _line, **_facts: None  # what one part of the work came to, in words and facts
@@ -189,7 +191,7 @@ class Run:
 
     def read_sections(self) -> list[str]:
         """The sections that this run reads, in the order of the site file."""
-        read = {unit.section for unit in self.plan.units}
+        read = {unit.section for unit in self.plan.units} | set(self.plan.readings)
         return [name for name in self.site.sections if name in read]
 
     def parts(self, section: str) -> list[Transformed]:

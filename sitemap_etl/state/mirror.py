@@ -26,6 +26,7 @@ from sitemap_etl import limits
 from sitemap_etl.arrow import column_of, single
 from sitemap_etl.errors import DamagedState, InvalidSource
 from sitemap_etl.hashes import hash64
+from sitemap_etl.sources import GONE, ORDER
 from sitemap_etl.state import layout
 from sitemap_etl.state.records import Mirror, MirrorBucket, MirrorFile
 from sitemap_etl.state.store import read_document
@@ -41,8 +42,7 @@ BUCKET_BYTES: Final = 128 * 1024 * 1024
 """What a bucket is planned for: rows, and bytes as they are staged."""
 KEY: Final = "sitemap_etl:key"
 RUN: Final = "sitemap_etl:run"
-GONE: Final = "sitemap_etl:gone"
-OWN: Final = (KEY, RUN, GONE)
+OWN: Final = (KEY, RUN, GONE, ORDER)
 """Columns that are ours; no source has columns of these names."""
 _GROUP_ROWS: Final = 100_000
 """Rows of a row group: what is decoded at a time."""

@@ -98,6 +98,7 @@ class Mirror(Document):
     full_at: str  # `now` of the last run that read everything
     buckets: tuple[MirrorBucket, ...]
     deleted: str | None = None  # the column that says that a row is gone: such rows are not in it
+    version: str | None = None  # of the table that it mirrors
 
     title: ClassVar[str] = "mirror"
 
@@ -156,7 +157,7 @@ class Unit(Record):
 
 @dataclass(frozen=True)
 class Reading(Record):
-    """How a section whose SELECT names `:since` is read.
+    """How a section that keeps a mirror is read: one whose SELECT names `:since`, or a table with a key.
 
     `mirror`: key of the generation into which what changed is merged; None: everything is read, `because` says why.
     `compared`: key of a generation that a full read is compared with. `select`, `params`: tell what was asked from
@@ -172,6 +173,7 @@ class Reading(Record):
     because: str | None = None
     compared: str | None = None
     deleted: str | None = None  # the column that says that a row is gone
+    version: str | None = None  # of the table that is read
 
 
 @dataclass(frozen=True)
@@ -194,6 +196,8 @@ class Plan(RunDocument):
     snapshots: tuple[str, ...] = ()  # connections of which one process reads all splits from one snapshot
     warnings: tuple[str, ...] = ()  # what was found when it was made
     given: bool = False  # whether a person said its time
+    versions: Mapping[str, str] = field(default_factory=dict)  # of sections of tables: as in `Current`
+    promised: Mapping[str, int] = field(default_factory=dict)  # rows of sections whose exports have a manifest of them
 
     title: ClassVar[str] = "plan of a run"
 
@@ -735,6 +739,7 @@ class Current(Document):
     pending: str | None = None
     last_run: LastRun | None = None
     mirrors: Mapping[str, str] = field(default_factory=dict)  # section → key of its mirror's generation
+    versions: Mapping[str, str] = field(default_factory=dict)  # section of a table → hash of what it was made from
     owner: Owner | None = None  # None: a release that did not record it
     robots: KnownRobots | None = None  # the rules that hold where robots.txt does not answer
     suspect: Mapping[str, int] = field(default_factory=dict)  # intent of an interrupted publish → since when

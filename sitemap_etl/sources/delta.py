@@ -1,0 +1,252 @@
+"""Delta Lake through delta-rs (the extra `delta`).
+
+The protocol: https://github.com/delta-io/delta/blob/master/PROTOCOL.md. Plain tables are read file by file. A table
+with deletion vectors, mapped columns or another feature that Arrow does not know is read as a whole by delta-rs itself,
+which leaves out the rows that were deleted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset
+
+from sitemap_etl import limits
+from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
+from sitemap_etl.extras import demand
+from sitemap_etl.sources.batches import conform, plain_schema
+from sitemap_etl.sources.files import S3, each, look_at
+from sitemap_etl.sources.lake import Batch, DataFile, Values
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_FEED: Final = "delta.enableChangeDataFeed"
+_GONE: Final = ("delete", "update_preimage")
+_OWN: Final = ("_change_type", "_commit_version")
+_REFUSED: Final = re.compile(r"access ?denied|forbidden|unauthorized|permission denied|\b40[13]\b", re.IGNORECASE)
+_AWAY: Final = re.compile(
+    r"error sending request|timed? ?out|connect|dns|temporarily|slow ?down|too many requests|\b(429|5\d\d)\b",
+    re.IGNORECASE,
+)
+_MISSING: Final = re.compile(r"not found|no such file|nosuchkey|\b404\b", re.IGNORECASE)
+
+
+def open_table(address: str, version: int | None, as_of: datetime | None) -> DeltaTable:
+    """The table at a version, at a moment, or as it is now. Raises as `lake.find_table`."""
+    demand("delta", f"reading the Delta table {address}")
+    import deltalake
+
+    with _errors(address):
+        newest = deltalake.DeltaTable(address, storage_options=_options(address))
+        last = newest.version()
+        if version is not None and version > last:
+            raise InvalidSource(f"{address} has no version {version}: its newest is {last}")
+        table = newest
+        if as_of is not None or (version is not None and version != last):
+            table = deltalake.DeltaTable(address, storage_options=_options(address))
+            try:
+                table.load_as_version(as_of or version or 0)
+            except deltalake.exceptions.DeltaError as error:
+                asked = version if as_of is None else f"of {as_of.isoformat()}"
+                raise InvalidSource(
+                    f"{address} has no version {asked} any more: its log was cleaned up. Its newest is {last}"
+                ) from error
+        # Of an earlier version delta-rs numbers the commits wrongly; those of the newest are right.
+        made = newest.history(last - table.version() + 1)[-1].get("timestamp", 0)
+        moment = _EPOCH + timedelta(milliseconds=made)
+        if as_of is not None and moment > as_of:
+            raise InvalidSource(f"{address} has no version of {as_of.isoformat()}: it begins {moment.isoformat()}")
+        return DeltaTable(address, table, moment)
+
+
+class DeltaTable:
+    """One version of a Delta table; see `lake.Table`."""
+
+    def __init__(self, address: str, table: Any, moment: datetime) -> None:
+        self._address = address
+        self._table = table
+        self.version = str(table.version())
+        self.moment = moment
+        self.schema = plain_schema(pa.schema(table.schema().to_arrow()), label=address)
+        self._dataset = self._readable()
+
+    def _readable(self) -> Any:
+        """The version as Arrow's dataset; None where Arrow would read rows that were deleted, or not find columns."""
+        from deltalake.exceptions import DeltaProtocolError
+
+        try:
+            return self._table.to_pyarrow_dataset()
+        except DeltaProtocolError:
+            return None
+
+    def files(self, filter_: Values) -> list[DataFile] | None:
+        if self._dataset is None:
+            return None
+        with _errors(self._address):
+            known = {
+                file["path"]: file for file in pa.table(self._table.get_add_actions()).select(_SHOWN).to_pylist()
+            }  # one a file
+            expected = self._expression(filter_)
+            found = []
+            for fragment in self._dataset.get_fragments(expected):
+                file = known.get(fragment.path, {})
+                found.append(DataFile(fragment.path, file.get("size_bytes") or 0, file.get("num_records")))
+            return found
+
+    def rows(self, names: Sequence[str] | None, columns: Sequence[str], filter_: Values) -> Iterator[pa.RecordBatch]:
+        with _errors(self._address, self.version):
+            if self._dataset is None:
+                yield from pa.RecordBatchReader.from_stream(
+                    self._table.scan(columns=list(columns), predicate=_predicate(filter_))
+                )
+                return
+            wanted = None if names is None else frozenset(names)
+            fragments = [one for one in self._dataset.get_fragments() if wanted is None or one.path in wanted]
+            if not fragments:
+                return
+            some = pa.dataset.FileSystemDataset(
+                fragments, self._dataset.schema, self._dataset.format, self._dataset.filesystem
+            )
+            yield from some.to_batches(
+                columns=list(columns),
+                filter=self._expression(filter_),
+                batch_size=limits.BATCH_ROWS // 4,
+                batch_readahead=1,
+                fragment_readahead=1,
+            )
+
+    def lost(self, names: Sequence[str]) -> str | None:
+        there = each(lambda name: look_at(f"{self._address}/{name}"), names)
+        return next((name for name, file in zip(names, there, strict=True) if file is None), None)
+
+    def feed(self, since: str) -> str | None:
+        if self._table.metadata().configuration.get(_FEED) != "true":
+            return f"it has no change data feed ({_FEED})"
+        if self._dataset is None:
+            return "it has deletion vectors or mapped columns"
+        if int(since) > int(self.version):
+            return f"version {since} is newer"
+        return None
+
+    def changes(self, since: str, columns: Sequence[str], filter_: Values) -> Iterator[Batch]:
+        with _errors(self._address, since):
+            reader = pa.RecordBatchReader.from_stream(
+                self._table.load_cdf(
+                    starting_version=int(since) + 1,
+                    ending_version=int(self.version),
+                    columns=[*columns, *_OWN],
+                    predicate=_predicate(filter_),
+                )
+            )
+            plain = plain_schema(reader.schema, label=self._address)
+            for batch in reader:
+                yield from _by_commit(pa.Table.from_batches([conform(batch, plain)]))
+
+    def _expression(self, filter_: Values) -> Any:
+        expression = None
+        for name, values in filter_.items():
+            if name not in self.schema.names:
+                raise InvalidSource(
+                    f"filter: {self._address} has no column {name!r}. It has: {', '.join(self.schema.names)}"
+                )
+            kind = self.schema.field(name).type
+            try:
+                typed = pa.array(list(values)).cast(kind)
+            except pa.ArrowException as error:
+                raise InvalidSource(f"filter: {name} is {kind}, which {list(values)!r} are not: {error}") from error
+            one = pc.field(name).isin(typed)
+            expression = one if expression is None else expression & one
+        return expression
+
+
+_SHOWN: Final = ["path", "size_bytes", "num_records"]
+
+
+def _by_commit(rows: pa.Table) -> Iterator[Batch]:
+    """The rows of a piece of the feed by what became of them and in which version."""
+    names = [name for name in rows.column_names if name not in _OWN]
+    kinds = pc.is_in(rows.column("_change_type"), pa.array(_GONE))
+    for version in pc.unique(rows.column("_commit_version")).to_pylist():  # one a commit
+        mine = pc.equal(rows.column("_commit_version"), version)
+        for gone in (True, False):
+            some = rows.filter(pc.and_(mine, kinds if gone else pc.invert(kinds))).select(names)
+            for batch in some.to_batches():
+                yield Batch(batch, gone, version)
+
+
+def _predicate(filter_: Values) -> str | None:
+    """The filter as delta-rs takes it."""
+    if not filter_:
+        return None
+    parts = []
+    for name, values in filter_.items():
+        quoted = name.replace('"', '""')
+        parts.append(f'"{quoted}" IN ({", ".join(map(_literal, values))})')
+    return " AND ".join(parts)
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return str(value)
+    return "'" + str(value).replace("'", "''") + "'"
+
+
+def _options(address: str) -> dict[str, str]:
+    """How delta-rs reaches the store: as all of this package does."""
+    if not address.startswith(S3):
+        return {}
+    from sitemap_etl.s3 import S3Client
+
+    access = S3Client().access()
+    known = {
+        "aws_access_key_id": access.key,
+        "aws_secret_access_key": access.secret,
+        "aws_session_token": access.token,
+        "aws_region": access.region or "us-east-1",
+        "aws_endpoint_url": access.endpoint,
+        "aws_skip_signature": None if access.key else "true",
+        "allow_http": "true" if (access.endpoint or "").startswith("http://") else None,
+        "timeout": f"{access.timeout:.0f}s",
+        "connect_timeout": f"{access.connect_timeout:.0f}s",
+        "max_retries": str(access.attempts - 1),
+        "retry_timeout": f"{access.timeout:.0f}s",
+    }
+    return {name: value for name, value in known.items() if value is not None}
+
+
+@contextmanager
+def _errors(address: str, version: str = "") -> Iterator[None]:
+    """Errors of delta-rs, and of Arrow over its files, as ours."""
+    from deltalake.exceptions import DeltaError, TableNotFoundError
+
+    try:
+        yield
+    except SitemapEtlError:
+        raise
+    except TableNotFoundError as error:
+        raise InvalidSource(f"there is no Delta table at {address}") from error
+    except (DeltaError, pa.ArrowException, OSError, ValueError) as error:
+        raise _translated(error, address, version) from error
+
+
+def _translated(error: Exception, address: str, version: str) -> SitemapEtlError:
+    text = " ".join(re.sub(r"\x1b\[[0-9;]*m|↳", "", str(error)).split())[:400]
+    if _REFUSED.search(text):
+        return Refused(f"{address} may not be read: {text}")
+    if version and _MISSING.search(text):
+        return InvalidSource(
+            f"{address}: a file of version {version} or later is gone, which VACUUM has probably removed: {text}. Name "
+            "a newer version; a section with key: is read anew with --full"
+        )
+    if _AWAY.search(text):
+        return Unavailable(f"{address} did not answer: {text}")
+    if _MISSING.search(text):
+        return InvalidSource(f"there is no Delta table at {address}: {text}")
+    return InvalidSource(f"{address} can't be read: {text}")

@@ -1,0 +1,274 @@
+"""Tables of a lakehouse, Delta Lake and Apache Iceberg, as sources: one version of a table for all splits of a run.
+
+`find_table` pins a version. `plan_table` cuts it into splits of data files, `plan_changes` names what differs from an
+earlier version, `read_table` reads a split of either. Only the columns that are asked for are read, and of `filter`
+only the files that may have such rows. A SELECT sees each row by itself, so that it means the same over a split, over
+changes, and over the whole table.
+
+Changes come as rows with two columns more: `GONE` (the row is as it was, and is there no longer) and `ORDER` (of rows
+with one key, the one with the highest counts).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+
+import pyarrow as pa
+
+from sitemap_etl import limits
+from sitemap_etl.errors import InvalidSource
+from sitemap_etl.sources.batches import conform, fit
+from sitemap_etl.sources.parameters import Value
+from sitemap_etl.sources.splits import GONE, ORDER, Split, pack_schema, unpack_schema
+
+if TYPE_CHECKING:
+    from sitemap_etl.sources.rowwise import RowSelect
+
+Kind = Literal["delta", "iceberg"]
+Values = Mapping[str, Sequence[Any]]
+"""Column → the values of which a row has one."""
+_CHANGES: Final = pa.schema([(GONE, pa.bool_()), (ORDER, pa.int64())])
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """A table and what is wanted of it. `version`, `as_of`: as they were asked for; neither: the newest version."""
+
+    kind: Kind
+    address: str
+    version: int | None = None
+    as_of: datetime | None = None
+    filter: Values = field(default_factory=dict)
+    query: str | None = None
+    params: Mapping[str, Value] = field(default_factory=dict, repr=False)
+    label: str = "table"
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A data file of a version. `rows`: None where the table does not say. `mark`: what else of it may change."""
+
+    name: str
+    bytes: int
+    rows: int | None = None
+    mark: str = ""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows of a table, those of changes with what they are: `gone`, and their `order`."""
+
+    rows: pa.RecordBatch
+    gone: bool | None = None
+    order: int = 0
+
+
+class Table(Protocol):
+    """One version of a table. Its methods raise `InvalidSource`, `Refused`, `Unavailable`."""
+
+    version: str
+    moment: datetime
+    schema: pa.Schema
+
+    def files(self, filter_: Values) -> list[DataFile] | None:
+        """The data files that may have such rows; None where it can only be read as a whole."""
+
+    def rows(self, names: Sequence[str] | None, columns: Sequence[str], filter_: Values) -> Iterator[pa.RecordBatch]:
+        """The rows of these data files, of all where None; those that were deleted are not among them."""
+
+    def lost(self, names: Sequence[str]) -> str | None:
+        """One of these data files that is there no longer; None where none is missed."""
+
+    def feed(self, since: str) -> str | None:
+        """Why the table can't say which rows changed after an earlier version; None where it can, see `changes`."""
+
+    def changes(self, since: str, columns: Sequence[str], filter_: Values) -> Iterator[Batch]:
+        """The rows that changed after an earlier version, as the table's own feed has them."""
+
+
+def find_table(source: TableSource) -> Table:
+    """The table at the version that is asked for. Raises `ConfigError` without its library, `InvalidSource` where
+    there is no such table or version, `Refused`, `Unavailable`.
+    """
+    if source.kind == "delta":
+        from sitemap_etl.sources import delta
+
+        return delta.open_table(source.address, source.version, source.as_of)
+    from sitemap_etl.sources import iceberg
+
+    return iceberg.open_table(source.address, source.version, source.as_of)
+
+
+@lru_cache(maxsize=4)
+def _pinned(kind: Kind, address: str, version: str) -> Table:
+    """The table at a version that was found before: one process reads many of its splits."""
+    if kind == "delta":
+        from sitemap_etl.sources import delta
+
+        return delta.open_table(address, int(version), None)
+    from sitemap_etl.sources import iceberg
+
+    return iceberg.open_pinned(address, version)
+
+
+def columns_of(table: Table, source: TableSource) -> pa.Schema:
+    """The columns that reading it gives. Raises `InvalidSource` for a SELECT that can't be run over it."""
+    if source.query is None:
+        return table.schema
+    return _row_select(source.query, table.schema, source.label, source.params).schema
+
+
+def _row_select(query: str, schema: pa.Schema, label: str, params: Mapping[str, Value] | None) -> RowSelect:
+    from sitemap_etl.sources.rowwise import RowSelect  # brings DuckDB along, which most runs do without
+
+    return RowSelect(query, schema, label, params)
+
+
+def plan_table(
+    table: Table,
+    source: TableSource,
+    *,
+    split_rows: int = limits.SPLIT_ROWS,
+    split_bytes: int = limits.SPLIT_BYTES,
+) -> list[Split]:
+    """The splits of a version: neighbouring data files, at least one split. Raises as `find_table`."""
+    found = table.files(source.filter)
+    schema = columns_of(table, source)
+    if found is None:
+        return [_split(table, source, schema, None, "")]
+    return [
+        _split(table, source, schema, [file.name for file in bundle], f" part {at + 1}" if at else "")
+        for at, bundle in enumerate(_bundles(found, split_rows, split_bytes))
+    ]
+
+
+def plan_changes(table: Table, source: TableSource, since: str) -> list[Split] | str:
+    """The splits of what changed after the version `since`: none where that is this one. Text: why it can't be told.
+
+    A table that has a feed of changed rows gives them in one split. Of another the data files are compared: the rows of
+    those that it has no longer are gone, the rows of new ones are there.
+    """
+    if table.version == since:
+        return []
+    why = table.feed(since)
+    if why is None:
+        return [_split(table, source, columns_of(table, source), None, f" since version {since}", since=since)]
+    try:
+        before = _pinned(source.kind, source.address, since)
+        old, new = before.files(source.filter), table.files(source.filter)
+    except InvalidSource as error:
+        return f"version {since} of its table can't be read any more ({error})"
+    if old is None or new is None:
+        return f"its table does not say which rows changed: {why}"
+    same = set(old) & set(new)
+    lost = before.lost([file.name for file in old if file not in same])
+    if lost is not None:
+        return f"version {since} of its table can't be read any more: {lost} was removed"
+    removed = [file.name for file in old if file not in same]
+    added = [file.name for file in new if file not in same]
+    splits = []
+    if removed:
+        columns = columns_of(before, source)
+        splits.append(_split(before, source, columns, removed, f" gone since version {since}", gone=True))
+    if added:
+        columns = columns_of(table, source)
+        splits.append(_split(table, source, columns, added, f" new since version {since}", gone=False))
+    return splits
+
+
+def _split(
+    table: Table,
+    source: TableSource,
+    schema: pa.Schema,
+    files: Sequence[str] | None,
+    which: str,
+    *,
+    since: str | None = None,
+    gone: bool | None = None,
+) -> Split:
+    detail = {
+        "of": source.kind,
+        "table": source.address,
+        "version": table.version,
+        "files": None if files is None else list(files),
+        "filter": {name: list(values) for name, values in source.filter.items()},
+        "query": source.query,
+        "schema": pack_schema(schema),
+        "since": since,
+        "gone": gone,
+    }
+    return Split("table", f"{source.address} version {table.version}{which}", detail)
+
+
+def read_table(
+    split: Split,
+    *,
+    columns: Sequence[str] | None = None,
+    params: Mapping[str, Value] | None = None,
+    batch_rows: int = limits.BATCH_ROWS,
+    batch_bytes: int = limits.BATCH_BYTES,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a split, of `columns` only where given (in that order; unknown ones left out).
+
+    Those of changes have `GONE` and `ORDER` besides. `params`: what the SELECT binds. Raises as `find_table`.
+    """
+    detail = split.detail
+    table = _pinned(detail["of"], detail["table"], detail["version"])
+    schema = unpack_schema(detail["schema"])
+    if columns is not None:
+        schema = pa.schema([schema.field(name) for name in columns if name in schema.names])
+    query = detail["query"]
+    select = None if query is None else _row_select(query, table.schema, split.label, params)
+    source = pa.schema([table.schema.field(name) for name in (schema.names if select is None else select.columns)])
+    changed = detail["since"] is not None or detail["gone"] is not None
+    selected = _selected(table, detail, source, schema, select)
+    wanted = pa.schema([*schema, *_CHANGES]) if changed else schema
+    yield from fit(selected, label=split.label, schema=wanted, batch_rows=batch_rows, batch_bytes=batch_bytes)
+
+
+def _selected(
+    table: Table, detail: Mapping[str, Any], source: pa.Schema, schema: pa.Schema, select: RowSelect | None
+) -> Iterator[pa.RecordBatch]:
+    """What a split yields. `source`: the columns that are read of its table; `schema`: those of the result."""
+    if detail["since"] is not None:
+        yield from _changes(table, detail, source, schema, select)
+        return
+    rows = (conform(batch, source) for batch in table.rows(detail["files"], source.names, detail["filter"]))
+    for batch in rows if select is None else select.apply(source, rows):
+        found = conform(batch, schema)
+        yield found if detail["gone"] is None else _marked(found, gone=detail["gone"], order=0)
+
+
+def _changes(
+    table: Table, detail: Mapping[str, Any], source: pa.Schema, schema: pa.Schema, select: RowSelect | None
+) -> Iterator[pa.RecordBatch]:
+    for batch in table.changes(detail["since"], source.names, detail["filter"]):
+        rows = conform(batch.rows, source)
+        for found in [rows] if select is None else select.apply(source, [rows]):
+            yield _marked(conform(found, schema), gone=bool(batch.gone), order=batch.order)
+
+
+def _marked(rows: pa.RecordBatch, *, gone: bool, order: int) -> pa.RecordBatch:
+    """The rows as changes. Of rows with one order, those that are there count more than those that are gone."""
+    count = rows.num_rows
+    columns = [pa.repeat(pa.scalar(gone), count), pa.repeat(pa.scalar(2 * order + (not gone), pa.int64()), count)]
+    return pa.RecordBatch.from_arrays([*rows.columns, *columns], schema=pa.schema([*rows.schema, *_CHANGES]))
+
+
+def _bundles(files: Sequence[DataFile], rows: int, size: int) -> list[list[DataFile]]:
+    """Files in order, in bundles of about equal weight; at least one."""
+    weights = [max((file.rows or 0) / rows, file.bytes / size) for file in files]
+    total = sum(weights)
+    count = min(max(math.ceil(total), 1), limits.SPLITS_PER_SECTION)
+    bundles: list[list[DataFile]] = [[] for _ in range(count)]
+    before = 0.0
+    for file, weight in zip(files, weights, strict=True):
+        middle = (before + weight / 2) / total if total else 0.0
+        bundles[min(int(middle * count), count - 1)].append(file)
+        before += weight
+    return [bundle for bundle in bundles if bundle] or [[]]

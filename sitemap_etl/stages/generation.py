@@ -1,0 +1,72 @@
+"""The last generation of a section's mirror: whether what changed since can be merged into it, or all is read anew."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from sitemap_etl.errors import DamagedState
+from sitemap_etl.state.mirror import read_mirror
+from sitemap_etl.state.records import Mirror, Reading
+from sitemap_etl.storage import Storage
+
+
+@dataclass(frozen=True)
+class Generation:
+    """The last generation of a mirror. `key`: None where there is none. `full`: everything is to be read."""
+
+    work: Storage
+    key: str | None
+    full: bool
+
+    def reading(self, everything: Reading) -> tuple[Reading, Mirror | None]:
+        """The reading of what changed since, and the mirror; or of everything, which says why, and None.
+
+        `everything`: how all of it is read. Raises DamagedState.
+        """
+        if self.key is None:
+            return replace(everything, because="there is no mirror of it yet"), None
+        try:
+            mirror = read_mirror(self.work, self.key)
+        except DamagedState as error:
+            if not self.full:
+                raise
+            return replace(everything, because=f"--full ({error})"), None
+        other = _another(mirror, everything)
+        if other is not None:
+            return replace(everything, because=other), None
+        if self.full:
+            return replace(everything, because="--full", compared=self.key), None
+        return replace(everything, mirror=self.key), mirror
+
+
+def _another(mirror: Mirror, reading: Reading) -> str | None:
+    """Why the rows of a mirror are not those that are asked for now; None where they are."""
+    if mirror.select != reading.select:
+        return "its SELECT is another one"
+    if mirror.params != reading.params:
+        return "the params of its SELECT are others"
+    if mirror.key != reading.key:
+        return f"its key was {mirror.key} and is {reading.key}"
+    if mirror.deleted != reading.deleted:
+        return f"its deleted column was {mirror.deleted or 'none'} and is {reading.deleted or 'none'}"
+    return None
+
+
+def other_columns(what: str, known: pa.Schema, found: pa.Schema) -> str | None:
+    """Why rows with the columns of `found` can't go into a mirror with those of `known`; None where they can."""
+    if set(found.names) != set(known.names):
+        return f"its {what} yields other columns: {', '.join(sorted(set(found.names) ^ set(known.names)))}"
+    try:
+        pa.unify_schemas([known, found], promote_options="permissive")
+    except pa.ArrowException:
+        other = next(name for name in known.names if known.field(name).type != found.field(name).type)
+        return f"its column {other} was {known.field(other).type} and is {found.field(other).type}"
+    return None
+
+
+def digest(text: str) -> str:
+    """What tells a SELECT from others."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

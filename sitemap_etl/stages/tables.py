@@ -1,0 +1,130 @@
+"""Sections of tables: which version a run reads, whether that has to be read at all, and what of it changed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Final
+
+import pyarrow as pa
+
+from sitemap_etl import __version__
+from sitemap_etl.config import Section, Site, TableSource
+from sitemap_etl.frames import Tally
+from sitemap_etl.lastmod.dates import FUTURE
+from sitemap_etl.settings import DeltaSource
+from sitemap_etl.sources import Split, lake, unpack_schema
+from sitemap_etl.stages.generation import Generation, digest, other_columns
+from sitemap_etl.stages.parameters import BEGINNING, params_of
+from sitemap_etl.stages.rules import rules_of
+from sitemap_etl.stages.run import Environment
+from sitemap_etl.state.records import Counts, Reading
+
+_CHANGES_BY_ITSELF: Final = re.compile(
+    r"\b(now|today|age|random|uuid\w*|gen_random_uuid|nextval|getenv|localtime\w*|current_\w+|get_current_\w+|transaction_timestamp)\b",
+    re.IGNORECASE,
+)
+"""Functions of DuckDB that give another value on another night."""
+
+
+def asked_of(section: Section, site: Site, environment: Environment, now: datetime) -> lake.TableSource:
+    """What a section wants of its table. Raises ConfigError where a variable in a parameter is not set."""
+    source = section.source
+    assert isinstance(source, TableSource)
+    return lake.TableSource(
+        kind="delta" if isinstance(source, DeltaSource) else "iceberg",
+        address=source.address,
+        version=source.version,
+        as_of=None if source.as_of is None else datetime.fromisoformat(source.as_of),
+        filter=source.filter,
+        query=source.query,
+        params={} if source.query is None else params_of(source, site, environment, now, BEGINNING),
+        label=section.name,
+    )
+
+
+def wanted_columns(site: Site, section: Section, now: datetime, schema: pa.Schema) -> list[str] | None:
+    """Columns of what a table yields that the rules and the key need, in its order, one at least; None: all."""
+    needs = rules_of(site, section, now, None).needs()
+    if needs is None:
+        return None
+    source = section.source
+    assert isinstance(source, TableSource)
+    return [name for name in schema.names if name in needs or name == source.key] or schema.names[:1]
+
+
+def fingerprint_of(site: Site, section: Section, version: str, params: str, robots: bytes | None) -> str | None:
+    """A hash of all that a section of a table is made from; None where it may become another without any of that.
+
+    A section whose published rows have the same hash is as it would be if it were read again. That can't be said where
+    a hook, a cluster, or a rule about the time of the run has its part in it. `params`: what tells the parameters of
+    its SELECT from others.
+    """
+    if section.transform is not None or section.alternates is not None or section.news is not None:
+        return None
+    source = section.source
+    assert isinstance(source, TableSource)
+    if _changes_by_itself(section.where) or _changes_by_itself(source.query):
+        return None
+    written = site.to_json()
+    made_from: list[Any] = [__version__, version, params, written["site"], written["urls"], written["publish"]]
+    made_from += [written["sections"][section.name], None if robots is None else robots.decode("latin-1")]
+    return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def _changes_by_itself(sql: str | None) -> bool:
+    return sql is not None and _CHANGES_BY_ITSELF.search(sql) is not None
+
+
+def is_settled(counts: Counts, notes: Sequence[Tally]) -> bool:
+    """Whether what was made of a section stays as it is as long as its source does.
+
+    It does not where another section lists a page of it in its place, or where a date has yet to come.
+    """
+    return not counts.duplicates and not any(reason.text == FUTURE for tally in notes for reason in tally.ordered())
+
+
+def reading_of_table(
+    site: Site,
+    section: Section,
+    table: lake.Table,
+    asked: lake.TableSource,
+    generation: Generation,
+    *,
+    params: str,
+    now: datetime,
+    split_rows: int,
+) -> tuple[Reading, list[Split]]:
+    """How a table with a key is read: what changed since its mirror was made, or everything; and the splits of that.
+
+    `params`: what tells the parameters of its SELECT from others.
+    """
+    source = section.source
+    assert isinstance(source, TableSource)
+    assert source.key is not None
+    everything = Reading(
+        key=source.key,
+        since=now.isoformat(),  # nothing is asked by time
+        read_at=now.isoformat(),
+        select=digest(json.dumps([asked.kind, asked.address, asked.query, dict(asked.filter)], sort_keys=True)),
+        params=params,
+        version=table.version,
+    )
+    reading, mirror = generation.reading(everything)
+    if mirror is not None and _changes_by_itself(source.query):
+        reading, mirror = replace(everything, because="its SELECT names the time or a random value"), None
+    if mirror is not None:
+        found = lake.columns_of(table, asked)
+        names = wanted_columns(site, section, now, found)
+        read = found if names is None else pa.schema([found.field(name) for name in names])
+        problem = other_columns("table", unpack_schema(mirror.schema), read)
+        changed = problem or lake.plan_changes(table, asked, mirror.version or "")
+        if not isinstance(changed, str):
+            return reading, changed
+        reading = replace(everything, because=changed)
+    # What a table says of its changes is all there is: nothing could be found that it had not shown.
+    return replace(reading, compared=None), lake.plan_table(table, asked, split_rows=split_rows)

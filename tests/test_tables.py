@@ -1,0 +1,499 @@
+"""Tables of Delta Lake and Iceberg: one version a run; deleted rows never appear, unchanged ones are not read."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sitemap_etl.errors import ConfigError, InvalidSource, Unavailable
+from sitemap_etl.runs.local import publish_locally, run_locally
+from sitemap_etl.runs.rollback import roll_back
+from sitemap_etl.runs.validate import problems_of
+from sitemap_etl.sources import lake, read
+from sitemap_etl.sources.rowwise import RowSelect
+from sitemap_etl.state.mirror import read_mirror
+from sitemap_etl.state.records import Options
+from tests.support.fixtures import reachable
+from tests.support.lake import Delta, Iceberg, Written, rows
+from tests.support.s3 import S3Server
+from tests.support.sites import FIRST_NIGHT, TestSite
+
+SHOP = "https://shop.example"
+KINDS = ("delta", "feed", "iceberg")
+
+
+class Lake(TestSite):
+    """A site with one section, `p`, of a table."""
+
+    def __init__(self, folder: Path, table: Written, monkeypatch: pytest.MonkeyPatch, **source: Any) -> None:
+        super().__init__(folder)
+        for name, value in table.environ.items():
+            monkeypatch.setenv(name, value)  # pyiceberg's own configuration
+        self.table = table
+        self.lines: list[str] = []
+        self.environment = replace(self.environment, log=self.lines.append)
+        self.keys["sections"]["p"] = {"from": {**table.source, **source}}
+
+    @property
+    def source(self) -> dict[str, Any]:
+        found: dict[str, Any] = self.keys["sections"]["p"]["from"]
+        return found
+
+    def counts(self, night: int, **options: Any) -> Any:
+        return self.night(night, **options).summary.sections["p"]
+
+    def locs(self) -> set[str]:
+        return {loc.removeprefix(f"{SHOP}/p/") for loc in self.public().locs()}
+
+
+def made(kind: str, folder: Path) -> Written:
+    table: Written
+    if kind == "iceberg":
+        table = Iceberg(folder / "lake")
+    else:
+        table = Delta(str(folder / "lake" / "products"), feed=kind == "feed")
+    table.append(rows(0, 60))
+    table.append(rows(60, 100))
+    return table
+
+
+@pytest.fixture(params=KINDS)
+def table(request: pytest.FixtureRequest, tmp_path: Path) -> Written:
+    return made(request.param, tmp_path)
+
+
+@pytest.fixture
+def site(table: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    return Lake(tmp_path / "site", table, monkeypatch)
+
+
+@pytest.fixture
+def keyed(site: Lake) -> Lake:
+    site.source["key"] = "id"
+    return site
+
+
+NUMBERS = {str(n) for n in range(100)}
+
+
+def renamed(table: Written) -> None:
+    """Three rows are deleted, one is renamed, one is new."""
+    table.delete("id >= 7 and id < 10")
+    table.update(50, "/p/fifty")
+    table.append(rows(200, 201))
+
+
+AFTER = (NUMBERS - {"7", "8", "9", "50"}) | {"fifty", "200"}
+
+
+# --- a version ----------------------------------------------------------------------------------------
+
+
+def test_deleted_rows_never_appear_and_a_renamed_one_is_listed_once(site: Lake) -> None:
+    assert site.counts(1).extracted == 100
+    renamed(site.table)
+    counts = site.counts(2)
+    assert (counts.extracted, counts.added, counts.removed) == (98, 2, 4)
+    assert site.locs() == AFTER
+
+
+def test_a_version_that_is_published_is_not_read_again(site: Lake) -> None:
+    site.night(1)
+    counts = site.counts(2)
+    assert (counts.extracted, counts.carried, counts.listed) == (0, 100, 100)
+    assert site.night(3).summary.status == "unchanged"
+    site.table.update(50, "/p/50")  # another version in which nothing changed
+    assert site.counts(4).extracted == 100
+    assert site.counts(5).extracted == 0
+    assert site.counts(6, full=True).extracted == 100
+    assert site.counts(7, dry_run=True).extracted == 0
+    assert site.locs() == NUMBERS
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"columns": {"title": "wide"}},
+        {"where": "loc <> '/p/3'"},
+        {"lastmod": "none"},
+        {"formats": ["text"]},
+    ],
+    ids=["columns", "where", "lastmod", "formats"],
+)
+def test_another_rule_reads_the_same_version_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: dict[str, Any]
+) -> None:
+    site = Lake(tmp_path / "site", made("delta", tmp_path), monkeypatch)
+    site.night(1)
+    assert site.counts(2).extracted == 0
+    site.keys["sections"]["p"].update(changed)
+    assert site.counts(3).extracted == 100
+    assert site.counts(4).extracted == 0
+    site.keys["urls"] = {"exclude": ["/p/4"]}
+    assert site.counts(5).extracted == 100
+
+
+def test_what_may_become_another_by_itself_is_read_every_night(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Lake(tmp_path / "site", made("delta", tmp_path), monkeypatch)
+    for keys in (
+        {"where": "lastmod < today()::VARCHAR"},
+        {"transform": "tests.model.hooks:shouted", "columns": {"title": "wide"}},
+        {"alternates": {"group": "id", "hreflang": "wide"}},
+    ):
+        site.keys["sections"]["p"] = {"from": site.source, **keys}
+        site.night(1)
+        assert site.counts(2).extracted == 100, keys
+    site.keys["sections"]["p"] = {"from": site.source}
+    site.table.append(rows(300, 301).set_column(2, "lastmod", pa.array(["2026-11-05T00:00:00Z"])))
+    assert site.counts(3).extracted == 101
+    assert site.public().by_loc()[f"{SHOP}/p/300"].lastmod is None, "it lies in the future"
+    assert site.counts(5).extracted == 101, "and may have come"
+    assert site.public().by_loc()[f"{SHOP}/p/300"].lastmod == "2026-11-05T00:00:00Z"
+    assert site.counts(6).extracted == 0
+
+
+def test_a_page_that_another_section_lists_no_more_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Lake(tmp_path / "site", made("delta", tmp_path), monkeypatch)
+    products = site.keys["sections"].pop("p")
+    site.section("first", [{"loc": "/p/3"}, {"loc": "/other"}])
+    site.keys["sections"]["p"] = products
+    assert site.counts(1).duplicates == 1
+    assert site.counts(2).extracted == 100, "a page of it is listed elsewhere"
+    site.export("first", [{"loc": "/other"}])
+    assert site.counts(3).listed == 100
+    assert site.counts(4).extracted == 0
+    assert site.locs() >= NUMBERS
+
+
+def test_after_a_rollback_the_table_is_read(site: Lake) -> None:
+    site.night(1)
+    renamed(site.table)
+    first = site.manifest().run_id
+    site.night(2)
+    roll_back(site.load(), first, site.at(FIRST_NIGHT + timedelta(days=1, hours=3)), reason=None)
+    assert site.locs() == NUMBERS
+    assert site.counts(3).extracted == 98
+    assert site.locs() == AFTER
+
+
+def test_a_version_and_a_moment_may_be_named(site: Lake) -> None:
+    first = site.table.version()
+    time.sleep(0.05)  # a version has a time in milliseconds
+    at = datetime.now(UTC)
+    time.sleep(0.05)
+    renamed(site.table)
+    site.source["version"] = first
+    site.night(1)
+    assert site.locs() == NUMBERS
+    del site.source["version"]
+    site.source["as_of"] = at.isoformat()
+    assert site.counts(2).extracted in (0, 100)
+    assert site.locs() == NUMBERS
+    site.source["as_of"] = "2001-01-01T00:00:00Z"
+    with pytest.raises(InvalidSource, match=r"has no (version|snapshot) of 2001-01-01"):
+        site.night(3)
+    del site.source["as_of"]
+    site.source["version"] = 4711
+    with pytest.raises(InvalidSource, match=r"has no (version|snapshot) 4711"):
+        site.night(3)
+    assert site.locs() == NUMBERS
+
+
+def _named(site: Lake) -> tuple[Any, str]:
+    (kind,) = {"delta", "iceberg"} & set(site.source)
+    return kind, site.source[kind]
+
+
+def test_a_version_whose_files_are_gone_is_told(site: Lake) -> None:
+    first = site.table.version()
+    renamed(site.table)
+    site.table.expire()
+    site.source["version"] = first
+    with pytest.raises(InvalidSource, match=r"is gone, which VACUUM has probably removed|or it has expired"):
+        site.night(1)
+    del site.source["version"]
+    site.night(1)
+    assert site.locs() == AFTER
+
+
+def test_all_splits_of_a_run_are_of_one_version(site: Lake) -> None:
+    source = lake.TableSource(*_named(site))
+    table = lake.find_table(source)
+    splits = lake.plan_table(table, source, split_rows=50)
+    assert len(splits) == 2
+    found = []
+    for split in splits:
+        found += [row for batch in read(split, columns=["id"]) for row in batch.to_pylist()]
+        renamed(site.table)
+    assert sorted(row["id"] for row in found) == list(range(100))
+    assert {tuple(row) for row in found} == {("id",)}
+
+
+def test_only_what_the_rules_need_is_staged(site: Lake) -> None:
+    done = site.night(1, dry_run=True)
+    raw = done.run.extracted(0).raw
+    assert raw is not None
+    stored = done.run.staging.get(raw.key)
+    assert stored is None or b"xxxxxxxx" not in stored.data
+
+
+def test_a_filter_leaves_out_rows_and_the_files_that_have_none(site: Lake) -> None:
+    site.source["filter"] = {"id": [3, 77, 500], "lastmod": "2026-10-01"}
+    site.night(1)
+    assert site.locs() == {"3", "77"}
+    site.source["filter"] = {"colour": "red"}
+    with pytest.raises(InvalidSource, match=r"filter: .* has no column 'colour'\. It has: id, loc"):
+        site.night(2)
+
+
+def test_a_select_sees_each_row_by_itself(site: Lake) -> None:
+    site.source["query"] = "SELECT '/q/' || id AS loc, lastmod FROM source WHERE id % 2 = 0"
+    site.night(1)
+    assert {loc.removeprefix(f"{SHOP}/q/") for loc in site.public().locs()} == {str(n) for n in range(0, 100, 2)}
+    site.source["query"] = "SELECT max(loc) AS loc FROM source"
+    with pytest.raises(InvalidSource, match=r"section p: .*max looks at several rows: a SELECT over a table"):
+        site.night(2)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT DISTINCT loc FROM source",
+        "SELECT loc FROM source LIMIT 3",
+        "SELECT loc FROM source GROUP BY loc",
+        "SELECT loc, row_number() OVER () AS n FROM source",
+        "SELECT loc FROM source UNION ALL SELECT loc FROM source",
+        "WITH x AS (SELECT loc FROM source) SELECT * FROM x",
+        "SELECT loc FROM source WHERE id = (SELECT 3)",
+        "SELECT loc FROM source a JOIN source b USING (loc)",
+        "SELECT loc FROM source USING SAMPLE 3",
+    ],
+)
+def test_a_select_that_looks_beyond_a_row_is_refused(sql: str) -> None:
+    with pytest.raises(InvalidSource, match="a SELECT over a table sees each row by itself"):
+        RowSelect(sql, rows(0, 1).schema, "x")
+
+
+def test_a_select_reads_only_the_columns_that_it_names() -> None:
+    assert RowSelect("SELECT LOC FROM source s WHERE s.id > 1", rows(0, 1).schema, "x").columns == ["id", "loc"]
+    assert len(RowSelect("SELECT * FROM source", rows(0, 1).schema, "x").columns) == 4
+
+
+# --- what changed -------------------------------------------------------------------------------------
+
+
+def test_a_night_reads_only_what_changed(keyed: Lake) -> None:
+    assert keyed.counts(1).extracted == 100
+    renamed(keyed.table)
+    counts = keyed.counts(2)
+    assert counts.extracted + counts.carried == counts.listed + counts.duplicates + counts.excluded
+    assert (counts.listed, counts.added, counts.removed) == (98, 2, 4)
+    assert keyed.locs() == AFTER
+    mirror = read_mirror(keyed.state().storage, keyed.state().current().mirrors["p"])
+    assert "wide" not in str(mirror.schema)
+
+
+def test_a_feed_gives_the_changed_rows_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Lake(tmp_path / "site", made("feed", tmp_path), monkeypatch, key="id")
+    site.night(1)
+    renamed(site.table)
+    site.table.update(51, "/p/x")
+    site.table.update(51, "/p/fifty-one")
+    site.table.delete("id = 60")
+    site.table.append(rows(60, 61))
+    counts = site.counts(2)
+    # Three deleted, one renamed (as it was, as it is), one new; one renamed twice; one deleted and put again.
+    assert (counts.extracted, counts.excluded, counts.duplicates) == (3 + 2 + 1 + 4 + 2, 3, 1 + 3 + 1)
+    assert site.locs() == (AFTER - {"51"}) | {"fifty-one"}
+
+
+def test_nights_that_read_changes_publish_what_full_nights_do(keyed: Lake, tmp_path: Path) -> None:
+    """Over several versions, views, `where` and a failed night in between."""
+    keyed.keys["sections"]["p"]["where"] = "loc <> '/p/5'"
+    steps: list[Any] = [
+        lambda: keyed.table.update(5, "/p/five"),
+        lambda: renamed(keyed.table),
+        lambda: keyed.table.update(200, "/p/5"),
+        lambda: (keyed.table.delete("id = 1"), keyed.table.append(rows(1, 3).slice(0, 1))),
+        lambda: None,
+        lambda: keyed.table.delete("id < 90"),
+    ]
+    keyed.night(1)
+    for night, step in enumerate(steps, start=2):
+        step()
+        keyed.night(night, force=("p.max_drop", "max_drop"), reason="a test")
+        seen = keyed.locs()
+        full = keyed.night(night, full=True, dry_run=True).summary.sections["p"]
+        assert (full.added, full.removed, full.changed) == (0, 0, 0), night
+        assert full.listed == len(seen)
+    assert seen == {str(n) for n in range(90, 100)}
+
+
+def test_a_night_that_was_refused_or_only_tried_is_read_again(keyed: Lake) -> None:
+    keyed.night(1)
+    keyed.table.delete("id < 50")
+    assert keyed.night(2).summary.status == "refused"
+    assert keyed.locs() == NUMBERS
+    tried = keyed.night(3, dry_run=True)
+    assert tried.summary.sections["p"].removed == 50
+    renamed(keyed.table)
+    assert keyed.night(4).summary.status == "refused"
+    publish_locally(
+        keyed.load(),
+        tried.run.run_id,
+        keyed.at(FIRST_NIGHT + timedelta(days=4)),
+        force=("p.max_drop", "max_drop"),
+        reason="a test",
+        adopt=False,
+    )
+    assert keyed.locs() == {str(n) for n in range(50, 100)}
+    keyed.night(6)
+    assert keyed.locs() == {*map(str, range(51, 100)), "fifty", "200"}
+
+
+def test_a_version_that_has_expired_since_reads_everything(keyed: Lake) -> None:
+    keyed.night(1)
+    keyed.table.delete("id < 3")
+    keyed.night(2)
+    renamed(keyed.table)
+    keyed.table.append(rows(300, 302))
+    keyed.table.expire()
+    counts = keyed.counts(3)
+    assert counts.listed == 97
+    assert keyed.locs() == (AFTER - {"0", "1", "2"}) | {"300", "301"}
+
+
+def test_another_key_or_select_reads_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Lake(tmp_path / "site", made("feed", tmp_path), monkeypatch, key="id")
+    site.night(1)
+    site.table.delete("id = 99")
+    site.source["query"] = "SELECT id, loc, lastmod FROM source WHERE id > 2"
+    assert site.counts(2).extracted == 96
+    assert "section p is read in full: its SELECT is another one" in site.lines
+    site.table.update(3, "/p/three")
+    site.table.delete("id = 4")
+    counts = site.counts(3)
+    assert (counts.extracted, counts.listed) == (3, 95)
+    assert site.locs() == {*map(str, range(5, 99)), "three"}
+    site.source["key"] = "loc"
+    assert site.counts(4).extracted == 95
+    assert "section p is read in full: its key was id and is loc" in site.lines
+
+
+# --- the table's own life -----------------------------------------------------------------------------
+
+
+def test_columns_that_come_or_are_renamed_are_read_as_the_table_has_them_now(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = made("iceberg", tmp_path)
+    site = Lake(tmp_path / "site", table, monkeypatch, key="id")
+    assert isinstance(table, Iceberg)
+    site.night(1)
+    with table.table().update_schema() as update:
+        update.rename_column("loc", "url")
+    with pytest.raises(InvalidSource, match="loc"):
+        site.night(2)
+    site.keys["sections"]["p"]["columns"] = {"loc": "url"}
+    assert site.counts(2).extracted == 100
+    with table.table().update_schema() as update:
+        update.add_column("changefreq", _string())
+    new = rows(400, 401).rename_columns(["id", "url", "lastmod", "wide"])
+    table.append(new.append_column("changefreq", pa.array(["daily"])))
+    site.night(3)
+    assert site.public().by_loc()[f"{SHOP}/p/400"].changefreq == "daily"
+    assert site.public().by_loc()[f"{SHOP}/p/4"].changefreq is None
+    assert len(site.locs()) == 101
+
+
+def _string() -> Any:
+    from pyiceberg.types import StringType
+
+    return StringType()
+
+
+def test_a_delta_table_that_gains_a_column_has_nulls_in_its_older_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = made("delta", tmp_path)
+    site = Lake(tmp_path / "site", table, monkeypatch, key="id")
+    site.night(1)
+    table.append(rows(400, 401).append_column("changefreq", pa.array(["daily"])))
+    assert site.counts(2).extracted == 101
+    assert "section p is read in full: its table yields other columns: changefreq" in site.lines
+    assert site.public().by_loc()[f"{SHOP}/p/400"].changefreq == "daily"
+    assert site.public().by_loc()[f"{SHOP}/p/4"].changefreq is None
+
+
+def test_what_is_no_table_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made("iceberg", tmp_path)
+    for source, error, said in (
+        ({"delta": "./nowhere"}, InvalidSource, "there is no Delta table at .*nowhere"),
+        ({"delta": "./site"}, InvalidSource, "there is no Delta table at .*site"),
+        ({"iceberg": "lake.shop.clients"}, InvalidSource, "there is no Iceberg table lake.shop.clients"),
+        ({"iceberg": "mars.shop.clients"}, ConfigError, "the catalog mars of .* is not known: set PYICEBERG_CATALOG__"),
+        ({"iceberg": "/none/v1.metadata.json"}, InvalidSource, "there is no Iceberg table /none/v1.metadata.json"),
+    ):
+        site = Lake(tmp_path / "site", table, monkeypatch)
+        site.keys["sections"]["p"]["from"] = source
+        with pytest.raises(error, match=said):
+            site.night(1)
+        (problem,) = problems_of(site.load(), connect=True, environment=site.at(FIRST_NIGHT))
+        assert "section p" in str(problem)
+
+
+def test_a_table_is_named_by_its_metadata_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = made("iceberg", tmp_path)
+    assert isinstance(table, Iceberg)
+    site = Lake(tmp_path / "site", table, monkeypatch)
+    site.source["iceberg"] = table.table().metadata_location
+    renamed(table)
+    site.night(1)
+    assert site.locs() == NUMBERS, "that file is of one moment"
+
+
+def test_an_old_version_is_refused_or_waited_for(site: Lake) -> None:
+    site.source["expect"] = {"max_age": "1h", "min_rows": 101}
+    moment = lake.find_table(lake.TableSource(*_named(site))).moment
+    with pytest.raises(Unavailable, match=r"version .* is 2 hours old, and max_age is 60 minutes"):
+        _at(site, moment + timedelta(hours=2))
+    with pytest.raises(Unavailable, match="it has 100 rows, and min_rows is 101"):
+        _at(site, moment + timedelta(minutes=59))
+    site.source["expect"] = {"marker": "_SUCCESS"}
+    with pytest.raises(ConfigError, match="expect: a table has no marker; it takes max_age and min_rows and wait"):
+        site.load()
+
+
+def _at(site: Lake, moment: datetime) -> None:
+    run_locally(site.load(), Options(), site.at(moment), jobs=1)
+
+
+# --- in S3 --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["feed", "iceberg"])
+def test_tables_in_s3_are_reached_as_all_else_is(
+    kind: str, seaweedfs: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server of another process: delta-rs may hold this one while it waits."""
+    s3 = reachable(seaweedfs, monkeypatch)
+    table: Written
+    where = f"s3://{s3.bucket()}/lake"
+    if kind == "feed":
+        table = Delta(where, feed=True, options={"AWS_ALLOW_HTTP": "true", "AWS_S3_ALLOW_UNSAFE_RENAME": "true"})
+    else:
+        keys = {"s3.endpoint": s3.endpoint, "s3.access-key-id": s3.env["AWS_ACCESS_KEY_ID"]}
+        table = Iceberg(tmp_path / "c", where, **keys, **{"s3.secret-access-key": s3.env["AWS_SECRET_ACCESS_KEY"]})
+    table.append(rows(0, 100))
+    site = Lake(tmp_path / "site", table, monkeypatch, key="id")
+    site.night(1)
+    renamed(table)
+    site.night(2)
+    assert site.locs() == AFTER
+    assert site.counts(3).extracted == 0
