@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from sitemap_etl.errors import ConfigError, InvalidSource, Unavailable
+from sitemap_etl.runs import tasks
 from sitemap_etl.runs.local import publish_locally, run_locally
 from sitemap_etl.runs.rollback import roll_back
 from sitemap_etl.runs.validate import problems_of
@@ -384,6 +385,83 @@ def test_another_key_or_select_reads_everything(tmp_path: Path, monkeypatch: pyt
     site.source["key"] = "loc"
     assert site.counts(4).extracted == 95
     assert "section p is read in full: its key was id and is loc" in site.lines
+
+
+@pytest.mark.parametrize("small", [0, 1_000])
+@pytest.mark.parametrize("key", [None, "id"])
+def test_tasks_of_a_scheduler_do_what_a_run_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int, key: str | None
+) -> None:
+    site = Lake(tmp_path / "site", made("delta", tmp_path), monkeypatch, **({} if key is None else {"key": key}))
+    site.keys["airflow"] = {"small": small}
+    assert by_tasks(site, 1) == 100
+    assert by_tasks(site, 2) == 100
+    renamed(site.table)
+    assert by_tasks(site, 3) == 98
+    assert site.locs() == AFTER
+    assert by_tasks(site, 4) == 98
+
+
+def by_tasks(site: Lake, night: int) -> int:
+    """A night as a scheduler does it, each task with a run that it opens anew; gives how many rows it listed."""
+    world = site.at(FIRST_NIGHT + timedelta(days=night - 1))
+    started = tasks.start(site.load(), Options(), world, owner=f"night {night}")
+    key = started.key
+    for part in started.bundles:
+        tasks.extract(key, part, world)
+    if started.bundles:
+        for part in tasks.buckets(key, world):
+            tasks.merge(key, part, world)
+        for part in tasks.partition(key, world):
+            tasks.render(key, part, world)
+    else:
+        tasks.build(key, world)
+    tasks.publish(key, world)
+    return site.manifest().counts["p"].listed
+
+
+# --- rows that are deleted and still in the files -------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", [None, "id"])
+def test_rows_of_a_deletion_vector_never_appear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str | None
+) -> None:
+    table = Delta(str(tmp_path / "lake" / "products"))
+    table.append(rows(0, 100))
+    site = Lake(tmp_path / "site", table, monkeypatch, **({} if key is None else {"key": key}))
+    site.night(1)
+    table.mask(3, 4, 99)
+    site.night(2)
+    assert site.locs() == NUMBERS - {"3", "4", "99"}
+    site.source["filter"] = {"id": [2, 3]}
+    site.night(3, force=("p.max_drop", "max_drop"), reason="a test")
+    assert site.locs() == {"2"}
+
+
+@pytest.mark.parametrize("key", [None, "id"])
+def test_rows_of_position_deletes_never_appear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str | None
+) -> None:
+    table = Iceberg(tmp_path / "lake")
+    table.append(rows(0, 100))
+    site = Lake(tmp_path / "site", table, monkeypatch, **({} if key is None else {"key": key}))
+    site.night(1)
+    table.mask(3, 4, 99)
+    counts = site.counts(2)
+    assert site.locs() == NUMBERS - {"3", "4", "99"}
+    assert (counts.listed, counts.removed) == (97, 3)
+
+
+def test_a_table_with_equality_deletes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Iceberg(tmp_path / "lake")
+    table.append(rows(0, 100))
+    site = Lake(tmp_path / "site", table, monkeypatch)
+    site.night(1)
+    table.mask(3, equality=True)
+    with pytest.raises(InvalidSource, match="has equality deletes, which pyiceberg can't read"):
+        site.night(2)
+    assert site.locs() == NUMBERS
 
 
 # --- the table's own life -----------------------------------------------------------------------------

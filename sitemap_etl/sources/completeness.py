@@ -18,11 +18,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from importlib import import_module
 from typing import Final, Literal
 
 from sitemap_etl.errors import InvalidSource, Unavailable
 from sitemap_etl.settings import CsvExport, JsonlExport, ParquetExport
-from sitemap_etl.sources import csv_files, jsonl_files, parquet_files
+from sitemap_etl.sources import parquet_files
 from sitemap_etl.sources.files import (
     File,
     NothingFound,
@@ -47,7 +48,6 @@ _UNFINISHED: Final = re.compile(
 _CHUNK: Final = 1024 * 1024
 _OTHER: Final = "one of the two is of another export"
 
-_SUFFIXES: Final = {"csv": csv_files.SUFFIXES, "jsonl": jsonl_files.SUFFIXES, "parquet": parquet_files.SUFFIXES}
 Export = CsvExport | JsonlExport | ParquetExport
 Verdict = Literal["whole", "not yet", "never"]
 
@@ -111,7 +111,7 @@ class Seen:
 
 def readiness(export: Export, expected: Expected, now: datetime) -> Readiness:
     """Whether the export is whole at this moment. Raises `Refused`, `Unavailable` where it can't be looked at."""
-    suffixes = _SUFFIXES[export.kind]
+    suffixes: tuple[str, ...] = import_module(f"sitemap_etl.sources.{export.kind}_files").SUFFIXES
     seen = [see(path, suffixes, expected, pays=export.requester_pays) for path in export.paths]
     judged = [judge(one, expected, now) for one in seen]
     doubted = next((one for one in judged if one.verdict != "whole"), None)

@@ -142,7 +142,7 @@ def plan_table(
     if found is None:
         return [_split(table, source, schema, None, "")]
     return [
-        _split(table, source, schema, [file.name for file in bundle], f" part {at + 1}" if at else "")
+        _split(table, source, schema, bundle, f" part {at + 1}" if at else "")
         for at, bundle in enumerate(_bundles(found, split_rows, split_bytes))
     ]
 
@@ -166,11 +166,11 @@ def plan_changes(table: Table, source: TableSource, since: str) -> list[Split] |
     if old is None or new is None:
         return f"its table does not say which rows changed: {why}"
     same = set(old) & set(new)
-    lost = before.lost([file.name for file in old if file not in same])
+    removed = [file for file in old if file not in same]
+    added = [file for file in new if file not in same]
+    lost = before.lost([file.name for file in removed])
     if lost is not None:
         return f"version {since} of its table can't be read any more: {lost} was removed"
-    removed = [file.name for file in old if file not in same]
-    added = [file.name for file in new if file not in same]
     splits = []
     if removed:
         columns = columns_of(before, source)
@@ -185,24 +185,26 @@ def _split(
     table: Table,
     source: TableSource,
     schema: pa.Schema,
-    files: Sequence[str] | None,
+    files: Sequence[DataFile] | None,
     which: str,
     *,
     since: str | None = None,
     gone: bool | None = None,
 ) -> Split:
     detail = {
-        "of": source.kind,
+        "format": source.kind,
         "table": source.address,
         "version": table.version,
-        "files": None if files is None else list(files),
+        "names": None if files is None else [file.name for file in files],
         "filter": {name: list(values) for name, values in source.filter.items()},
         "query": source.query,
         "schema": pack_schema(schema),
         "since": since,
         "gone": gone,
     }
-    return Split("table", f"{source.address} version {table.version}{which}", detail)
+    counts = [None] if files is None else [file.rows for file in files]
+    rows = None if None in counts else sum(count or 0 for count in counts)  # those that were deleted among them
+    return Split("table", f"{source.address} version {table.version}{which}", {**detail, "rows": rows})
 
 
 def read_table(
@@ -218,7 +220,7 @@ def read_table(
     Those of changes have `GONE` and `ORDER` besides. `params`: what the SELECT binds. Raises as `find_table`.
     """
     detail = split.detail
-    table = _pinned(detail["of"], detail["table"], detail["version"])
+    table = _pinned(detail["format"], detail["table"], detail["version"])
     schema = unpack_schema(detail["schema"])
     if columns is not None:
         schema = pa.schema([schema.field(name) for name in columns if name in schema.names])
@@ -238,7 +240,7 @@ def _selected(
     if detail["since"] is not None:
         yield from _changes(table, detail, source, schema, select)
         return
-    rows = (conform(batch, source) for batch in table.rows(detail["files"], source.names, detail["filter"]))
+    rows = (conform(batch, source) for batch in table.rows(detail["names"], source.names, detail["filter"]))
     for batch in rows if select is None else select.apply(source, rows):
         found = conform(batch, schema)
         yield found if detail["gone"] is None else _marked(found, gone=detail["gone"], order=0)
