@@ -238,8 +238,8 @@ sitemap-{{section}}-{{number:05}}.xml.gz, got "sitemap-{{section}}.xml.gz"
 10: urls.respect_robots: expected true or false, got "yes"; write true (in YAML 1.2, yes is text)
 11: recent: expected a duration such as 3d (s for seconds, m for minutes, h for hours, d for days, w for weeks), got 3
 13: sections.Products: expected a section name of a-z, 0-9 and _ that begins with a letter, got "Products"
-14: sections.Products.from: expected one of {{database: CONNECTION, sql: FILE}}, {{csv: FILE}}, {{parquet: FILE}} \
-and {{jsonl: FILE}}, got an empty mapping
+14: sections.Products.from: expected one of {{database: CONNECTION, sql: FILE}}, {{csv: FILE}}, {{parquet: FILE}}, \
+{{jsonl: FILE}}, {{delta: TABLE}} and {{iceberg: TABLE}}, got an empty mapping
 16: sections.a.from.database: expected a connection ID such as catalog; its address is set in \
 AIRFLOW_CONN_<ID> or in Airflow, never here
 16: sections.a.from.csv: database and csv exclude each other; use one of them
@@ -262,8 +262,8 @@ none, got a mapping of fingerprnt; did you mean fingerprint?
 29: sections.b.news.language: expected a language such as en (ISO 639), zh-cn or zh-tw, got "english please"
 30: sections.b.on_error: expected fail or keep, got "keeep"; did you mean keep?
 31: duplicate key `sections.b.on_error` (first on line 30)
-33: sections.c.from: expected one of {{database: CONNECTION, sql: FILE}}, {{csv: FILE}}, {{parquet: FILE}} \
-and {{jsonl: FILE}}, got a mapping of databse, sql; did you mean database?
+33: sections.c.from: expected one of {{database: CONNECTION, sql: FILE}}, {{csv: FILE}}, {{parquet: FILE}}, \
+{{jsonl: FILE}}, {{delta: TABLE}} and {{iceberg: TABLE}}, got a mapping of databse, sql; did you mean database?
 34: sections.d: expected a mapping, got nothing
 36: sections.e.from.params: now is set by the run itself; rename the parameter
 36: sections.e.from.split: expected a mapping, got 5

@@ -1,3 +1,4 @@
+# ruff: noqa: F811 - fixtures are imported and asked for by name
 """Tables of Delta Lake and Iceberg: one version a run; deleted rows never appear, unchanged ones are not read."""
 
 from __future__ import annotations
@@ -16,17 +17,18 @@ from sitemap_etl.runs import tasks
 from sitemap_etl.runs.local import publish_locally, run_locally
 from sitemap_etl.runs.rollback import roll_back
 from sitemap_etl.runs.validate import problems_of
+from sitemap_etl.s3 import S3Client
 from sitemap_etl.sources import lake, read
+from sitemap_etl.sources.delta import store_options
 from sitemap_etl.sources.rowwise import RowSelect
 from sitemap_etl.state.mirror import read_mirror
 from sitemap_etl.state.records import Options
-from tests.support.fixtures import reachable
+from tests.support.fixtures import bucket, moto, reachable, s3  # noqa: F401 - fixtures
 from tests.support.lake import Delta, Iceberg, Written, rows
 from tests.support.s3 import S3Server
 from tests.support.sites import FIRST_NIGHT, TestSite
 
 SHOP = "https://shop.example"
-KINDS = ("delta", "feed", "iceberg")
 
 
 class Lake(TestSite):
@@ -64,7 +66,7 @@ def made(kind: str, folder: Path) -> Written:
     return table
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=["delta", "iceberg"])
 def table(request: pytest.FixtureRequest, tmp_path: Path) -> Written:
     return made(request.param, tmp_path)
 
@@ -74,10 +76,9 @@ def site(table: Written, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lak
     return Lake(tmp_path / "site", table, monkeypatch)
 
 
-@pytest.fixture
-def keyed(site: Lake) -> Lake:
-    site.source["key"] = "id"
-    return site
+@pytest.fixture(params=["delta", "feed", "iceberg"])
+def keyed(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lake:
+    return Lake(tmp_path / "site", made(request.param, tmp_path), monkeypatch, key="id")
 
 
 NUMBERS = {str(n) for n in range(100)}
@@ -314,6 +315,7 @@ def test_a_feed_gives_the_changed_rows_and_nothing_else(tmp_path: Path, monkeypa
     assert site.locs() == (AFTER - {"51"}) | {"fifty-one"}
 
 
+@pytest.mark.thorough
 def test_nights_that_read_changes_publish_what_full_nights_do(keyed: Lake, tmp_path: Path) -> None:
     """Over several versions, views, `where` and a failed night in between."""
     keyed.keys["sections"]["p"]["where"] = "loc <> '/p/5'"
@@ -555,23 +557,39 @@ def _at(site: Lake, moment: datetime) -> None:
 # --- in S3 --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["feed", "iceberg"])
-def test_tables_in_s3_are_reached_as_all_else_is(
-    kind: str, seaweedfs: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A server of another process: delta-rs may hold this one while it waits."""
-    s3 = reachable(seaweedfs, monkeypatch)
-    table: Written
-    where = f"s3://{s3.bucket()}/lake"
-    if kind == "feed":
-        table = Delta(where, feed=True, options={"AWS_ALLOW_HTTP": "true", "AWS_S3_ALLOW_UNSAFE_RENAME": "true"})
-    else:
-        keys = {"s3.endpoint": s3.endpoint, "s3.access-key-id": s3.env["AWS_ACCESS_KEY_ID"]}
-        table = Iceberg(tmp_path / "c", where, **keys, **{"s3.secret-access-key": s3.env["AWS_SECRET_ACCESS_KEY"]})
+def nights_in_s3(table: Written, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table.append(rows(0, 100))
-    site = Lake(tmp_path / "site", table, monkeypatch, key="id")
+    site = Lake(folder / "site", table, monkeypatch, key="id")
     site.night(1)
     renamed(table)
     site.night(2)
     assert site.locs() == AFTER
     assert site.counts(3).extracted == 0
+
+
+def test_an_iceberg_table_in_s3_is_reached_as_all_else_is(
+    s3: S3Server, bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = {"s3.endpoint": s3.endpoint, "s3.access-key-id": s3.env["AWS_ACCESS_KEY_ID"], "s3.region": "us-east-1"}
+    own |= {"s3.secret-access-key": s3.env["AWS_SECRET_ACCESS_KEY"]}
+    nights_in_s3(Iceberg(tmp_path / "c", f"s3://{bucket}/lake", **own), tmp_path, monkeypatch)
+
+
+def test_a_delta_table_in_s3_is_reached_as_all_else_is(
+    seaweedfs: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a server of another process: delta-rs lets no other thread of its own run while it waits."""
+    server = reachable(seaweedfs, monkeypatch)
+    options = {"AWS_ALLOW_HTTP": "true", "AWS_S3_ALLOW_UNSAFE_RENAME": "true"}
+    nights_in_s3(Delta(f"s3://{server.bucket()}/lake", feed=True, options=options), tmp_path, monkeypatch)
+
+
+def test_delta_is_told_how_the_store_is_reached(s3: S3Server) -> None:
+    told = store_options("s3://lake/products")
+    assert told["aws_endpoint_url"] == s3.endpoint
+    assert told["aws_access_key_id"] == s3.env["AWS_ACCESS_KEY_ID"]
+    assert told["aws_secret_access_key"] == s3.env["AWS_SECRET_ACCESS_KEY"]
+    assert (told["allow_http"], told["aws_region"]) == ("true", "us-east-1")
+    assert "aws_session_token" not in told
+    assert store_options("/lake/products") == {}
+    assert s3.env["AWS_SECRET_ACCESS_KEY"] not in repr(S3Client().access())

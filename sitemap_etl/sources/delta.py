@@ -42,13 +42,13 @@ def open_table(address: str, version: int | None, as_of: datetime | None) -> Del
     import deltalake
 
     with _errors(address):
-        newest = deltalake.DeltaTable(address, storage_options=_options(address))
+        newest = deltalake.DeltaTable(address, storage_options=store_options(address))
         last = newest.version()
         if version is not None and version > last:
             raise InvalidSource(f"{address} has no version {version}: its newest is {last}")
         table = newest
         if as_of is not None or (version is not None and version != last):
-            table = deltalake.DeltaTable(address, storage_options=_options(address))
+            table = deltalake.DeltaTable(address, storage_options=store_options(address))
             try:
                 table.load_as_version(as_of or version or 0)
             except deltalake.exceptions.DeltaError as error:
@@ -198,7 +198,7 @@ def _literal(value: Any) -> str:
     return "'" + str(value).replace("'", "''") + "'"
 
 
-def _options(address: str) -> dict[str, str]:
+def store_options(address: str) -> dict[str, str]:
     """How delta-rs reaches the store: as all of this package does."""
     if not address.startswith(S3):
         return {}
