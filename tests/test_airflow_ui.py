@@ -8,12 +8,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import httpx
 import psutil
@@ -24,15 +22,7 @@ from playwright.sync_api import Page
 from demo.browser import operator
 from tests.support.airflow import PROJECT
 from tests.support.engines import Reply, Request, Side
-
-
-def until(what: Callable[[], Any], seconds: float) -> Any:
-    """What `what` gives, as soon as it is true."""
-    deadline = time.monotonic() + seconds
-    while not (found := what()):
-        assert time.monotonic() < deadline, f"not within {seconds} s"
-        time.sleep(0.5)
-    return found
+from tests.support.waiting import until
 
 
 def running(processes: Iterable[psutil.Process]) -> list[psutil.Process]:

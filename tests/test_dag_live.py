@@ -18,7 +18,7 @@ import yaml
 
 from tests.support.airflow import PROJECT
 from tests.support.operator import Operator
-from tests.test_airflow_ui import until
+from tests.support.waiting import until
 
 SLOW = """
 import os

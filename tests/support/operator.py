@@ -55,14 +55,15 @@ class Operator:
             self._api("POST", f"/dagRuns/{run_id}/clear", body)
 
     def mark(self, run_id: str, state: str, task: str | None = None) -> None:
-        """Mark a run, or all instances of one of its tasks."""
+        """Mark a run, or all instances of one of its tasks that are in another state."""
         if task is None:
             self._api("PATCH", f"/dagRuns/{run_id}", {"state": state})
             return
         instances = f"/dagRuns/{run_id}/taskInstances"
         for one in self._api("GET", f"{instances}?task_id={task}")["task_instances"]:
             index = f"/{one['map_index']}" if one["map_index"] >= 0 else ""
-            self._api("PATCH", f"{instances}/{task}{index}", {"new_state": state})
+            if one["state"] != state:
+                self._api("PATCH", f"{instances}/{task}{index}", {"new_state": state})
 
     def delete(self, run_id: str) -> None:
         """Delete a run."""
