@@ -5,6 +5,7 @@ under its canonical URL, and replaces only those published files whose contents 
 
 | task | what it does |
 |---|---|
+| `wait` | only where a section may wait for its source: looks every five minutes, and holds no worker in between |
 | `plan` | fixes what the run reads, from which published set it starts, and that no other run is at it |
 | `build` | for a small site, in place of the tasks up to `render`: does all of them in one |
 | `extract` | reads parts of a source, key ranges or files; makes their rows canonical, keeps rejected ones apart |
@@ -63,7 +64,7 @@ import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -371,6 +372,7 @@ def wire(site: Site, site_file: Path) -> None:
                 has_ended=has_ended,
                 demand=lambda: pools.demand_pools(context["ti"].xcom_pull(task_ids=pools.KEPT_BY, key=pools.MISSING)),
                 most=most_tasks(),
+                waits=False,  # that was a task of its own
             )
 
         started = attempt(start, site_file)
@@ -378,8 +380,25 @@ def wire(site: Site, site_file: Path) -> None:
         parts: list[Part] = started.bundles
         return parts
 
+    def look(began: datetime) -> datetime | None:
+        context = get_current_context()
+
+        def ask(tasks: Any, world: Environment) -> datetime | None:
+            from sitemap_etl.runs.waits import next_look
+
+            options, _ = tasks.asked(site, context["params"], context["dag_run"].conf)
+            found: datetime | None = next_look(site, options, world, began=began)
+            return found
+
+        return attempt(ask, site_file)
+
+    planned = plan()
+    if any(section.waits for section in site.sections.values()):
+        from sitemap_etl.airflow.waiting import AwaitSources  # it loads a provider, which other sites need not
+
+        AwaitSources(task_id="wait", look=look) >> planned
     pool = {"pool": site.airflow.pool} if site.airflow.pool else {}
-    extracted = extract.override(**pool).expand(part=plan())
+    extracted = extract.override(**pool).expand(part=planned)
     partitioned = partition()
     rendered = render.expand(part=partitioned)
     published = publish.override(outlets=[assets.publishes(site.name)])()

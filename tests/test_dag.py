@@ -635,6 +635,29 @@ def test_a_pool_that_does_not_exist_is_found_by_the_scheduler_and_told_by_plan(s
     demand_pools(missing("nowhere"))  # it was created, and plan was cleared
 
 
+@pytest.mark.thorough  # a minute passes; test_airflow_waiting.py has the parts
+def test_an_export_that_does_not_come_is_waited_for_and_then_its_section_stays_as_published(shop: Shop) -> None:
+    shop.pages(30)
+    shop.pages(30, "posts")
+    expected = {"csv": "../posts/*.csv", "expect": {"marker": "_SUCCESS", "wait": "1m"}}
+    sections = {"pages": {"from": {"csv": "../pages.csv"}}, "posts": {"from": expected, "on_error": "keep"}}
+    shop.site(sections=sections)
+    (shop.folder / "posts").mkdir()
+    (shop.folder / "posts.csv").rename(shop.folder / "posts" / "1.csv")
+    shop.site("plain", work="../plain")
+    tasks = shop.airflow.describe(shop.sites)["dags"]
+    assert tasks["shop"]["tasks"]["plan"]["upstream"] == ["wait"]
+    assert "wait" not in tasks["plain"]["tasks"]
+    (shop.folder / "posts" / "_SUCCESS").touch()
+    shop.publish()
+    (shop.folder / "posts" / "_SUCCESS").unlink()
+    run = shop.run()
+    assert run.state == "success"
+    assert run.states("wait") == ["success"]
+    assert "section posts: waiting for its source until" in run.log
+    assert list(shop.summary()["kept"]) == ["posts"]
+
+
 def test_who_starts_a_run_is_asked_for_typed_parameters(shop: Shop) -> None:
     shop.site()
     one = shop.airflow.describe(shop.sites)["dags"]["shop"]

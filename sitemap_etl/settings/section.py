@@ -244,6 +244,11 @@ class Section(Settings):
         return self._name
 
     @property
+    def waits(self) -> bool:
+        """Whether a run may wait for its source."""
+        return self.source.expect is not None and bool(self.source.expect.wait)
+
+    @property
     def keyed(self) -> bool:
         """Whether its source says what identifies a row, so that it may be read incrementally."""
         return isinstance(self.source, DatabaseSource | TableSource) and self.source.key is not None

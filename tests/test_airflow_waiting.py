@@ -1,0 +1,73 @@
+"""Waiting for an export without a worker: when it is looked at again, and when the wait is over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from airflow.providers.standard.triggers.temporal import DateTimeTrigger
+from airflow.sdk.exceptions import TaskDeferred
+
+from sitemap_etl.airflow.waiting import AwaitSources
+from sitemap_etl.runs.waits import next_look
+from sitemap_etl.state.records import Options
+from tests.support.sites import TestSite, pages
+
+BEGAN = datetime(2026, 11, 22, 2, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> TestSite:
+    """A site with an export that lacks its marker, and that is waited for."""
+    made = TestSite(tmp_path).section("products", pages(10))
+    made.keys["sections"]["products"]["from"]["expect"] = {"marker": "_SUCCESS", "wait": "2h"}
+    return made
+
+
+def look(site: TestSite, after: timedelta, **options: tuple[str, ...]) -> timedelta | None:
+    """When it is looked at again, counted from the begin of the wait, if it is looked at after so long."""
+    world = replace(site.environment, clock=lambda: BEGAN + after)
+    found = next_look(site.load(), Options(**options), world, began=BEGAN)
+    return None if found is None else found - BEGAN
+
+
+def test_an_export_that_is_not_there_is_looked_at_every_five_minutes_until_the_wait_is_over(site: TestSite) -> None:
+    said: list[str] = []
+    site.environment = replace(site.environment, log=said.append)
+    minute = timedelta(minutes=1)
+    assert look(site, 0 * minute) == 5 * minute
+    assert look(site, 60 * minute) == 65 * minute
+    assert look(site, 118 * minute) == 120 * minute
+    assert look(site, 120 * minute) is None
+    assert said[0].startswith("section products: waiting for its source until 04:00:00 UTC: ")
+    assert "_SUCCESS" in said[0]
+
+
+def test_an_export_that_has_come_is_not_waited_for(site: TestSite) -> None:
+    (site.folder / "_SUCCESS").touch()
+    assert look(site, timedelta(0)) is None
+
+
+def test_a_section_that_is_not_read_is_not_waited_for(site: TestSite) -> None:
+    site.section("other", pages(10, start=100))
+    assert look(site, timedelta(0), sections=("other",)) is None
+
+
+def test_the_task_gives_its_worker_back_until_the_next_look() -> None:
+    looks = [datetime(2026, 11, 22, 2, 5, tzinfo=UTC), None]
+    began: list[datetime] = []
+
+    def looked(since: datetime) -> datetime | None:
+        began.append(since)
+        return looks.pop(0)
+
+    task = AwaitSources(task_id="wait", look=looked)
+    with pytest.raises(TaskDeferred) as deferred:
+        task.resume({}, BEGAN.isoformat())
+    assert isinstance(deferred.value.trigger, DateTimeTrigger)
+    assert deferred.value.trigger.moment == datetime(2026, 11, 22, 2, 5, tzinfo=UTC)
+    assert deferred.value.method_name == "resume"
+    task.resume({}, **deferred.value.kwargs, event="the moment")
+    assert began == [BEGAN, BEGAN]
