@@ -379,7 +379,10 @@ MISTAKES = [
     ("schedule: '*/0 * * * *'", "expected a minute of 0 to 59"),
     ("schedule: {cron: 0 2 * * *, timezone: Mars/Phobos}", "expected an IANA time zone"),
     ("schedule: {cron: 0 2 * * *, tz: UTC}", "schedule.tz: unknown key; allowed here: cron, timezone"),
-    ("schedule: {timezone: UTC}", "schedule.cron: is missing; write cron: 0 2 * * *"),
+    (
+        "schedule: {timezone: UTC}",
+        "{cron: …, timezone: …} or {assets: […], or_cron: …}, got a mapping of timezone",
+    ),
     ("work: gs://bucket/x", "got gs://…; Google Cloud Storage speaks S3: write s3://BUCKET and set AWS_ENDPOINT_URL"),
     ("work: az://bucket/x", "expected a folder or s3://bucket/prefix, got az://…"),
     ("work: https://b.s3.amazonaws.com/x", "got https://…; of a bucket write s3://BUCKET/PREFIX"),
