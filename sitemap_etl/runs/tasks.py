@@ -7,7 +7,6 @@ units that have no receipt yet.
 
 from __future__ import annotations
 
-import json
 import signal
 import threading
 import time
@@ -21,7 +20,6 @@ from typing import Any, Final, TypeVar
 
 from sitemap_etl.config import Site
 from sitemap_etl.errors import Refused, SitemapEtlError, Unavailable
-from sitemap_etl.frames import Reason
 from sitemap_etl.publish.publish import publish as publish_run
 from sitemap_etl.publish.summary import (
     add_answers,
@@ -38,6 +36,7 @@ from sitemap_etl.runs.bundles import MOST, Bundle, bundles, called, is_small
 from sitemap_etl.runs.failures import remember_abandoned, remember_failure
 from sitemap_etl.runs.form import TITLES, filled_in
 from sitemap_etl.runs.over import ended_run, published_by, tell_over
+from sitemap_etl.runs.story import counts_of, story
 from sitemap_etl.runs.work import missing_work
 from sitemap_etl.stages.clock import written
 from sitemap_etl.stages.clusters import align as align_run
@@ -53,7 +52,7 @@ from sitemap_etl.stages.transform import transform_split
 from sitemap_etl.state import layout
 from sitemap_etl.state.codec import encode
 from sitemap_etl.state.lease import LEASE_TIME, AnotherRun, holder, release_lease, take_lease
-from sitemap_etl.state.records import COUNTED, Attempt, Counts, GroupCounts, Options, Summary, Transformed
+from sitemap_etl.state.records import Attempt, GroupCounts, Options, Transformed
 
 T = TypeVar("T")
 
@@ -366,13 +365,13 @@ def publish(key: str, environment: Environment) -> dict[str, Any]:
     with _remembering(run):
         published = publish_run(run)
         summary = finish_run(run, published)
-    for line in _story(summary):
+    for line in story(summary):
         environment.log(line)
     release_lease(run.work, run.run_id)
     if published.status == "refused":
         assert published.error is not None
         raise published.error
-    return _shown(attempt_of(run, summary))
+    return counts_of(attempt_of(run, summary))
 
 
 def _published_before(key: str, environment: Environment) -> dict[str, Any]:
@@ -384,66 +383,10 @@ def _published_before(key: str, environment: Environment) -> dict[str, Any]:
         if not ended.dry_run:
             remove_staging(run.staging)
         release_lease(run.work, run.run_id)
-    return _shown(ended)
-
-
-def _shown(ended: Attempt) -> dict[str, Any]:
-    """The counts of a run, as a scheduler stores them: of many sections only those that fit."""
-    counts: dict[str, Any] = {
-        "run_id": ended.run_id,
-        "status": ended.status,
-        "files": encode(ended.files),
-        "total": encode(sum(ended.sections.values(), Counts())),
-        "sections": {},
-    }
-    size = len(json.dumps(counts))
-    for name, section in ended.sections.items():
-        shown = {name: encode(section)}
-        size += len(json.dumps(shown))
-        if size > _SHOWN_BYTES:
-            break
-        counts["sections"] |= shown
-    return counts
-
-
-_SHOWN_BYTES: Final = 3_500
-"""What a scheduler stores of a publish: about twenty sections."""
+    return counts_of(ended)
 
 
 _DONE: Final = ("published", "unchanged", "partial")
-
-
-_REASONS: Final = 10
-"""Reasons of one kind and section that a log shows, the most frequent first; the report has them all."""
-
-
-def _story(summary: Summary) -> Iterator[str]:
-    """The summary in a few lines of a log."""
-    files = summary.files
-    yield f"{summary.status}: {files.written:,} files written, {files.unchanged:,} unchanged"
-    for name, counts in summary.sections.items():
-        shown = ", ".join(f"{counts.of(what):,} {what}" for what in COUNTED if counts.of(what))
-        yield f"section {name}: {shown or 'no rows'}"
-    for name, kinds in summary.reasons.items():
-        for kind, tally in kinds.items():
-            for reason in tally.ordered()[:_REASONS]:
-                said = reason.as_dropped() if kind == "notes" else f"{reason.count:,} {kind}: {reason.text}"
-                yield f"section {name}: {said}{_such_as(reason)}"
-    for reason in summary.clusters.notes.ordered():
-        yield f"hreflang {reason.text} ({reason.count:,}){_such_as(reason)}"
-    for name, why in summary.kept.items():
-        yield f"warning: section {name} stays as published: {why}"
-    for warning in summary.warnings:
-        yield f"warning: {warning}"
-    if summary.error and summary.status == "dry_run":
-        yield summary.error
-    for address in summary.index:
-        yield f"index: {address}"
-    yield f"report: {summary.report}"
-
-
-def _such_as(reason: Reason) -> str:
-    return f", such as {reason.examples[0]}" if reason.examples else ""
 
 
 def _is_kept(key: str, environment: Environment) -> bool:
