@@ -380,14 +380,14 @@ def wire(site: Site, site_file: Path) -> None:
         parts: list[Part] = started.bundles
         return parts
 
-    def look(began: datetime) -> datetime | None:
+    def look() -> datetime | None:
         context = get_current_context()
 
         def ask(tasks: Any, world: Environment) -> datetime | None:
             from sitemap_etl.runs.waits import next_look
 
             options, _ = tasks.asked(site, context["params"], context["dag_run"].conf)
-            found: datetime | None = next_look(site, options, world, began=began)
+            found: datetime | None = next_look(site, options, world, began=context["dag_run"].start_date)
             return found
 
         return attempt(ask, site_file)

@@ -57,17 +57,10 @@ def test_a_section_that_is_not_read_is_not_waited_for(site: TestSite) -> None:
 
 def test_the_task_gives_its_worker_back_until_the_next_look() -> None:
     looks = [datetime(2026, 11, 22, 2, 5, tzinfo=UTC), None]
-    began: list[datetime] = []
-
-    def looked(since: datetime) -> datetime | None:
-        began.append(since)
-        return looks.pop(0)
-
-    task = AwaitSources(task_id="wait", look=looked)
+    task = AwaitSources(task_id="wait", look=lambda: looks.pop(0))
     with pytest.raises(TaskDeferred) as deferred:
-        task.resume({}, BEGAN.isoformat())
+        task.execute({})
     assert isinstance(deferred.value.trigger, DateTimeTrigger)
     assert deferred.value.trigger.moment == datetime(2026, 11, 22, 2, 5, tzinfo=UTC)
-    assert deferred.value.method_name == "resume"
-    task.resume({}, **deferred.value.kwargs, event="the moment")
-    assert began == [BEGAN, BEGAN]
+    task.resume_execution(deferred.value.method_name, {"event": "the moment has come"}, {})
+    assert looks == []

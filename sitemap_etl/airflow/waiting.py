@@ -6,7 +6,7 @@ It needs nothing but its clock for that, neither the site file nor the right to 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from airflow.providers.standard.triggers.temporal import DateTimeTrigger
@@ -14,20 +14,14 @@ from airflow.sdk import BaseOperator
 
 
 class AwaitSources(BaseOperator):  # type: ignore[misc] # Airflow's types are not followed
-    """Ends when there is nothing more to wait for.
+    """Ends when there is nothing more to wait for. `look`: gives when to look again, or None."""
 
-    `look`: takes when the wait began, and gives when to look again, or None.
-    """
-
-    def __init__(self, *, look: Callable[[datetime], datetime | None], **options: Any) -> None:
+    def __init__(self, *, look: Callable[[], datetime | None], **options: Any) -> None:
         super().__init__(**options)
         self.look = look
 
-    def execute(self, context: Mapping[str, Any]) -> None:
-        self.resume(context, datetime.now(UTC).isoformat())
-
-    def resume(self, context: Mapping[str, Any], began: str, event: object = None) -> None:  # noqa: ARG002 - as Airflow calls it
-        """Look again."""
-        again = self.look(datetime.fromisoformat(began))
+    def execute(self, context: Mapping[str, Any], event: object = None) -> None:  # noqa: ARG002 - as Airflow calls it
+        """Look, and be called again where that is not enough."""
+        again = self.look()
         if again is not None:
-            self.defer(trigger=DateTimeTrigger(moment=again), method_name="resume", kwargs={"began": began})
+            self.defer(trigger=DateTimeTrigger(moment=again), method_name="execute")
