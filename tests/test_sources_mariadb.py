@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import json
 import struct
 import traceback
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
+from urllib.parse import quote
 
 import pyarrow as pa
 import pytest
+import trustme
 
 from sitemap_etl import sources
 from sitemap_etl.connections import parse
@@ -243,10 +247,17 @@ def test_an_option_that_the_driver_does_not_take_is_a_mistake_of_the_connection(
         rows(f"{shop.uri}?{query}", "SELECT 1")
 
 
-def test_tls_that_is_asked_for_is_not_left_out(shop: MariaDB) -> None:
-    for connection in (
-        parse(f"{shop.uri}?ssl_check_hostname=false"),
-        parse(f"{shop.uri}?__extra__=%7B%22ssl%22%3A+%7B%22check_hostname%22%3A+false%7D%7D"),
-    ):
-        with pytest.raises(Unavailable, match="SSL is required but the server doesn't support it"):
-            sources.probe_database(connection, "SELECT 1 AS one")
+def test_the_rows_come_through_tls_and_the_certificate_is_checked_where_an_authority_is_given(
+    shop: MariaDB, tmp_path: Path
+) -> None:
+    query = "SELECT a.id, REPEAT('x', 900) AS x FROM products a, (SELECT 1 UNION ALL SELECT 2) two"
+    airflows = json.dumps({"ssl": {"ca": str(shop.ca)}})
+    for asked in (f"ssl_ca={quote(str(shop.ca))}", f"__extra__={quote(airflows)}", "ssl_check_hostname=false"):
+        found = rows(f"{shop.uri}?{asked}", query)
+        assert sorted(found["id"].to_pylist()) == sorted([*range(1, 5001)] * 2)
+        shown = rows(f"{shop.uri}?{asked}", "SELECT variable_value AS cipher FROM information_schema.session_status "
+                     "WHERE variable_name = 'Ssl_cipher'")  # fmt: skip
+        assert shown["cipher"][0].as_py()
+    trustme.CA().cert_pem.write_to_path(str(tmp_path / "other.pem"))
+    with pytest.raises(Refused, match="certificate verify failed"):
+        rows(f"{shop.uri}?ssl_ca={quote(str(tmp_path / 'other.pem'))}", query)

@@ -191,7 +191,7 @@ def _translated(error: Exception, connection: Connection, label: str, session: S
     message = connection.redact(str(error.args[1] if len(error.args) > 1 else error))
     if isinstance(error, Lost):
         message = "the connection was lost in the midst of the rows"
-    if number in _REFUSED:
+    if number in _REFUSED or "certificate verify failed" in message:
         return Refused(f"{label}: the database refused: {message}")
     if number in _UNAVAILABLE or not 1000 <= number < 2000:
         return Unavailable(f"{label}: the database did not answer: {message}{session.hint(_LIMITS.get(number))}")

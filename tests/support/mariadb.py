@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pymysql
 import pytest
+import trustme
 
 PLACES = ("/usr/sbin", "/usr/local/sbin", "/usr/libexec")
 
@@ -28,9 +29,13 @@ def server_program() -> str | None:
 
 @dataclass(frozen=True)
 class MariaDB:
-    """A running server with the database `shop`; `reader` may read it and has the password given."""
+    """A running server with the database `shop`; `reader` may read it and has the password given.
+
+    It speaks TLS, with a certificate for 127.0.0.1 of the authority in the file `ca`.
+    """
 
     port: int
+    ca: Path
     password: str = "pass:w@rd/secret"
 
     @property
@@ -63,7 +68,11 @@ def mariadb_server(program: str) -> Iterator[MariaDB]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     begin = folder / "begin.sql"
-    server = MariaDB(port)
+    server = MariaDB(port, folder / "ca.pem")
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(server.ca))
+    issued = authority.issue_cert("127.0.0.1")
+    issued.private_key_and_cert_chain_pem.write_to_path(str(folder / "server.pem"))
     # An init file takes one statement a line.
     begin.write_text(
         "CREATE DATABASE shop CHARACTER SET utf8mb4;\n"
@@ -73,6 +82,7 @@ def mariadb_server(program: str) -> Iterator[MariaDB]:
         "GRANT SELECT ON shop.* TO 'reader'@'%';\n"
     )
     network = ["--bind-address=127.0.0.1", f"--port={port}", f"--socket={folder / 's'}", "--skip-name-resolve"]
+    network += [f"--ssl-cert={folder / 'server.pem'}", f"--ssl-key={folder / 'server.pem'}"]
     small = ["--innodb-buffer-pool-size=64M", "--sql-mode="]
     running = subprocess.Popen(
         [program, "--no-defaults", *options, *network, *small, f"--init-file={begin}"],
