@@ -292,7 +292,7 @@ def test_18_dates_of_another_form_are_told_with_what_to_write(desk: Desk) -> Non
     done = call("run", desk.site())
     assert "2,000 lastmod values dropped: not a date    e.g. https://shop.example/" in done.out
     assert "Write YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ" in done.out
-    assert "strptime(updated, '%d.%m.%Y %H:%M')" in done.out
+    assert "lastmod: {column: updated, format: '%d.%m.%Y %H:%M', timezone: Europe/Berlin}" in done.out
 
 
 def test_19_a_row_without_a_loc_is_told_by_its_line(desk: Desk) -> None:

@@ -122,7 +122,7 @@ def test_a_folder_is_read_recursively_without_hidden_names(tmp_path: Path) -> No
         write(tmp_path / name, 1, start=9)
     found = rows(sources.plan_parquet(tmp_path))
     assert sorted(found["id"].to_pylist()) == [0, 1]
-    assert found.column_names == ["loc", "id"]
+    assert found.column_names == ["loc", "id", "day"]
 
 
 def test_patterns_and_lists_name_files(tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ def planted(folder: Path, side: str) -> tuple[TestSite, dict[str, str]]:
         "http_ping": {"login": "me"},
     }
     site.keys["notify"] = {"on": ["published", "unchanged", "partial", "refused", "failed"]}
+    site.keys["notify"]["airflow"] = {"catalog": {"class": "tests.no.Notifier", "args": {}}}  # heard of by the DAG only
     for engine in site.keys["ping"].values():
         engine["patience"] = 0
     site.section("news", pages(30, lastmod="2026-10-01"), feed={"title": "News"})

@@ -433,6 +433,7 @@ def test_a_proxy_of_another_kind_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("status", ["401 No", "302 Found"])
 def test_a_password_in_an_address_is_sent_and_never_shown(caplog: pytest.LogCaptureFixture, status: str) -> None:
     caplog.set_level(logging.DEBUG)
+    caplog.set_level(logging.DEBUG, "httpx")
     with Raw(says("Location: /elsewhere", status=status)) as server:
         url = server.url.replace("://", "://me:pa%2Fss@")
         found = get(url, redirects=1) if status.startswith("401") else None
@@ -446,7 +447,7 @@ def test_a_password_in_an_address_is_sent_and_never_shown(caplog: pytest.LogCapt
 
 
 def test_records_of_somebody_else_s_requests_are_left_alone(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO)
+    caplog.set_level(logging.INFO, "httpx")
     with web.Client():
         logging.getLogger("httpx").info("%s", "theirs")
     assert caplog.records[-1].args == ("theirs",)
