@@ -31,8 +31,9 @@ pictures: $(READY) ## the pictures of Airflow in docs/images, taken of the demo 
 
 # Each process of a session would compile all tests anew where the environment says to keep nothing compiled.
 test: export PYTHONDONTWRITEBYTECODE =
+test: export PYTEST_ADDOPTS = $(if $(ALL)$(CI),,-m "not thorough")
 test: $(READY) ## the tests, in minutes (ALL=1: also those marked thorough, as in CI)
-	$(BIN)/python -m pytest -n auto --dist loadfile $(if $(ALL)$(CI),,-m "not thorough")
+	$(BIN)/python -m pytest -n auto --dist loadfile
 
 MINUTES ?= 60
 soak: $(READY) ## kills, faults, races and random nights for an hour (MINUTES=5, SEED=1, JOBS=1; TRIAL=kills:12 plays one)
