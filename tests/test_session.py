@@ -39,7 +39,7 @@ def test_a_session_ends_with_the_name_of_the_test_that_killed_its_process_or_han
     for name in "abcd":
         (tmp_path / f"test_{name}.py").write_text(OTHERS if name > "a" else OTHERS + test + OTHERS.partition("\n")[2])
     makefile = (PROJECT / "Makefile").read_text()
-    options = makefile.partition("-m pytest ")[2].partition(" $(")[0].replace("auto", "2").split()
+    options = makefile.partition("-m pytest ")[2].partition("\n")[0].replace("auto", "2").split()
     patience = ["-o", "timeout=1", "-o", "faulthandler_timeout=3"]
     command = [sys.executable, "-m", "pytest", "-c", str(PROJECT / "pyproject.toml"), "--rootdir", str(tmp_path)]
     # Of the plugins those that these options need: the others only take time to start, in three processes.
