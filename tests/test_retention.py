@@ -224,6 +224,21 @@ def test_keep_counts_distinct_sets(site: Site) -> None:
     assert site.keys_under("state/manifest-") == {f"state/manifest-{run_id}.json" for run_id in kept}
 
 
+def test_a_larger_keep_brings_back_whole_sets_only(site: Site) -> None:
+    """A set of old snapshots that was published again today is not kept, and yet it is in the chain."""
+    first = site.manifest().run_id
+    site.pass_time(days=3)
+    site.export("a", pages(50))
+    site.go()
+    roll_back(site.load(), first, site.environment, reason="test")
+    for count in (60, 70):
+        site.export("a", pages(count, lastmod="2026-10-01"))
+        site.go()
+    site.keys["keep"] = 9
+    for each in published_sets(site.load(), site.environment):
+        assert snapshots(site.state().manifest(layout.manifest(each.run_id))) <= site.keys_under("state/")
+
+
 def test_what_nothing_refers_to_is_gone_in_time(site: Site) -> None:
     for count in (50, 60, 70):
         site.export("a", pages(count))

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Set
 from datetime import timedelta
+from itertools import takewhile
 from typing import Final, TypeVar
 
 from sitemap_etl.errors import DamagedState, Refused
@@ -29,17 +30,33 @@ def kept_manifests(state: State, keep: int) -> list[tuple[str, Manifest]]:
     """The manifests to keep, with their keys: the current one, and back from it until `keep` distinct sets are held."""
     found: list[tuple[str, Manifest]] = []
     distinct: set[str] = set()
-    key = state.current().manifest
-    while key is not None:
-        manifest = state.kept_manifest(key)
-        if manifest is None:
-            break
+    for key, manifest in _chain(state):
         distinct.add(_set_id(manifest))
         if len(distinct) > keep:
             break
         found.append((key, manifest))
-        key = manifest.base
     return found
+
+
+def _chain(state: State) -> Iterator[tuple[str, Manifest]]:
+    """The manifests from the current one back, with their keys, until one is gone."""
+    key = state.current().manifest
+    while key is not None:
+        manifest = state.kept_manifest(key)
+        if manifest is None:
+            return
+        yield key, manifest
+        key = manifest.base
+
+
+def _remaining(state: State, keep: int, removable: Set[str]) -> list[tuple[str, Manifest]]:
+    """The manifests that are there after `removable` keys that are not kept are gone.
+
+    A manifest that is not kept but younger than what it names stays whole, as a larger `keep` brings it back.
+    """
+    kept = len(kept_manifests(state, keep))
+    chain = enumerate(_chain(state))
+    return [one for _, one in takewhile(lambda each: each[0] < kept or each[1][0] not in removable, chain)]
 
 
 def _set_id(manifest: Manifest) -> str:
@@ -54,7 +71,7 @@ def forget(run: Run) -> int:
     now = storage.now()
     # Listed before it is known what is referred to: what comes later is not in the list.
     found = [stat for stat in storage.list(layout.STATE) if stat.modified <= now - GRACE]
-    kept = kept_manifests(state, run.site.keep)
+    kept = _remaining(state, run.site.keep, {stat.key for stat in found})
     staged = _staged(storage)
     referenced = {*(key for key, _ in kept), layout.CURRENT, layout.LEASE} | _staged_snapshots(storage, staged)
     for _, manifest in kept:
