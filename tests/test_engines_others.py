@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,6 +18,7 @@ from sitemap_etl import engines, web
 from sitemap_etl.engines import exchange
 from sitemap_etl.engines.credentials import MASK, Redactor, secrets_of_url
 from sitemap_etl.errors import ConfigError, Refused, Unavailable
+from sitemap_etl.stages.ping import why
 from tests.support.engines import ECHO, Memory, Reply, Side, Time, made, submission
 
 SITE = "https://shop.example"
@@ -38,6 +40,20 @@ class World:
 def world() -> Iterator[World]:
     with Side(lambda _request: Reply(200, '{"d": null}')) as side, web.Client(step=5) as client:
         yield World(side, client)
+
+
+def test_of_a_defect_the_place_where_it_arose_is_told_and_nothing_that_it_says() -> None:
+    with pytest.raises(ValueError, match="hush") as caught:
+        raise_hush()
+    assert re.match(r"ValueError at test_engines_others\.py:\d+: a defect", why(caught.value))
+    with pytest.raises(json.JSONDecodeError) as caught_below:
+        json.loads("{hush")
+    assert re.match(r"JSONDecodeError at decoder\.py:\d+: a defect", why(caught_below.value))
+    assert "hush" not in why(caught.value) + why(caught_below.value)
+
+
+def raise_hush() -> None:
+    raise ValueError("hush")
 
 
 def test_bing_is_told_of_the_changed_indexes_with_the_key_in_the_query(world: World) -> None:

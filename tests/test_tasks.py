@@ -25,6 +25,7 @@ from sitemap_etl.runs.local import publish_locally
 from sitemap_etl.stages.run import Environment, open_run, open_work
 from sitemap_etl.state.lease import take_lease
 from sitemap_etl.state.records import Options
+from sitemap_etl.storage import Storage, open_storage
 
 OUTSIDE = Environment(environ={})
 IN_ONE, IN_MANY = {"small": 1_000}, {"small": 0}
@@ -236,6 +237,33 @@ def test_one_task_and_many_publish_the_same(tmp_path: Path) -> None:
         sets.append({path.name: path.read_bytes() for path in public.glob("sitemap-*")})
     assert sets[0] == sets[1]
     assert len(sets[0]) == 3
+
+
+def test_the_task_of_clusters_tells_how_many_rows_have_their_place_in_one(tmp_path: Path) -> None:
+    rule = {"group": "item", "hreflang": "lang"}
+    site = site_in(tmp_path, airflow=IN_MANY, database={"from": {"csv": "../walks.csv"}, "alternates": rule})
+    rows = "".join(f"/{lang}/{n},i{n},{lang}\n" for n in range(5) for lang in ("de", "en"))
+    (tmp_path / "walks.csv").write_text(f"loc,item,lang\n{rows}/alone,,\n")
+    key = until_rendered(site, "run-1")
+    found = [tasks.collect(key, part, OUTSIDE) for part in tasks.clusters(key, OUTSIDE)]
+    assert found == [{"members": 10}]
+
+
+def test_the_working_area_outlives_a_power_cut_unless_it_is_said_otherwise(tmp_path: Path) -> None:
+    """And writes with conditions there too where both lie in S3: most likely it is the same store."""
+    site = site_in(tmp_path, work="s3://bucket/work", publish={"to": "s3://bucket/www", "conditional_writes": False})
+    asked: list[dict[str, Any]] = []
+
+    def opened(url: str, **options: Any) -> Storage:
+        asked.append(options)
+        return open_storage(str(tmp_path / "there"))
+
+    outside = replace(OUTSIDE, open_storage=opened)
+    open_work(site, outside)
+    open_work(site, outside, durable=False)
+    open_work(site.model_copy(update={"work": str(tmp_path / "work")}), outside)
+    assert [one["durable"] for one in asked] == [True, False, True]
+    assert [one.get("conditional_writes") for one in asked] == [False, False, None]
 
 
 def test_a_task_that_is_tried_again_does_what_the_first_try_left(tmp_path: Path) -> None:
