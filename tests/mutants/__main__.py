@@ -36,7 +36,7 @@ ROOMS = ("publish", "stages", "state", "diff", "partition", "lastmod", "urls", "
 FOLDER = PROJECT / "build" / "mutants"
 MARKS = Path(__file__).with_name("marks.toml")
 BUDGET = 90
-"""Seconds of tests for one mutant, as recorded; at least one test."""
+"""Seconds of tests for one mutant, as recorded; at least one test. One that survives them meets all that run it."""
 LONGEST = 10
 """Seconds of one test: a longer one would leave no time for others."""
 PATIENCE = 4
@@ -272,6 +272,10 @@ def main() -> None:
         left = [trial for trial in left if trial.by in broken]
         for trial in left:  # it was killed by a test that fails without it, too: the others decide
             trial.tests, trial.by = [test for test in trial.tests if test not in broken], ""
+    alive = [trial for trial in trials if trial.verdict == "survived" and trial.left_out]
+    for trial in alive:  # what took too long to be run for every mutant decides on those that are left
+        trial.tests, trial.left_out = [test for test in record.tests_of(trial.mutant) if test not in trial.tests], 0
+    nursery.try_all(alive)
     print(report(trials, nursery.sources))
     sys.exit(any(not trial.killed and trial.verdict != "marked" for trial in trials))
 
