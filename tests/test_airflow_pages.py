@@ -104,6 +104,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield made
 
 
+@pytest.mark.thorough
 def test_pages_ask_for_a_login_and_for_the_right_to_read_the_dag(world: World) -> None:
     run = f"/sitemaps/shop/runs/{world.refused.run_id}"
     report = max(path.parent.name for path in world.work.glob("shop/reports/*/report.html"))

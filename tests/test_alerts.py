@@ -209,6 +209,7 @@ def test_a_schedulers_run_that_was_killed_is_told_as_interrupted_where_that_is_a
 # --- when it can't be sent ----------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_a_message_that_cannot_be_sent_is_a_warning_without_the_secret_and_changes_nothing(
     site: TestSite, ear: Side
 ) -> None:

@@ -54,6 +54,7 @@ def test_a_single_chunk_is_not_copied_and_none_at_all_is_an_empty_array() -> Non
     assert arrow.column_of(table.to_batches()[0], "n").to_pylist() == list(range(len(TEXTS)))
 
 
+@pytest.mark.thorough
 def test_more_text_than_its_offsets_reach_is_said_so() -> None:
     half = pa.array(["x" * (1 << 20)] * 1_025)
     with pytest.raises(OverflowError, match="more than 2 GiB"):

@@ -321,7 +321,7 @@ def test_a_place_that_takes_no_files_is_told(shop: Shop, key: str) -> None:
     assert "Traceback" not in done.err
 
 
-@pytest.mark.parametrize("most", [300, 10_000, 100_000])
+@pytest.mark.parametrize("most", [10_000, *(pytest.param(most, marks=pytest.mark.thorough) for most in (300, 100_000))])
 def test_a_disk_that_takes_no_more_ends_with_3(shop: Shop, most: int) -> None:
     """Files may have so many bytes: the first is too large at the lease, while extracting, while publishing."""
     shop.export("products", pages(20_000, title=lambda n: f"{n * 7919:x}" * 5))

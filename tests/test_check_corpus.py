@@ -38,6 +38,7 @@ def test_an_original_has_no_findings(name: str, tmp_path: Path) -> None:
     assert checked(tmp_path, originals(name)).findings == []
 
 
+@pytest.mark.thorough
 def test_every_planted_fault_is_found_and_nothing_beside_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """One test for all, so that recall and precision are of all; whatever is lost or untrue is named."""
     found = findings = 0

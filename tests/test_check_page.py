@@ -97,6 +97,7 @@ def test_links_within_the_page_lead_somewhere() -> None:
     assert {(attributes["href"] or "")[1:] for attributes in page.tags("a")} <= set(ids)
 
 
+@pytest.mark.thorough
 def test_any_set_becomes_a_page_of_bounded_size(tmp_path: Path) -> None:
     for number, broken in enumerate(FILES):
         (tmp_path / f"{number:03}-{broken.name}").write_bytes(broken.data)

@@ -402,6 +402,7 @@ def test_a_crawler_that_is_not_known_is_refused() -> None:
 # --- the command -------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_the_command_visits_pages_and_says_how_many(site: Website, tmp_path: Path) -> None:
     target = listing(site, "/bad", "/p")
     site.page("/p")

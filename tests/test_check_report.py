@@ -193,6 +193,7 @@ def test_the_table_has_each_code_once_the_worst_first_with_numbers_example_and_a
     assert "b.xml:12345" in both
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("by_file", [False, True])
 def test_no_line_is_longer_than_80_columns(tmp_path: Path, *, by_file: bool) -> None:
     for number, broken in enumerate(FILES):

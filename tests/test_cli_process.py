@@ -111,6 +111,7 @@ main()
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_the_process_ends_does_not_change_its_exit_code(site: TestSite, number: int) -> None:
     (site.folder / "go on").touch()
@@ -150,6 +151,7 @@ main()
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize(
     ("module", "swallowed"), [("sitemap_etl.cli.endings", False), ("sitemap_etl.stages.run", True)]

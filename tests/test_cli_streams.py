@@ -58,6 +58,7 @@ LEFT = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("line", LEFT)
 def test_a_run_that_nobody_listens_to_publishes_and_ends_with_its_own_code(site: TestSite, line: str) -> None:
     code, said = shell(site, line)
@@ -82,6 +83,7 @@ def test_a_closed_stream_gets_none_of_the_files_of_a_run(site: TestSite) -> None
     assert [line for line in robots.splitlines() if not line.startswith(("#", "Sitemap:"))] == []
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("command", "code"),
     [
@@ -193,6 +195,7 @@ def test_where_a_stream_does_not_take_every_character_others_stand_in(site: Test
         assert done.json["exit"] == done.code
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("environ", NARROW)
 def test_text_of_the_command_line_is_read_in_any_locale(site: TestSite, environ: dict[str, str]) -> None:
     """Also bytes that are no UTF-8, in a reason, a URL or the name of a site file."""

@@ -181,6 +181,7 @@ def test_two_pages_for_one_language_and_a_page_alone_are_counted() -> None:
 TWENTY = "ar bg cs da de el en es fi fr he hi hu it ja ko nl pl pt ru"
 
 
+@pytest.mark.thorough
 def test_twenty_languages_fit_in_a_small_memory(tmp_path: Path) -> None:
     """60,000 rows have 1.2 million links, 130 MB of text; closing them takes a bucket at a time."""
     site = TestSite(tmp_path)

@@ -195,7 +195,7 @@ def prepared(lab: Laboratory, scenario: Scenario) -> tuple[set[str], World, list
 @pytest.mark.parametrize(
     ("scenario", "store"),
     [
-        (GROWN, "folder"),
+        pytest.param(GROWN, "folder", marks=pytest.mark.thorough),
         (SHRUNK, "folder"),
         pytest.param(SMALLER, "moto", marks=pytest.mark.thorough),
         (SMALLER, "seaweedfs"),
@@ -224,6 +224,7 @@ def test_a_publish_killed_after_any_write_leaves_a_valid_set_that_the_next_run_f
             assert after == world, writes[at - 1]
 
 
+@pytest.mark.thorough
 def test_a_publish_killed_just_before_a_write_that_decides_is_no_different(
     laboratory: Callable[..., Laboratory],
 ) -> None:
@@ -327,6 +328,7 @@ def test_after_a_killed_run_a_source_that_went_elsewhere_is_published_as_if_noth
     assert it.lab.world().said == it.later.said
 
 
+@pytest.mark.thorough
 def test_on_the_way_back_from_a_killed_run_no_url_is_unlisted(laboratory: Callable[..., Laboratory]) -> None:
     """The run that goes on is killed as well, after each write that a crawler sees or that decides, and a fifth of the
     others up to the commit: after those the public set is as after the write before them.
@@ -383,6 +385,7 @@ def _full() -> Scenario:
     )
 
 
+@pytest.mark.thorough
 def test_a_second_index_is_named_before_rows_go_to_its_files(laboratory: Callable[..., Laboratory]) -> None:
     scenario = _full()
     lab = laboratory()
@@ -437,6 +440,7 @@ def changed(lab: Laboratory, day: int, rows: range) -> None:
     )
 
 
+@pytest.mark.thorough
 def test_a_publish_of_what_changed_killed_after_any_write_is_finished_with_its_mirror(
     laboratory: Callable[..., Laboratory], tmp_path: Path
 ) -> None:

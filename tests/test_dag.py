@@ -95,6 +95,7 @@ def shop(tmp_path: Path, running: Airflow) -> Shop:
     return Shop(tmp_path, running)
 
 
+@pytest.mark.thorough
 def test_a_run_publishes_to_s3_and_the_next_one_writes_nothing(shop: Shop) -> None:
     with s3_server() as server:
         public, private = server.bucket(), server.bucket()
@@ -240,6 +241,7 @@ def test_the_one_task_of_a_small_site_keeps_a_source_only_after_its_last_try(sho
     assert "section cats stays as published" in second.log
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("airflow", [{}, MANY], ids=["in one task", "in many tasks"])
 def test_a_run_whose_sections_are_all_kept_publishes_nothing(shop: Shop, airflow: dict[str, int]) -> None:
     shop.pages(30)
@@ -329,6 +331,7 @@ def test_a_gate_refuses_without_a_retry_and_touches_nothing_until_it_is_forced(s
     assert "notify.airflow.lost: the message was not sent: tests.support.notifier.FileNotifyer" in refused.log
 
 
+@pytest.mark.thorough
 def test_a_set_that_is_to_lie_elsewhere_is_refused_until_it_is_said_to_be_meant(shop: Shop) -> None:
     shop.pages(30)
     shop.site()
@@ -400,6 +403,7 @@ def test_a_run_at_a_given_time_can_be_repeated(shop: Shop) -> None:
     assert later[:16] not in text
 
 
+@pytest.mark.thorough
 def test_clearing_a_published_run_does_nothing_and_marking_one_leaves_the_way_to_the_next(shop: Shop) -> None:
     """All other actions are in test_dag_actions.py."""
     shop.pages(30)
@@ -439,6 +443,7 @@ def test_a_run_of_one_section_leaves_the_others_as_published(shop: Shop) -> None
     assert (counts["posts"]["changed"], counts["pages"]["changed"]) == (30, 0)
 
 
+@pytest.mark.thorough
 def test_engines_hear_of_the_changes_and_one_that_refuses_fails_only_its_own_task(shop: Shop) -> None:
     key = "0123456789abcdef0123456789abcdef"
 
@@ -480,6 +485,7 @@ def test_an_engine_whose_key_is_not_set_fails_its_own_task_and_is_in_the_summary
     assert shop.summary()["engines"]["indexnow"]["status"] == "failed"
 
 
+@pytest.mark.thorough
 def test_no_secret_reaches_logs_xcoms_state_or_airflow_s_database_when_engines_fail(shop: Shop) -> None:
     key, bing, token = "fedcba9876543210fedcba9876543210", "bing-secret-4711", "hook-token-0815"
     shop.environ = {"THE_KEY": key, "BING_KEY": bing, "TOKEN": token}
@@ -514,6 +520,7 @@ def test_a_database_is_reached_by_a_connection_that_only_airflow_knows(shop: Sho
     assert shop.run().xcom("publish", "counts")["sections"]["cats"]["listed"] == 10
 
 
+@pytest.mark.thorough
 def test_a_section_that_reads_what_changed_is_merged_with_its_mirror(shop: Shop) -> None:
     path = shop.folder / "shop.sqlite"
     shop.environ = {"AIRFLOW_CONN_CATALOG": f"sqlite:///{path}"}

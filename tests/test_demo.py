@@ -33,6 +33,7 @@ def test_the_first_run_shows_what_it_published_and_the_second_that_nothing_chang
     assert "Traceback" not in first.stdout + first.stderr + second.stdout + second.stderr
 
 
+@pytest.mark.thorough
 def test_the_catalogue_is_the_same_for_everyone_and_speaks_many_scripts(tmp_path: Path) -> None:
     rows = make(tmp_path / "a")
     assert rows == make(tmp_path / "a") == make(tmp_path / "b")
@@ -44,6 +45,7 @@ def test_the_catalogue_is_the_same_for_everyone_and_speaks_many_scripts(tmp_path
     assert {"LATIN", "CYRILLIC", "GREEK", "HEBREW", "ARABIC", "DEVANAGARI", "THAI", "CJK", "HANGUL"} <= scripts
 
 
+@pytest.mark.thorough
 def test_a_later_day_has_changes(tmp_path: Path) -> None:
     first, second = make(tmp_path / "a"), make(tmp_path / "b", day=2)
     assert second["places"] == first["places"] + 250
@@ -53,6 +55,7 @@ def test_a_later_day_has_changes(tmp_path: Path) -> None:
     assert not one.column("kilometres").equals(other.column("kilometres"))
 
 
+@pytest.mark.thorough
 def test_the_bucket_is_as_it_was_after_it_was_kept(tmp_path: Path) -> None:
     key = "sitemaps/ü &é.xml"
     with embedded(tmp_path / "bucket") as bucket:

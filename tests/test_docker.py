@@ -131,6 +131,7 @@ def test_everything_that_the_compose_file_mounts_is_there(compose: dict[str, Any
         assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
 
 
+@pytest.mark.thorough
 def test_the_job_of_the_compose_file_publishes_its_site(compose: dict[str, Any], s3: S3Server, tmp_path: Path) -> None:
     """Its buckets are made, twice; then a night, by the script of the image."""
     services = compose["services"]

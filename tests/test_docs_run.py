@@ -90,6 +90,7 @@ def test_the_five_minutes_of_the_readme_work_as_they_are_written(tmp_path: Path)
     assert "https://shop.example/lamps/gr%C3%B6%C3%9Fe-10" in gzip.decompress(file.read_bytes()).decode()
 
 
+@pytest.mark.thorough
 def test_the_tutorial_works_as_it_is_written(tmp_path: Path) -> None:
     done = follow(script(FIVE_MINUTES, TUTORIAL / "database.md"), tmp_path)
     assert "no problems found" in done.stdout

@@ -67,6 +67,7 @@ def test_a_site_of_exports_needs_no_extra(folder: Path) -> None:
     assert (folder / "public" / "sitemap.xml").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", [["run"], ["validate", "--connect"]], ids=lambda command: command[0])
 def test_a_site_on_mysql_names_the_extra_that_reads_it(folder: Path, command: list[str]) -> None:
     write(folder, "from: {database: catalog, query: SELECT loc FROM page}")
@@ -81,6 +82,7 @@ def test_a_site_on_mysql_names_the_extra_that_reads_it(folder: Path, command: li
     assert not (folder / "public").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("extra", "source"), [("delta", "delta: ./products"), ("iceberg", "iceberg: lake.shop.products")]
 )

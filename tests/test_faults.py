@@ -51,6 +51,7 @@ def survives(lab: Laboratory, proxy: FaultProxy, number: int, fault: Fault, befo
     return done.status
 
 
+@pytest.mark.thorough
 def test_whatever_a_request_of_a_publish_comes_to_the_set_is_valid_and_the_next_try_finishes_it(
     tmp_path: Path, moto: S3Server, each_s3: S3Server, faulty: FaultProxy
 ) -> None:

@@ -131,6 +131,7 @@ def staged(site: Catalog, place: Place, night: int) -> Iterator[tuple[str, str, 
     release_lease(run.work, run.run_id)
 
 
+@pytest.mark.thorough
 def test_one_flipped_bit_between_any_two_stages_is_told_or_publishes_the_same_bytes(
     site: Catalog, tmp_path: Path
 ) -> None:
@@ -178,6 +179,7 @@ def change(site: Catalog) -> None:
     site.export("news", [*NEWS, *pages(1, 40, lastmod="2026-10-30"), ELSEWHERE])
 
 
+@pytest.mark.thorough
 def test_one_flipped_bit_of_what_a_run_left_is_told_or_changes_nothing(site: Catalog, tmp_path: Path) -> None:
     """Over all that reads it: the next night, explain, history, a rollback, a reading of the state."""
     place = Place(site, tmp_path / "kept")

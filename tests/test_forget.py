@@ -231,6 +231,7 @@ def test_a_row_that_was_only_published_is_known_by_its_url(shop: Shop) -> None:
     assert answer.last_listed is not None
 
 
+@pytest.mark.thorough
 def test_it_can_be_killed_at_any_write_and_done_again(shop: Shop, tmp_path: Path) -> None:
     kept = Kept(shop, tmp_path)
     writes = 0  # every fifth: neighbours are mostly of one kind

@@ -140,6 +140,7 @@ def live(s3: S3Server, site: Path) -> None:
     done("state", "verify", site)
 
 
+@pytest.mark.thorough
 def test_the_policy_of_the_job_allows_what_runs_ask_for_and_nothing_else(
     s3: S3Server, site: Path, recorded: FaultProxy
 ) -> None:

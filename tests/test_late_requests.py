@@ -229,7 +229,9 @@ class Trial:
         return True
 
 
-@pytest.mark.parametrize("then", ["grown", "base", pytest.param("other", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(
+    "then", ["base", *(pytest.param(then, marks=pytest.mark.thorough) for then in ("grown", "other"))]
+)
 def test_requests_of_a_dead_run_arrive_before_any_request_of_the_run_that_takes_over(world: World, then: str) -> None:
     trial = Trial(world, then)
     step = STEP or 37
@@ -243,7 +245,9 @@ def test_requests_of_a_dead_run_arrive_before_any_request_of_the_run_that_takes_
 
 
 @pytest.mark.parametrize("conditional_delete", [True, False])
-@pytest.mark.parametrize("then", ["grown", "base", pytest.param("other", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(
+    "then", ["base", *(pytest.param(then, marks=pytest.mark.thorough) for then in ("grown", "other"))]
+)
 def test_requests_that_arrive_after_the_run_that_took_over_change_nothing_that_is_listed(
     world: World, then: str, *, conditional_delete: bool
 ) -> None:
@@ -279,6 +283,7 @@ def test_requests_that_arrive_after_the_run_that_took_over_change_nothing_that_i
             assert world.night("base", 15) == "unchanged"
 
 
+@pytest.mark.thorough
 def test_a_late_delete_finds_other_bytes_where_the_file_has_come_back(world: World) -> None:
     """The grace of the files is over when run a deletes them; run b lists the feed again, with the same bytes."""
     assert world.night("grown", 1) == "published"

@@ -112,6 +112,7 @@ def test_the_shorter_limit_holds_whether_it_is_the_server_s_or_the_source_s(post
     assert rows(strict, query).to_pylist() == [{"statement": "7s", "lock": "1h", **always}]
 
 
+@pytest.mark.thorough
 def test_a_server_that_stopped_answering_ends_in_words(postgres: Postgres) -> None:
     """The process of its session sleeps deeper than any cancelling reaches."""
     stopped: list[int] = []
@@ -149,7 +150,9 @@ def test_a_session_says_which_split_of_which_section_it_reads(postgres: Postgres
     assert names == {f"sitemap_etl.shop.products.{n}/4" for n in range(1, 5)}
 
 
-@pytest.mark.parametrize(("limit", "alone"), [({}, False), ({"max_parallel": 1}, True)])
+@pytest.mark.parametrize(
+    ("limit", "alone"), [pytest.param({}, False, marks=pytest.mark.thorough), ({"max_parallel": 1}, True)]
+)
 def test_no_more_splits_are_read_at_once_than_the_administrator_allows(
     postgres: Postgres, tmp_path: Path, limit: dict[str, int], alone: bool
 ) -> None:

@@ -88,7 +88,9 @@ def test_quiet_json_prints_the_object_alone(site: TestSite) -> None:
 
 @pytest.mark.parametrize("command", ["ping", "rollback"])
 def test_a_quiet_command_prints_nothing(site: TestSite, command: str, tmp_path: Path) -> None:
-    site.keys["ping"] = {"indexnow": {"key": "abcdefgh12345678", "endpoint": DEAD}} if command == "ping" else {}
+    site.keys["ping"] = (
+        {"indexnow": {"key": "abcdefgh12345678", "endpoint": DEAD, "patience": 0}} if command == "ping" else {}
+    )
     run(site, 1, "--no-ping")
     site.export("products", pages(95, lastmod=day))
     run(site, 2, "--no-ping")

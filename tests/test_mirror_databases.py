@@ -51,7 +51,9 @@ POSTGRES_KEYS = {
 }
 
 
-@pytest.mark.parametrize("kind", POSTGRES_KEYS)
+@pytest.mark.parametrize(
+    "kind", ["uuid", *(pytest.param(kind, marks=pytest.mark.thorough) for kind in POSTGRES_KEYS if kind != "uuid")]
+)
 def test_rows_of_postgresql_are_found_again_by_any_kind_of_key(postgres: Postgres, tmp_path: Path, kind: str) -> None:
     postgres.execute(
         f"CREATE TABLE pages (n int, id {kind}, loc text, gone bool, touched timestamptz DEFAULT clock_timestamp())",
@@ -72,6 +74,7 @@ def test_rows_of_postgresql_are_found_again_by_any_kind_of_key(postgres: Postgre
     assert made.night(full=True).listed == 49
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo"])
 def test_the_server_s_own_zone_moves_no_row_out_of_sight(postgres: Postgres, tmp_path: Path, zone: str) -> None:
     """The moments that :since is compared with are the same whatever zone a session shows them in."""

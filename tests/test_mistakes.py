@@ -320,6 +320,7 @@ def test_21_what_a_dry_run_is_compared_with_is_looked_at_first(desk: Desk) -> No
     assert not (desk.folder / ".sitemap-etl").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 def test_22_a_terminal_that_can_not_show_every_character_gets_what_it_can(desk: Desk, encoding: str) -> None:
     assert call("run", desk.site()).code == 0

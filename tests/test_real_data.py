@@ -139,6 +139,7 @@ class Published:
             yield key, gzip.decompress(self.get(key))
 
 
+@pytest.mark.thorough
 def test_every_page_of_the_sources_is_listed_once_and_every_file_is_valid(
     atlas: Path, expected: set[str], s3: S3Server, bucket: str, tmp_path: Path
 ) -> None:
@@ -164,6 +165,7 @@ def test_every_page_of_the_sources_is_listed_once_and_every_file_is_valid(
     assert f"Sitemap: {SITE}/sitemap.xml" in published.get("robots.txt").decode()
 
 
+@pytest.mark.thorough
 def test_the_next_night_writes_nothing_and_an_edit_its_own_file(
     atlas: Path, postgres: Postgres, s3: S3Server, bucket: str
 ) -> None:

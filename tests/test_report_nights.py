@@ -252,6 +252,7 @@ def everything(text: str) -> tuple[str, str]:
     return page, report.render_index(f"shop{text}", f"https://shop.example{text}", shown, [shown[0].run_id])
 
 
+@pytest.mark.thorough
 @needs_browser
 @pytest.mark.parametrize("which", [0, 1], ids=["run", "index"])
 def test_hostile_text_does_nothing_in_a_real_browser(which: int) -> None:
@@ -260,6 +261,7 @@ def test_hostile_text_does_nothing_in_a_real_browser(which: int) -> None:
     assert '<script>alert("1")</script>' in seen.text
 
 
+@pytest.mark.thorough
 @needs_browser
 @pytest.mark.parametrize("which", [0, 1], ids=["run", "index"])
 def test_a_phone_shows_the_page_without_scrolling_sideways(which: int, tmp_path: Path) -> None:
@@ -269,6 +271,7 @@ def test_a_phone_shows_the_page_without_scrolling_sideways(which: int, tmp_path:
     assert (tmp_path / "phone.png").stat().st_size > 20_000
 
 
+@pytest.mark.thorough
 @needs_browser
 def test_the_page_is_light_or_dark_as_the_reader_likes(tmp_path: Path) -> None:
     page = everything("")[0]

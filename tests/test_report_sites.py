@@ -5,6 +5,8 @@ from __future__ import annotations
 import html
 import re
 
+import pytest
+
 from sitemap_etl.report import SiteLine, render_note, render_sites
 from sitemap_etl.state.records import PastRun
 from tests.support.browser import look, needs_browser
@@ -67,6 +69,7 @@ def test_what_a_source_or_a_person_wrote_is_shown_as_text() -> None:
         assert "<img" not in page
 
 
+@pytest.mark.thorough
 @needs_browser
 def test_the_page_fits_a_phone_and_has_a_dark_look() -> None:
     page = render_sites([line(f"site-{n}", *(run(day, 900 + n * day) for day in range(1, 31))) for n in range(5)])

@@ -22,6 +22,7 @@ def test_bad():
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("test", "said"),
     [

@@ -73,6 +73,7 @@ sections:
 """
 
 
+@pytest.mark.thorough
 def test_a_run_of_an_unsplit_select_takes_no_more_memory_for_four_times_the_rows(tmp_path: Path) -> None:
     """The rows are staged as one object and read back; windows of URLs are all that a run may hold."""
     peaks = []
@@ -129,7 +130,17 @@ def place_of(kind: str, rows: int, folder: Path, server: Postgres) -> tuple[str,
     )
 
 
-@pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl", "query", "sqlite", "duckdb", "postgres"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "parquet",
+        "csv",
+        *(
+            pytest.param(kind, marks=pytest.mark.thorough)
+            for kind in ("jsonl", "query", "sqlite", "duckdb", "postgres")
+        ),
+    ],
+)
 def test_four_times_the_rows_take_no_more_memory(kind: str, tmp_path: Path, postgres: Postgres) -> None:
     """Allocators and threads make a peak vary; keeping the further rows would take all of `kept` and more."""
     once = peak(*place_of(kind, ROWS, tmp_path, postgres), ROWS)
@@ -138,6 +149,7 @@ def test_four_times_the_rows_take_no_more_memory(kind: str, tmp_path: Path, post
     assert four < once + 0.75 * kept, f"{once} kB for {ROWS:,} rows, {four} kB for {4 * ROWS:,}"
 
 
+@pytest.mark.thorough
 def test_four_times_the_rows_of_mariadb_take_no_more_memory(mariadb: MariaDB) -> None:  # noqa: F811 - the imported fixture
     query = f"SELECT seq AS id, LPAD(seq, {WIDTH}, '.') AS loc FROM seq_1_to_"
     once, four = (peak("database", mariadb.uri, f"{query}{rows}", rows) for rows in (ROWS, 4 * ROWS))

@@ -176,6 +176,7 @@ def test_a_select_that_leaves_out_what_has_no_value_is_told_with_the_line_to_wri
     assert len(shop.locs()) == 990
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("kind", "value"), [("DATE", "9999-12-31"), ("DATE", "0001-01-01"), ("BIGINT", str(2**63 - 1))]
 )
@@ -337,6 +338,7 @@ MARIADB = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", MARIADB)
 def test_columns_of_any_kind_make_even_splits_of_mariadb(mariadb: MariaDB, kind: str) -> None:
     declared, value = MARIADB[kind]

@@ -43,6 +43,7 @@ def test_a_run_over_exports_loads_neither_pandas_nor_duckdb_nor_the_client_of_s3
     assert not loaded("run", site.path, cwd=site.folder) & {"pandas", "duckdb", "boto3"}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "output", [("--html", "page.html"), ("--urls", "urls.csv"), ("--urls", "urls.parquet"), ("--format", "sarif")]
 )
@@ -51,6 +52,7 @@ def test_no_output_of_a_check_loads_pandas_duckdb_or_the_client_of_s3(output: tu
     assert not loaded("check", "sitemap.txt", *output, cwd=tmp_path) & {"pandas", "duckdb", "boto3"}
 
 
+@pytest.mark.thorough
 def test_a_predicate_loads_duckdb_and_a_hook_pandas(site: TestSite) -> None:
     site.section("products", where="loc is not null")
     assert loaded("run", site.path, cwd=site.folder) & {"pandas", "duckdb"} == {"duckdb"}
@@ -63,6 +65,7 @@ def test_the_help_of_a_command_loads_no_more_than_that_of_all(tmp_path: Path) ->
     assert loaded("check", "--help", cwd=tmp_path) == set()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("options", [(), ("--at", "https://shop.example/"), ("--json",)])
 def test_a_check_of_files_loads_nothing_but_what_reads_columns(options: tuple[str, ...], site: TestSite) -> None:
     site.night(1)
@@ -71,6 +74,7 @@ def test_a_check_of_files_loads_nothing_but_what_reads_columns(options: tuple[st
         assert loaded("check", target, *options, cwd=site.folder) == {"numpy", "pyarrow"}
 
 
+@pytest.mark.thorough
 def test_a_check_over_http_loads_its_client_and_one_of_a_bucket_that_of_s3(
     site: TestSite, s3: S3Server, bucket: str
 ) -> None:
@@ -103,6 +107,7 @@ def mixed(frame):
 '''
 
 
+@pytest.mark.thorough
 def test_columns_that_a_hook_makes_are_known_as_those_of_pandas(site: TestSite) -> None:
     (site.folder / "hooks.py").write_text(HOOK)
     site.section("products", transform="hooks:mixed")

@@ -188,7 +188,13 @@ DRIPS = {
 }
 
 
-@pytest.mark.parametrize("said", DRIPS.values(), ids=DRIPS)
+@pytest.mark.parametrize(
+    "said",
+    [
+        pytest.param(said, id=name, marks=[pytest.mark.thorough] if name != "headers" else [])
+        for name, said in DRIPS.items()
+    ],
+)
 def test_an_answer_that_drips_is_given_up_as_none(said: bytes, s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every byte comes in time, and the whole would in a minute."""
     monkeypatch.setenv("SITEMAP_ETL_S3_TIMEOUT", "0.4")
@@ -251,6 +257,7 @@ def test_a_public_store_that_ignores_conditions_is_found_out_where_the_state_lie
     assert not [key for key in site.public().objects() if "probe" in key]
 
 
+@pytest.mark.thorough
 def test_what_was_found_is_remembered_for_two_days(tmp_path: Path, proxy: FaultProxy, bucket: str) -> None:
     open_storage(f"s3://{bucket}/public").put("robots.txt", b"")
     site = site_in(tmp_path, f"s3://{bucket}/work", f"s3://{bucket}/public")

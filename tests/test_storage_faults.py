@@ -117,7 +117,10 @@ def each_fault(s3: S3Server, operation: str, work: Callable[[Line, Fault, int, i
         list(pool.map(all_requests, FAULTS))
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize(
+    "operation",
+    [pytest.param(one, marks=[] if one in ("put", "list") else [pytest.mark.thorough]) for one in OPERATIONS],
+)
 def test_one_fault_at_any_request_is_got_over(
     operation: str, each_s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -147,6 +150,7 @@ def test_one_fault_at_any_request_is_got_over(
     each_fault(each_s3, operation, work)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_a_fault_that_stays_is_unavailable_and_leaves_the_old_or_the_new(
     operation: str, each_s3: S3Server, monkeypatch: pytest.MonkeyPatch

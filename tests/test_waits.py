@@ -29,7 +29,7 @@ from tests.support.slow import slow
 
 PATIENCE = 15
 """Seconds in which the process must have ended: ten times what it takes on a machine that has nothing else to do."""
-BOTH = pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+BOTH = pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.thorough)])
 
 
 HEADERS = b"HTTP/1.1 200 OK\r\nContent-Type: application/xml\r\n" + b"X-Pad: " + b"x" * 600
@@ -63,7 +63,11 @@ def site(tmp_path: Path) -> TestSite:
 
 
 @BOTH
-@pytest.mark.parametrize("said", [b"", HEADERS, BODY], ids=["nothing", "headers", "body"])
+@pytest.mark.parametrize(
+    "said",
+    [b"", pytest.param(HEADERS, marks=pytest.mark.thorough), pytest.param(BODY, marks=pytest.mark.thorough)],
+    ids=["nothing", "headers", "body"],
+)
 def test_for_a_store_that_answers_a_byte_a_second(site: TestSite, said: bytes, number: int) -> None:
     site.keys["work"] = "s3://bucket/work"
     with slow(said) as server:
