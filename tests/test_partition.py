@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +18,8 @@ from sitemap_etl.partition.borders import Range, Window, distinct
 from sitemap_etl.partition.order import in_order
 from sitemap_etl.partition.winners import stretch
 from sitemap_etl.settings import Shards
+from sitemap_etl.stages.partition import places_of
+from sitemap_etl.state.records import Spool
 
 TEXT = st.text(alphabet="ab/-z9", max_size=24)
 
@@ -334,3 +337,25 @@ def test_a_row_wins_by_its_date_then_by_its_fingerprint_and_no_column_is_needed(
 def test_the_byte_limit_cuts_where_rows_would_not() -> None:
     starts = cut(np.full(1_000, 1_000_000), Shards())
     assert len(starts) == 22  # ⌈10⁹ / (0.9 · 52,428,800)⌉
+
+
+# --- which messages of a spool a window takes ---------------------------------------------------------
+
+LETTERS = st.lists(st.sampled_from("bcdefgh"), unique=True).map(sorted)
+
+
+@given(borders=LETTERS, lows=LETTERS)
+def test_a_message_belongs_to_the_windows_it_reaches_into_wholly_to_one_that_holds_its_range(
+    borders: list[str], lows: list[str]
+) -> None:
+    """Messages and windows are stretches of locs that were cut at places of their own."""
+    spool = Spool("spool", "", tuple(((at, 1, 0),) for at in range(len(borders) + 1)), tuple(borders))
+    windows = [Window(low, high, 1, 1) for low, high in pairwise(["", *lows, None])]
+    found = {(window, start): exact for window, _, start, _, _, exact in places_of(0, spool, windows)}
+    ends = "~"  # past every loc
+    for window, message in itertools.product(range(len(windows)), range(len(borders) + 1)):
+        first, past = ["", *borders][message], [*borders, ends][message]
+        low, high = windows[window].low, windows[window].high or ends
+        assert ((window, message) in found) == (first < high and past > low)
+        if (window, message) in found:
+            assert found[window, message] == (low <= first and past <= high)

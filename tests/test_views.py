@@ -9,6 +9,9 @@ from typing import Any
 import feedparser
 import pytest
 
+from sitemap_etl.state import layout
+from sitemap_etl.state.records import PastRuns
+from sitemap_etl.state.store import read_document
 from tests.support.sites import TestSite, pages, parse
 
 NEWS_NS = "{http://www.google.com/schemas/sitemap-news/0.9}"
@@ -43,6 +46,18 @@ def test_news_are_those_of_the_last_48_hours_to_the_second(site: TestSite) -> No
     listed = {entry.loc.rsplit("/", 1)[1] for entry in site.public().entries() if "news" in entry.file}
     assert listed == {"in", "now"}
     assert done.summary.sections["news"].excluded == 2
+
+
+def test_what_is_remembered_of_a_run_counts_each_page_once(site: TestSite) -> None:
+    """News may show pages again that another section lists."""
+    site.section("all", pages(5))
+    site.section("news", [article(f"a{n}", "2026-11-01T01:00:00Z") for n in range(3)], **NEWS)
+    site.night(1)
+    site.export("all", pages(6))
+    site.night(2)
+    remembered = read_document(site.state().storage, layout.PAST_RUNS, PastRuns)
+    assert remembered is not None
+    assert [(run.listed, run.added) for run in remembered[0].runs] == [(5, 5), (6, 1)]
 
 
 def test_more_than_a_thousand_news_go_to_more_files(site: TestSite) -> None:

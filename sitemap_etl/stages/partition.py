@@ -85,7 +85,7 @@ def _section(
     key = run.attempt(f"{layout.PARTITION}/{name}")
     spools = [part.spool for part in parts if part.spool is not None]
     schemas = tuple(dict.fromkeys(spool.schema for spool in spools))
-    rows = [row for number, spool in enumerate(spools) for row in _places(number, spool, planned)]
+    rows = [row for number, spool in enumerate(spools) for row in places_of(number, spool, planned)]
     return SectionPlan(
         windows=tuple((window.low, window.high) for window in planned),
         groups=tuple(joined),
@@ -144,7 +144,7 @@ def signals_of(run: Run, plan: SectionPlan) -> np.ndarray | None:
     return None if stored is None else np.frombuffer(stored, np.int8)
 
 
-def _places(number: int, spool: Spool, planned: Sequence[Window]) -> Iterator[Row]:
+def places_of(number: int, spool: Spool, planned: Sequence[Window]) -> Iterator[Row]:
     """The rows of the index for one spool."""
     borders = spool.borders
     known = frozenset(borders)
