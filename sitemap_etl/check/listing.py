@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing
 from dataclasses import dataclass, field
 
@@ -27,7 +27,7 @@ class Listing:
     problem: str = ""
 
 
-def listings(target: str, options: Options, *, fetcher: Fetcher | None = None) -> Iterator[Listing]:
+def listings(target: str, options: Options, *, fetcher: Fetcher | None = None) -> Generator[Listing]:
     """The sitemaps behind a sitemap, index, feed, robots.txt, folder or bucket, each once, one at a time.
 
     An index and a robots.txt are followed. Raises `ConfigError` where the target is nothing that can be

@@ -50,15 +50,24 @@ def init(
 def validate(
     site_files: Annotated[list[Path], typer.Argument(metavar="SITE.yaml...", help="Site files.")],
     connect: Annotated[
-        bool, typer.Option("--connect", help="Also connect to every source and storage, and read every secret.")
+        bool, typer.Option("--connect", help="Also try a thousand rows of every source, every storage and secret.")
     ] = False,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL", help="With --connect: a live sitemap that a run can be compared with (default: none)."
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Check site files for mistakes.
 
-    With --connect, also checks sources, storages and engines. Exit code 3: the only problem is that
+    With --connect, also reads a thousand rows of every section and applies all rules to them, and checks
+    storages and engines; nothing is stored or published. Exit code 3: the only problem is that
     something did not respond.
     """
+    if against is not None and not connect:
+        raise ConfigError("--against needs --connect")
     from sitemap_etl.runs.validate import problems_of
     from sitemap_etl.stages.run import Environment
 
@@ -75,7 +84,7 @@ def validate(
             continue
         entry |= {"name": site.name, "sections": list(site.sections)}
         environment = Environment(log=entry["notes"].append)
-        problems = problems_of(site, connect=connect, environment=environment)
+        problems = problems_of(site, connect=connect, environment=environment, against=against)
         entry["problems"] = [f"{path}: {problem}" for problem in problems]
         errors += [problem.error for problem in problems]
     lines = [line for entry in found for line in entry["problems"]]

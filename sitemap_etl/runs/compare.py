@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Final
 
@@ -19,8 +20,8 @@ from sitemap_etl.arrow import column_of, dealt, mask_of, single
 from sitemap_etl.check.fetch import Fetcher
 from sitemap_etl.check.listing import Listing, listings
 from sitemap_etl.check.options import Options
-from sitemap_etl.check.sources import given
 from sitemap_etl.dates import DATE, DAY, INSTANT, read
+from sitemap_etl.errors import Refused
 from sitemap_etl.hashes import hash64
 from sitemap_etl.publish.proposal import Proposal
 from sitemap_etl.stages.run import Run
@@ -29,6 +30,8 @@ from sitemap_etl.storage import open_storage
 from sitemap_etl.urls import UrlRules, canonicalize
 
 PARTS: Final = 64
+_FIRST_SECONDS: Final = 60.0
+"""Seconds to find out whether a sitemap can be compared with."""
 EXAMPLES: Final = 3
 _HERE: Final = pa.schema([("loc", pa.string()), ("lastmod", pa.string())])
 _THERE: Final = pa.schema([*_HERE, ("written", pa.string())])
@@ -51,8 +54,17 @@ def _more(known: Difference, count: int, examples: Iterable[str | Example]) -> D
 
 
 def check_target(url: str) -> None:
-    """Raises ConfigError where `url` is nothing that can be compared with, before a long run finds that out."""
-    given([url], Options(open_s3=open_storage))
+    """Read files behind `url` until one lists something. Raises as `compare_with`, before a long run finds that out,
+    and Refused where none of them can be read.
+    """
+    problem = ""
+    with closing(listings(url, Options(open_s3=open_storage, max_time=_FIRST_SECONDS))) as files:
+        for listing in files:
+            if listing.rows.num_rows:
+                return
+            problem = problem or (f"{listing.name}: {listing.problem}" if listing.problem else "")
+    if problem:
+        raise Refused(problem)
 
 
 def compare_with(run: Run, proposal: Proposal, url: str, *, fetcher: Fetcher | None = None) -> Comparison:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
-from sitemap_etl import limits, sources
-from sitemap_etl.config import DatabaseSource, Section, Site, revealed
+from sitemap_etl.config import Section, Site, revealed
 from sitemap_etl.errors import ConfigError, InvalidSource, SitemapEtlError
-from sitemap_etl.stages.arrival import demand_arrival
-from sitemap_etl.stages.extract import label_of, plan_splits, session_of
-from sitemap_etl.stages.parameters import BEGINNING, params_of, unspoken
+from sitemap_etl.frames import Tally
+from sitemap_etl.limits import ROWS_READ_FROM
+from sitemap_etl.runs.compare import check_target
+from sitemap_etl.runs.trial import Trial, try_section
+from sitemap_etl.stages.about import about
 from sitemap_etl.stages.ping import engines_of, ready_engine
-from sitemap_etl.stages.plan import key_missing
+from sitemap_etl.stages.plan import key_missing, own_robots
 from sitemap_etl.stages.rules import rules_of
-from sitemap_etl.stages.run import Environment
+from sitemap_etl.stages.run import Environment, state_of
+
+_SHOWN: Final = 3
+"""Reasons that are told of the rows of a section."""
 
 
 @dataclass(frozen=True)
@@ -28,23 +32,36 @@ class Problem:
         return self.text
 
 
-def problems_of(site: Site, *, connect: bool, environment: Environment | None = None) -> list[Problem]:
-    """All that is wrong. `connect`: sources are asked for their columns, storages for an object, secrets are read."""
+def problems_of(
+    site: Site, *, connect: bool, environment: Environment | None = None, against: str | None = None
+) -> list[Problem]:
+    """All that is wrong.
+
+    `connect`: a thousand rows of every section go through its rules, storages are asked for an object, secrets are
+    read; what a person should know of the rows is logged. `against`: the sitemap that a run will be compared with.
+    """
     environment = environment or Environment()
     problems: list[Problem] = []
+    stored = _storages(site, environment) if connect else []
+    robots: bytes | None = None
+    if connect and not stored:
+        try:
+            robots = _robots(site, environment)
+        except SitemapEtlError as error:
+            stored = _problems("work" if not site.urls.respect_robots else "urls.respect_robots", error)
     for name, section in site.sections.items():
         try:
             rules_of(site, section, environment.clock(), None)
             problem = key_missing(section, environment)
             if problem is not None:
                 problems.append(Problem(problem, ConfigError([problem])))
-            if connect:
-                lacks = list(_lacks(site, section, environment))
-                problems += [Problem(f"section {name}: {text}", InvalidSource(text)) for text in lacks]
+            elif connect:
+                with about(section=name):
+                    problems += _tried(section, try_section(site, name, environment, robots), environment)
         except SitemapEtlError as error:
             problems += _problems(f"section {name}", error)
+    problems += stored
     if connect:
-        problems += _storages(site, environment)
         for name in engines_of(site):
             try:
                 ready_engine(site, name, environment)
@@ -54,6 +71,11 @@ def problems_of(site: Site, *, connect: bool, environment: Environment | None = 
             revealed("notify", site.notify, environment.environ)
         except ConfigError as error:
             problems += _problems("notify", error)
+    if against is not None:
+        try:
+            check_target(against)
+        except SitemapEtlError as error:
+            problems += _problems("--against", error)
     return problems
 
 
@@ -76,40 +98,37 @@ def _storages(site: Site, environment: Environment) -> list[Problem]:
     return problems
 
 
-def _lacks(site: Site, section: Section, environment: Environment) -> Iterator[str]:
-    """What the source's columns lack for the section's rules."""
-    source = section.source
-    demand_arrival(section, site, environment)
-    if isinstance(source, DatabaseSource):
-        params = params_of(source, site, environment, environment.clock(), BEGINNING)
-        connection = environment.connection(source.database)
-        with unspoken(source, environment):
-            session = session_of(site, section, source, "validate")
-            schema = sources.probe_database(
-                connection, source.query, params=params, session=session, label=label_of(source)
-            )
-    else:
-        now = environment.clock()
-        planned = plan_splits(section, site, environment, now=now, since=BEGINNING, split_rows=limits.SPLIT_ROWS)
-        schema = sources.columns(planned[0])
-    names = set(schema.names)
-    has = f"It has: {', '.join(schema.names)}"
-    for column, name in section.columns.items():
-        if name not in names:
-            yield f"columns.{column}: the source has no column {name!r}. {has}"
-    names |= set(section.columns)
-    if "loc" not in names:
-        yield f"the source has no column 'loc'. {has}"
-    if section.transform is not None:
-        return  # it may make columns
-    rules = [
-        *section.lastmod.columns,
-        section.lastmod.until_changed,
-        *section.priority.columns,
-        *section.changefreq.columns,
-        section.alternates.group if section.alternates else None,
-        section.alternates.hreflang if section.alternates else None,
-    ]
-    for ruled in dict.fromkeys(rules):
-        if ruled and ruled not in names:
-            yield f"a rule uses the column {ruled!r}, which the source does not have. {has}"
+def _robots(site: Site, environment: Environment) -> bytes | None:
+    """The robots.txt that holds for the site. Raises Refused where the state is another's, else as a run."""
+    state = state_of(site, environment)
+    current = state.current()
+    if not site.urls.respect_robots:
+        return None
+    return own_robots(site, state, current, environment, environment.clock()).text
+
+
+def _tried(section: Section, trial: Trial, environment: Environment) -> list[Problem]:
+    """What is wrong with the rows of a section; what else is worth knowing of them is logged."""
+    where = f"section {section.name}"
+    problems = [Problem(f"{where}: {text}", InvalidSource(text)) for text in trial.lacks]
+    rejected = trial.rejected.total
+    if rejected and not trial.listed:
+        text = f"none of the {trial.rows:,} rows that were read can be listed: {_reasons(trial.rejected)}"
+        return [*problems, Problem(f"{where}: {text}", InvalidSource(text))]
+    if rejected:
+        share, most = rejected / trial.rows, section.gates.max_rejected
+        told = f"{where}: {rejected:,} of {trial.rows:,} rows that were read are rejected: {_reasons(trial.rejected)}"
+        if trial.rows >= ROWS_READ_FROM and share > most:
+            told += f". That is {share:.1%}: if all rows are like these, the gate max_rejected ({most:g}) refuses a run"
+        environment.log(told)
+    for reason in trial.notes.ordered()[:_SHOWN]:
+        environment.log(f"{where}: {reason.as_dropped()}{_example(reason.examples)}")
+    return problems
+
+
+def _reasons(tally: Tally) -> str:
+    return "; ".join(f"{one.text} ({one.count:,}{_example(one.examples)})" for one in tally.ordered()[:_SHOWN])
+
+
+def _example(examples: tuple[str, ...]) -> str:
+    return f", e.g. {examples[0]}" if examples else ""

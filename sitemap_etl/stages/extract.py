@@ -212,7 +212,7 @@ def _copied(run: Run, n: int, unit: Unit) -> Extracted:
                 if run.options.limit is not None and rows >= run.options.limit:
                     break
             if writer is None:
-                writer = pq.ParquetWriter(path, _columns(run, unit.split, section), compression="lz4")
+                writer = pq.ParquetWriter(path, columns_of_unit(run, unit), compression="lz4")
         finally:
             if writer is not None:
                 writer.close()
@@ -232,9 +232,18 @@ def _routed(run: Run, n: int, unit: Unit, reading: Reading) -> Extracted:
             rows += batch.num_rows
             run.environment.advance("extract", rows, 0)
         if not rows:
-            keyed.add(_columns(run, unit.split, run.site.sections[unit.section]).empty_table())
+            keyed.add(columns_of_unit(run, unit).empty_table())
         spool = keyed.finish(run, f"{run.attempt(name)}.spool")
     return Extracted(rows=rows, spool=spool, read_at=run.read_moment().isoformat())
+
+
+def check_key(names: Sequence[str], key: str) -> None:
+    """Raises InvalidSource where these columns of a source can't go into a mirror by this key."""
+    if key not in names:
+        raise InvalidSource(f"key names column {key!r}, which the source does not yield. It has: {', '.join(names)}")
+    taken = [name for name in (KEY, RUN) if name in names]
+    if taken:
+        raise InvalidSource(f"the source yields a column {taken[0]!r}: such names are kept for mirrors")
 
 
 class _Keyed:
@@ -248,14 +257,7 @@ class _Keyed:
         self.rows = self.bytes = 0
 
     def add(self, rows: pa.Table) -> None:
-        if self.key not in rows.column_names:
-            raise InvalidSource(
-                f"key names column {self.key!r}, which the source does not yield. "
-                f"It has: {', '.join(rows.column_names)}"
-            )
-        taken = [name for name in (KEY, RUN) if name in rows.column_names]
-        if taken:
-            raise InvalidSource(f"the source yields a column {taken[0]!r}: such names are kept for mirrors")
+        check_key(rows.column_names, self.key)
         self.pending.append(rows.append_column(KEY, key_text(rows.column(self.key), self.key)))
         self.rows += rows.num_rows
         self.bytes += rows.nbytes
@@ -289,12 +291,13 @@ def incremental_keys(run: Run, section: Section, split: Split, since: datetime) 
             yield key_text(batch.column(key), key)
 
 
-def _columns(run: Run, split: Split, section: Section) -> pa.Schema:
-    """The columns of a split that yielded no row."""
+def columns_of_unit(run: Run, unit: Unit) -> pa.Schema:
+    """The columns that reading a unit gives; a database is asked for them. Raises what the source raises."""
+    section = run.site.sections[unit.section]
     if isinstance(section.source, DatabaseSource):
         return _schema(run, section)
-    found = sources.columns(split)
-    wanted = _columns_of_table(run, split, section)
+    found = sources.columns(unit.split)
+    wanted = _columns_of_table(run, unit.split, section)
     return found if wanted is None else pa.schema([found.field(name) for name in wanted])
 
 
@@ -311,7 +314,6 @@ def _since(run: Run, section: str) -> datetime:
 
 
 def _schema(run: Run, section: Section) -> pa.Schema:
-    """The columns of a source that yielded no row."""
     source = section.source
     assert isinstance(source, DatabaseSource)
     params = planned_params(run, section, source, _since(run, section.name))

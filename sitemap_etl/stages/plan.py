@@ -105,7 +105,7 @@ def start_run(
         base = state.manifest(current.manifest)
         now = _moment(work, base, now, given, options)
         _check_limit(options, base)
-        robots = _own_robots(site, state, current, environment, now) if site.urls.respect_robots else _Robots()
+        robots = own_robots(site, state, current, environment, now) if site.urls.respect_robots else OwnRobots()
         published = frozenset(base.sections) if base is not None and base.now <= instant(now) else frozenset()
         read = _Sources(
             site,
@@ -422,7 +422,7 @@ def _in_section(name: str, error: SitemapEtlError) -> SitemapEtlError:
 
 
 @dataclass(frozen=True)
-class _Robots:
+class OwnRobots:
     """The rules that hold for a run. `text`: None where there are none."""
 
     text: bytes | None = None
@@ -430,7 +430,7 @@ class _Robots:
     warnings: tuple[str, ...] = ()
 
 
-def _own_robots(site: Site, state: State, current: Current, environment: Environment, now: datetime) -> _Robots:
+def own_robots(site: Site, state: State, current: Current, environment: Environment, now: datetime) -> OwnRobots:
     """The site's robots.txt: as it lies under `publish.root`, else as the site answers, else as it was last read.
 
     404 and 410 say that there is none (RFC 9309, 2.3.1.3); from any other answer, also from a page of HTML (a notice of
@@ -449,7 +449,7 @@ def _own_robots(site: Site, state: State, current: Current, environment: Environ
         if answer.status == HTTPStatus.OK and not page:
             return _robots_read(answer.body, now)
         if answer.status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
-            return _Robots(known=KnownRobots(instant(now)))
+            return OwnRobots(known=KnownRobots(instant(now)))
         problem = f"{site.site}/robots.txt answers {answer.status}" + (" with a page of HTML" if page else "")
     except WebError as error:
         cause, problem = error, str(error)
@@ -463,11 +463,11 @@ def _own_robots(site: Site, state: State, current: Current, environment: Environ
     held = "its rules of then hold" if known.key is not None else "there was none then, so that no page is left out"
     warning = f"{problem}. It was last read {_ago(now, known.at)} ({known.at}), and {held}: make sure that it answers"
     environment.log(f"warning: {warning}")
-    return _Robots(None if known.key is None else state.robots(known.key), known, (warning,))
+    return OwnRobots(None if known.key is None else state.robots(known.key), known, (warning,))
 
 
-def _robots_read(text: bytes, now: datetime) -> _Robots:
-    return _Robots(text, KnownRobots(instant(now), layout.robots(hashlib.sha256(text).hexdigest())))
+def _robots_read(text: bytes, now: datetime) -> OwnRobots:
+    return OwnRobots(text, KnownRobots(instant(now), layout.robots(hashlib.sha256(text).hexdigest())))
 
 
 def _ago(now: datetime, moment: str) -> str:

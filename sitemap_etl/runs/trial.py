@@ -1,0 +1,159 @@
+"""A trial of one section: a thousand rows through the stages of a run, in a scratch folder that is removed.
+
+The same functions plan, extract and transform as in a run, so that what passes here does not fail there for a split
+column, a time zone, a condition or a hook. State and public files are neither read nor written.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Final
+
+from sitemap_etl import sources
+from sitemap_etl.config import DatabaseSource, Section, Site, TableSource
+from sitemap_etl.errors import Unavailable
+from sitemap_etl.frames import Tally
+from sitemap_etl.settings.kinds import duration_text
+from sitemap_etl.sources.keys import SPLIT_FROM, SPLIT_TO
+from sitemap_etl.stages.extract import (
+    check_key,
+    columns_of_unit,
+    extract_split,
+    one_moment,
+    read_raw,
+    reads_changes_only,
+)
+from sitemap_etl.stages.plan import start_run
+from sitemap_etl.stages.run import Environment, Run
+from sitemap_etl.stages.transform import transform_split
+from sitemap_etl.state.mirror import key_text
+from sitemap_etl.state.records import Options, Transformed, Unit
+
+ROWS: Final = 1_000
+"""Rows that are read of a split."""
+LIMIT: Final = timedelta(minutes=5)
+"""How long a statement of a trial may take: a database that takes longer to begin is better asked by a run."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What became of the rows. `lacks`: columns that its rules need and the source does not have, a sentence each."""
+
+    rows: int = 0
+    listed: int = 0
+    rejected: Tally = field(default_factory=Tally)
+    notes: Tally = field(default_factory=Tally)
+    lacks: tuple[str, ...] = ()
+
+
+def try_section(site: Site, name: str, environment: Environment, robots: bytes | None) -> Trial:
+    """The first thousand rows of a section, and those of its last split, through every rule. `robots`: robots.txt.
+
+    Raises whatever a run would raise of them.
+    """
+    section = site.sections[name]
+    begun = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
+        try:
+            run = start_run(
+                _alone(site, section, scratch),
+                Options(limit=ROWS, dry_run=True),
+                environment,
+                one_process=True,
+                durable=False,
+                waits=False,
+            )
+            lacks = tuple(_lacks(section, columns_of_unit(run, run.plan.units[0]).names, environment))
+            return Trial(lacks=lacks) if lacks else _tried(_shortened(run, robots), environment)
+        except Unavailable as error:
+            if not isinstance(section.source, DatabaseSource) or section.source.timeout <= LIMIT:
+                raise
+            if time.monotonic() - begun < LIMIT.total_seconds():
+                raise
+            raise Unavailable(
+                f"{error}\n  A run waits for {duration_text(section.source.timeout)}, this check for "
+                f"{duration_text(LIMIT)}: see what a run says, with run --dry-run --section {name}"
+            ) from error
+
+
+def _alone(site: Site, section: Section, scratch: str) -> Site:
+    """The site with this section alone, and with a state of its own; it waits no longer than a trial may."""
+    source = section.source
+    if isinstance(source, DatabaseSource):
+        source = source.model_copy(update={"timeout": min(source.timeout, LIMIT)})
+    alone = section.model_copy(update={"source": source, "on_error": "fail"})
+    urls = site.urls.model_copy(update={"respect_robots": False})  # robots.txt is read once for all sections
+    return site.model_copy(update={"work": scratch, "urls": urls, "sections": {section.name: alone}})
+
+
+def _shortened(run: Run, robots: bytes | None) -> Run:
+    """The run with its first and its last split: the newest rows are as telling as the oldest."""
+    units = run.plan.units if len(run.plan.units) < 2 else (run.plan.units[0], run.plan.units[-1])
+    rules = None if robots is None else robots.decode("latin-1")
+    return Run(run.work, run.staging, replace(run.plan, units=units, robots=rules), run.environment)
+
+
+def _tried(run: Run, environment: Environment) -> Trial:
+    receipts = []
+    with one_moment(run):
+        for n, unit in enumerate(run.plan.units):
+            extract_split(run, n)
+            _try_key(run, n, unit, environment)
+            receipts.append(transform_split(run, n))
+    rejected, notes = (_joined(receipts, kind) for kind in ("rejected", "notes"))
+    return Trial(sum(one.rows for one in receipts), sum(one.inventory for one in receipts), rejected, notes)
+
+
+def _try_key(run: Run, n: int, unit: Unit, environment: Environment) -> None:
+    """Whether the rows of a section that is read incrementally say what each row is."""
+    section = run.site.sections[unit.section]
+    source = section.source
+    if not isinstance(source, DatabaseSource | TableSource) or source.key is None:
+        return
+    if isinstance(source, DatabaseSource) and not reads_changes_only(section, environment):
+        return
+    names, batches = read_raw(run, n, [source.key])
+    check_key(names, source.key)
+    for batch in batches:
+        key_text(batch.column(source.key), source.key)
+
+
+def _joined(receipts: list[Transformed], kind: str) -> Tally:
+    joined = Tally()
+    for receipt in receipts:
+        joined.merge(receipt.reasons.get(kind, Tally()))
+    return joined
+
+
+def _lacks(section: Section, columns: Sequence[str], environment: Environment) -> Iterator[str]:
+    """Every column that the rules need and the source does not have, where a run would name the first."""
+    names, has = set(columns), f"It has: {', '.join(columns)}"
+    for column, name in section.columns.items():
+        if name not in names:
+            yield f"columns.{column}: the source has no column {name!r}. {has}"
+    source = section.source
+    if isinstance(source, DatabaseSource) and source.split is not None and source.split.column not in names:
+        # SQLite takes a name that it does not know for a text.
+        bound = sources.named_parameters(environment.connection(source.database), source.query)
+        if not bound & {SPLIT_FROM, SPLIT_TO}:
+            yield f"split: the source has no column {source.split.column!r}. {has}"
+    names |= set(section.columns)
+    if "loc" not in names:
+        yield f"the source has no column 'loc'. {has}"
+    if section.transform is not None:
+        return  # it may make columns
+    rules = [
+        *section.lastmod.columns,
+        section.lastmod.until_changed,
+        *section.priority.columns,
+        *section.changefreq.columns,
+        section.alternates.group if section.alternates else None,
+        section.alternates.hreflang if section.alternates else None,
+    ]
+    for ruled in dict.fromkeys(rules):
+        if ruled and ruled not in names:
+            yield f"a rule uses the column {ruled!r}, which the source does not have. {has}"

@@ -1,0 +1,211 @@
+"""`validate --connect`: a thousand rows through every rule, and what a run would say of them."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from sitemap_etl.errors import SitemapEtlError
+from sitemap_etl.runs.validate import problems_of
+from sitemap_etl.stages.run import Environment
+from tests.support.command import call
+from tests.support.sites import FIRST_NIGHT, TestSite, pages
+
+SPLIT = {"column": "id", "parts": 4}
+
+
+@pytest.fixture
+def hooks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[int]]:
+    """Makes `hooks:hook` do this with each frame; gives the list of their lengths."""
+    seen: list[int] = []
+
+    def make(work: Callable[[pd.DataFrame], pd.DataFrame] = lambda frame: frame) -> list[int]:
+        def hook(frame: pd.DataFrame) -> pd.DataFrame:
+            seen.append(len(frame))
+            return work(frame)
+
+        module = ModuleType("hooks")
+        module.hook = hook  # type: ignore[attr-defined]
+        monkeypatch.setitem(sys.modules, "hooks", module)
+        return seen
+
+    return make
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> TestSite:
+    """A site with a section `p` of a table of 5,000 rows."""
+    site = TestSite(tmp_path / "site")
+    path = tmp_path / "catalog.sqlite"
+    with sqlite3.connect(path) as db:
+        db.execute("CREATE TABLE page (id INTEGER PRIMARY KEY, path TEXT, changed TEXT, mixed)")
+        db.executemany(
+            "INSERT INTO page VALUES (?, ?, ?, ?)",
+            [(n, f"/p/{n}", "2026-10-01 10:00:00", n if n % 2 else "x") for n in range(5_000)],
+        )
+    site.environment = Environment(environ={"AIRFLOW_CONN_CATALOG": f"sqlite:///{path}"})
+    query = "SELECT id, path AS loc, changed, mixed FROM page"
+    site.keys["sections"]["p"] = {"from": {"database": "catalog", "query": query}}
+    return site
+
+
+def found(site: TestSite, told: list[str] | None = None) -> list[str]:
+    environment = site.at(FIRST_NIGHT)
+    if told is not None:
+        environment = type(environment)(**{**vars(environment), "log": told.append})
+    return [str(problem) for problem in problems_of(site.load(), connect=True, environment=environment)]
+
+
+@pytest.mark.parametrize(
+    ("source", "keys", "said"),
+    [
+        ({}, {"lastmod": "changed"}, "changed has times without a zone (e.g. 2026-10-01 10:00:00)"),
+        ({}, {"where": "price > 3"}, "there is no column 'price'. The columns are: id, loc, changed, mixed"),
+        ({}, {"where": "mixed::INT > 3"}, "where: "),
+        ({"split": {**SPLIT, "column": "mixed"}}, {}, "split.column 'mixed' holds values of several types"),
+        ({"split": {**SPLIT, "bounds_from": "nowhere"}}, {}, "split.bounds_from: needs a table"),
+        ({"deleted": "gone"}, {}, "deleted: the source has no column 'gone'"),
+        ({"query": "SELECT path AS loc FROM page WHERE id > :least"}, {}, "the parameter :least, which has no value"),
+        ({"query": "SELECT id AS loc FROM page"}, {}, "the column 'loc' has type int64, expected text"),
+        ({}, {"alternates": {"group": "id", "hreflang": "language"}}, "'language', which the source does not have"),
+        ({}, {"news": {"publication": "Shop", "language": "en"}}, "'title', which the source does not have"),
+    ],
+)
+def test_what_a_run_would_refuse_is_found_before_in_the_same_words(
+    catalog: TestSite, source: dict[str, Any], keys: dict[str, Any], said: str
+) -> None:
+    section = catalog.keys["sections"]["p"]
+    section |= keys
+    section["from"] |= source
+    (problem,) = found(catalog)
+    assert problem.startswith("section p: ")
+    assert said in problem
+    with pytest.raises(SitemapEtlError) as refused:
+        catalog.night(1)
+    assert said.partition(", which the source")[0] in str(refused.value)
+
+
+def test_a_split_column_that_is_not_there_is_found_where_sqlite_takes_it_for_a_text(catalog: TestSite) -> None:
+    catalog.keys["sections"]["p"]["from"]["split"] = {**SPLIT, "column": "number"}
+    assert found(catalog) == ["section p: split: the source has no column 'number'. It has: id, loc, changed, mixed"]
+
+
+def test_a_hook_that_fails_on_the_rows_is_found(catalog: TestSite, hooks: Callable[..., list[int]]) -> None:
+    hooks(lambda frame: frame.assign(loc=frame["price"]))
+    catalog.keys["sections"]["p"]["transform"] = "hooks:hook"
+    (problem,) = found(catalog)
+    assert "hooks:hook" in problem
+    assert "price" in problem
+
+
+def test_a_thousand_rows_of_the_first_and_of_the_last_split_are_read(
+    catalog: TestSite, hooks: Callable[..., list[int]]
+) -> None:
+    lengths = hooks()
+    catalog.keys["sections"]["p"]["transform"] = "hooks:hook"
+    assert found(catalog) == []
+    assert lengths == [1_000]
+    lengths.clear()
+    catalog.keys["sections"]["p"]["from"]["split"] = SPLIT
+    assert found(catalog) == []
+    assert lengths == [1_000, 1_000]
+
+
+def test_nothing_is_written_and_what_is_published_stays(catalog: TestSite) -> None:
+    def files() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in catalog.folder.rglob("*") if path.is_file()}
+
+    before = files()
+    assert found(catalog) == []
+    assert not (catalog.folder / "work").exists()
+    assert not (catalog.folder / "public").exists()
+    catalog.night(1)
+    before = files()
+    assert found(catalog) == []
+    assert files() == before | {catalog.folder / "shop.yaml": (catalog.folder / "shop.yaml").read_bytes()}
+
+
+@pytest.mark.parametrize(
+    ("columns", "key", "said"),
+    [
+        ("path AS loc", "id", "key names column 'id', which the source does not yield. It has: loc"),
+        ("path AS loc, id / 2.0 AS half", "half", "key: half is double, which is no key"),
+    ],
+)
+def test_the_key_of_an_incremental_section_is_tried(catalog: TestSite, columns: str, key: str, said: str) -> None:
+    catalog.keys["sections"]["p"]["from"] |= {
+        "query": f"SELECT {columns} FROM page WHERE changed >= :since",
+        "key": key,
+    }
+    assert found(catalog) == [f"section p: {said}{found(catalog)[0].removeprefix(f'section p: {said}')}"]
+    with pytest.raises(SitemapEtlError, match=said.partition(" It has")[0].partition(", which")[0]):
+        catalog.night(1)
+
+
+def test_rows_of_which_none_can_be_listed_are_a_problem_and_some_a_remark(tmp_path: Path) -> None:
+    site = TestSite(tmp_path)
+    site.section("p", pages(30, loc=lambda n: f"https://other.example/{n}"))
+    (problem,) = found(site)
+    assert problem.startswith("section p: none of the 30 rows that were read can be listed: foreign origin (30, e.g. ")
+    site.section("p", pages(1_200, loc=lambda n: f"https://other.example/{n}" if n < 100 else f"/p/{n}"))
+    told: list[str] = []
+    assert found(site, told) == []
+    (remark,) = told
+    assert "100 of 1,000 rows that were read are rejected: foreign origin (100, e.g. https://other.example/0)" in remark
+    assert "10.0%: if all rows are like these, the gate max_rejected (0.05) refuses a run" in remark
+
+
+def test_values_that_are_dropped_are_told(tmp_path: Path) -> None:
+    site = TestSite(tmp_path).section("p", pages(3, lastmod=lambda n: "soon" if n else "2026-10-01"))
+    told: list[str] = []
+    assert found(site, told) == []
+    assert told == ["section p: 2 lastmod values dropped: not a date, e.g. https://shop.example/p/000001: soon"]
+
+
+def test_a_source_that_may_fail_is_told_all_the_same(catalog: TestSite) -> None:
+    catalog.keys["sections"]["p"] |= {"on_error": "keep", "lastmod": "changed"}
+    (problem,) = found(catalog)
+    assert "times without a zone" in problem
+
+
+def test_robots_txt_is_asked_for_once_and_its_absence_told(tmp_path: Path) -> None:
+    site = TestSite(tmp_path, urls={"respect_robots": True}, site="http://127.0.0.1:1")
+    site.section("p", pages(3)).section("q", pages(3, start=5))
+    (problem,) = found(site)
+    assert problem.startswith("urls.respect_robots: ")
+    assert "it is not known which pages it disallows" in problem
+    (tmp_path / "public").mkdir()
+    (tmp_path / "public" / "robots.txt").write_text("User-agent: *\nDisallow: /p/\n")
+    assert found(site) == []
+
+
+def test_the_state_of_another_site_is_told(tmp_path: Path) -> None:
+    site = TestSite(tmp_path).section("p", pages(3))
+    site.night(1)
+    site.keys["site"] = "https://other.example"
+    (problem,) = [text for text in found(site) if text.startswith("work: ")]
+    assert "is the state of shop (https://shop.example)" in problem
+
+
+def test_a_sitemap_to_compare_with_is_read_before_a_run_needs_it(tmp_path: Path) -> None:
+    site = TestSite(tmp_path).section("p", pages(3))
+    assert call("validate", site.path, "--against", "https://shop.example/sitemap.xml").code == 2
+    done = call("validate", site.path, "--connect", "--against", "http://127.0.0.1:1/sitemap.xml")
+    assert done.code == 3
+    assert "--against: http://127.0.0.1:1/sitemap.xml: " in done.err
+    (tmp_path / "page.xml").write_text("<html></html>")
+    assert "--against: " in call("validate", site.path, "--connect", "--against", tmp_path / "page.xml").err
+    (tmp_path / "old.xml").write_text(
+        '<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>https://shop.example/a</loc></url></urlset>'
+    )
+    assert call("validate", site.path, "--connect", "--against", tmp_path / "old.xml").code == 0
+    done = call("run", site.path, "--dry-run", "--against", "http://127.0.0.1:1/sitemap.xml")
+    assert done.code == 3
+    assert "extract" not in done.err
