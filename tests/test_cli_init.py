@@ -1,20 +1,78 @@
-"""`init`: a first site file that validates and runs, from what an export shows."""
+"""`init`: a first site file that validates and runs, from whatever there is."""
 
 from __future__ import annotations
 
+import bz2
+import functools
+import gzip
+import http.server
+import io
+import json
+import lzma
+import sqlite3
+import threading
+import zipfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
 
 from tests.support.command import call
+from tests.support.lake import Delta, Iceberg, rows
+from tests.support.mariadb import MariaDB, mariadb  # noqa: F401 - a fixture
+from tests.support.postgres import Postgres
+from tests.support.s3 import S3Server
+
+GERMAN = [
+    (n, f"https://laden.example/größe/{n}", f"{n % 28 + 1:02}.{n % 9 + 1:02}.2026 10:{n % 60:02}", f"Stück {n}, weiß")
+    for n in range(60)
+]
+HEADER = ("Artikelnr", "Adresse", "Geändert am", "Bezeichnung")
 
 
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+
+
+def started(source: object, *more: object) -> dict[str, Any]:
+    """The site file that `init` writes; its JSON under `json`."""
+    done = call("init", "--from", source, *more, "--json")
+    assert done.code == 0, done.out
+    site: dict[str, Any] = yaml.safe_load(Path("site.yaml").read_text(encoding="utf-8"))
+    return site | {"json": done.json}
+
+
+def runs(listed: int) -> dict[str, Any]:
+    """What was written passes `validate --connect`, and a dry run lists so many pages; gives the run's JSON."""
+    checked = call("validate", "site.yaml", "--connect")
+    assert checked.code == 0, checked.err
+    done = call("run", "site.yaml", "--dry-run", "--json")
+    assert done.code == 0, done.out
+    sections = done.json["sections"].values()
+    assert sum(section["listed"] for section in sections) == listed
+    assert sum(section["rejected"] + section["excluded"] for section in sections) == 0
+    found: dict[str, Any] = done.json
+    return found
+
+
+def german(delimiter: str = ";") -> str:
+    lines = [HEADER, *GERMAN]
+    return "".join(delimiter.join(map(str, line)) + "\r\n" for line in lines)
+
+
+def quoted(quote: str, middle: str, delimiter: str = ";") -> str:
+    """The same with quotes around the last column."""
+    text = german(delimiter).replace(", ", middle)
+    return text.replace("Stück", f"{quote}Stück").replace("weiß", f"weiß{quote}")
+
+
+# --- exports ---
 
 
 def test_from_a_csv_it_writes_a_file_that_runs_as_it_is(tmp_path: Path) -> None:
@@ -81,6 +139,375 @@ def test_from_nothing_it_writes_a_template_that_validates() -> None:
     assert call("validate", "site.yaml").code == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "data", "written"),
+    [
+        ("a.csv", german().encode("cp1252"), {"delimiter": ";", "encoding": "cp1252"}),
+        ("a.csv", german("\t").encode("utf-16"), {"delimiter": "\t", "encoding": "utf-16"}),
+        ("a.csv", german("|").encode("utf-16-le"), {"delimiter": "|", "encoding": "utf-16-le"}),
+        ("a.tsv", german("\t").encode("utf-8-sig"), {"delimiter": "\t"}),
+        ("a.csv.gz", gzip.compress(german().encode()), {"delimiter": ";"}),
+        ("a.csv.bz2", bz2.compress(german().encode("cp1252")), {"delimiter": ";", "encoding": "cp1252"}),
+        ("a.csv.xz", lzma.compress(german().encode()), {"delimiter": ";"}),
+        ("a.csv", quoted('"', ' \\"rund\\", ').encode(), {"delimiter": ";", "escape": "\\"}),
+        ("a.csv", quoted("'", ", ", ",").encode(), {"quote": "'"}),
+    ],
+)  # fmt: skip
+def test_a_csv_is_read_as_it_is_written_and_by_its_values(name: str, data: bytes, written: dict[str, str]) -> None:
+    Path(name).write_bytes(data)
+    site = started(name)
+    assert site["site"] == "https://laden.example"
+    section = site["sections"]["a"]
+    assert section["from"] == {"csv": name, **written}
+    assert section["columns"] == {"loc": "Adresse", "title": "Bezeichnung"}
+    assert section["lastmod"] == {"column": "Geändert am", "format": "%d.%m.%Y %H:%M", "timezone": "UTC"}
+    runs(60)
+
+
+def test_an_archive_is_read(tmp_path: Path) -> None:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        archive.writestr("a.csv", german())
+    Path("a.csv.zip").write_bytes(packed.getvalue())
+    started("a.csv.zip")
+    runs(60)
+
+
+def test_headers_say_nothing_of_what_a_column_holds() -> None:
+    lines = ["Page path,Last modified,Erstellt,Brand,Preview,Angebot bis,aktiv"]
+    lines += [
+        f"/p/{n},2026-10-{n % 28 + 1:02}T10:00:00Z,2025-01-{n % 28 + 1:02},https://brand.example/,"
+        f"https://cdn.example/{n}.webp?w=9,2099-01-01,{'ja' if n % 3 else 'nein'}"
+        for n in range(40)
+    ]
+    Path("x.csv").write_text("\n".join(lines))
+    section = started("x.csv", "--site", "https://shop.example")["sections"]["x"]
+    assert section["columns"] == {"loc": "Page path", "images": "Preview"}
+    assert section["lastmod"] == "Last modified"
+    assert "# where: says which rows to list; it may be about: aktiv" in Path("site.yaml").read_text()
+    runs(40)
+
+
+@pytest.mark.parametrize(
+    ("values", "rule"),
+    [
+        (["28/09/2026", "01/02/2026"], {"column": "d", "format": "%d/%m/%Y"}),
+        (["09/28/2026", "01/02/2026"], {"column": "d", "format": "%m/%d/%Y"}),
+        (["20260928", "20260102"], {"column": "d", "format": "%Y%m%d"}),
+        (["Mon, 28 Sep 2026 10:00:00 +0200"], {"column": "d", "format": "%a, %d %b %Y %H:%M:%S %z"}),
+        (["28 Sep 2026", "1 Jan 2026"], {"column": "d", "format": "%d %b %Y"}),
+        (["2026-09-28T10:00:00+02:00", "2026-09-28"], "d"),
+        (["2099-09-28", "2098-01-01"], "none"),
+        (["1", "2", "3"], "none"),
+        (["2026-09-28"] * 30, "none"),
+    ],
+)
+def test_dates_are_known_by_their_values(values: list[str], rule: object) -> None:
+    Path("x.csv").write_text("loc,d\n" + "".join(f'/p/{n},"{value}"\n' for n, value in enumerate(values)))
+    assert started("x.csv", "--site", "https://shop.example")["sections"]["x"]["lastmod"] == rule
+    runs(len(values))
+
+
+def test_a_date_that_may_be_read_in_two_ways_is_told() -> None:
+    Path("x.csv").write_text("loc,d\n/a,01/02/2026\n")
+    notes = started("x.csv", "--site", "https://shop.example")["json"]["notes"]
+    assert any("day and month of 01/02/2026 may be the other way round" in note for note in notes)
+
+
+def test_one_date_in_all_rows_is_taken_for_that_of_the_export() -> None:
+    Path("x.csv").write_text(
+        "loc,exported,saved\n" + "".join(f"/{n},2026-10-09,2026-10-0{n % 8 + 1}\n" for n in range(30))
+    )
+    assert started("x.csv", "--site", "https://shop.example")["sections"]["x"]["lastmod"] == "saved"
+
+
+def test_addresses_without_a_scheme_get_one() -> None:
+    Path("x.csv").write_text("page,loc\n" + "".join(f"www.shop.example/p/{n},{n}\n" for n in range(9)))
+    site = started("x.csv", "--site", "https://www.shop.example")
+    query = site["sections"]["x"]["from"]["query"]
+    assert query == "SELECT 'https://' || \"page\" AS loc, * EXCLUDE (loc)\nFROM source\n"
+    runs(9)
+
+
+def test_a_second_spelling_of_the_origin_is_the_same_site() -> None:
+    Path("x.csv").write_text("loc\n" + "".join(f"http{'s' if n else ''}://shop.example/{n}\n" for n in range(5)))
+    site = started("x.csv")
+    assert (site["site"], site["urls"]) == ("https://shop.example", {"same_as": ["http://shop.example"]})
+    runs(5)
+
+
+def test_json_lines_and_folders_are_known_by_their_names() -> None:
+    Path("e/day=2026-10-01").mkdir(parents=True)
+    lines = [json.dumps({"pfad": f"/p/{n}", "stand": 1_790_000_000 - n, "mehr": {"a": [n]}}) for n in range(20)]
+    Path("e/day=2026-10-01/p.jsonl").write_text("\n".join(lines))
+    Path("e/_SUCCESS").write_text("")
+    site = started("e", "--site", "https://shop.example")
+    assert site["sections"]["e"] == {
+        "from": {"jsonl": "e"},
+        "columns": {"loc": "pfad"},
+        "lastmod": {"column": "stand", "unit": "s"},
+    }
+    runs(20)
+
+
+def test_a_column_of_another_meaning_does_no_harm() -> None:
+    Path("x.csv").write_text("loc,priority,lastmod\n/a,700,soon\n/b,20,later\n")
+    section = started("x.csv", "--site", "https://shop.example")["sections"]["x"]
+    assert (section["priority"], section["lastmod"]) == ("none", "none")
+    runs(2)
+
+
+@pytest.mark.parametrize(
+    "name", ["a b", 'quo"te', "${HOME}", "{x}", "a: b", "- c", "#d", "none", "ja\nnein", "é", "`t`"]
+)
+def test_awkward_names_of_columns_are_written_so_that_they_are_read(name: str) -> None:
+    table = pa.table({f"{name}1": ["/a", "/b"], name: pa.array([20_000, 20_001], pa.date32())})
+    pq.write_table(table, "x.parquet")
+    site = started("x.parquet", "--site", "https://shop.example")
+    assert list(site["sections"]["x"]) == ["from", "columns", "lastmod"]
+    runs(2)
+
+
+def test_exports_in_a_bucket(s3: S3Server) -> None:
+    bucket = s3.bucket()
+    s3.client().put_object(Bucket=bucket, Key="out/teil.csv.gz", Body=gzip.compress(german().encode("cp1252")))
+    site = started(f"s3://{bucket}/out/")
+    assert site["sections"]["out"]["from"] == {"csv": f"s3://{bucket}/out/", "delimiter": ";", "encoding": "cp1252"}
+    runs(60)
+
+
+# --- tables of a lakehouse ---
+
+
+def test_a_delta_table_is_read_as_a_table_not_as_its_files(tmp_path: Path) -> None:
+    table = Delta(str(tmp_path / "lake" / "products"))
+    table.append(rows(0, 30))
+    table.delete("id < 10")
+    site = started("lake/products", "--site", "https://shop.example")
+    assert site["sections"]["products"]["from"] == {"delta": "lake/products"}
+    runs(20)
+
+
+def test_an_iceberg_table_by_its_name_and_by_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Iceberg(tmp_path / "lake")
+    table.append(rows(0, 30))
+    for name, value in table.environ.items():
+        monkeypatch.setenv(name, value)
+    site = started("lake.shop.products", "--site", "https://shop.example")
+    assert site["sections"]["products"]["from"] == {"iceberg": "lake.shop.products"}
+    runs(30)
+    Path("site.yaml").unlink()
+    folder = table.table().location().removeprefix("file://")
+    said = started(folder, "--site", "https://shop.example")["json"]["notes"]
+    assert any("a metadata file is the table of one moment" in note for note in said)
+    runs(30)
+
+
+# --- databases ---
+
+PRODUCTS = [(n, f"lampe-{n}", f"2026-10-{n % 28 + 1:02} 10:00:00", "2025-01-01 00:00:00", n % 2) for n in range(1, 41)]
+
+
+@pytest.fixture(params=["postgresql", "mysql", "sqlite", "duckdb"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
+    """The URI of a database with an awkward table of products and an empty one; what it puts around names."""
+    quote = "`" if request.param == "mysql" else '"'
+    moment = "DATETIME" if request.param == "mysql" else "TIMESTAMP"
+    kinds = ("INTEGER PRIMARY KEY", "VARCHAR(80)", moment, moment, "INTEGER")
+    names = ("Nr", "Slug", "Geändert am", "angelegt", "aktiv")
+    columns = ", ".join(f"{quote}{name}{quote} {kind}" for name, kind in zip(names, kinds, strict=True))
+    table = f"{quote}Produkt Liste{quote}"
+    values = ", ".join(f"({n}, '{slug}', '{changed}', '{made}', {flag})" for n, slug, changed, made, flag in PRODUCTS)
+    texts = [
+        f"CREATE TABLE {table} ({columns})",
+        f"INSERT INTO {table} VALUES {values}",
+        "CREATE TABLE leer (x INTEGER)",
+    ]
+    if request.param == "postgresql":
+        server: Postgres = request.getfixturevalue("postgres")
+        server.execute(*texts, "ANALYZE")
+        uri = server.uri
+    elif request.param == "mysql":
+        other: MariaDB = request.getfixturevalue("mariadb")
+        other.execute("DROP TABLE IF EXISTS leer", f"DROP TABLE IF EXISTS {table}", *texts, f"ANALYZE TABLE {table}")
+        uri = other.uri
+    else:
+        uri = f"{request.param}:///{tmp_path}/shop.db"
+        path = tmp_path / "shop.db"
+        with (sqlite3 if request.param == "sqlite" else duckdb).connect(path) as db:
+            for text in texts:
+                db.execute(text)
+            db.commit()
+        if request.param == "sqlite":
+            db.close()
+    return uri, quote
+
+
+def test_a_database_lists_its_tables_and_one_of_them_becomes_a_section_that_runs(
+    database: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri, quote = database
+    done = call("init", "--from", uri, "--json")
+    assert not Path("site.yaml").exists()
+    tables = {table["name"]: table["rows"] for table in done.json["tables"]}
+    assert tables == {"Produkt Liste": 40, "leer": tables["leer"]}
+    assert not tables["leer"]
+    assert "Produkt Liste" in call("init", "--from", uri).out
+    site = started(uri, "--table", "produkt liste", "--site", "https://shop.example")
+    source = site["sections"]["produkt_liste"]["from"]
+    variable = f"AIRFLOW_CONN_{source['database'].upper()}"
+    assert any(f"export {variable}=" in note for note in site["json"]["notes"])
+    assert source["key"] == "Nr"
+    assert source["split"] == {"column": "Nr", "parts": 2}
+    q = quote
+    assert source["query"].split() == (
+        f"SELECT {q}Nr{q}, {q}Slug{q} AS loc, {q}Geändert am{q} AS lastmod FROM {q}Produkt Liste{q}".split()
+    )
+    assert site["sections"]["produkt_liste"]["lastmod"] == {"column": "lastmod", "timezone": "UTC"}
+    monkeypatch.setenv(variable, uri)
+    runs(40)
+
+
+def test_the_password_of_a_connection_is_shown_nowhere(mariadb: MariaDB) -> None:  # noqa: F811 - the imported fixture
+    mariadb.execute("CREATE OR REPLACE TABLE eins (id INT PRIMARY KEY, url TEXT)")
+    mariadb.execute("INSERT INTO eins VALUES (1, 'https://shop.example/a')")
+    done = call("init", "--from", mariadb.uri, "--table", "eins")
+    assert done.code == 0, done.err
+    said = done.out + done.err + Path("site.yaml").read_text()
+    assert "with the password in place of ***: export AIRFLOW_CONN_SHOP='mysql://reader:***@127.0.0.1" in said
+    assert "secret" not in said
+    assert "pass%3A" not in said
+
+
+def test_a_connection_that_is_known_is_named_by_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with sqlite3.connect("c.sqlite") as db:
+        db.execute("CREATE TABLE page (url TEXT)")
+        db.execute("INSERT INTO page VALUES ('https://shop.example/a')")
+    monkeypatch.setenv("AIRFLOW_CONN_CATALOG", f"sqlite:///{tmp_path}/c.sqlite")
+    for source in ("catalog", "c.sqlite", "sqlite:///c.sqlite"):
+        Path("site.yaml").unlink(missing_ok=True)
+        site = started(source)
+        assert site["sections"]["page"]["from"]["database"] == "catalog"
+    runs(1)
+
+
+def test_several_tables_become_several_sections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with sqlite3.connect("c.sqlite") as db:
+        for name in ("product", "article"):
+            db.execute(f"CREATE TABLE {name} (id INTEGER PRIMARY KEY, url TEXT)")
+            db.executemany(f"INSERT INTO {name} VALUES (?, ?)", [(n, f"/{name}/{n}") for n in range(5)])
+        db.execute("CREATE VIEW live AS SELECT url FROM product WHERE id > 2")
+    monkeypatch.setenv("AIRFLOW_CONN_CATALOG", f"sqlite:///{tmp_path}/c.sqlite")
+    tables = ("--table", "product", "--table", "article", "--table", "live")
+    site = started("catalog", *tables, "--site", "https://shop.example")
+    assert list(site["sections"]) == ["product", "article", "live"]
+    assert "split" not in site["sections"]["live"]["from"]
+    assert call("validate", "site.yaml", "--connect").code == 0
+
+
+def test_a_table_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
+    with sqlite3.connect("c.sqlite") as db:
+        db.execute("CREATE TABLE product (url TEXT)")
+        db.execute("CREATE TABLE stock (n INT)")
+    done = call("init", "--from", "c.sqlite", "--table", "prodct")
+    assert done.code == 2
+    assert "there is no table 'prodct'; did you mean product? There are: product, stock" in done.err
+
+
+def test_a_table_without_addresses_says_what_to_write(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with sqlite3.connect("c.sqlite") as db:
+        db.execute("CREATE TABLE price (id INTEGER PRIMARY KEY, amount REAL)")
+        db.execute("INSERT INTO price VALUES (1, 2.5)")
+    monkeypatch.setenv("AIRFLOW_CONN_CATALOG", f"sqlite:///{tmp_path}/c.sqlite")
+    notes = started("catalog", "--site", "https://shop.example")["json"]["notes"]
+    assert any("write it AS loc in the SELECT. The columns are: id, amount" in note for note in notes)
+    assert "none of the 1 rows that were read can be listed" in call("validate", "site.yaml", "--connect").err
+
+
+# --- a live sitemap ---
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Iterator[str]:
+    """A site on loopback, served from the folder `live`."""
+    (tmp_path / "live").mkdir()
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_args: object) -> None:
+            pass
+
+    handler = functools.partial(Quiet, directory=str(tmp_path / "live"))
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+NS = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
+
+
+def put(name: str, *locs: str, index: bool = False) -> None:
+    outer, inner = ("sitemapindex", "sitemap") if index else ("urlset", "url")
+    dated = "" if index else "<lastmod>2026-10-01T10:00:00</lastmod>"
+    entries = "".join(f"<{inner}><loc>{loc}</loc>{dated}</{inner}>" for loc in locs)
+    path = Path("live") / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'<?xml version="1.0"?><{outer} {NS}>{entries}</{outer}>')
+
+
+def test_a_live_sitemap_gives_names_sections_and_counts_to_move_in_with(live: str) -> None:
+    names = ["maps/product-sitemap1.xml", "maps/product-sitemap2.xml", "maps/page-sitemap1.xml"]
+    put("maps/sitemap_index.xml", *(f"{live}/{name}" for name in names), index=True)
+    for name in names:
+        put(name, *(f"{live}/{name[5:-4]}/{n}" for n in range(10)))
+    Path("live/robots.txt").write_text(f"Sitemap: {live}/maps/sitemap_index.xml\n")
+    site = started(f"{live}/")
+    assert site["site"] == live
+    assert site["publish"] == {
+        "to": "./public",
+        "at": f"{live}/maps/",
+        "names": {"index": "sitemap_index.xml", "file": "{section}-sitemap{number}.xml"},
+    }
+    assert {name: section["from"] for name, section in site["sections"].items()} == {
+        "product": {"csv": "exports/product.csv.gz"},
+        "page": {"csv": "exports/page.csv.gz"},
+    }
+    assert "section product: 20 URLs in 2 files" in site["json"]["notes"]
+    runs(30)
+    done = call("run", "site.yaml", "--dry-run", "--against", f"{live}/maps/sitemap_index.xml", "--json")
+    against = done.json["against"]
+    assert (against["both"], against["only_here"]["count"], against["only_there"]["count"]) == (30, 0, 0)
+
+
+def test_of_a_large_live_sitemap_some_files_of_each_series_are_read(live: str) -> None:
+    names = [f"sitemap-p-{n:04}.xml" for n in range(45)]
+    put("sitemap.xml", *(f"{live}/{name}" for name in (*names, "sitemap-blog.xml")), index=True)
+    for name in (*names, "sitemap-blog.xml"):
+        put(name, *(f"{live}/{name}/{n}" for n in range(3)))
+    site = started(f"{live}/sitemap.xml")
+    notes = site["json"]["notes"]
+    assert "section p: about 135 URLs in 45 files" in notes
+    assert any("section p: 20 of 45 files were read" in note for note in notes)
+    assert site["publish"] == {"to": "./public", "names": {"file": "sitemap-{section}-{number:04}.xml"}}
+    runs(63)
+
+
+def test_what_is_no_sitemap_writes_nothing(live: str) -> None:
+    Path("live/index.html").write_text("<html><body>Welcome</body></html>")
+    assert call("init", "--from", live).code == 1
+    assert call("init", "--from", "http://127.0.0.1:1/sitemap.xml").code == 3
+    put("sitemap.xml", f"{live}/a")
+    Path("exports").mkdir()
+    Path("exports/pages.csv.gz").write_text("mine")
+    done = call("init", "--from", f"{live}/sitemap.xml")
+    assert done.code == 2
+    assert "exports/pages.csv.gz already exists, and init never replaces a file" in done.err
+    assert not Path("site.yaml").exists()
+
+
+# --- mistakes ---
+
+
 def test_it_replaces_nothing() -> None:
     Path("site.yaml").write_text("mine")
     done = call("init")
@@ -93,6 +520,13 @@ def test_it_replaces_nothing() -> None:
     ("arguments", "said"),
     [
         (["--from", "nope.csv"], "there is no file"),
+        (
+            ["--from", "nope"],
+            "there is no file or folder of this name, and no connection of this ID: set AIRFLOW_CONN_N",
+        ),
+        (["--from", "postgresql://reader:ge@heim@db/shop"], "--from: the URI of the connection can't be read"),
+        (["--from", "jdbc:postgresql://db/shop"], "is a JDBC connection"),
+        (["--table", "product"], "--table needs --from"),
         (["--site", "shop.example"], "--site shop.example: "),
         (["site.txt"], "the name of a site file must end in .yaml"),
     ],

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass, field
+from typing import Final
 
 import pyarrow as pa
 
@@ -17,30 +18,48 @@ from sitemap_etl.check.report import Faults, FileStats, Finding
 from sitemap_etl.check.sources import Held, Source, given
 from sitemap_etl.errors import Refused, Unavailable
 
+_UNWANTED: Final = "unwanted"
+"""The kind of a file that nobody wanted to read."""
+
 
 @dataclass
 class Listing:
-    """One file. `problem` says why it could not be read completely; "" if it was."""
+    """One file. `problem` says why it could not be read completely; "" if it was.
+
+    `within`: the index or the robots.txt that names it, "" where none does. `read`: it was wanted.
+    """
 
     name: str
     rows: pa.Table = field(default_factory=ROWS.empty_table)
     problem: str = ""
+    within: str = ""
+    read: bool = True
 
 
-def listings(target: str, options: Options, *, fetcher: Fetcher | None = None) -> Generator[Listing]:
+def _all(_name: str) -> bool:
+    return True
+
+
+def listings(
+    target: str, options: Options, *, fetcher: Fetcher | None = None, wanted: Callable[[str], bool] = _all
+) -> Generator[Listing]:
     """The sitemaps behind a sitemap, index, feed, robots.txt, folder or bucket, each once, one at a time.
 
-    An index and a robots.txt are followed. Raises `ConfigError` where the target is nothing that can be
+    An index and a robots.txt are followed. `wanted`: says of a file, by its name and in any thread, whether to read it;
+    another is given without its rows. Raises `ConfigError` where the target is nothing that can be
     read, `Unavailable` where it is an address that does not answer, `Refused` where what answers is no sitemap.
     """
     own = fetcher or Fetcher.of(options)
-    crawl = Crawl(options, own, lambda source, held: _skimmed(source, options.max_bytes, held), deep=True)
+    crawl = Crawl(options, own, lambda source, held: _skimmed(source, options.max_bytes, held, wanted), deep=True)
     try:
         found = given([target], options)
         with closing(crawl.visits(found)) as visits:
             for visit in visits:
                 reading, rows = visit.reading, visit.reading.rows
-                listing = Listing(reading.stats.file, rows or ROWS.empty_table(), _problem(reading))
+                parent = visit.work.parent
+                within = "" if parent is None else crawl.files[parent].file
+                read = reading.stats.kind != _UNWANTED
+                listing = Listing(reading.stats.file, rows or ROWS.empty_table(), _problem(reading), within, read)
                 if listing.problem and not listing.rows.num_rows and found[0].url and visit.number == 0:
                     kind = Unavailable if reading.status == "unreachable" else Refused
                     raise kind(f"{listing.name}: {listing.problem}")
@@ -55,8 +74,10 @@ def listings(target: str, options: Options, *, fetcher: Fetcher | None = None) -
             own.close()
 
 
-def _skimmed(source: Source, max_bytes: int, held: Held) -> Reading:
+def _skimmed(source: Source, max_bytes: int, held: Held, wanted: Callable[[str], bool]) -> Reading:
     """What a file lists; what is wrong with single rows is no matter here."""
+    if not wanted(source.name):
+        return Reading(FileStats(source.name, _UNWANTED), Place(source.address))
     faults = Faults(source.name)
     reading = Reading(FileStats(source.name, "unread"), Place(source.address))
     found = opened(source, max_bytes, faults, held)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -20,25 +21,44 @@ def init(
     ] = Path("site.yaml"),
     export: Annotated[
         str | None,
-        typer.Option("--from", metavar="FILE", help="A CSV or Parquet export of the site's pages (default: none)."),
+        typer.Option(
+            "--from",
+            metavar="SOURCE",
+            help="An export, a table of a lakehouse, a database (its URI or the ID of its connection), or the address "
+            "of a live sitemap (default: none).",
+        ),
+    ] = None,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--table", metavar="NAME", help="A table of the database (default: show which there are). Can be repeated."
+        ),
     ] = None,
     site: Annotated[
         str | None,
         typer.Option(
-            "--site", metavar="URL", help="The site, such as https://shop.example (default: that of the export)."
+            "--site", metavar="URL", help="The site, such as https://shop.example (default: that of the first pages)."
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Create a site file with comments, optionally from an export.
+    """Create a site file with comments, optionally from what there is.
 
-    With --from, uses the columns and the first rows of the export. Never replaces an existing file.
+    With --from, looks at the first rows: which column has addresses, dates of changes, images or titles.
+    With a database and no --table, prints its tables and creates nothing. Never replaces an existing file.
     """
     from sitemap_etl.runs.init import start_site
 
-    started = start_site(site_file, export=export, site=site)
+    started = start_site(site_file, export=export, tables=table or (), site=site)
     if as_json:
         put_json({"status": "done", "error": None, "exit": 0, **started.to_json()})
+        return
+    if started.file is None:
+        print("Tables, with the number of rows as the database estimates it:")
+        for one in started.tables:
+            rows = "a view" if one["view"] else "unknown" if one["rows"] is None else f"{one['rows']:,}"
+            print(f"  {rows:>15}  {one['name']}")
+        print(f"Next: the same call with --table {shlex.quote(started.tables[0]['name'])}, or another one")
         return
     print(f"Created {site_file}.")
     for note in started.notes:

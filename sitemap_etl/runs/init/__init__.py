@@ -1,0 +1,181 @@
+"""A first site file that runs: proposed from exports, tables or a live sitemap, with comments to go on from.
+
+beginning, live      what there is: exports, tables of a lakehouse or a database; a sitemap that is live
+columns              what the columns of a sample hold, by their values
+section, text        a section in words of a site file; YAML with comments
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from sitemap_etl.errors import ConfigError, InvalidSource
+from sitemap_etl.runs.init.beginning import Beginning, begin_export, distinct, find_database, is_sitemap
+from sitemap_etl.runs.init.columns import find
+from sitemap_etl.runs.init.live import EXPORTS, Live, survey
+from sitemap_etl.runs.init.section import Proposal
+from sitemap_etl.runs.init.text import flow, line
+from sitemap_etl.settings import Gates
+from sitemap_etl.stages.run import Environment
+from sitemap_etl.urls import origin
+from sitemap_etl.web import shown_address
+
+_PLACEHOLDER: Final = "https://www.example.com"
+
+
+@dataclass(frozen=True)
+class Started:
+    """What was written, and what a person should look at in it.
+
+    `file`: None where nothing was, because one of the `tables` has to be chosen.
+    """
+
+    file: str | None
+    site: str | None
+    columns: list[str] = field(default_factory=list)
+    sections: list[str] = field(default_factory=list)
+    tables: list[dict[str, Any]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def start_site(
+    path: Path,
+    *,
+    export: str | None = None,
+    tables: Sequence[str] = (),
+    site: str | None = None,
+    environment: Environment | None = None,
+) -> Started:
+    """Write a site file to `path`; the origin comes from `site`, or from the first pages.
+
+    `export`: an export, a table of a lakehouse, a database by its address or the ID of its connection, or the address
+    of a live sitemap. `tables`: of a database, those that become sections; without one it is asked which there are.
+    Raises ConfigError where the file is there already or `site` is no address; InvalidSource, Refused and Unavailable
+    where there is nothing that can be read.
+    """
+    environment = environment or Environment()
+    if path.suffix not in (".yaml", ".yml"):
+        raise ConfigError(f"{path}: the name of a site file must end in .yaml, such as site.yaml")
+    if path.exists():
+        raise ConfigError(
+            f"{path} already exists, and init never replaces a file: use another name, or move the file away"
+        )
+    wanted = None if site is None else _origin(site)
+    if export is None:
+        if tables:
+            raise ConfigError("--table needs --from, with a connection")
+        text = _text(wanted or _PLACEHOLDER, {"to": "./public"}, _EMPTY)
+        return _written(path, text, Started(str(path), wanted or _PLACEHOLDER, notes=[] if wanted else [_TO_REPLACE]))
+    if is_sitemap(export):
+        if tables:
+            raise ConfigError("--table is for databases; a live sitemap has none")
+        return _from_live(path, survey(export, path.parent, environment.clock()), wanted)
+    database = find_database(export, environment)
+    if database is None:
+        if tables:
+            raise ConfigError("--table is for databases; an export has none")
+        return _from_rows(path, [begin_export(export, path.parent)], [], wanted, environment)
+    catalog = database.catalog
+    chosen = [catalog.table(name) for name in dict.fromkeys(tables)]
+    if not chosen:
+        there = catalog.tables()
+        if not there:
+            raise InvalidSource(f"{database.id}: the database has no table that this login may read")
+        if len(there) > 1:
+            shown = [{"name": str(table), "rows": table.rows, "view": table.view} for table in there]
+            return Started(None, wanted, tables=shown, notes=list(database.notes))
+        chosen = there
+    return _from_rows(path, [database.begin(table) for table in chosen], list(database.notes), wanted, environment)
+
+
+def _from_rows(
+    path: Path, beginnings: list[Beginning], notes: list[str], wanted: str | None, environment: Environment
+) -> Started:
+    """A site whose sections are proposed from their first rows. `wanted`: its origin, where it was given."""
+    names = distinct([beginning.name for beginning in beginnings])
+    now = environment.clock()
+    proposals = [Proposal(beginning, find(beginning.rows, now, wanted)) for beginning in beginnings]
+    sections = [text for name, one in zip(names, proposals, strict=True) for text in one.lines(name)]
+    origins: Counter[str] = Counter()
+    for one in proposals:
+        origins.update({} if one.found.address is None else one.found.address.origins)
+    site = wanted or (origins.most_common(1)[0][0] if origins else _PLACEHOLDER)
+    for name, one in zip(names, proposals, strict=True):
+        notes += one.notes if len(names) == 1 else [f"section {name}: {note}" for note in one.notes]
+    if site == _PLACEHOLDER:
+        notes.append(_TO_REPLACE)
+    same = [name for name in origins if name != site and _host(name) == _host(site)]
+    urls = [f"urls: {flow({'same_as': same})}"] if same else []
+    columns = list(dict.fromkeys(name for beginning in beginnings for name in beginning.rows.column_names))
+    text = _text(site, {"to": "./public"}, [*urls, "sections:", *sections])
+    return _written(path, text, Started(str(path), site, columns, names, notes=notes))
+
+
+def _from_live(path: Path, live: Live, wanted: str | None) -> Started:
+    """A site that begins as the live sitemap is."""
+    site = wanted or live.site or _PLACEHOLDER
+    notes = [f"section {one.name}: {one.about} in {one.files:,} files" for one in live.series.values()]
+    notes += live.notes
+    notes.append(
+        f"{EXPORTS}/ has what the live sitemap lists, with its dates, to begin with: replace it by your own sources"
+    )
+    notes.append(f"what would change: sitemap-etl run {path} --dry-run --against {shown_address(live.target)}")
+    if site == _PLACEHOLDER:
+        notes.append(_TO_REPLACE)
+    text = _text(site, live.publish(), ["sections:", *live.lines()])
+    return _written(path, text, Started(str(path), site, ["loc", "lastmod"], list(live.series), notes=notes))
+
+
+def _host(address: str) -> str:
+    return address.partition("://")[2].removeprefix("www.")
+
+
+def _origin(site: str) -> str:
+    try:
+        return origin(site)
+    except ValueError as error:
+        raise ConfigError(f"--site {site}: {error}. Expected an origin such as https://shop.example") from error
+
+
+_TO_REPLACE: Final = f"site: {_PLACEHOLDER} is a placeholder for the origin of your pages: replace it"
+_EMPTY: Final = (
+    "sections:",
+    "  pages:",
+    line("    from: {csv: pages.csv}", "or {parquet: …}, {jsonl: …}, or {database: CONNECTION, sql: FILE}"),
+    line("    # columns: {loc: url}", "the address of a page, where the column is not called loc"),
+    line("    # lastmod: updated_at", "when the page last changed, where it is not called lastmod"),
+)
+
+
+def _text(site: str, publish: dict[str, Any], sections: Sequence[str]) -> str:
+    """The text of a site file."""
+    to = publish["to"] if len(publish) == 1 else flow(publish)
+    lines = [
+        "# A site file of sitemap-etl: one site, one state, one DAG.",
+        "# docs/reference/site-file.md explains every key; `sitemap-etl schema` gives the JSON Schema for editors.",
+        line(f"site: {site}", "the origin of every page"),
+        line(f"publish: {to}", "a folder, or s3://bucket/prefix"),
+        line("work: .sitemap-etl", "state and reports. Keep it, and keep it private"),
+        "",
+        *sections,
+        "",
+        line(f"# gates: {flow(Gates().model_dump(exclude_none=True))}", "limits beyond which a publish is refused"),
+        "# urls: {strip: [tracking], respect_robots: true}",
+        "# ping:",
+        '#   indexnow: {key: "${INDEXNOW_KEY}"}',
+        line('# schedule: {cron: "0 2 * * *", timezone: Europe/Berlin}', "for the DAG"),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _written(path: Path, text: str, started: Started) -> Started:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return started

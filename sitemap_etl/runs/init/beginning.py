@@ -1,0 +1,235 @@
+"""What a site begins with: exports, tables of a lakehouse and of a database, each with its first rows."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote
+
+import pyarrow as pa
+
+from sitemap_etl import sources
+from sitemap_etl.connections import Connection, parse
+from sitemap_etl.errors import ConfigError, InvalidSource
+from sitemap_etl.extras import installed
+from sitemap_etl.settings import CsvSource, IcebergSource, TableSource
+from sitemap_etl.sources import Session, lake
+from sitemap_etl.sources.catalog import LIMITED, Catalog, Indexes, Table
+from sitemap_etl.sources.files import NothingFound
+from sitemap_etl.sources.recognition import Recognized, recognize
+from sitemap_etl.stages.run import Environment
+
+ROWS: Final = 1_000
+"""Rows that are looked at."""
+_SESSION: Final = Session("sitemap_etl init", timeout=timedelta(minutes=5), lock_timeout=timedelta(seconds=30))
+_ADDRESS: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://|jdbc:|\{")
+_CONNECTION_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_TABLE_NAME: Final = re.compile(r"[\w-]+(\.[\w-]+){2,}")
+_EXPORT_NAME: Final = re.compile(r"\.(csv|tsv|txt|jsonl?|ndjson|parquet|pq|gz|bz2|zst|xz|zip)$", re.IGNORECASE)
+_DATABASE_FILES: Final = ((0, b"SQLite format 3\0", "sqlite"), (8, b"DUCK", "duckdb"))
+"""Where a database that is a file says so. https://www.sqlite.org/fileformat.html,
+https://duckdb.org/docs/stable/internals/storage"""
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """A section to be. `source`: keys of `from`; `rows`: its first rows.
+
+    `relation`: what a SELECT names after FROM, in the words of `dialect`. Of a table in a database: its `indexes`, and
+    about how many rows it has.
+    """
+
+    name: str
+    source: Mapping[str, Any]
+    rows: pa.Table
+    notes: tuple[str, ...] = ()
+    relation: str = "source"
+    dialect: str = "duckdb"
+    indexes: Indexes = field(default_factory=Indexes)
+    about: int | None = None
+
+
+@dataclass(frozen=True)
+class Database:
+    """A database, the ID of its connection, and what a person has to do so that it is known by it."""
+
+    id: str
+    connection: Connection
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def catalog(self) -> Catalog:
+        """Its tables."""
+        return Catalog(self.connection, _SESSION, self.id)
+
+    def begin(self, table: Table) -> Beginning:
+        """A section of one table."""
+        dialect = self.connection.dialect
+        relation = table.relation(dialect)
+        query = f"SELECT * FROM {relation}" + (f" LIMIT {ROWS}" if dialect in LIMITED else "")  # noqa: S608 - a table of its own
+        (split,) = sources.plan_database(self.connection, query, session=_SESSION, label=self.id)
+        schema = sources.probe_database(self.connection, query, session=_SESSION, label=self.id)
+        batches = sources.read(split, connection=self.connection, query=query, session=_SESSION, batch_rows=ROWS)
+        rows = _first(batches, schema)
+        return Beginning(
+            section_name(table.name),
+            {"database": self.id},
+            rows,
+            relation=relation,
+            dialect=dialect,
+            indexes=self.catalog.indexes(table),
+            about=table.rows,
+        )
+
+
+def is_sitemap(text: str) -> bool:
+    """Whether an address is that of a site or a sitemap."""
+    return bool(re.match(r"https?://", text, re.IGNORECASE) or re.search(r"\.(xml|xml\.gz)$", text, re.IGNORECASE))
+
+
+def find_database(text: str, environment: Environment) -> Database | None:
+    """The database of a connection's ID or address, or of a file that is one; None where the text names another thing.
+
+    Raises ConfigError where the address can't be read.
+    """
+    match = _ADDRESS.match(text)
+    if match is not None and (match["scheme"] or "").lower() not in ("s3", "file"):
+        try:
+            connection = parse(text)
+        except ConfigError as error:
+            raise ConfigError([f"--from: {problem}" for problem in error.problems]) from None
+        return _named(connection, text, environment)
+    if match is not None:
+        return None
+    path = Path(text)
+    if path.exists():
+        kind = _kind_of_file(path)
+        return None if kind is None else _named(parse(f"{kind}:///{quote(str(path.absolute()))}"), None, environment)
+    if _CONNECTION_ID.fullmatch(text) and not _EXPORT_NAME.search(text):
+        try:
+            return Database(text, environment.connection(text))
+        except ConfigError:
+            if _is_known(text, environment):
+                raise
+    return None
+
+
+def _kind_of_file(path: Path) -> str | None:
+    if not path.is_file():
+        return None
+    with path.open("rb") as file:
+        first = file.read(16)
+    return next((kind for at, mark, kind in _DATABASE_FILES if first[at:].startswith(mark)), None)
+
+
+def _is_known(connection_id: str, environment: Environment) -> bool:
+    return f"AIRFLOW_CONN_{connection_id.upper()}" in environment.environ
+
+
+def _named(connection: Connection, text: str | None, environment: Environment) -> Database:
+    """The database under the ID by which the environment knows it, or else under one that it should be known by."""
+    if text is None or connection.dialect in ("sqlite", "duckdb"):
+        text = f"{connection.dialect}:///{quote(str(Path(connection.schema).absolute()))}"  # from any folder the same
+    for variable, value in environment.environ.items():
+        if variable.startswith("AIRFLOW_CONN_") and value.strip() == text:
+            return Database(variable.removeprefix("AIRFLOW_CONN_").lower(), connection)
+    name = section_name(Path(connection.schema).stem, "catalog")
+    while _is_known(name, environment):
+        name += "_2"
+    shown = connection.redact(text)
+    secret = "" if shown == text else ", with the password in place of ***"
+    note = f"the site file names the connection {name}, which has to be known to runs{secret}"
+    return Database(name, connection, (f"{note}: export AIRFLOW_CONN_{name.upper()}={shlex.quote(shown)}",))
+
+
+def begin_export(text: str, folder: Path) -> Beginning:
+    """A section of an export or of a table of a lakehouse. `folder`: that of the site file, which paths are told from.
+
+    Raises `InvalidSource` where there is nothing that can be read, `Refused`, `Unavailable`.
+    """
+    source = _recognized(text)
+    notes: list[str] = []
+    if isinstance(source, TableSource):
+        asked = lake.TableSource(source.kind, source.address)
+        table = lake.find_table(asked)
+        splits = lake.plan_table(table, asked)
+    else:
+        splits = sources.plan_export(source, note=notes.append)
+    if isinstance(source, CsvSource) and source.encoding not in ("utf-8", "utf-16", "utf-32"):
+        notes.append(f"encoding {source.encoding} is a guess: it is not UTF-8")
+    if isinstance(source, IcebergSource) and source.iceberg.endswith(".metadata.json"):
+        notes.append(
+            "iceberg: a metadata file is the table of one moment: once pyiceberg knows its catalog, name the table "
+            "(catalog.namespace.table)"
+        )
+    keys = source.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    keys = {source.kind: keys.pop(source.kind), **keys}
+    keys = {key: value[0] if isinstance(value, list) and len(value) == 1 else value for key, value in keys.items()}
+    stem = re.sub(r"[*?\[].*$", "", text).rstrip("/").rpartition("/")[2]
+    if isinstance(source, IcebergSource) and "/" not in source.iceberg:
+        name = stem.rpartition(".")[2]
+    else:
+        keys[source.kind], name = _relative(keys[source.kind], folder), stem.partition(".")[0]
+    rows = _first(sources.read(splits[0], batch_rows=ROWS), sources.columns(splits[0]))
+    return Beginning(section_name(name), keys, rows, tuple(notes))
+
+
+def _recognized(text: str) -> Recognized:
+    try:
+        return recognize(text)
+    except NothingFound as error:
+        if "/" in text or _EXPORT_NAME.search(text):
+            raise
+        if _TABLE_NAME.fullmatch(text) and installed("pyiceberg"):
+            return IcebergSource(iceberg=text)
+        if not _CONNECTION_ID.fullmatch(text):
+            raise
+        raise InvalidSource(
+            f"--from {text}: there is no file or folder of this name, and no connection of this ID: set "
+            f"AIRFLOW_CONN_{text.upper()} to its URI, for example postgresql://user:password@host:5432/database"
+        ) from error
+
+
+def _first(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
+    """The first rows; the rest is not read."""
+    found: list[pa.RecordBatch] = []
+    with closing(batches):  # type: ignore[type-var]  # all of them are generators
+        for batch in batches:
+            found.append(batch)
+            if sum(one.num_rows for one in found) >= ROWS:
+                break
+    return (pa.Table.from_batches(found) if found else schema.empty_table()).slice(0, ROWS)
+
+
+def _relative(address: str, folder: Path) -> str:
+    """A path as seen from the site file, where it lies below."""
+    if "://" in address:
+        return address
+    path = Path(address).absolute()
+    try:
+        return str(path.relative_to(folder.absolute()))
+    except ValueError:
+        return str(path)
+
+
+def section_name(text: str, otherwise: str = "pages") -> str:
+    """A name for a section, or a connection: small letters, digits and _."""
+    plain = re.sub(r"[^a-z0-9]+", "_", text.lower()).strip("_")
+    return plain if re.match(r"[a-z]", plain) else otherwise
+
+
+def distinct(names: Sequence[str]) -> list[str]:
+    """The names, those that stand there already with a number."""
+    found: list[str] = []
+    for name in names:
+        number, other = 2, name
+        while other in found:
+            other, number = f"{name}_{number}", number + 1
+        found.append(other)
+    return found

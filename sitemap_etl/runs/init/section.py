@@ -1,0 +1,235 @@
+"""A section as a site file has it: proposed from what its first rows hold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from sitemap_etl.arrow import is_text
+from sitemap_etl.runs.init.beginning import Beginning
+from sitemap_etl.runs.init.columns import Address, Found
+from sitemap_etl.runs.init.text import block, flow, line, one_line, scalar
+from sitemap_etl.sources.parameters import quoted
+
+_SPLIT_ROWS: Final = 500_000
+_PARTS: Final = (2, 64)
+_UNKNOWN_PARTS: Final = 8
+
+
+class Proposal:
+    """What a section of a site file says, and what a person should look at in it (`notes`)."""
+
+    def __init__(self, beginning: Beginning, found: Found) -> None:
+        self.beginning = beginning
+        self.found = found
+        self.notes: list[str] = list(beginning.notes)
+        self.is_database = "database" in beginning.source
+        self._names: dict[str, str] = {}  # column of the source → what the SELECT calls it
+
+    def lines(self, name: str) -> Iterator[str]:
+        """The lines of the section."""
+        yield f"  {name}:"
+        address = self.found.address
+        if self.is_database:
+            yield from self._database()
+        elif address is not None and address.form == "bare":
+            yield "    from:"
+            for key, value in self.beginning.source.items():
+                yield f"      {key}: {scalar(value)}"
+            yield f"      query: {block(self._select_from_export(address), 8)}"
+        else:
+            yield f"    from: {flow(self.beginning.source)}"
+        yield from self._columns()
+        yield from self._lastmod()
+        yield from self._comments()
+
+    def _database(self) -> Iterator[str]:
+        selected = self._select_from_table()
+        yield "    from:"
+        yield f"      database: {scalar(self.beginning.source['database'])}"
+        unique = self.beginning.indexes.unique
+        if unique:
+            yield line(f"      key: {scalar(self._called(unique[0]))}", "the column that identifies a row")
+        split = self._split_column()
+        if split is not None:
+            parts = _UNKNOWN_PARTS
+            if self.beginning.about is not None:
+                parts = min(max(math.ceil(self.beginning.about / _SPLIT_ROWS), _PARTS[0]), _PARTS[1])
+            mapping = flow({"column": self._called(split), "parts": parts})
+            yield line(f"      split: {mapping}", "ranges that are read in parallel")
+        yield f"      query: {block(selected, 8)}"
+
+    def _split_column(self) -> str | None:
+        """A column with an index whose value stays: the primary key, else a whole number, else a time."""
+        indexes = self.beginning.indexes
+        schema = self.beginning.rows.schema
+        changing = None if self.found.dates is None else self.found.dates.column
+        kinds = {name: schema.field(name).type for name in indexes.indexed if name in schema.names}
+        for name in indexes.unique:
+            kind = kinds.get(name)
+            if kind is not None and (pt.is_integer(kind) or pt.is_temporal(kind) or is_text(kind)):
+                return name
+        for fits in (pt.is_integer, pt.is_timestamp):
+            for name, kind in kinds.items():
+                if fits(kind) and name != changing:
+                    return name
+        return None
+
+    def _select_from_export(self, address: Address) -> str:
+        """All columns of an export, with addresses that begin with https://."""
+        self._names[address.column] = "loc"
+        others = "* EXCLUDE (loc)" if "loc" in self.beginning.rows.column_names else "*"
+        return f"SELECT {self._joined(address.column)} AS loc, {others}\nFROM source"
+
+    def _select_from_table(self) -> str:
+        """The columns of a table that the section needs, under the names that rules know them by."""
+        found, dialect = self.found, self.beginning.dialect
+        wanted = [
+            ("loc", None if found.address is None else found.address.column),
+            ("lastmod", None if found.dates is None else found.dates.column),
+            ("images", found.images),
+            ("title", found.title),
+        ]
+        named = {column: name for name, column in wanted if column is not None}
+        others = [column for column in (*self.beginning.indexes.unique[:1], self._split_column()) if column is not None]
+        self._names = {**{column: column for column in others if column not in named}, **named}
+        expressions = [
+            quoted(column, dialect) + ("" if name == column else f" AS {name}") for column, name in self._names.items()
+        ]
+        if found.address is None:
+            expressions.append("NULL AS loc")
+        elif found.address.form == "bare":
+            at = list(self._names).index(found.address.column)
+            expressions[at] = f"{self._joined(found.address.column)} AS loc"
+        selected = ",\n  ".join(expressions)
+        return f"SELECT\n  {selected}\nFROM {self.beginning.relation}"
+
+    def _joined(self, column: str) -> str:
+        name = quoted(column, self.beginning.dialect)
+        return f"concat('https://', {name})" if self.beginning.dialect == "mysql" else f"'https://' || {name}"
+
+    def _called(self, column: str) -> str:
+        """What the rules call a column of the source."""
+        return self._names.get(column, column)
+
+    def _columns(self) -> Iterator[str]:
+        """`columns:`, and what is to be said of the address."""
+        found, there = self.found, self.beginning.rows.column_names
+        address = found.address
+        if address is None:
+            self.notes.append(
+                f"no column looks like the address of a page: {self._where_to_name_it()}. "
+                f"The columns are: {', '.join(there)}"
+            )
+        else:
+            self._note_address(address)
+        if self.is_database:
+            return
+        named = {} if address is None or address.form == "bare" else {"loc": address.column}
+        named |= {"images": found.images} if found.images else {}
+        named |= {"title": found.title} if found.title else {}
+        renamed = {name: column for name, column in named.items() if name != column}
+        if address is None:
+            yield line("    columns: {loc: NAME}", "write the column that holds the address of a page")
+        elif renamed:
+            yield line(
+                f"    columns: {flow(renamed)}",
+                "loc: the address of a page; a path is joined to site" if "loc" in renamed else "",
+            )
+
+    def _where_to_name_it(self) -> str:
+        return "write it AS loc in the SELECT" if self.is_database else "set it in columns: {loc: …}"
+
+    def _note_address(self, address: Address) -> None:
+        if address.column != "loc":
+            self.notes.append(f"the column {address.column} is used as the address of a page")
+        if address.form == "slug":
+            self.notes.append(
+                f"its values are joined to the site as they are: if {address.column} is only the end of the address, "
+                "add what comes before it, with a SELECT such as: '/p/' || slug AS loc"
+            )
+        if address.form == "bare":
+            self.notes.append(f"https:// is put before {address.column}, which has none")
+        if len(address.origins) > 1:
+            first, *others = [name for name, _ in address.origins.most_common(4)]
+            self.notes.append(
+                f"most pages are on {first}, some on {', '.join(others)}: those are rejected, unless urls: "
+                "{same_as: […]} names their origin"
+            )
+
+    def _lastmod(self) -> Iterator[str]:
+        """The lastmod rule; one that needs a time zone, a unit or a format gets a first guess and a note."""
+        found = self.found
+        dates = found.dates
+        if dates is None:
+            yield line("    lastmod: none", self._why_undated())
+            if found.same_date is not None or found.unread is not None:
+                self.notes.append(self._why_undated())
+            return
+        called = self._called(dates.column) if self.is_database else dates.column
+        self.notes.append(
+            f"the column {dates.column} is used as the date of the last change of a page: make sure that it is not "
+            "the date of the export"
+        )
+        if not dates.rule:
+            if called != "lastmod":
+                rule = flow({"column": called}) if called == "none" else scalar(called)
+                yield line(f"    lastmod: {rule}", "when the page last changed")
+            return
+        said = []
+        if "timezone" in dates.rule:
+            said.append("the times have no zone: is it this one?")
+            self.notes.append(f"lastmod: timezone {dates.rule['timezone']} is a guess")
+        if "unit" in dates.rule:
+            said.append("numbers: is this their unit?")
+            self.notes.append(f"lastmod: unit {dates.rule['unit']} is a guess")
+        if dates.doubtful:
+            said.append("or is the month first, or the day?")
+            self.notes.append(
+                f"lastmod: format {dates.rule['format']} is a guess: day and month of {dates.shown} may be the other "
+                "way round"
+            )
+        yield line(f"    lastmod: {flow({'column': called, **dates.rule})}", " ".join(said))
+
+    def _why_undated(self) -> str:
+        if self.found.same_date is not None:
+            return f"{self.found.same_date} has one date in all rows: is it that of the export?"
+        if self.found.unread is not None:
+            return f"{self.found.unread} can't be read as dates"
+        return "no column looks like the date of the last change of a page"
+
+    def _comments(self) -> Iterator[str]:
+        found, rows = self.found, self.beginning.rows
+        if not self.is_database and "priority" in rows.column_names and not _is_priority(rows.column("priority")):
+            yield line("    priority: none", "the column priority has other values than 0 to 1")
+        if found.flags:
+            where = "a WHERE in the SELECT" if self.is_database else "where:"
+            yield one_line(f"    # {where} says which rows to list; it may be about: {', '.join(found.flags)}")
+        rest = [name for name in rows.column_names if name not in self._used()]
+        if rest:
+            what = "further columns of the table" if self.is_database else "other columns, for rules and hooks"
+            yield one_line(f"    # {what}: {', '.join(rest)}")
+
+    def _used(self) -> set[str | None]:
+        found = self.found
+        return {
+            None if found.address is None else found.address.column,
+            None if found.dates is None else found.dates.column,
+            found.images,
+            found.title,
+            *found.flags,
+            *self._names,
+        }
+
+
+def _is_priority(column: Any) -> bool:
+    """Whether the values are priorities of the protocol."""
+    try:
+        numbers = pc.cast(column.drop_null(), "float64")
+    except (ValueError, NotImplementedError):  # Arrow's errors are such
+        return False
+    return bool(pc.all(pc.and_(pc.greater_equal(numbers, 0), pc.less_equal(numbers, 1))).as_py() is not False)

@@ -1,0 +1,56 @@
+"""The text of a site file: YAML with comments, whatever is in the names of columns and files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+import yaml
+
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_COMMENT_AT: Final = 43
+_UNPRINTABLE: Final = re.compile(r"[^\S ]|[^\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+"""What a line of YAML can't hold as it is: line breaks of any kind, controls, marks of direction."""
+
+
+def scalar(text: str) -> str:
+    """A text as a value."""
+    if _PLAIN.fullmatch(text) and yaml.safe_load(text) == text:
+        return text
+    dumped: str = yaml.safe_dump(_literal(text), allow_unicode=True, width=2**31)
+    return dumped.removesuffix("\n...\n").strip()
+
+
+def flow(mapping: Mapping[str, Any]) -> str:
+    """A mapping in one line."""
+    dumped: str = yaml.safe_dump(
+        _literal(dict(mapping)), default_flow_style=True, sort_keys=False, allow_unicode=True, width=2**31
+    )
+    return dumped.strip()
+
+
+def block(text: str, indent: int) -> str:
+    """A text of several lines as a value, its lines indented by so many spaces."""
+    if any(_UNPRINTABLE.search(line) for line in text.split("\n")):
+        return scalar(text)
+    return "|\n" + "\n".join(" " * indent + line for line in _literal(text).split("\n"))
+
+
+def line(text: str, comment: str = "") -> str:
+    """A line, its comment where those of the others begin."""
+    return f"{text:<{_COMMENT_AT}} # {one_line(comment)}" if comment else text
+
+
+def one_line(text: str) -> str:
+    """A text for a comment."""
+    return _UNPRINTABLE.sub(" ", text)
+
+
+def _literal(value: Any) -> Any:
+    """The value with `${` marked as what it is: a site file would take it for a variable."""
+    if isinstance(value, dict):
+        return {_literal(key): _literal(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_literal(item) for item in value]
+    return value.replace("${", "$${") if isinstance(value, str) else value
