@@ -188,39 +188,6 @@ def test_headers_say_nothing_of_what_a_column_holds() -> None:
     runs(40)
 
 
-@pytest.mark.parametrize(
-    ("values", "rule"),
-    [
-        (["28/09/2026", "01/02/2026"], {"column": "d", "format": "%d/%m/%Y"}),
-        (["09/28/2026", "01/02/2026"], {"column": "d", "format": "%m/%d/%Y"}),
-        (["20260928", "20260102"], {"column": "d", "format": "%Y%m%d"}),
-        (["Mon, 28 Sep 2026 10:00:00 +0200"], {"column": "d", "format": "%a, %d %b %Y %H:%M:%S %z"}),
-        (["28 Sep 2026", "1 Jan 2026"], {"column": "d", "format": "%d %b %Y"}),
-        (["2026-09-28T10:00:00+02:00", "2026-09-28"], "d"),
-        (["2099-09-28", "2098-01-01"], "none"),
-        (["1", "2", "3"], "none"),
-        (["2026-09-28"] * 30, "none"),
-    ],
-)
-def test_dates_are_known_by_their_values(values: list[str], rule: object) -> None:
-    Path("x.csv").write_text("loc,d\n" + "".join(f'/p/{n},"{value}"\n' for n, value in enumerate(values)))
-    assert started("x.csv", "--site", "https://shop.example")["sections"]["x"]["lastmod"] == rule
-    runs(len(values))
-
-
-def test_a_date_that_may_be_read_in_two_ways_is_told() -> None:
-    Path("x.csv").write_text("loc,d\n/a,01/02/2026\n")
-    notes = started("x.csv", "--site", "https://shop.example")["json"]["notes"]
-    assert any("day and month of 01/02/2026 may be the other way round" in note for note in notes)
-
-
-def test_one_date_in_all_rows_is_taken_for_that_of_the_export() -> None:
-    Path("x.csv").write_text(
-        "loc,exported,saved\n" + "".join(f"/{n},2026-10-09,2026-10-0{n % 8 + 1}\n" for n in range(30))
-    )
-    assert started("x.csv", "--site", "https://shop.example")["sections"]["x"]["lastmod"] == "saved"
-
-
 def test_addresses_without_a_scheme_get_one() -> None:
     Path("x.csv").write_text("page,loc\n" + "".join(f"www.shop.example/p/{n},{n}\n" for n in range(9)))
     site = started("x.csv", "--site", "https://www.shop.example")
@@ -266,6 +233,21 @@ def test_awkward_names_of_columns_are_written_so_that_they_are_read(name: str) -
     site = started("x.parquet", "--site", "https://shop.example")
     assert list(site["sections"]["x"]) == ["from", "columns", "lastmod"]
     runs(2)
+
+
+def test_an_export_without_rows_is_a_beginning_too() -> None:
+    Path("x.csv").write_text("loc,lastmod\n")
+    assert started("x.csv", "--site", "https://shop.example")["sections"]["x"] == {"from": {"csv": "x.csv"}}
+    assert call("validate", "site.yaml", "--connect").code == 0
+
+
+def test_a_path_beside_the_folder_of_the_site_file_is_told_from_there() -> None:
+    Path("exports").mkdir()
+    Path("exports/p.csv").write_text("loc\n/a\n")
+    assert call("init", "sites/shop.yaml", "--from", "exports/p.csv", "--site", "https://shop.example").code == 0
+    site = yaml.safe_load(Path("sites/shop.yaml").read_text())
+    assert site["sections"]["p"]["from"] == {"csv": "../exports/p.csv"}
+    assert call("validate", "sites/shop.yaml", "--connect").code == 0
 
 
 def test_exports_in_a_bucket(s3: S3Server) -> None:

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from sitemap_etl.errors import InvalidSource
+from sitemap_etl.errors import InvalidSource, Refused
 from sitemap_etl.settings import CsvFormat, CsvSource, DeltaSource, IcebergSource, JsonlSource, ParquetSource
 from sitemap_etl.sources import tables
 from sitemap_etl.sources.files import S3, File, everything_in, locate, reading
@@ -64,21 +64,19 @@ def _table(address: str) -> DeltaSource | IcebergSource | None:
     """The table of a lakehouse that an address is."""
     if address.endswith(".metadata.json"):
         return IcebergSource(iceberg=address)
-    newest = ""
-    for name in _names_below(address):
-        found = tables.table_of(name)
-        if found is None or found[0]:
-            continue
-        if found[1] == "delta":
-            return DeltaSource(delta=address.rstrip("/"))
-        if found[1] == "iceberg":
-            newest = max(newest, name, key=_version)
-    if not newest:
+    try:
+        names = list(_names_below(address))
+    except Refused:
+        return None  # who may read a file in a bucket may not be allowed to list it
+    folder = address.rstrip("/")
+    found = {name: table[1] for name in names if (table := tables.table_of(name)) is not None and not table[0]}
+    if "delta" in found.values():
+        return DeltaSource(delta=folder)
+    versions = [name for name, kind in found.items() if kind == "iceberg"]
+    if not versions:
         return None
-    hint = f"{address.rstrip('/')}/metadata/version-hint.text"
-    if (Path(hint).is_file()) if not address.startswith(S3) else "metadata/version-hint.text" in _names_below(address):
-        return IcebergSource(iceberg=address.rstrip("/"))
-    return IcebergSource(iceberg=f"{address.rstrip('/')}/{newest}")
+    hinted = "metadata/version-hint.text" in names
+    return IcebergSource(iceberg=folder if hinted else f"{folder}/{max(versions, key=_version)}")
 
 
 def _names_below(address: str) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -208,14 +209,14 @@ def _first(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
 
 
 def _relative(address: str, folder: Path) -> str:
-    """A path as seen from the site file, where it lies below."""
+    """A path as seen from the site file, where both lie below the working folder."""
+    path, here = Path(address).absolute(), Path.cwd()
     if "://" in address:
         return address
-    path = Path(address).absolute()
-    try:
-        return str(path.relative_to(folder.absolute()))
-    except ValueError:
-        return str(path)
+    near = path.is_relative_to(folder.absolute()) or (
+        path.is_relative_to(here) and folder.absolute().is_relative_to(here)
+    )
+    return os.path.relpath(path, folder.absolute()) if near else str(path)
 
 
 def section_name(text: str, otherwise: str = "pages") -> str:

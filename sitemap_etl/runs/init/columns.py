@@ -42,6 +42,7 @@ _CHANGE_NAMES: Final = re.compile(
     r"lastmod|updat|modif|chang|edit|revis|änder|aender|aktual|actual|maj(?![a-z])|mis.?.?jour", re.IGNORECASE
 )
 _DATE_NAMES: Final = re.compile(r"date|datum|fecha|data|time|zeit|_at$|_on$|\bam\b|seit", re.IGNORECASE)
+_CODE: Final = re.compile(r"\S{1,64}")
 _WORDS: Final = re.compile(r"(?=.*[^\W\d_]{2})[^\n{}<>]{2,150}")
 _TITLE_NAMES: Final = re.compile(r"title|titel|titre|titulo|headline|name", re.IGNORECASE)
 _FLAG_WORDS: Final = frozenset(
@@ -89,6 +90,9 @@ _FORMATS: Final = (
 )
 """Forms that dates are often exported in; of two that fit alike the first one is taken."""
 _DAY: Final = len("2026-11-20")
+_LONGEST: Final = 10_000
+"""Characters of a text that are looked at: more than any address, or list of images, that is of use."""
+_DATE_LIKE: Final = re.compile(r"(?=\D*\d).{4,48}")
 _ENOUGH: Final = 20
 """Rows from which on one and the same date in all of them is no chance."""
 
@@ -120,7 +124,7 @@ class Found:
     """What a sample holds. `same_date`: a column of dates that has only one, so that it is that of the export.
 
     `unread`: a column that is called like a date of changes and holds none. `flags`: columns that may say which
-    rows are no pages.
+    rows are no pages. `keys`: columns with another value in every row.
     """
 
     address: Address | None = None
@@ -129,12 +133,15 @@ class Found:
     unread: str | None = None
     images: str | None = None
     title: str | None = None
+    keys: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
 
 
 def find(rows: pa.Table, now: datetime, site: str | None = None) -> Found:
     """What the columns of a sample hold. `now`: later dates are no changes. `site`: the origin that pages are on."""
-    columns = [_Column(name, column_of(rows.combine_chunks(), name)) for name in rows.column_names if rows.num_rows]
+    if not rows.num_rows:
+        return Found(address=Address("loc", "path") if "loc" in rows.column_names else None)
+    columns = [_Column(name, column_of(rows.combine_chunks(), name)) for name in rows.column_names]
     images = [column for column in columns if column.images >= MOST]
     address = _address([column for column in columns if column not in images], site)
     dated = [one for column in columns if (one := _dated(column, now)) is not None]
@@ -151,6 +158,7 @@ def find(rows: pa.Table, now: datetime, site: str | None = None) -> Found:
         unread=called[0] if called else None,
         images=images[0].name if images else None,
         title=_title(left),
+        keys=tuple(column.name for column in left if column.is_key),
         flags=tuple(column.name for column in columns if column.is_flag),
     )
 
@@ -182,6 +190,13 @@ class _Column:
         return good / max(len(lists), 1)
 
     @property
+    def is_key(self) -> bool:
+        """Whether it has another value in every row: a whole number, or a text without blanks."""
+        kind = self.values.type
+        plain = pt.is_integer(kind) or (pt.is_string(kind) and self.share(_CODE) == 1)
+        return plain and not self.values.null_count and len(self.values.unique()) == len(self.values) > 1
+
+    @property
     def is_flag(self) -> bool:
         """Whether it may say which rows are pages: true or false, or few words of which one is such."""
         kind = self.values.type
@@ -204,7 +219,7 @@ def _texts(values: pa.Array) -> list[str]:
     if not is_text(kind):
         return []
     found = (v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in values.drop_null().to_pylist())
-    return [text.strip() for text in found if text.strip()]
+    return [text.strip()[:_LONGEST] for text in found if text.strip()]
 
 
 def _elements(text: str) -> list[str]:
@@ -296,7 +311,10 @@ class _Dated:
 
 def _dated(column: _Column, now: datetime) -> _Dated | None:
     """How to read a column as dates of the past; None where its values are none."""
-    if not column.filled or pt.is_boolean(column.values.type) or pt.is_nested(column.values.type):
+    kind = column.values.type
+    if not column.filled or pt.is_boolean(kind) or pt.is_nested(kind):
+        return None
+    if is_text(kind) and column.share(_DATE_LIKE) < MOST:
         return None
     fitting: list[tuple[float, dict[str, str], pa.Array]] = []
     for rule in _rules(column):

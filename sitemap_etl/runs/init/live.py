@@ -35,6 +35,11 @@ EXPORTS: Final = "exports"
 """The folder beside the site file for what the live sitemap lists."""
 _FILES: Final = 20
 """Files of one series (`products-1.xml`, `products-2.xml`, …) that are read: a million URLs at most."""
+_ALL_FILES: Final = 1_000
+"""Files that are read in all."""
+_SECTIONS: Final = 50
+"""Sections that are made; files of further names are one together."""
+_OTHERS: Final = "others"
 _SECONDS: Final = 300.0
 _STEP_SECONDS: Final = 30.0
 _ENDING: Final = re.compile(r"(\.(xml|txt|rss|atom))?(\.gz)?$", re.IGNORECASE)
@@ -173,12 +178,13 @@ class _Reader:
         kind = re.sub(r"\d+", "0", urlsplit(name).path)
         with self._counting:
             self._wanted[kind] += 1
-            return self._wanted[kind] <= _FILES
+            return self._wanted[kind] <= _FILES and self._wanted.total() <= _ALL_FILES
 
     def _add(self, live: Live, listing: Listing, stack: ExitStack) -> None:
         name, template = _series(listing.name)
-        if template:
-            self._templates.add(template)
+        self._templates |= {template} if template else set()
+        if name not in live.series and len(live.series) >= _SECTIONS:
+            name = _OTHERS
         series = live.series.setdefault(name, Series(name))
         series.files += 1
         if not listing.read:

@@ -13,9 +13,13 @@ from sitemap_etl.arrow import is_text
 from sitemap_etl.runs.init.beginning import Beginning
 from sitemap_etl.runs.init.columns import Address, Found
 from sitemap_etl.runs.init.text import block, flow, line, one_line, scalar
+from sitemap_etl.sources.catalog import LIMITED
 from sitemap_etl.sources.parameters import quoted
 
+_KEYED: Final = frozenset({"database", "delta", "iceberg"})
+"""Sources that can have a key."""
 _SPLIT_ROWS: Final = 500_000
+"""Rows of a split that is proposed."""
 _PARTS: Final = (2, 64)
 _UNKNOWN_PARTS: Final = 8
 
@@ -96,16 +100,21 @@ class Proposal:
         ]
         named = {column: name for name, column in wanted if column is not None}
         others = [column for column in (*self.beginning.indexes.unique[:1], self._split_column()) if column is not None]
-        self._names = {**{column: column for column in others if column not in named}, **named}
-        expressions = [
-            quoted(column, dialect) + ("" if name == column else f" AS {name}") for column, name in self._names.items()
-        ]
+        taken = {"loc", *named.values()}
+        self._names = {
+            column: f"{column}_key" if column in taken else column for column in others if column not in named
+        }
+        self._names |= named
+        expressions = {name: quoted(column, dialect) for column, name in self._names.items()}
         if found.address is None:
-            expressions.append("NULL AS loc")
+            expressions["loc"] = "NULL"
         elif found.address.form == "bare":
-            at = list(self._names).index(found.address.column)
-            expressions[at] = f"{self._joined(found.address.column)} AS loc"
-        selected = ",\n  ".join(expressions)
+            expressions["loc"] = self._joined(found.address.column)
+        as_named = (name if dialect in LIMITED else quoted(name, dialect) for name in expressions)
+        selected = ",\n  ".join(
+            text if text == quoted(name, dialect) else f"{text} AS {alias}"
+            for (name, text), alias in zip(expressions.items(), as_named, strict=True)
+        )
         return f"SELECT\n  {selected}\nFROM {self.beginning.relation}"
 
     def _joined(self, column: str) -> str:
@@ -165,6 +174,9 @@ class Proposal:
         """The lastmod rule; one that needs a time zone, a unit or a format gets a first guess and a note."""
         found = self.found
         dates = found.dates
+        if not self.beginning.rows.num_rows:
+            yield line("    # lastmod: COLUMN", "when the page last changed: there is no row to see it by")
+            return
         if dates is None:
             yield line("    lastmod: none", self._why_undated())
             if found.same_date is not None or found.unread is not None:
@@ -209,6 +221,11 @@ class Proposal:
         if found.flags:
             where = "a WHERE in the SELECT" if self.is_database else "where:"
             yield one_line(f"    # {where} says which rows to list; it may be about: {', '.join(found.flags)}")
+        if found.keys and not self.beginning.indexes.unique and self.beginning.source.keys() & _KEYED:
+            yield one_line(
+                f"    # from.key: a column that identifies a row lets a run read only what changed; it may be: "
+                f"{', '.join(found.keys)}"
+            )
         rest = [name for name in rows.column_names if name not in self._used()]
         if rest:
             what = "further columns of the table" if self.is_database else "other columns, for rules and hooks"
