@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import sys
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,10 +13,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from sitemap_etl.errors import SitemapEtlError
+from sitemap_etl.errors import SitemapEtlError, Unavailable
+from sitemap_etl.runs.trial import try_section
 from sitemap_etl.runs.validate import problems_of
 from sitemap_etl.stages.run import Environment
 from tests.support.command import call
+from tests.support.postgres import Postgres
 from tests.support.sites import FIRST_NIGHT, TestSite, pages
 
 SPLIT = {"column": "id", "parts": 4}
@@ -173,6 +176,16 @@ def test_a_source_that_may_fail_is_told_all_the_same(catalog: TestSite) -> None:
     catalog.keys["sections"]["p"] |= {"on_error": "keep", "lastmod": "changed"}
     (problem,) = found(catalog)
     assert "times without a zone" in problem
+
+
+def test_a_select_that_takes_longer_than_the_check_may_is_left_to_a_run(tmp_path: Path, postgres: Postgres) -> None:
+    site = TestSite(tmp_path)
+    site.environment = Environment(environ={"AIRFLOW_CONN_CATALOG": postgres.uri})
+    site.keys["sections"]["p"] = {
+        "from": {"database": "catalog", "query": "SELECT '/a' AS loc FROM pg_sleep(30)", "timeout": "1h"}
+    }
+    with pytest.raises(Unavailable, match="This check waits for 1s, a run for 1h: see what that says, with run"):
+        try_section(site.load(), "p", site.at(FIRST_NIGHT), None, limit=timedelta(seconds=1))
 
 
 def test_robots_txt_is_asked_for_once_and_its_absence_told(tmp_path: Path) -> None:

@@ -50,17 +50,19 @@ class Trial:
     lacks: tuple[str, ...] = ()
 
 
-def try_section(site: Site, name: str, environment: Environment, robots: bytes | None) -> Trial:
+def try_section(
+    site: Site, name: str, environment: Environment, robots: bytes | None, *, limit: timedelta = LIMIT
+) -> Trial:
     """The first thousand rows of a section, and those of its last split, through every rule. `robots`: robots.txt.
 
-    Raises whatever a run would raise of them.
+    `limit`: how long a statement may take. Raises whatever a run would raise of these rows.
     """
     section = site.sections[name]
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
         try:
             run = start_run(
-                _alone(site, section, scratch),
+                _alone(site, section, scratch, limit),
                 Options(limit=ROWS, dry_run=True),
                 environment,
                 one_process=True,
@@ -70,21 +72,22 @@ def try_section(site: Site, name: str, environment: Environment, robots: bytes |
             lacks = tuple(_lacks(section, columns_of_unit(run, run.plan.units[0]).names, environment))
             return Trial(lacks=lacks) if lacks else _tried(_shortened(run, robots), environment)
         except Unavailable as error:
-            if not isinstance(section.source, DatabaseSource) or section.source.timeout <= LIMIT:
+            source = section.source
+            if not isinstance(source, DatabaseSource) or time.monotonic() - begun < limit.total_seconds():
                 raise
-            if time.monotonic() - begun < LIMIT.total_seconds():
+            if source.timeout <= limit:
                 raise
             raise Unavailable(
-                f"{error}\n  A run waits for {duration_text(section.source.timeout)}, this check for "
-                f"{duration_text(LIMIT)}: see what a run says, with run --dry-run --section {name}"
+                f"{error}\n  This check waits for {duration_text(limit)}, a run for {duration_text(source.timeout)}: "
+                f"see what that says, with run --dry-run --section {name}"
             ) from error
 
 
-def _alone(site: Site, section: Section, scratch: str) -> Site:
+def _alone(site: Site, section: Section, scratch: str, limit: timedelta) -> Site:
     """The site with this section alone, and with a state of its own; it waits no longer than a trial may."""
     source = section.source
     if isinstance(source, DatabaseSource):
-        source = source.model_copy(update={"timeout": min(source.timeout, LIMIT)})
+        source = source.model_copy(update={"timeout": min(source.timeout, limit)})
     alone = section.model_copy(update={"source": source, "on_error": "fail"})
     urls = site.urls.model_copy(update={"respect_robots": False})  # robots.txt is read once for all sections
     return site.model_copy(update={"work": scratch, "urls": urls, "sections": {section.name: alone}})

@@ -18,16 +18,16 @@ from typing import Any, Final
 
 from sitemap_etl.errors import InvalidSource, Refused
 from sitemap_etl.settings import CsvFormat, CsvSource, DeltaSource, IcebergSource, JsonlSource, ParquetSource
-from sitemap_etl.sources import tables
+from sitemap_etl.sources import csv_files, jsonl_files, parquet_files, tables
 from sitemap_etl.sources.files import S3, File, everything_in, locate, reading
 from sitemap_etl.sources.formats import FIRST
 from sitemap_etl.sources.text import blocks, packed
 
 Recognized = CsvSource | JsonlSource | ParquetSource | DeltaSource | IcebergSource
 _ENDINGS: Final[dict[str, tuple[str, ...]]] = {
-    "parquet": (".parquet", ".pq"),
-    "jsonl": packed(".jsonl", ".ndjson", ".json"),
-    "csv": packed(".csv", ".tsv", ".txt"),
+    "parquet": parquet_files.SUFFIXES,
+    "jsonl": jsonl_files.SUFFIXES,
+    "csv": (*csv_files.SUFFIXES, *packed(".tsv", ".txt")),
 }
 _LOOKED_AT: Final = 10_000
 """Names below an address among which those of a table are looked for."""
@@ -55,7 +55,7 @@ def recognize(address: str) -> Recognized:
     kinds = Counter(_kind(file) for file in files)
     kind = kinds.most_common(1)[0][0]
     if kind == "csv":
-        form = form_of(next(file for file in files if _kind(file) == kind))
+        form = csv_form(next(file for file in files if _kind(file) == kind))
         return CsvSource.model_validate({**form.model_dump(exclude_defaults=True), "csv": [address]})
     return JsonlSource(jsonl=(address,)) if kind == "jsonl" else ParquetSource(parquet=(address,))
 
@@ -109,7 +109,7 @@ def _kind(file: File) -> str:
     return "parquet" if first.startswith(b"PAR1") else "jsonl" if first.startswith(b"{") else "csv"
 
 
-def form_of(file: File) -> CsvFormat:
+def csv_form(file: File) -> CsvFormat:
     """How a CSV is written, as far as its beginning shows. Raises `InvalidSource`, `Refused`, `Unavailable`."""
     with blocks(file) as text:
         data = text.peek()

@@ -17,7 +17,7 @@ from sitemap_etl.errors import ConfigError, InvalidSource
 from sitemap_etl.runs.init.beginning import Beginning, begin_export, distinct, find_database, is_sitemap
 from sitemap_etl.runs.init.columns import find
 from sitemap_etl.runs.init.live import EXPORTS, Live, survey
-from sitemap_etl.runs.init.section import Proposal
+from sitemap_etl.runs.init.section import propose
 from sitemap_etl.runs.init.text import flow, line
 from sitemap_etl.settings import Gates
 from sitemap_etl.stages.run import Environment
@@ -101,14 +101,15 @@ def _from_rows(
     """A site whose sections are proposed from their first rows. `wanted`: its origin, where it was given."""
     names = distinct([beginning.name for beginning in beginnings])
     now = environment.clock()
-    proposals = [Proposal(beginning, find(beginning.rows, now, wanted)) for beginning in beginnings]
-    sections = [text for name, one in zip(names, proposals, strict=True) for text in one.lines(name)]
+    sections: list[str] = []
     origins: Counter[str] = Counter()
-    for one in proposals:
-        origins.update({} if one.found.address is None else one.found.address.origins)
+    for name, beginning in zip(names, beginnings, strict=True):
+        found = find(beginning.rows, now, wanted)
+        origins.update({} if found.address is None else found.address.origins)
+        proposal = propose(name, beginning, found)
+        sections += proposal.lines
+        notes += proposal.notes if len(names) == 1 else [f"section {name}: {note}" for note in proposal.notes]
     site = wanted or (origins.most_common(1)[0][0] if origins else _PLACEHOLDER)
-    for name, one in zip(names, proposals, strict=True):
-        notes += one.notes if len(names) == 1 else [f"section {name}: {note}" for note in one.notes]
     if site == _PLACEHOLDER:
         notes.append(_TO_REPLACE)
     same = [name for name in origins if name != site and _host(name) == _host(site)]

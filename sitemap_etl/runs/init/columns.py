@@ -20,7 +20,7 @@ from sitemap_etl import lastmod
 from sitemap_etl.arrow import column_of, is_list, is_text
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.frames import Tally
-from sitemap_etl.settings.date_format import EXCEL
+from sitemap_etl.settings.date_format import EXCEL, pattern
 from sitemap_etl.urls import origin
 
 MOST: Final = 0.8
@@ -92,6 +92,7 @@ _FORMATS: Final = (
 _DAY: Final = len("2026-11-20")
 _LONGEST: Final = 10_000
 """Characters of a text that are looked at: more than any address, or list of images, that is of use."""
+_NUMBER: Final = r"[+-]?\d+(\.\d*)?$"
 _DATE_LIKE: Final = re.compile(r"(?=\D*\d).{4,48}")
 _ENOUGH: Final = 20
 """Rows from which on one and the same date in all of them is no chance."""
@@ -250,8 +251,8 @@ def _scored(columns: Sequence[_Column], site: str | None) -> Iterator[tuple[floa
     for column in columns:
         if not column.texts or not is_text(column.values.type):
             continue
-        for form, pattern in (("url", _URL), ("path", _PATH), ("bare", _BARE)):
-            share = column.share(pattern)
+        for form, expected in (("url", _URL), ("path", _PATH), ("bare", _BARE)):
+            share = column.share(expected)
             if share >= MOST:
                 origins = _origins(column.texts) if form == "url" else Counter[str]()
                 score = share * column.distinct * column.filled / len(column.values)
@@ -317,7 +318,10 @@ def _dated(column: _Column, now: datetime) -> _Dated | None:
     if is_text(kind) and column.share(_DATE_LIKE) < MOST:
         return None
     fitting: list[tuple[float, dict[str, str], pa.Array]] = []
+    some = column.texts[:_ENOUGH] or [str(value) for value in column.values.drop_null()[:_ENOUGH].to_pylist()]
     for rule in _rules(column):
+        if not _may_fit(rule, some):
+            continue  # most rules fit nothing, and a wide table has many columns
         found = _read(column, rule, now)
         share = 0.0 if found is None else (len(found) - found.null_count) / column.filled
         if found is not None and share >= MOST:
@@ -356,6 +360,13 @@ def _rules(column: _Column) -> Iterator[dict[str, str]]:
             yield {"format": EXCEL, "timezone": "UTC"}
 
 
+def _may_fit(rule: dict[str, str], texts: Sequence[str]) -> bool:
+    """Whether half of some values are of the form that a rule is about."""
+    form = rule.get("format")
+    expected = _NUMBER if form == EXCEL or "unit" in rule else "" if form is None else pattern(form)
+    return 2 * sum(re.match(expected, text) is not None for text in texts) >= len(texts)
+
+
 def _read(column: _Column, rule: dict[str, str], now: datetime) -> pa.Array | None:
     """The dates of a column by a rule, null where they can't be; None where the rule is of no use for it."""
     try:
@@ -387,7 +398,8 @@ def _changed(dated: Sequence[_Dated]) -> Dates | None:
 
 
 def _title(columns: Sequence[_Column]) -> str | None:
-    """The column that most likely has the titles of pages: words, another in nearly every row."""
+    """The column that most likely has the titles of pages: words, others in most rows."""
     words = [column for column in columns if column.distinct > 0.5 and column.share(_WORDS) >= MOST]
     named = [column for column in words if _TITLE_NAMES.search(column.name)]
-    return (named or words)[0].name if words else None
+    several = [column for column in words if 2 * sum(" " in text for text in column.texts) > len(column.texts)]
+    return next((column.name for column in (*named, *several)), None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow.compute as pc
@@ -24,8 +25,23 @@ _PARTS: Final = (2, 64)
 _UNKNOWN_PARTS: Final = 8
 
 
+@dataclass(frozen=True)
 class Proposal:
-    """What a section of a site file says, and what a person should look at in it (`notes`)."""
+    """The lines of a section of a site file, and what a person should look at in them."""
+
+    lines: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def propose(name: str, beginning: Beginning, found: Found) -> Proposal:
+    """The section of this name. `found`: what its first rows hold."""
+    section = _Section(beginning, found)
+    lines = tuple(section.lines(name))
+    return Proposal(lines, tuple(section.notes))
+
+
+class _Section:
+    """A section while its lines are made, which adds to its `notes`."""
 
     def __init__(self, beginning: Beginning, found: Found) -> None:
         self.beginning = beginning
