@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import adbc_driver_sqlite
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -371,6 +372,36 @@ def test_a_connection_that_is_known_is_named_by_its_id(tmp_path: Path, monkeypat
         site = started(source)
         assert site["sections"]["page"]["from"]["database"] == "catalog"
     runs(1)
+
+
+def test_a_database_that_only_its_driver_knows_is_read_by_the_name_of_a_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with sqlite3.connect("c.sqlite") as db:
+        db.execute("CREATE TABLE page (id INTEGER, url TEXT, changed TEXT)")
+        db.executemany(
+            "INSERT INTO page VALUES (?, ?, ?)",
+            [(n, f"https://shop.example/{n}", f"2026-10-{n + 1:02}") for n in range(9)],
+        )
+    manifest = f'manifest_version = 1\nname = "shopbase"\n[Driver]\nshared = "{adbc_driver_sqlite._driver_path()}"\n'
+    Path("shopbase.toml").write_text(manifest)
+    monkeypatch.setenv("ADBC_DRIVER_PATH", str(tmp_path))
+    connection = {"conn_type": "shopbase", "extra": {"uri": f"file:{tmp_path}/c.sqlite?mode=ro"}}
+    monkeypatch.setenv("AIRFLOW_CONN_OTHER", json.dumps(connection))
+    assert "The database does not list its tables: name one with --table" in call("init", "--from", "other").err
+    section = started("other", "--table", "page")["sections"]["page"]
+    assert section["from"]["query"].split() == [
+        "SELECT",
+        '"url"',
+        "AS",
+        '"loc",',
+        '"changed"',
+        "AS",
+        '"lastmod"',
+        "FROM",
+        '"page"',
+    ]
+    runs(9)
 
 
 def test_several_tables_become_several_sections(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -178,6 +178,40 @@ def test_a_source_that_may_fail_is_told_all_the_same(catalog: TestSite) -> None:
     assert "times without a zone" in problem
 
 
+def test_what_runs_night_after_night_is_no_problem_on_any(catalog: TestSite, tmp_path: Path) -> None:
+    """Incremental reads, hreflang clusters, news, feeds, exclusions, a section that may fail: all rules at once."""
+    catalog.keys |= {"recent": "3d", "urls": {"respect_robots": True, "exclude": ["/p/9"]}}
+    catalog.keys["sections"]["p"] = {
+        "from": {
+            "database": "catalog",
+            "query": "SELECT id, path AS loc, changed, mixed = 'x' AS gone FROM page WHERE changed >= :since",
+            "key": "id",
+            "deleted": "gone",
+            "split": SPLIT,
+        },
+        "lastmod": {"column": "changed", "timezone": "Europe/Berlin"},
+        "priority": {"percentile_of": "id"},
+        "where": "id <> 4",
+    }
+    languages = {"group": lambda n: n // 2, "language": lambda n: ("de", "en")[n % 2]}
+    alternates = {"group": "group", "hreflang": "language"}
+    catalog.section(
+        "a", pages(8, loc=lambda n: f"/a/{n}", **languages), alternates=alternates, feed={}, on_error="keep"
+    )
+    news = pages(3, loc=lambda n: f"/n/{n}", title="Lamps", publication_date="2026-11-01T01:00:00Z")
+    catalog.section("n", news, news={"publication": "Shop", "language": "en"})
+    (catalog.folder / "public").mkdir()
+    (catalog.folder / "public" / "robots.txt").write_text("User-agent: *\nDisallow: /a/7\n")
+    told: list[str] = []
+    for night in (1, 2):
+        assert found(catalog, told) == []
+        catalog.night(night)
+        with sqlite3.connect(tmp_path / "catalog.sqlite") as db:
+            db.execute("UPDATE page SET changed = '2026-10-30 12:00:00' WHERE id < 20")
+    assert found(catalog, told) == []
+    assert told == []
+
+
 def test_a_select_that_takes_longer_than_the_check_may_is_left_to_a_run(tmp_path: Path, postgres: Postgres) -> None:
     site = TestSite(tmp_path)
     site.environment = Environment(environ={"AIRFLOW_CONN_CATALOG": postgres.uri})
@@ -196,7 +230,9 @@ def test_robots_txt_is_asked_for_once_and_its_absence_told(tmp_path: Path) -> No
     assert "it is not known which pages it disallows" in problem
     (tmp_path / "public").mkdir()
     (tmp_path / "public" / "robots.txt").write_text("User-agent: *\nDisallow: /p/\n")
-    assert found(site) == []
+    told: list[str] = []
+    assert found(site, told) == []
+    assert told[0].startswith("section p: all 3 rows that were read are excluded: robots.txt (3, e.g. ")
 
 
 def test_the_state_of_another_site_is_told(tmp_path: Path) -> None:

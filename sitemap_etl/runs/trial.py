@@ -45,6 +45,7 @@ class Trial:
 
     rows: int = 0
     listed: int = 0
+    excluded: Tally = field(default_factory=Tally)
     rejected: Tally = field(default_factory=Tally)
     notes: Tally = field(default_factory=Tally)
     lacks: tuple[str, ...] = ()
@@ -107,8 +108,9 @@ def _tried(run: Run, environment: Environment) -> Trial:
             extract_split(run, n)
             _try_key(run, n, unit, environment)
             receipts.append(transform_split(run, n))
-    rejected, notes = (_joined(receipts, kind) for kind in ("rejected", "notes"))
-    return Trial(sum(one.rows for one in receipts), sum(one.inventory for one in receipts), rejected, notes)
+    excluded, rejected, notes = (_joined(receipts, kind) for kind in ("excluded", "rejected", "notes"))
+    rows, listed = (sum(counts) for counts in zip(*((one.rows, one.inventory) for one in receipts), strict=True))
+    return Trial(rows, listed, excluded, rejected, notes)
 
 
 def _try_key(run: Run, n: int, unit: Unit, environment: Environment) -> None:

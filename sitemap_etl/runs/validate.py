@@ -121,6 +121,8 @@ def _tried(section: Section, trial: Trial, environment: Environment) -> list[Pro
         if trial.rows >= ROWS_READ_FROM and share > most:
             told += f". That is {share:.1%}: if all rows are like these, the gate max_rejected ({most:g}) refuses a run"
         environment.log(told)
+    elif trial.rows and not trial.listed:
+        environment.log(f"{where}: all {trial.rows:,} rows that were read are excluded: {_reasons(trial.excluded)}")
     for reason in trial.notes.ordered()[:_SHOWN]:
         environment.log(f"{where}: {reason.as_dropped()}{_example(reason.examples)}")
     return problems

@@ -113,9 +113,12 @@ class Catalog:
     def tables(self) -> list[Table]:
         """Tables and views, the largest first."""
         sql = _TABLES.get(self._connection.dialect, _STANDARD)
+        try:
+            answer = self._asked(sql, {})
+        except InvalidSource as error:
+            raise InvalidSource(f"{error}\n  The database does not list its tables: name one with --table") from error
         found = [
-            Table(one["place"] or "", one["name"], _count(one["rows_about"]), bool(one["is_view"]))
-            for one in self._asked(sql, {})
+            Table(one["place"] or "", one["name"], _count(one["rows_about"]), bool(one["is_view"])) for one in answer
         ]
         if self._connection.dialect == "sqlite":
             found = [self._with_last_rowid(table) for table in found]

@@ -28,6 +28,8 @@ from sitemap_etl.stages.run import Environment
 
 ROWS: Final = 1_000
 """Rows that are looked at."""
+_SHOWN: Final = 60
+"""Characters of a value in a note."""
 _SESSION: Final = Session("sitemap_etl init", timeout=timedelta(minutes=5), lock_timeout=timedelta(seconds=30))
 _ADDRESS: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://|jdbc:|\{")
 _CONNECTION_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
@@ -162,8 +164,6 @@ def begin_export(text: str, folder: Path) -> Beginning:
         splits = lake.plan_table(table, asked)
     else:
         splits = sources.plan_export(source, note=notes.append)
-    if isinstance(source, CsvSource) and source.encoding not in ("utf-8", "utf-16", "utf-32"):
-        notes.append(f"encoding {source.encoding} is a guess: it is not UTF-8")
     if isinstance(source, IcebergSource) and source.iceberg.endswith(".metadata.json"):
         notes.append(
             "iceberg: a metadata file is the table of one moment: once pyiceberg knows its catalog, name the table "
@@ -178,7 +178,16 @@ def begin_export(text: str, folder: Path) -> Beginning:
     else:
         keys[source.kind], name = _relative(keys[source.kind], folder), stem.partition(".")[0]
     rows = _first(sources.read(splits[0], batch_rows=ROWS), sources.columns(splits[0]))
+    if isinstance(source, CsvSource) and not source.encoding.startswith("utf"):
+        notes.append(f"encoding {source.encoding} is a guess: it is not UTF-8{_beyond_ascii(rows)}")
     return Beginning(section_name(name), keys, rows, tuple(notes))
+
+
+def _beyond_ascii(rows: pa.Table) -> str:
+    """A text that shows whether the encoding is right, as a question; none where all of them are ASCII."""
+    texts = (value for row in rows.to_pylist() for value in (*row, *row.values()) if value is not None)
+    found = next((text for text in texts if not text.isascii()), None)
+    return "" if found is None else f". Is {found[:_SHOWN]!r} right?"
 
 
 def _recognized(text: str) -> Recognized:
