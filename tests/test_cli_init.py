@@ -225,9 +225,7 @@ def test_a_column_of_another_meaning_does_no_harm() -> None:
     runs(2)
 
 
-@pytest.mark.parametrize(
-    "name", ["a b", 'quo"te', "${HOME}", "{x}", "a: b", "- c", "#d", "none", "ja\nnein", "é", "`t`"]
-)
+@pytest.mark.parametrize("name", ['quo"te', "${HOME}", "a: b", "none", "ja\nnein", "#d"])
 def test_awkward_names_of_columns_are_written_so_that_they_are_read(name: str) -> None:
     table = pa.table({f"{name}1": ["/a", "/b"], name: pa.array([20_000, 20_001], pa.date32())})
     pq.write_table(table, "x.parquet")

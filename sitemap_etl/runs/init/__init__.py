@@ -122,7 +122,7 @@ def _from_rows(
 def _from_live(path: Path, live: Live, wanted: str | None) -> Started:
     """A site that begins as the live sitemap is."""
     site = wanted or live.site or _PLACEHOLDER
-    notes = [f"section {one.name}: {one.about} in {one.files:,} files" for one in live.series.values()]
+    notes = [f"section {one.name}: {one.about}" for one in live.series.values()]
     notes += live.notes
     notes.append(
         f"{EXPORTS}/ has what the live sitemap lists, with its dates, to begin with: replace it by your own sources"

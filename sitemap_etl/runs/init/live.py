@@ -26,7 +26,7 @@ from sitemap_etl.check.options import Options
 from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError
 from sitemap_etl.frames import Tally
 from sitemap_etl.runs.init.beginning import section_name
-from sitemap_etl.runs.init.text import flow, line
+from sitemap_etl.runs.init.text import flow
 from sitemap_etl.settings.site import Names
 from sitemap_etl.storage import open_storage
 from sitemap_etl.urls import origin
@@ -58,10 +58,11 @@ class Series:
 
     @property
     def about(self) -> str:
-        """How many URLs it lists, in words."""
-        if self.read == self.files:
-            return f"{self.urls:,} URLs"
-        return f"about {round(self.urls * self.files / self.read):,} URLs" if self.read else "an unknown number of URLs"
+        """How many URLs and files it has, in words."""
+        count = "an unknown number of"
+        if self.read:
+            count = f"{'' if self.read == self.files else 'about '}{round(self.urls * self.files / self.read):,}"
+        return f"{count} URLs in {'1 file' if self.files == 1 else f'{self.files:,} files'}"
 
 
 @dataclass
@@ -86,9 +87,8 @@ class Live:
     def lines(self) -> Iterator[str]:
         """The sections of the site file."""
         for name, series in self.series.items():
-            files = "1 file" if series.files == 1 else f"{series.files:,} files"
             yield f"  {name}:"
-            yield line(f"    # live: {files}, {series.about}. Replace this by your own source:")
+            yield f"    # live: {series.about}. Replace this by your own source:"
             yield f"    from: {flow({'csv': f'{EXPORTS}/{name}.csv.gz'})}"
 
 

@@ -18,16 +18,12 @@ def scalar(text: str) -> str:
     """A text as a value."""
     if _PLAIN.fullmatch(text) and yaml.safe_load(text) == text:
         return text
-    dumped: str = yaml.safe_dump(_literal(text), allow_unicode=True, width=2**31)
-    return dumped.removesuffix("\n...\n").strip()
+    return _dumped(text).removesuffix("\n...")
 
 
 def flow(mapping: Mapping[str, Any]) -> str:
     """A mapping in one line."""
-    dumped: str = yaml.safe_dump(
-        _literal(dict(mapping)), default_flow_style=True, sort_keys=False, allow_unicode=True, width=2**31
-    )
-    return dumped.strip()
+    return _dumped(dict(mapping))
 
 
 def block(text: str, indent: int) -> str:
@@ -45,6 +41,26 @@ def line(text: str, comment: str = "") -> str:
 def one_line(text: str) -> str:
     """A text for a comment."""
     return _UNPRINTABLE.sub(" ", text)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes text with odd line breaks in double quotes: in single ones PyYAML leaves them as they are, and folds them
+    when it reads.
+    """
+
+
+def _text(dumper: _Dumper, text: str) -> yaml.Node:
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if _UNPRINTABLE.search(text) else None)
+
+
+_Dumper.add_representer(str, _text)
+
+
+def _dumped(value: Any) -> str:
+    dumped: str = yaml.dump(
+        _literal(value), Dumper=_Dumper, default_flow_style=True, sort_keys=False, allow_unicode=True, width=2**31
+    )
+    return dumped.strip("\n")
 
 
 def _literal(value: Any) -> Any:

@@ -1,0 +1,63 @@
+"""The text of a site file says what was meant, whatever is in it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sitemap_etl.config.variables import expand
+from sitemap_etl.runs.init.text import block, flow, line, scalar
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | st.sampled_from(
+    [
+        "${HOME}",
+        "$${x}",
+        "no",
+        "none",
+        "null",
+        "1e3",
+        "~",
+        "- a",
+        "a: b",
+        "#",
+        "a #b",
+        "{a}",
+        "'",
+        '"',
+        "\\",
+        "\n",
+        "\x85",
+        "x ",
+    ]
+)
+
+
+def read(text: str) -> Any:
+    """What a site file of this text says for `key`."""
+    return yaml.safe_load(f"key: {text}\nnext: 1\n")["key"]
+
+
+@given(TEXTS)
+def test_a_text_is_read_as_it_was(text: str) -> None:
+    found = read(scalar(text))
+    assert expand(found, {}) == (text, [])
+
+
+@given(st.dictionaries(TEXTS, TEXTS, max_size=3))
+def test_a_mapping_is_read_as_it_was(mapping: dict[str, str]) -> None:
+    assert {expand(k, {})[0]: expand(v, {})[0] for k, v in read(flow(mapping)).items()} == mapping
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=4))
+def test_a_select_is_read_as_it_was(lines: list[str]) -> None:
+    text = "\n".join(["SELECT", *lines, "FROM t"])
+    found = expand(read(block(text, 4)), {})[0]
+    assert found.removesuffix("\n") == text
+
+
+@given(TEXTS)
+def test_a_comment_stays_one(text: str) -> None:
+    assert read(line("value", f"comment {text}")) == "value"
