@@ -5,16 +5,19 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sitemap_etl import sources
 from sitemap_etl.errors import InvalidSource, Unavailable
+from sitemap_etl.sources.json_types import common, pattern_of, type_of
 
 BLOCK = 10_000
 """Lines with a note that are more than one block holds."""
@@ -76,6 +79,7 @@ def test_types_come_from_all_lines_not_from_the_first(tmp_path: Path) -> None:
         ([{}, {}], ["{}", "{}"]),
         ([12345678901234567890, 1], [12345678901234567890.0, 1.0]),
         ([12345678901234567890, 1, "a"], ["12345678901234567890", "1", "a"]),
+        ([1, -1, 9223372036854775807], [1, -1, 9223372036854775807]),
         ([None, None], [None, None]),
         (['it\'s "quoted"', "a\nb\\", "\u2028ü"], ['it\'s "quoted"', "a\nb\\", "\u2028ü"]),
     ],
@@ -108,6 +112,40 @@ def test_values_of_one_kind_come_back_as_they_are(tmp_path: Path, cells: list[An
     assert found.to_pylist()[0] == {"loc": "/a", **columns}
 
 
+LINES = st.lists(st.fixed_dictionaries({}, optional=dict.fromkeys("ab ü", CELLS)), max_size=4)
+FORMS = st.sampled_from([{}, {"separators": (",", ":")}, {"ensure_ascii": False}])
+SPLINTERS = st.sampled_from(["", '"', ",", "[", "1", "\\", " ", "-", "\n"])
+
+
+@given(LINES, LINES, FORMS, SPLINTERS, st.integers(0, 100))
+def test_what_fits_the_pattern_of_lines_adds_nothing_to_their_types(
+    lines: list[dict[str, Any]], others: list[dict[str, Any]], form: dict[str, Any], splinter: str, place: int
+) -> None:
+    """Broken and strange lines do not fit it."""
+    known = reduce(common, map(type_of, lines), pa.struct([]))
+    for text in (json.dumps(line, **form) for line in (*lines, *others)):
+        at = place % (len(text) + 1)
+        for spelled in (text, text[:at] + splinter + text[at:], text[:at] + text[at + 1 :]):
+            if fits(spelled, known):
+                assert common(known, type_of(json.loads(spelled))) == known
+
+
+@pytest.mark.parametrize("form", [{}, {"separators": (",", ":")}, {"ensure_ascii": False}])
+def test_lines_as_they_are_usually_written_fit_the_pattern(form: dict[str, Any]) -> None:
+    """They need not be parsed for their types; those with another kind of value need be."""
+    first = {"loc": '/ü\n"', "id": 1, "price": 1.5, "live": True, "gone": None, "a ü": ["x"], "video": {"tags": [[]]}}
+    second = {"price": -2, "id": None, "a ü": [], "loc": "😀", "video": {}, "gone": None}
+    known = reduce(common, map(type_of, [first, second]))
+    assert all(fits(json.dumps(line, **form), known) for line in (first, second, {}))
+    strange = [{"id": 1.5}, {"live": 1}, {"gone": 1}, {"new": None}, {"loc": []}, {"video": {"x": None}}, {"a ü": [[]]}]
+    assert not any(fits(json.dumps(line, **form), known) for line in (*strange, None, []))
+
+
+def fits(line: str, known: pa.StructType) -> bool:
+    pattern = pattern_of(known)
+    return pattern is not None and pc.match_substring_regex(pa.array([line.encode()]), pattern)[0].as_py()
+
+
 @pytest.mark.parametrize(
     ("line", "told"),
     [
@@ -116,6 +154,8 @@ def test_values_of_one_kind_come_back_as_they_are(tmp_path: Path, cells: list[An
             r"line 3: expected a JSON object in this line, but Expecting ',' delimiter.*'\{\"loc\": \"/b\"'",
         ),
         ("[1, 2]", "line 3: .* but it is no object"),
+        ("null", "line 3: .* but it is no object"),
+        ('{"loc": "/b",}', "line 3: .* but Expecting property name"),
         ('"text"', "line 3: .* but it is no object"),
         ('{"loc": "/b"} {"loc": "/c"}', "line 3: .* but Extra data"),
         ("loc,id", "line 3: .* but Expecting value"),
@@ -193,7 +233,15 @@ def test_keys_that_no_rule_could_name_are_left_out_and_strange_ones_are_read(tmp
     assert table(path).to_pylist() == [{"it's": 2, 'x"y': '{"":3}', "a b": [{"c.d": 4}]}]
 
 
-def test_values_that_are_nested_too_deeply_are_told(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", {"loc": "/a"}, '{"a": ' + "[" * 3000 + "]" * 3000 + "}")
-    with pytest.raises(InvalidSource, match=r"a\.jsonl lines 1 to 2: a value is nested too deeply"):
-        sources.plan_jsonl(path)
+@pytest.mark.parametrize("depth", [70, 200, 3000])
+def test_values_that_are_nested_too_deeply_are_told(tmp_path: Path, depth: int) -> None:
+    write(tmp_path / "a.jsonl", {"loc": "/a"})
+    write(tmp_path / "b.jsonl", {"loc": "/b", "x": 1})
+    write(tmp_path / "c.jsonl", {"loc": "/c"}, '{"a": ' + "[" * depth + "]" * depth + "}")
+    with pytest.raises(InvalidSource, match=r"c\.jsonl lines 1 to 2: a value is nested too deeply"):
+        sources.plan_jsonl(tmp_path)
+
+
+def test_a_key_of_several_kinds_changes_nothing_about_the_others(tmp_path: Path) -> None:
+    lines = [{"v": 1, "whole": 1, "number": 1}, {"v": "a", "whole": -1, "number": -1.5}]
+    assert table(write(tmp_path / "a.jsonl", *lines)).to_pylist() == [{**lines[0], "v": "1"}, lines[1]]

@@ -4,15 +4,17 @@ All lines are read when the splits are planned, for the types of their values: w
 as what stands in the first, and a broken line is told before anything else begins. Numbers are whole or not, true and
 false are bools, lists are lists, objects are structs. Text stays text, dates too: the rules read them. A key whose
 values are of several kinds (text here, a number there) is text, as the file writes it.
+
+Most lines have nothing that those before them had not: a pattern says so of a whole block, and only other blocks are
+parsed for their types.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Final
 
 import duckdb
@@ -28,17 +30,29 @@ from sitemap_etl.errors import InvalidSource
 from sitemap_etl.sources.batches import conform, fit
 from sitemap_etl.sources.files import File, Note, Paths, ahead, check_unchanged, each, locate
 from sitemap_etl.sources.formats import FIRST, advice
+from sitemap_etl.sources.json_types import (
+    common,
+    from_duckdb,
+    pattern_of,
+    readable,
+    same_but_case,
+    shallow,
+    to_duckdb,
+    type_of,
+    undated,
+)
 from sitemap_etl.sources.partitions import fields, partitions, with_partitions
 from sitemap_etl.sources.splits import LINES, LineNumbers, Split, pack_schema, unpack_schema
 from sitemap_etl.sources.text import blocks, bundled, packed
 
 SUFFIXES: Final = packed(".jsonl", ".ndjson", ".json")
-_BLOCK_BYTES: Final = 8 * 1024 * 1024
+_BLOCK_BYTES: Final = 4 * 1024 * 1024
 _LINE_BYTES: Final = 64 * 1024 * 1024
 """A longer line is none: the file is something else."""
-_KEYS: Final = 200
-"""Keys up to which a nested object is a struct. One with more has data for keys, and stays JSON text."""
-_HUGE: Final = re.compile(rb"[0-9]{19}")
+_HUGE: Final = r"[:\[,][ \t]*-?(?:9[2-9][0-9]{17}|[1-9][0-9]{19})"
+"""A whole number that an int64 may not hold, or text that has one."""
+_DOUBTFUL: Final = r"^[ \t\r]*[^ \t\r{]|,[ \t\r]*[\]}]"
+"""What the parsers take for an object and is none: another value, or a comma too many; or text that has one."""
 _SHORT: Final = 2
 """Bytes up to which a line may be blank without more ado: an object of one key is longer."""
 _SHOWN: Final = 200
@@ -67,14 +81,15 @@ def plan_jsonl(
 
 def described(files: Sequence[File], *, note: Note | None = None) -> dict[str, Any]:
     """What a split says of these files: their columns. Raises as `plan_jsonl`."""
-    found = reduce(_common, each(_structure, files), pa.struct([]))
+    first = _structure(pa.struct([]), files[0])
+    found = reduce(common, each(partial(_structure, first), files[1:]), first)
     found = pa.struct([child for child in found if child.name])  # nothing can name a key without a name
     if not found.num_fields:
         raise InvalidSource(f"{files[0].path} has no columns: expected a JSON object in each line")
-    twice = _alike(found)
+    twice = same_but_case(found)
     if twice is not None:
         raise InvalidSource(f"{files[0].path}: the keys {twice[0]!r} and {twice[1]!r} differ only in case; rename one")
-    columns = [(child.name, child.type if pt.is_null(child.type) else _settled(child.type)) for child in found]
+    columns = [(child.name, child.type if pt.is_null(child.type) else readable(child.type)) for child in found]
     keys = partitions(files, [name for name, _ in columns], text=False, note=note)
     return {
         "schema": pack_schema(pa.schema([*map(pa.field, *zip(*columns, strict=True)), *fields(keys)])),
@@ -165,26 +180,28 @@ def _lines(file: File) -> Iterator[tuple[pa.Array, np.ndarray]]:
                 raise _no_json(file, number, block) or InvalidSource(f"{file.path} line {number + 1} {said}")
             rest = block[end:]
             if end:
-                found, numbers = _cut(block, end)
+                found, numbers, count = _cut(block, end)
                 try:
                     found.validate(full=True)
                 except pa.ArrowInvalid as error:
                     raise _fault(file, found, numbers + number) or InvalidSource(f"{file.path}: {error}") from error
                 if len(found):
                     yield found, numbers + number
-                number += block.count(b"\n", 0, end)
+                number += count
 
 
-def _cut(block: bytes, end: int) -> tuple[pa.Array, np.ndarray]:
-    """The lines of the first `end` bytes, which are whole ones, without those that are blank; and their numbers."""
+def _cut(block: bytes, end: int) -> tuple[pa.Array, np.ndarray, int]:
+    """The lines of the first `end` bytes, which are whole ones, without those that are blank; their numbers; and how
+    many there are with the blank ones.
+    """
     breaks = np.flatnonzero(np.frombuffer(block, np.uint8, end) == ord("\n"))
     offsets = np.concatenate([[0], breaks + 1]).astype(np.int32)
     found = pa.Array.from_buffers(pa.string(), len(breaks), [None, pa.py_buffer(offsets), pa.py_buffer(block)])
     numbers = np.arange(len(breaks))
     if (np.diff(offsets) > _SHORT).all():
-        return found, numbers
+        return found, numbers, len(breaks)
     filled = mask_of(pc.match_substring_regex(found.view(pa.binary()), r"\S"))
-    return found.filter(pa.array(filled)), numbers[filled]
+    return found.filter(pa.array(filled)), numbers[filled], len(breaks)
 
 
 def _fault(file: File, text: pa.Array, numbers: np.ndarray) -> InvalidSource | None:
@@ -219,104 +236,53 @@ def _no_json(file: File, number: int, line: bytes) -> InvalidSource | None:
 # --- types -----------------------------------------------------------------------------------
 
 
-def _structure(file: File) -> pa.StructType:
-    """The keys of a file's lines as a struct: what all its values together are."""
-    known = pa.struct([])
+def _structure(known: pa.StructType, file: File) -> pa.StructType:
+    """The keys of a file's lines as a struct: what all its values are together with `known`, those of files before."""
+    pattern = pattern_of(known)
     for text, numbers in _lines(file):
-        try:
-            known = _common(known, _block_structure(file, text, numbers, known))
-        except RecursionError as error:
-            lines = f"lines {numbers[0] + 1:,} to {numbers[-1] + 1:,}"
-            raise InvalidSource(f"{file.path} {lines}: a value is nested too deeply to be read") from error
+        if pattern is None or not pc.all(_fits(text, pattern)).as_py():
+            try:
+                known = common(known, shallow(_block_structure(file, text, numbers)))
+            except RecursionError as error:
+                lines = f"lines {numbers[0] + 1:,} to {numbers[-1] + 1:,}"
+                raise InvalidSource(f"{file.path} {lines}: a value is nested too deeply to be read") from error
+            pattern = pattern_of(known)
     return known
 
 
-def _block_structure(file: File, text: pa.Array, numbers: np.ndarray, known: pa.StructType) -> pa.StructType:
-    """The same of one block. `known`: that of the blocks before, which makes it fast where nothing is new."""
-    data = pa.py_buffer(bytes_of(text))
-    whole = pyarrow.json.ReadOptions(use_threads=False, block_size=2 * _LINE_BYTES)
-    expected = pa.schema([entry for entry in known if not pt.is_null(entry.type)])
-    for explicit in (expected, None):
-        with suppress(pa.ArrowException):  # values of several kinds
-            parse = pyarrow.json.ParseOptions(explicit_schema=explicit)
-            found = pyarrow.json.read_json(pa.BufferReader(data), whole, parse)
-            if found.num_rows == len(text):
-                return _undated(pa.struct(list(found.schema)))
-    fault = _fault(file, text, numbers)
+def _block_structure(file: File, text: pa.Array, numbers: np.ndarray) -> pa.StructType:
+    """The same of one block, which is parsed. May raise RecursionError where a value is nested too deeply."""
+    doubtful = _fits(text, _DOUBTFUL)
+    fault = _fault(file, text.filter(doubtful), numbers[mask_of(doubtful)])
     if fault is not None:
         raise fault
-    if _HUGE.search(data):  # DuckDB has one word for all whole numbers, those too that no int64 holds
-        return reduce(_common, (_kind_of(json.loads(line)) for line in text.to_pylist()))
-    with _duckdb() as database:
-        ((merged,),) = _run(database, text, "json_group_structure(line::JSON)", file).to_pydict().values()
-    return _arrow_type(json.loads(merged))
+    whole = pyarrow.json.ReadOptions(use_threads=False, block_size=2 * _LINE_BYTES)
+    with suppress(pa.ArrowException):  # values of several kinds, or a line that is no JSON
+        found = pyarrow.json.read_json(pa.BufferReader(bytes_of(text)), whole)
+        if found.num_rows == len(text):
+            return undated(pa.struct(list(found.schema)))
+    huge = _fits(text, _HUGE)  # DuckDB has one word for all whole numbers, those too that no int64 holds
+    one_by_one = (type_of(json.loads(line)) for line in text.filter(huge).to_pylist())
+    others = _merged_structure(file, text.filter(pc.invert(huge)), numbers[~mask_of(huge)])
+    return reduce(common, one_by_one, others)
 
 
-def _undated(kind: pa.DataType) -> Any:
-    """The type with text for the times that the parser takes text for."""
-    if pt.is_struct(kind):
-        return pa.struct([(child.name, _undated(child.type)) for child in kind])
-    if pt.is_list(kind):
-        return pa.list_(_undated(kind.value_type))
-    return pa.string() if pt.is_temporal(kind) else kind
+def _merged_structure(file: File, text: pa.Array, numbers: np.ndarray) -> pa.StructType:
+    """That of lines which are objects, if they are JSON."""
+    try:
+        with _duckdb() as database:
+            ((merged,),) = _run(database, text, "json_group_structure(line::JSON)").to_pydict().values()
+    except duckdb.Error as error:
+        if "recursion depth" in str(error):
+            raise RecursionError from error
+        raise _fault(file, text, numbers) or InvalidSource(f"{file.path}: {error}") from error
+    found = json.loads(merged or "{}")
+    return from_duckdb(found if isinstance(found, dict) else {})  # of empty objects it says only that they are JSON
 
 
-def _arrow_type(structure: Any) -> Any:
-    """DuckDB's words for a structure as a type."""
-    if isinstance(structure, dict):
-        return pa.struct([(name, _arrow_type(child)) for name, child in structure.items()])
-    if isinstance(structure, list):
-        return pa.list_(_arrow_type(structure[0]))
-    kinds = {"BIGINT": pa.int64(), "UBIGINT": pa.int64(), "BOOLEAN": pa.bool_(), "DOUBLE": pa.float64()}
-    return pa.null() if structure == "NULL" else kinds.get(structure, pa.string())
-
-
-def _kind_of(value: Any) -> Any:
-    """The type of one value."""
-    if isinstance(value, dict):
-        return pa.struct([(name, _kind_of(child)) for name, child in value.items()])
-    if isinstance(value, list):
-        return pa.list_(reduce(_common, map(_kind_of, value), pa.null()))
-    if isinstance(value, int) and not isinstance(value, bool):
-        return pa.int64() if -(2**63) <= value < 2**63 else pa.float64()
-    return {type(None): pa.null(), bool: pa.bool_(), float: pa.float64()}.get(type(value), pa.string())
-
-
-def _common(one: pa.DataType, other: pa.DataType) -> Any:
-    """What values of either type are together; text where that is nothing else."""
-    if one == other or pt.is_null(other):
-        return one
-    if pt.is_null(one):
-        return other
-    if pt.is_struct(one) and pt.is_struct(other):
-        kinds = {child.name: child.type for child in one}
-        for child in other:
-            kinds[child.name] = _common(kinds.get(child.name, pa.null()), child.type)
-        return pa.struct(list(kinds.items()))
-    if pt.is_list(one) and pt.is_list(other):
-        return pa.list_(_common(one.value_type, other.value_type))
-    numbers = all(pt.is_integer(kind) or pt.is_floating(kind) for kind in (one, other))
-    return pa.float64() if numbers else pa.string()
-
-
-def _settled(kind: pa.DataType) -> pa.DataType:
-    """The type that a nested value is read as: what can't be one of these is its JSON text."""
-    if pt.is_list(kind):
-        return pa.list_(_settled(kind.value_type))
-    if pt.is_struct(kind):
-        plain = 0 < kind.num_fields <= _KEYS and _alike(kind) is None and kind.get_field_index("") < 0
-        return pa.struct([(child.name, _settled(child.type)) for child in kind]) if plain else pa.string()
-    return pa.string() if pt.is_null(kind) else kind
-
-
-def _alike(kind: pa.StructType) -> tuple[str, str] | None:
-    """Two keys that differ only in case: DuckDB's structs take them for one."""
-    seen: dict[str, str] = {}
-    for child in kind:
-        other = seen.setdefault(child.name.lower(), child.name)
-        if other != child.name:
-            return other, child.name
-    return None
+def _fits(text: pa.Array, pattern: str) -> pa.Array:
+    """Which lines fit a pattern over their bytes (`bool`)."""
+    return pc.match_substring_regex(text.view(pa.binary()), pattern)
 
 
 # --- values ----------------------------------------------------------------------------------
@@ -324,23 +290,17 @@ def _alike(kind: pa.StructType) -> tuple[str, str] | None:
 
 def _values(database: Any, file: File, text: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
     """The values of these lines."""
-    wanted = {entry.name: _structure_of(entry.type) for entry in schema if not pt.is_null(entry.type)}
+    wanted = {entry.name: to_duckdb(entry.type) for entry in schema if not pt.is_null(entry.type)}
     if not schema.names:  # a batch without columns has no rows; what is too much is left out later
         return pa.RecordBatch.from_arrays([text], ["line"])
     if not wanted:
         return pa.RecordBatch.from_arrays([nulls(len(text), entry.type) for entry in schema], schema=schema)
     structure = json.dumps(wanted).replace("'", "''")
-    found = _run(database, text, f"unnest(json_transform(line, '{structure}'))", file)
+    try:
+        found = _run(database, text, f"unnest(json_transform(line, '{structure}'))")
+    except duckdb.Error as error:
+        raise InvalidSource(f"{file.path}: {error}") from error
     return conform(found.combine_chunks().to_batches()[0], schema)
-
-
-def _structure_of(kind: pa.DataType) -> Any:
-    """A type in DuckDB's words."""
-    if pt.is_struct(kind):
-        return {child.name: _structure_of(child.type) for child in kind}
-    if pt.is_list(kind):
-        return [_structure_of(kind.value_type)]
-    return {pa.bool_(): "BOOLEAN", pa.int64(): "BIGINT", pa.float64(): "DOUBLE"}.get(kind, "VARCHAR")
 
 
 @contextmanager
@@ -354,12 +314,9 @@ def _duckdb() -> Iterator[Any]:
         database.close()
 
 
-def _run(database: Any, text: pa.Array, expression: str, file: File) -> pa.Table:
-    """An expression over the lines, in their order."""
+def _run(database: Any, text: pa.Array, expression: str) -> pa.Table:
+    """An expression over the lines, in their order. Raises `duckdb.Error`."""
     database.register("lines", pa.table({"line": text}))
-    try:
-        return database.sql(f"SELECT {expression} FROM lines").to_arrow_table()  # noqa: S608 - of our own making
-    except duckdb.Error as error:
-        raise InvalidSource(f"{file.path}: {error}") from error
-    finally:
-        database.unregister("lines")
+    found = database.sql(f"SELECT {expression} FROM lines").to_arrow_table()  # noqa: S608 - of our own making
+    database.unregister("lines")
+    return found
