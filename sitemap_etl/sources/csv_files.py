@@ -124,12 +124,14 @@ class _Counted:
 
     def passed(self, data: bytes) -> bytes:
         """Bytes of the file; gives them."""
+        end = len(data)
+        while end and data[end - 1] in b"\r\n":  # `rstrip` would copy it all
+            end -= 1
         if data:
-            text = data.rstrip(b"\r\n")
-            last = line_breaks(data, len(text), len(data))
+            last = line_breaks(data, end, len(data))
             self._found += line_breaks(data, 0, len(data))
-            self._blank = last if text else self._blank + last
-            self._open = len(text) == len(data)
+            self._blank = last if end else self._blank + last
+            self._open = end == len(data)
         return data
 
     def with_lines(self, batch: pa.RecordBatch) -> pa.RecordBatch:
