@@ -8,7 +8,6 @@ cancelled it.
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import threading
 import time
@@ -331,64 +330,3 @@ def test_a_first_signal_cancels_the_statement_on_mysql(maria: MariaDB, tmp_path:
     running.send_signal(signal.SIGINT)
     _, err = running.communicate(timeout=60)
     assert (running.returncode, working(maria)) == (130, []), err
-
-
-# --- faults, and a second attempt -------------------------------------------------------------------------
-
-
-class Tasks:
-    """A run of a scheduler over a table in two splits, the first of which meets a fault while it is read."""
-
-    def __init__(self, site: TestSite) -> None:
-        self.site = site
-        self.fault: Callable[[], object] | None = None
-        self.environment = replace(site.environment, advance=self._advance)
-        self.key = tasks.start(site.load(), Options(), self.environment, owner="a").key
-
-    def _advance(self, stage: str, _done: int, total: int) -> None:
-        if stage == "extract" and not total and self.fault is not None:
-            fault, self.fault = self.fault, None
-            fault()
-
-    def extracted(self) -> int:
-        """Every split once more, as a scheduler tries those again that failed."""
-        return sum(tasks.extract(self.key, (n, n + 1), self.environment)["rows"] for n in range(2))
-
-
-def wide(folder: Path, uri: str, text: str) -> TestSite:
-    """A site over a table in two splits; each row has this text too."""
-    query = f"SELECT id, loc, {text} AS title FROM products"
-    split = {"column": "id", "parts": 2, "bounds_from": "products"}
-    return shop(folder, uri, query, split=split, key="id", fetch_rows=10)
-
-
-def test_a_server_that_is_gone_in_mid_stream_is_worth_a_second_attempt(postgres: Postgres, tmp_path: Path) -> None:
-    """A split has more bytes than the driver and the network hold between the server and the first rows."""
-    postgres.execute(TABLE)
-    run = Tasks(wide(tmp_path, postgres.uri, "repeat('x', 300000)"))
-    end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE 'sitemap_etl%'"
-    run.fault = lambda: postgres.execute(end)
-    with pytest.raises(Unavailable, match=r"catalog, id … to \d+: the database stopped answering"):
-        run.extracted()
-    assert run.extracted() == 400
-
-
-def test_a_connection_of_mysql_that_is_gone_in_mid_stream_is_worth_one_too(maria: MariaDB, tmp_path: Path) -> None:
-    run = Tasks(wide(tmp_path, maria.uri, "repeat('x', 300000)"))
-    run.fault = lambda: maria.execute(*(f"KILL {number}" for number, _ in working(maria)))
-    with pytest.raises(Unavailable, match=r"catalog, id … to \d+: the database did not answer: .*lost"):
-        run.extracted()
-    assert run.extracted() == 400
-
-
-def test_no_room_for_what_is_staged_is_worth_a_second_attempt(postgres: Postgres, tmp_path: Path) -> None:
-    postgres.execute(TABLE)
-    run = Tasks(wide(tmp_path, postgres.uri, "md5(loc)"))
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, before[1]))
-        with pytest.raises(Unavailable, match=r"(?s)rows can't be staged in .*File too large.*Make room there"):
-            run.extracted()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    assert run.extracted() == 400

@@ -141,7 +141,10 @@ ROWS = 300_000  # more than are parsed at a time
         ("/p,some text\n" * 500, "is never closed"),
         ("/p,some text\n" * 10_000, "is not closed within 1,000 lines"),
         ("/p,some text\n" * ROWS, "is not closed within 1,000 lines"),
-        ("/p,some text\n" * 10_000 + '/q,"quoted"\n', "is (closed only 10,001 lines further on|not closed within 1,000 lines)"),
+        (
+            "/p,some text\n" * 10_000 + '/q,"quoted"\n',
+            "is (closed only 10,001 lines further on|not closed within 1,000 lines)",
+        ),
         ("/p,some text\n" * 10_000 + '/q"\n', "is (closed only 10,001 lines further on|not closed within 1,000 lines)"),
         ('/p,some text\n/q,"quoted"\n/r,1\n', "is closed only 2 lines further on"),
     ],
