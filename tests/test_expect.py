@@ -366,7 +366,9 @@ def test_a_database_may_be_asked_for_a_number_of_rows(tmp_path: Path) -> None:
     site.keys["sections"]["p"]["from"]["expect"]["min_rows"] = 40
     assert site.night(1).summary.sections["p"].listed == 40
     site.keys["sections"]["p"]["from"]["expect"] = {"marker": "_SUCCESS", "wait": "2h"}
-    with pytest.raises(ConfigError, match=r"expect: a database has no marker and no wait; it takes min_rows"):
+    with pytest.raises(
+        ConfigError, match=r"expect: a database has no marker and no wait \(for exports\); it takes min_rows"
+    ):
         site.load()
 
 

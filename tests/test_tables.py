@@ -546,7 +546,9 @@ def test_an_old_version_is_refused_or_waited_for(site: Lake) -> None:
     with pytest.raises(Unavailable, match="it has 100 rows, and min_rows is 101"):
         _at(site, moment + timedelta(minutes=59))
     site.source["expect"] = {"marker": "_SUCCESS"}
-    with pytest.raises(ConfigError, match="expect: a table has no marker; it takes max_age and min_rows and wait"):
+    with pytest.raises(
+        ConfigError, match=r"expect: a table has no marker \(for exports\); it takes max_age and min_rows and wait"
+    ):
         site.load()
 
 

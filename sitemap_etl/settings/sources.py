@@ -92,7 +92,8 @@ class Expect(Settings):
         fields = type(self).model_fields.items()
         other = [name for name, field in fields if name not in keys and getattr(self, name) != field.default]
         if other:
-            raise wrong(f"expect: {of} has no {' and no '.join(other)}; it takes {' and '.join(keys)}")
+            said = " and ".join(keys)
+            raise wrong(f"expect: {of} has no {' and no '.join(other)} (for exports); it takes {said}")
         return self
 
 
