@@ -26,7 +26,7 @@ from sitemap_etl.sources.parameters import Value, bind
 from sitemap_etl.sources.postgres_types import castings, plain
 from sitemap_etl.sources.session import Limit, Session, Statement
 
-BATCH_BYTES_HINT: Final = 32 * 1024 * 1024
+BATCH_BYTES_HINT: Final = 4 * 1024 * 1024
 """What the driver aims its batches at, as it estimates bytes."""
 _CHECK_CLIENT: Final = timedelta(seconds=10)
 """How often the server looks whether the client of a query at work is still there."""

@@ -32,7 +32,7 @@ from sitemap_etl.state.records import Transformed
 from sitemap_etl.storage import Storage
 from sitemap_etl.transform import Outcome, Rules, transform
 
-_FLUSH_ROWS: Final = (250_000, 1_000_000)
+_FLUSH_ROWS: Final = (125_000, 1_000_000)
 """Routed rows that are gathered before messages are written, for small sections and for large ones."""
 _FLUSH_ROW_BYTES: Final = 192
 """Bytes of a row up to which as many are gathered."""
