@@ -182,6 +182,8 @@ class Reason:
     text: str
     count: int
     examples: tuple[str, ...]
+    advice: str = ""
+    """What to do about it, where that depends on more than the reason."""
 
     def as_dropped(self) -> str:
         """The reason for which values were dropped, as: 2,000 lastmod values dropped: not a date."""
@@ -196,11 +198,14 @@ class Tally:
 
     counts: dict[str, int] = field(default_factory=dict)
     examples: dict[str, list[str]] = field(default_factory=dict)
+    advice: dict[str, str] = field(default_factory=dict)
 
-    def add(self, reason: str, count: int = 1, examples: Iterable[Any] = ()) -> None:
-        """Count `reason` `count` times more; examples past the first few are dropped."""
+    def add(self, reason: str, count: int = 1, examples: Iterable[Any] = (), advice: str = "") -> None:
+        """Count `reason` `count` times more; examples past the first few are dropped, and advice past the first."""
         if count <= 0:
             return
+        if advice:
+            self.advice.setdefault(reason, advice)
         self.counts[reason] = self.counts.get(reason, 0) + count
         kept = self.examples.setdefault(reason, [])
         for example in examples:
@@ -208,17 +213,19 @@ class Tally:
                 break
             kept.append(str(example)[:300])
 
-    def add_rows(self, reason: str, mask: np.ndarray, values: Callable[[int], Any], loc: pa.Array | None) -> None:
+    def add_rows(
+        self, reason: str, mask: np.ndarray, values: Callable[[int], Any], loc: pa.Array | None, advice: str = ""
+    ) -> None:
         """Count the rows of a mask; an example is the page (`loc`, where it is known) and the row's value."""
         at = np.flatnonzero(mask)
         pages = [None] * EXAMPLES if loc is None else loc.take(pa.array(at[:EXAMPLES])).to_pylist()
         shown = [(page, values(int(row))) for page, row in zip(pages, at[:EXAMPLES], strict=False)]
-        self.add(reason, len(at), [value if page is None else f"{page}: {value}" for page, value in shown])
+        self.add(reason, len(at), [value if page is None else f"{page}: {value}" for page, value in shown], advice)
 
     def merge(self, other: Tally) -> None:
         """Add all that `other` counted."""
         for reason, count in other.counts.items():
-            self.add(reason, count, other.examples.get(reason, ()))
+            self.add(reason, count, other.examples.get(reason, ()), other.advice.get(reason, ""))
 
     @property
     def total(self) -> int:
@@ -227,12 +234,26 @@ class Tally:
     def ordered(self) -> list[Reason]:
         """The reasons, the most frequent first."""
         reasons = sorted(self.counts, key=lambda reason: (-self.counts[reason], reason))
-        return [Reason(reason, self.counts[reason], tuple(self.examples.get(reason, ()))) for reason in reasons]
+        return [
+            Reason(reason, self.counts[reason], tuple(self.examples.get(reason, ())), self.advice.get(reason, ""))
+            for reason in reasons
+        ]
 
     def to_json(self) -> dict[str, Any]:
-        """`{reason: {"count": n, "examples": [...]}}`, the most frequent first."""
-        return {one.text: {"count": one.count, "examples": list(one.examples)} for one in self.ordered()}
+        """`{reason: {"count": n, "examples": [...]}}`, the most frequent first; with `advice` where there is some."""
+        return {
+            one.text: {
+                "count": one.count,
+                "examples": list(one.examples),
+                **({"advice": one.advice} if one.advice else {}),
+            }
+            for one in self.ordered()
+        }
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Tally:
-        return cls({r: d["count"] for r, d in data.items()}, {r: list(d["examples"]) for r, d in data.items()})
+        return cls(
+            {reason: one["count"] for reason, one in data.items()},
+            {reason: list(one["examples"]) for reason, one in data.items()},
+            {reason: one["advice"] for reason, one in data.items() if "advice" in one},
+        )

@@ -124,7 +124,7 @@ def test_a_blank_is_no_date_and_nothing_to_count():
 def test_examples_are_few_and_counts_are_exact():
     tally = Tally()
     read(pa.array(["0000-00-00"] * 1000), tally=tally)
-    assert tally.to_json() == {NO_DATE: {"count": 1000, "examples": ["0000-00-00"] * 3}}
+    assert (tally.counts, tally.examples) == ({NO_DATE: 1000}, {NO_DATE: ["0000-00-00"] * 3})
 
 
 # --- The edge of the future ------------------------------------------------------------------

@@ -286,11 +286,11 @@ def test_16_files_of_a_state_that_was_lost_are_told_with_where_it_was_looked_for
 
 
 def test_18_dates_of_another_form_are_told_with_what_to_write(desk: Desk) -> None:
-    desk.write("pages.csv", "loc,lastmod\n" + "".join(f"/{n},01.09.2026 00:00\n" for n in range(2000)))
-    done = call("run", desk.site())
+    desk.write("pages.csv", "loc,geändert\n" + "".join(f"/{n},01.09.2026 00:00\n" for n in range(2000)))
+    done = call("run", desk.site(more="    lastmod: geändert\n"))
     assert "2,000 lastmod values dropped: not a date    e.g. https://shop.example/" in done.out
     assert "Write YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ" in done.out
-    assert "lastmod: {column: updated, format: '%d.%m.%Y %H:%M', timezone: Europe/Berlin}" in done.out
+    assert "such as lastmod: {column: geändert, format: '%d.%m.%Y %H:%M', timezone: Europe/Berlin}" in done.out
 
 
 def test_19_a_row_without_a_loc_is_told_by_its_line(desk: Desk) -> None:

@@ -83,8 +83,9 @@ def _reasons(summary: Summary) -> Iterator[str]:
             for reason in kinds[kind].ordered() if kind in kinds else ():
                 said = reason.as_dropped() if kind == "notes" else f"{reason.count:,} {kind}: {reason.text}"
                 yield f"{name}: {said}{_example(reason, kind)}"
-                if reason.text in _MEANINGS:
-                    yield f"  {_MEANINGS[reason.text]}"
+                meaning = reason.advice or _MEANINGS.get(reason.text)
+                if meaning:
+                    yield f"  {meaning}"
     for reason in summary.clusters.notes.ordered():
         yield f"hreflang {reason.text} ({reason.count:,}){_example(reason, 'notes')}"
 

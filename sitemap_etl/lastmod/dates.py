@@ -25,8 +25,7 @@ NO_DAY: Final = "lastmod without a day"
 REASONS: Final = {
     FUTURE: "The time is later than when the row was read, or the date is later than tomorrow. Check the time zone.",
     EARLY: "Dates before 1990 are placeholders such as 1970-01-01. Use NULL if the date is unknown.",
-    NO_DATE: "Write YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ, or name the format: "
-    "lastmod: {column: updated, format: '%d.%m.%Y %H:%M', timezone: Europe/Berlin}.",
+    NO_DATE: "Write YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ, or name the column's format.",
     NO_DAY: "A year or a month is not enough: a lastmod needs a full date.",
 }
 """Why a row loses its lastmod, each with a sentence. The row itself stays listed."""
@@ -147,7 +146,7 @@ class _Column:
         if local.any():
             written.value[local] = self._zoned(written.value, local)[local]
             written.kind[local] = INSTANT
-        self._count(NO_DATE, written.kind == OTHER)
+        self._count(NO_DATE, written.kind == OTHER, self._advice())
         self._count(NO_DAY, written.kind == COARSE)
         last_day = self.last_second // DAY + 1
         self._disbelieve(written, DATE, self.first_second // DAY, last_day, DAY)
@@ -223,8 +222,15 @@ class _Column:
         self._count(FUTURE, late & ~beyond)
         written.kind[early | late] = OTHER
 
-    def _count(self, reason: str, mask: np.ndarray) -> None:
-        self.tally.add_rows(reason, mask, self._shown, self.loc)
+    def _count(self, reason: str, mask: np.ndarray, advice: str = "") -> None:
+        self.tally.add_rows(reason, mask, self._shown, self.loc, advice)
+
+    def _advice(self) -> str:
+        """What to write for dates that can't be read, as an example: what they mean is for a person to say."""
+        wrong = "correct its format" if self.form else "name its format"
+        zone = self.timezone or "Europe/Berlin"
+        rule = f"lastmod: {{column: {self.name}, format: '%d.%m.%Y %H:%M', timezone: {zone}}}"
+        return f"Write YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ, or {wrong}, such as {rule}."
 
     def _shown(self, at: int) -> str:
         """A value as the source has it. Arrow's own text: it also has one for times that Python can't hold."""

@@ -213,7 +213,7 @@ def _reason(section: str, reason: Reason) -> dict[str, Any]:
     return {
         "section": section,
         "reason": reason.text,
-        "meaning": _MEANINGS.get(reason.text, ""),
+        "meaning": reason.advice or _MEANINGS.get(reason.text, ""),
         "count": reason.count,
         "examples": [example for example in reason.examples if example.strip()],
     }
