@@ -229,10 +229,31 @@ def test_small_objects_take_one_request_each_to_plan_and_one_to_read(
         listings = [seen for seen in proxy.seen if "list-type" in seen.path]
         assert len(proxy.seen) - len(listings) == 20
         assert len(listings) <= 7  # folders are looked at for the log of a table, above them too
-        del proxy.seen[:]
-        assert sum(batch.num_rows for batch in sources.read(split)) in (20, 200)
-        assert len(proxy.seen) == 20
-        assert {seen.method for seen in proxy.seen} == {"GET"}
+        (selected,) = sources.plan_query({"source": export}, "SELECT * FROM source")
+        for planned in (split, selected):
+            del proxy.seen[:]
+            assert sum(batch.num_rows for batch in sources.read(planned)) in (20, 200)
+            assert len(proxy.seen) == 20
+            assert {seen.method for seen in proxy.seen} == {"GET"}
+
+
+@pytest.mark.parametrize("selects", [False, True])
+def test_small_objects_are_fetched_while_those_before_them_are_read(
+    selects: bool, s3: S3Server, bucket: str, proxy: FaultProxy
+) -> None:
+    """None of the first ten requests is answered before all of them came."""
+    for number in range(12):
+        s3.client().put_object(Bucket=bucket, Key=f"p/{number:02}.parquet", Body=parquet(number * 10))
+    export = ParquetExport(parquet=(f"s3://{bucket}/p/",))
+    (split,) = (
+        sources.plan_query({"source": export}, "SELECT * FROM source") if selects else sources.plan_export(export)
+    )
+    together = threading.Barrier(10)
+    del proxy.seen[:]
+    proxy.before = lambda seen: together.wait(20) if seen.number <= 10 else None
+    assert sum(batch.num_rows for batch in sources.read(split)) == 120
+    assert len({seen.path for seen in proxy.seen[:10]}) == 10  # none was given up and asked for again
+    assert not together.broken
 
 
 def test_an_object_that_is_replaced_between_its_row_groups_is_worth_a_new_run(s3: S3Server, bucket: str) -> None:

@@ -13,10 +13,11 @@ import itertools
 import re
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
@@ -204,19 +205,33 @@ def system_of(files: Sequence[File]) -> pa.fs.FileSystem:
 
 
 class _Files(pa.fs.FSSpecHandler):  # type: ignore[misc] # pyarrow ships no types
-    """Files to read at any place, local or in S3: all that a dataset of them asks for."""
+    """Files to read at any place, local or in S3: all that a dataset of them asks for.
+
+    A dataset opens one after the other. Of those in S3 the next ones are fetched meanwhile, where they are small.
+    """
 
     def __init__(self, files: Sequence[File]) -> None:
         super().__init__(None)
-        self._files = {file.path: file for file in files}
+        self._files = list(files)
+        self._places = {file.path: at for at, file in enumerate(files)}
+        self._coming: dict[int, Future[File]] = {}
+        self._lock = Lock()
+        self._pool = ThreadPoolExecutor(_OPENERS)
         self._local = pa.fs.LocalFileSystem(use_mmap=False)
 
     def get_type_name(self) -> str:
         return "exports"
 
     def open_input_file(self, path: str) -> pa.NativeFile:
-        file = self._files[path]
-        return RemoteFile(_object(file), "r") if file.remote else self._local.open_input_file(path)
+        at = self._places[path]
+        if not self._files[at].remote:
+            return self._local.open_input_file(path)
+        with self._lock:
+            near = range(at, min(at + _OPENERS, len(self._files)))
+            self._coming = {n: self._coming.get(n) or self._pool.submit(_fetched, self._files[n]) for n in near}
+            coming = self._coming[at]
+        file = coming.result()
+        return RemoteFile(_object(file), "r") if file.data is None else pa.BufferReader(file.data)
 
 
 def each(look: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
