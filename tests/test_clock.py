@@ -183,6 +183,14 @@ def test_rows_are_read_no_later_than_both_clocks_say() -> None:
     assert read_moment(now, now - timedelta(minutes=5), later) == now
 
 
+@pytest.mark.parametrize(("beyond", "named"), [(0, False), (1, True)])
+def test_a_set_more_than_an_hour_ahead_of_the_store_is_held_against_the_stores_clock(beyond: int, named: bool) -> None:
+    placed = FIRST_NIGHT + timedelta(seconds=CLOCK_OFF + beyond)
+    with pytest.raises(Refused) as caught:
+        moment_of(FIRST_NIGHT, FIRST_NIGHT, "s3://here", given=None, reason=None, placed=placed, run_id="r1")
+    assert ("the clock of s3://here says" in str(caught.value)) == named
+
+
 def test_with_a_reason_a_time_before_the_set_is_the_runs_own() -> None:
     times = {"clock": FIRST_NIGHT, "store": FIRST_NIGHT, "where": "work", "given": FIRST_NIGHT}
     placed = FIRST_NIGHT + timedelta(days=YEAR)
