@@ -91,6 +91,8 @@ class Edits:
         spec.parts = dice.randint(1, 3)
         if "since" not in NOT_YET and spec.kind == "db" and dice.random() < 0.5:
             spec.since = {"key": "id", "deleted": "gone", "full_every": "7d", "overlap": "1h"}
+        aside = random.Random(f"{name} {self.world.ids}")  # the dice of earlier seeds fall as they did
+        spec.marked, spec.joined = (spec.kind == "csv" and aside.random() < 0.4 for _ in range(2))
         spec.keys["gates"] = {"min_urls": 0}
         for key, choices in RULES.items():
             self._set(spec, key, dice.choice(choices))

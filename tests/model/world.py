@@ -44,6 +44,8 @@ PUBLIC = "public/"
 ATOM = "{http://www.w3.org/2005/Atom}"
 SIGNALS = ("id", "updated", "reviewed", "local", "first", "body", "title", "sales", "rank", "freq", "item", "lang")
 STANDING = ("live", "exclude", "touched", "gone")
+TEXTS = ("body", "title")
+"""Columns that the second table of a joined export has."""
 CONTRACT = ("lastmod", "priority", "changefreq", "images")
 """Columns that a source has or has not."""
 
@@ -121,10 +123,19 @@ class Spec:
     loc: str = "loc"  # what the source calls it
     broken: bool = False
     since: dict[str, str] | None = None  # key, deleted, full_every, overlap of an incremental read
+    marked: bool = False  # an export whose writer puts a marker last, without which it is not whole
+    joined: bool = False  # an export of two tables, which a SELECT joins
 
     @property
     def columns(self) -> set[str]:
         return {*SIGNALS, *STANDING, *self.contract, self.loc}
+
+
+def _put_csv(path: Path, names: list[str], rows: list[list[Any]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(names)
+        writer.writerows(rows)
 
 
 class Folder:
@@ -290,16 +301,34 @@ class World:
                 return {"database": "catalog", "query": f"{query} WHERE touched >= :since", **spec.since}
             split = {"split": {"column": "id", "parts": spec.parts}} if spec.parts > 1 else {}
             return {"database": "catalog", "query": query, **split}
+        found: dict[str, Any] = {}
+        marker = self.folder / f"{spec.name}.done"
+        marker.unlink(missing_ok=True)
+        if spec.joined:
+            found |= self._texts(spec, values, names)
+            values = [[value for name, value in zip(names, row, strict=True) if name not in TEXTS] for row in values]
+            names = [name for name in names if name not in TEXTS]
         files = [self.folder / f"{spec.name}-{part}.csv" for part in range(spec.parts)]
         for part, path in enumerate(files):
-            if spec.broken:
+            if spec.broken and not spec.marked:
                 path.unlink(missing_ok=True)
-                continue
-            with path.open("w", newline="", encoding="utf-8") as file:
-                writer = csv.writer(file)
-                writer.writerow(names)
-                writer.writerows(values[part :: spec.parts])
-        return {"csv": [f"./{path.name}" for path in files]}
+            else:
+                shown = values[part :: spec.parts]
+                _put_csv(path, names, shown[len(shown) // 2 :] if spec.broken else shown)
+        if spec.marked:
+            found["expect"] = {"marker": marker.name}
+            if not spec.broken:
+                marker.touch()
+        return {"csv": [f"./{path.name}" for path in files], **found}
+
+    def _texts(self, spec: Spec, values: list[list[Any]], names: list[str]) -> dict[str, Any]:
+        """Write the texts of the rows as a table of their own; gives the keys that read it, beside the export."""
+        texts = self.folder / f"{spec.name}-texts.csv"
+        own = [names.index(name) for name in ("id", *TEXTS)]
+        _put_csv(texts, ["id", *TEXTS], [[row[at] for at in own] for row in values])
+        shown = ", ".join(f"{'texts' if name in TEXTS else 'source'}.{name}" for name in names)
+        query = f"SELECT {shown} FROM source JOIN texts ON source.id = texts.id"
+        return {"query": query, "tables": {"texts": {"csv": f"./{texts.name}"}}}
 
     def _table(self, spec: Spec, names: list[str], values: list[list[Any]]) -> None:
         with contextlib.closing(sqlite3.connect(self.folder / "catalog.db")) as database, database:
