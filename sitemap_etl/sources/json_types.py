@@ -142,11 +142,12 @@ def to_duckdb(kind: pa.DataType) -> Any:
 def pattern_of(known: pa.StructType) -> str | None:
     """A regular expression (RE2, over bytes) of lines that are objects of known keys, and add nothing to their types.
 
-    Not every such line fits: what is spelled in an unusual way does not. None where there are no keys, or too many.
+    Lines may be blank, and each has its break. Not every such line fits: what is spelled in an unusual way does not.
+    None where there are no keys, or too many.
     """
     if not known.num_fields or _depth(known) > _PATTERN_DEPTH:
         return None
-    pattern = f"^{_GAP}{_object(known)}{_GAP}\n?$"
+    pattern = f"^(?:{_GAP}(?:{_object(known)}{_GAP})?\n)*$"
     return pattern if len(pattern) <= _PATTERN_LENGTH else None
 
 

@@ -47,6 +47,9 @@ from sitemap_etl.sources.text import blocks, bundled, packed
 
 SUFFIXES: Final = packed(".jsonl", ".ndjson", ".json")
 _BLOCK_BYTES: Final = 4 * 1024 * 1024
+"""Bytes whose values are read at a time: every query has its price."""
+_SCANNED_BYTES: Final = 1024 * 1024
+"""Bytes that are looked at for their types at a time: so many stay in the processor's cache."""
 _LINE_BYTES: Final = 64 * 1024 * 1024
 """A longer line is none: the file is something else."""
 _HUGE: Final = r"[:\[,][ \t]*-?(?:9[2-9][0-9]{17}|[1-9][0-9]{19})"
@@ -161,12 +164,12 @@ class _Rows:
 # --- lines -----------------------------------------------------------------------------------
 
 
-def _lines(file: File) -> Iterator[tuple[pa.Array, np.ndarray]]:
-    """The lines of a file in blocks, blank ones left out: their text (`string`), and their numbers from 0."""
+def _blocks(file: File, size: int) -> Iterator[tuple[bytes, int, int]]:
+    """The bytes of a file, so many at a time: a block, where its last whole line ends, and its first line's number."""
     number, rest = 0, b""
     with blocks(file) as text:
         while True:
-            data = text.read(_BLOCK_BYTES)
+            data = text.read(size)
             if not number and not rest:
                 data = data.removeprefix(_BOM)
             if not data and rest:
@@ -180,28 +183,37 @@ def _lines(file: File) -> Iterator[tuple[pa.Array, np.ndarray]]:
                 raise _no_json(file, number, block) or InvalidSource(f"{file.path} line {number + 1} {said}")
             rest = block[end:]
             if end:
-                found, numbers, count = _cut(block, end)
-                try:
-                    found.validate(full=True)
-                except pa.ArrowInvalid as error:
-                    raise _fault(file, found, numbers + number) or InvalidSource(f"{file.path}: {error}") from error
-                if len(found):
-                    yield found, numbers + number
-                number += count
+                yield block, end, number
+                number += int(np.count_nonzero(np.frombuffer(block, np.uint8, end) == ord("\n")))
 
 
-def _cut(block: bytes, end: int) -> tuple[pa.Array, np.ndarray, int]:
-    """The lines of the first `end` bytes, which are whole ones, without those that are blank; their numbers; and how
-    many there are with the blank ones.
-    """
+def _lines(file: File) -> Iterator[tuple[pa.Array, np.ndarray]]:
+    """The lines of a file in blocks, blank ones left out: their text (`string`), and their numbers from 0."""
+    for block, end, number in _blocks(file, _BLOCK_BYTES):
+        text, numbers = _checked(file, *_cut(block, end), number)
+        if len(text):
+            yield text, numbers
+
+
+def _checked(file: File, text: pa.Array, numbers: np.ndarray, first: int) -> tuple[pa.Array, np.ndarray]:
+    """Lines that are UTF-8, and their numbers, from that of the first line on. Raises `InvalidSource`."""
+    try:
+        text.validate(full=True)
+    except pa.ArrowInvalid as error:
+        raise _fault(file, text, numbers + first) or InvalidSource(f"{file.path}: {error}") from error
+    return text, numbers + first
+
+
+def _cut(block: bytes, end: int) -> tuple[pa.Array, np.ndarray]:
+    """The lines of the first `end` bytes, which are whole ones, without those that are blank; and their numbers."""
     breaks = np.flatnonzero(np.frombuffer(block, np.uint8, end) == ord("\n"))
     offsets = np.concatenate([[0], breaks + 1]).astype(np.int32)
     found = pa.Array.from_buffers(pa.string(), len(breaks), [None, pa.py_buffer(offsets), pa.py_buffer(block)])
     numbers = np.arange(len(breaks))
     if (np.diff(offsets) > _SHORT).all():
-        return found, numbers, len(breaks)
+        return found, numbers
     filled = mask_of(pc.match_substring_regex(found.view(pa.binary()), r"\S"))
-    return found.filter(pa.array(filled)), numbers[filled], len(breaks)
+    return found.filter(pa.array(filled)), numbers[filled]
 
 
 def _fault(file: File, text: pa.Array, numbers: np.ndarray) -> InvalidSource | None:
@@ -239,8 +251,11 @@ def _no_json(file: File, number: int, line: bytes) -> InvalidSource | None:
 def _structure(known: pa.StructType, file: File) -> pa.StructType:
     """The keys of a file's lines as a struct: what all its values are together with `known`, those of files before."""
     pattern = pattern_of(known)
-    for text, numbers in _lines(file):
-        if pattern is None or not pc.all(_fits(text, pattern)).as_py():
+    for block, end, number in _blocks(file, _SCANNED_BYTES):
+        if pattern is None or not _all_fit(block, end, pattern):
+            text, numbers = _checked(file, *_cut(block, end), number)
+            if not len(text):
+                continue
             try:
                 known = common(known, shallow(_block_structure(file, text, numbers)))
             except RecursionError as error:
@@ -280,8 +295,19 @@ def _merged_structure(file: File, text: pa.Array, numbers: np.ndarray) -> pa.Str
     return from_duckdb(found if isinstance(found, dict) else {})  # of empty objects it says only that they are JSON
 
 
+def _all_fit(block: bytes, end: int, pattern: str) -> bool:
+    """Whether the first `end` bytes are UTF-8, and fit the pattern of lines."""
+    offsets = pa.py_buffer(np.array([0, end], np.int32))
+    whole = pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(block)])
+    try:
+        whole.validate(full=True)
+    except pa.ArrowInvalid:
+        return False
+    return bool(_fits(whole, pattern)[0].as_py())
+
+
 def _fits(text: pa.Array, pattern: str) -> pa.Array:
-    """Which lines fit a pattern over their bytes (`bool`)."""
+    """Which texts fit a pattern over their bytes (`bool`)."""
     return pc.match_substring_regex(text.view(pa.binary()), pattern)
 
 
