@@ -177,12 +177,12 @@ def _names(file: File, form: CsvFormat, text: Blocks) -> list[str]:
         beginning = codecs.getincrementaldecoder("utf-8-sig")().decode(text.peek())
         names: list[str] = next((row for row in _rows(io.StringIO(beginning, newline=""), form) if row), [])
     except UnicodeDecodeError as error:
-        raise _no_csv(file) or _not_utf8(file, form) from error
+        raise no_csv(file) or _not_utf8(file, form) from error
     except SitemapEtlError as error:
-        raise _no_csv(file) or error from error
+        raise no_csv(file) or error from error
     except csv.Error as error:
-        raise _no_csv(file) or translated(error, file.path) from error
-    if names and names[0].startswith(_OTHER_FORMATS) and (other_format := _no_csv(file)) is not None:
+        raise no_csv(file) or translated(error, file.path) from error
+    if names and names[0].startswith(_OTHER_FORMATS) and (other_format := no_csv(file)) is not None:
         raise other_format
     if not names:
         raise InvalidSource(f"{file.path} is empty: expected a first row that names the columns")
@@ -209,8 +209,8 @@ _OTHER_FORMATS: Final = ("{", "[", "<", "PK", "PAR1")
 """How files begin that may be no CSV."""
 
 
-def _no_csv(file: File) -> InvalidSource | None:
-    """The error for a file of another format, where its beginning says which."""
+def no_csv(file: File) -> InvalidSource | None:
+    """The error for a file of another format; None where its beginning does not say that it is one."""
     try:
         with reading(file, stream=True) as stream:
             what = advice(file.path, stream.read(FIRST), "csv")

@@ -21,22 +21,27 @@ from sitemap_etl.settings import CsvFormat, CsvSource, DeltaSource, IcebergSourc
 from sitemap_etl.sources import csv_files, jsonl_files, parquet_files, tables
 from sitemap_etl.sources.files import S3, File, everything_in, locate, reading
 from sitemap_etl.sources.formats import FIRST
-from sitemap_etl.sources.text import blocks, packed
+from sitemap_etl.sources.text import blocks
 
 Recognized = CsvSource | JsonlSource | ParquetSource | DeltaSource | IcebergSource
 _ENDINGS: Final[dict[str, tuple[str, ...]]] = {
     "parquet": parquet_files.SUFFIXES,
     "jsonl": jsonl_files.SUFFIXES,
-    "csv": (*csv_files.SUFFIXES, *packed(".tsv", ".txt")),
+    "csv": csv_files.SUFFIXES,
 }
 _LOOKED_AT: Final = 10_000
 """Names below an address among which those of a table are looked for."""
+_SOME: Final = 100
+"""Files whose kinds are looked at."""
 _TEXT: Final = 256 * 1024
 """Bytes of a CSV whose rows are counted to find how it is written."""
 _ROWS: Final = 500
+_LEFT_OVER: Final = re.compile(r"""["']$|\\["'\\]|\\$""")
+"""Quotes and escapes that a reader should have taken away."""
 _DELIMITERS: Final = ",;\t|"
 _CYRILLIC_BYTES: Final = 0.9
 """Share of bytes from C0 on among those beyond ASCII: letters of cp1251 nearly all, of cp1252 with other signs."""
+_NOT_CP1252: Final = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")
 _RUN: Final = 3
 """Bytes beyond ASCII in a row, on average, from which on no text is of a Latin script."""
 
@@ -52,10 +57,14 @@ def recognize(address: str) -> Recognized:
     files = [file for file in locate(address, tuple(itertools.chain(*_ENDINGS.values()))) if file.size]
     if not files:
         raise InvalidSource(f"{address} is empty: expected at least one row")
-    kinds = Counter(_kind(file) for file in files)
-    kind = kinds.most_common(1)[0][0]
+    kinds = {file: _kind(file) for file in files[:_SOME]}
+    kind = Counter(kinds.values()).most_common(1)[0][0]
     if kind == "csv":
-        form = csv_form(next(file for file in files if _kind(file) == kind))
+        first = next(file for file in kinds if kinds[file] == kind)
+        other = csv_files.no_csv(first)
+        if other is not None:
+            raise other
+        form = csv_form(first)
         return CsvSource.model_validate({**form.model_dump(exclude_defaults=True), "csv": [address]})
     return JsonlSource(jsonl=(address,)) if kind == "jsonl" else ParquetSource(parquet=(address,))
 
@@ -101,8 +110,9 @@ def _version(name: str) -> tuple[int, str]:
 
 
 def _kind(file: File) -> str:
+    """The kind of a file by its name, else by its first bytes."""
     for kind, endings in _ENDINGS.items():
-        if file.path.lower().endswith(endings) and not file.path.lower().endswith(packed(".txt")):
+        if file.path.lower().endswith(endings):
             return kind
     with reading(file, stream=True) as stream:
         first = stream.read(FIRST).removeprefix(codecs.BOM_UTF8).lstrip()
@@ -111,15 +121,26 @@ def _kind(file: File) -> str:
 
 def csv_form(file: File) -> CsvFormat:
     """How a CSV is written, as far as its beginning shows. Raises `InvalidSource`, `Refused`, `Unavailable`."""
-    with blocks(file) as text:
-        data = text.peek()
+    with blocks(file) as raw:
+        data = raw.peek()
     encoding = _encoding(data)
-    beginning = codecs.getincrementaldecoder("utf-8-sig" if encoding == "utf-8" else encoding)("replace").decode(data)
-    beginning = beginning[:_TEXT]
-    if len(beginning) == _TEXT:
-        beginning = beginning[: beginning.rfind("\n") + 1]  # a row that was cut has fewer fields
-    found = max(_forms(beginning), key=lambda form: _score(beginning, form))
-    return CsvFormat.model_validate({**found, "encoding": encoding})
+    best, highest = CsvFormat(encoding=encoding), (0.0, 0.0, 0)
+    for quoting in _quotings(_beginning(file, best)):
+        text = _beginning(file, CsvFormat.model_validate({**quoting, "encoding": encoding}))
+        for delimiter in _DELIMITERS:
+            score = _score(text, delimiter, quoting.get("quote", '"'))
+            if score > highest:
+                best = CsvFormat.model_validate({**quoting, "encoding": encoding, "delimiter": delimiter})
+                highest = score
+    return best
+
+
+def _beginning(file: File, form: CsvFormat) -> str:
+    """The first rows as text, escapes made doubled quotes."""
+    with blocks(file, form) as text:
+        beginning = text.peek()[:_TEXT].decode("utf-8-sig", "ignore")
+    # A row that was cut has fewer fields.
+    return beginning if len(beginning) < _TEXT // 4 else beginning[: beginning.rfind("\n") + 1]
 
 
 def _encoding(data: bytes) -> str:
@@ -137,32 +158,39 @@ def _encoding(data: bytes) -> str:
         runs = re.findall(rb"[\x80-\xff]+", data)
         high = b"".join(runs)
         letters = sum(byte >= 0xC0 for byte in high) / len(high)
-        return "cp1251" if len(high) / len(runs) >= _RUN and letters >= _CYRILLIC_BYTES else "cp1252"
+        if len(high) / len(runs) >= _RUN and letters >= _CYRILLIC_BYTES:
+            return "cp1251"
+        return "iso-8859-1" if _NOT_CP1252.search(high) else "cp1252"
     return "utf-8"
 
 
-def _forms(text: str) -> Iterator[dict[str, Any]]:
-    """The ways in which a CSV may be written, the usual ones first."""
-    quotes: list[dict[str, Any]] = [{}]
-    if '\\"' in text:
-        quotes.append({"escape": "\\"})
+def _quotings(text: str) -> Iterator[dict[str, str]]:
+    """The ways in which values may be quoted, the usual one first."""
+    escaped = _may_be_escaped(text)
+    yield {}
     if '"' in text:
-        quotes.append({"quote": "none"})
-    if re.search(r"(?:^|[,;\t|])'[^'\n]*'(?:[,;\t|\r\n]|$)", text):
-        quotes.append({"quote": "'"})
-    for quoting in quotes:
-        for delimiter in _DELIMITERS:
-            yield {**quoting, "delimiter": delimiter} if delimiter != "," else quoting
+        if escaped:
+            yield {"escape": "\\"}
+        yield {"quote": "none"}
+    if re.search(r"(?:^|[,;\t|])'", text, re.MULTILINE):
+        yield {"quote": "'"}
+        if escaped:
+            yield {"quote": "'", "escape": "\\"}
 
 
-def _score(text: str, form: dict[str, Any]) -> tuple[float, float, int]:
-    """How well a form fits: the share of rows as long as the first one, the share of clean values, its fields."""
-    quote = form.get("quote", '"')
+def _may_be_escaped(text: str) -> bool:
+    """Whether backslashes stand before quotes, or never alone, so that they may be escapes."""
+    runs = re.findall(r"\\+", text)
+    return re.search(r"\\[\"']", text) is not None or (bool(runs) and all(len(run) % 2 == 0 for run in runs))
+
+
+def _score(text: str, delimiter: str, quote: str) -> tuple[float, float, int]:
+    """How well a form fits: the share of rows as long as the first one, the share of clean values, its fields.
+
+    A row is none where a value seems to have swallowed others; a value is not clean where marks of quoting are left.
+    """
     options: dict[str, Any] = {"quoting": csv.QUOTE_NONE} if quote == "none" else {"quotechar": quote}
-    escape = form.get("escape")
-    if escape is not None:
-        options |= {"escapechar": escape, "doublequote": False}
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=form.get("delimiter", ","), **options)
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, **options)
     try:
         read = [row for row in itertools.islice(rows, _ROWS) if row]
     except csv.Error:
@@ -170,5 +198,6 @@ def _score(text: str, form: dict[str, Any]) -> tuple[float, float, int]:
     if not read or len(read[0]) < 2:
         return 0.0, 0.0, 0
     values = [value for row in read for value in row]
-    clean = sum(not re.search(r"""["']$|\\"|\\$""", value, re.DOTALL) for value in values) / len(values)
-    return sum(len(row) == len(read[0]) for row in read) / len(read), round(clean, 2), len(read[0])
+    clean = sum(_LEFT_OVER.search(value) is None for value in values)
+    alike = sum(len(row) == len(read[0]) and not any({"\n", delimiter} <= set(one) for one in row) for row in read)
+    return alike / len(read), round(clean / len(values), 2), len(read[0])
