@@ -65,8 +65,9 @@ def listings(
                     raise kind(f"{listing.name}: {listing.problem}")
                 if not reading.listed:
                     yield listing
-        for listed in crawl.absent.values():
-            yield from (Listing(one.url, problem="the file does not exist") for one in listed)
+        for number, listed in crawl.absent.items():
+            within = crawl.files[number].file
+            yield from (Listing(one.url, problem="the file does not exist", within=within) for one in listed)
         for finding in crawl.findings:
             yield Listing(finding.file, problem=_said(finding))
     finally:

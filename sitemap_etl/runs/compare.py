@@ -54,17 +54,15 @@ def _more(known: Difference, count: int, examples: Iterable[str | Example]) -> D
 
 
 def check_target(url: str) -> None:
-    """Read files behind `url` until one lists something. Raises as `compare_with`, before a long run finds that out,
-    and Refused where none of them can be read.
+    """Read the first file behind `url`. Raises as `compare_with`, before a long run finds that out, and Refused where
+    it is one file, and no sitemap.
     """
-    problem = ""
     with closing(listings(url, Options(open_s3=open_storage, max_time=_FIRST_SECONDS))) as files:
-        for listing in files:
-            if listing.rows.num_rows:
-                return
-            problem = problem or (f"{listing.name}: {listing.problem}" if listing.problem else "")
-    if problem:
-        raise Refused(problem)
+        first = next(files, None)
+        if first is None or first.rows.num_rows or not first.problem or first.within:
+            return
+        if next(files, None) is None:
+            raise Refused(f"{first.name}: {first.problem}")
 
 
 def compare_with(run: Run, proposal: Proposal, url: str, *, fetcher: Fetcher | None = None) -> Comparison:

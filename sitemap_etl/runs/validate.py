@@ -81,7 +81,7 @@ def problems_of(
 
 def _problems(where: str, error: SitemapEtlError) -> list[Problem]:
     texts = error.problems if isinstance(error, ConfigError) else (str(error),)
-    return [Problem(text if text.startswith(where) else f"{where}: {text}", error) for text in texts]
+    return [Problem(text if text.startswith((where, "sections.")) else f"{where}: {text}", error) for text in texts]
 
 
 def _storages(site: Site, environment: Environment) -> list[Problem]:
