@@ -149,6 +149,7 @@ def test_from_nothing_it_writes_a_template_that_validates() -> None:
         ("a.tsv", german("\t").encode("utf-8-sig"), {"delimiter": "\t"}),
         ("a.csv.gz", gzip.compress(german().encode()), {"delimiter": ";"}),
         ("a.csv.bz2", bz2.compress(german().encode("cp1252")), {"delimiter": ";", "encoding": "cp1252"}),
+        ("a.csv.zst", pa.compress(german().encode(), "zstd", asbytes=True), {"delimiter": ";"}),
         ("a.csv.xz", lzma.compress(german().encode()), {"delimiter": ";"}),
         ("a.csv", quoted('"', ' \\"rund\\", ').encode(), {"delimiter": ";", "escape": "\\"}),
         ("a.csv", quoted("'", ", ", ",").encode(), {"quote": "'"}),
@@ -503,9 +504,25 @@ def test_of_a_large_live_sitemap_some_files_of_each_series_are_read(live: str) -
     runs(63)
 
 
+def test_a_sitemap_in_a_file_and_dates_that_are_none(tmp_path: Path) -> None:
+    (tmp_path / "live").mkdir()
+    put("map.xml", "https://shop.example/a", "/b")
+    text = Path("live/map.xml").read_text().replace("2026-10-01T10:00:00", "1790000000")
+    Path("live/map.xml").write_text(text)
+    site = started("live/map.xml")
+    assert (site["site"], site["publish"]) == (
+        "https://shop.example",
+        {"to": "./public", "names": {"index": "map.xml"}},
+    )
+    assert list(site["sections"]) == ["pages"]
+    runs(2)
+
+
 def test_what_is_no_sitemap_writes_nothing(live: str) -> None:
     Path("live/index.html").write_text("<html><body>Welcome</body></html>")
-    assert call("init", "--from", live).code == 1
+    done = call("init", "--from", live)
+    assert done.code == 1
+    assert "robots.txt names no sitemap that lists a page, and there is none at /sitemap.xml" in done.err
     assert call("init", "--from", "http://127.0.0.1:1/sitemap.xml").code == 3
     put("sitemap.xml", f"{live}/a")
     Path("exports").mkdir()

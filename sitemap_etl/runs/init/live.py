@@ -23,13 +23,14 @@ from sitemap_etl import lastmod
 from sitemap_etl.arrow import column_of
 from sitemap_etl.check.listing import Listing, listings
 from sitemap_etl.check.options import Options
-from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError
+from sitemap_etl.errors import ConfigError, InvalidSource, Refused
 from sitemap_etl.frames import Tally
 from sitemap_etl.runs.init.beginning import section_name
 from sitemap_etl.runs.init.text import flow
 from sitemap_etl.settings.site import Names
 from sitemap_etl.storage import open_storage
 from sitemap_etl.urls import origin
+from sitemap_etl.web import shown_address
 
 EXPORTS: Final = "exports"
 """The folder beside the site file for what the live sitemap lists."""
@@ -40,6 +41,8 @@ _ALL_FILES: Final = 1_000
 _SECTIONS: Final = 50
 """Sections that are made; files of further names are one together."""
 _OTHERS: Final = "others"
+_ORIGINS: Final = 100
+"""URLs of a file whose origins are counted."""
 _SECONDS: Final = 300.0
 _STEP_SECONDS: Final = 30.0
 _ENDING: Final = re.compile(r"(\.(xml|txt|rss|atom))?(\.gz)?$", re.IGNORECASE)
@@ -59,15 +62,14 @@ class Series:
     @property
     def about(self) -> str:
         """How many URLs and files it has, in words."""
-        count = "an unknown number of"
-        if self.read:
-            count = f"{'' if self.read == self.files else 'about '}{round(self.urls * self.files / self.read):,}"
-        return f"{count} URLs in {'1 file' if self.files == 1 else f'{self.files:,} files'}"
+        about = "" if self.read == self.files else "about "
+        files = "1 file" if self.files == 1 else f"{self.files:,} files"
+        return f"{about}{round(self.urls * self.files / self.read):,} URLs in {files}"
 
 
 @dataclass
 class Live:
-    """A live sitemap. `site`: the origin of most of its pages; `index`: the address of its index, "" without one."""
+    """A live sitemap. `site`: the origin of most of its pages; `index`: where its index is, or its only file."""
 
     target: str
     site: str = ""
@@ -98,21 +100,25 @@ def survey(target: str, folder: Path, now: datetime) -> Live:
     Raises ConfigError where a file would be replaced there, Unavailable where it does not answer, Refused where it is
     no sitemap.
     """
-    problem: SitemapEtlError | None = None
-    for address in _addresses(target):
+    addresses = _addresses(target)
+    for address in addresses:
         with TemporaryDirectory(prefix="sitemap_etl-") as scratch:
             try:
                 live = _Reader(address, Path(scratch), now).live()
-            except SitemapEtlError as error:
-                problem = problem or error
+            except Refused:
+                if len(addresses) == 1:
+                    raise
                 continue
-            if not live.series:
-                problem = problem or Refused(f"{address} lists no page")
-                continue
-            _keep(Path(scratch), folder / EXPORTS, list(live.series))
-            return live
-    assert problem is not None
-    raise problem
+            if live.series:
+                _keep(Path(scratch), folder / EXPORTS, list(live.series))
+                return live
+    shown = shown_address(target)
+    if len(addresses) == 1:
+        raise Refused(f"{shown} lists no page")
+    raise Refused(
+        f"{shown}: robots.txt names no sitemap that lists a page, and there is none at /sitemap.xml and "
+        "/sitemap_index.xml. Give the address of the sitemap"
+    )
 
 
 def _addresses(target: str) -> list[str]:
@@ -151,22 +157,26 @@ class _Reader:
     def live(self) -> Live:
         found = Live(self._target)
         indexes: Counter[str] = Counter()
+        problems: dict[str, str] = {}
         options = Options(now=self._now, open_s3=open_storage, max_time=_SECONDS, timeout=_STEP_SECONDS, robots=False)
         with ExitStack() as stack:
             for listing in listings(self._target, options, wanted=self._is_wanted):
                 if listing.problem:
-                    found.notes.append(f"{listing.name}: {listing.problem}")
-                    if not listing.rows.num_rows:
-                        continue
+                    problems.setdefault(listing.name, listing.problem)
                 if listing.read and not listing.rows.num_rows:
                     continue
-                indexes[listing.within] += 1
+                alone = not listing.within or listing.within.endswith("/robots.txt")
+                indexes[listing.name if alone else listing.within] += 1
                 self._add(found, listing, stack)
+        found.notes += [f"{name}: {problem}" for name, problem in problems.items()]
         found.site = self._origins.most_common(1)[0][0] if self._origins else ""
-        found.index = next((name for name, _ in indexes.most_common() if not name.endswith("/robots.txt")), "")
+        found.index = indexes.most_common(1)[0][0] if indexes else ""
         found.names = self._names(found.index)
-        for series in found.series.values():
-            if series.read < series.files:
+        for series in list(found.series.values()):
+            if not series.read:
+                del found.series[series.name]
+                found.notes.append(f"section {series.name} is left out: none of its {series.files:,} files was read")
+            elif series.read < series.files:
                 found.notes.append(
                     f"section {series.name}: {series.read:,} of {series.files:,} files were read, so that "
                     f"{EXPORTS}/{series.name}.csv.gz has only a part of its URLs"
@@ -191,7 +201,7 @@ class _Reader:
             return
         series.read += 1
         series.urls += listing.rows.num_rows
-        for loc in listing.rows.column("loc").slice(0, 100).to_pylist():
+        for loc in listing.rows.column("loc").slice(0, _ORIGINS).drop_null().to_pylist():
             try:
                 self._origins[origin(loc)] += 1
             except ValueError:
@@ -203,13 +213,11 @@ class _Reader:
 
     def _dated(self, rows: pa.Table) -> pa.Table:
         """The rows with dates as we write them; what is none is left out."""
-        dates = lastmod.from_column(
-            column_of(rows.combine_chunks(), "lastmod"),
-            name="lastmod",
-            timezone="UTC",
-            read_at=self._now,
-            tally=Tally(),
-        )
+        written = column_of(rows.combine_chunks(), "lastmod")
+        try:
+            dates = lastmod.from_column(written, name="lastmod", timezone="UTC", read_at=self._now, tally=Tally())
+        except InvalidSource:  # numbers
+            dates = pa.nulls(len(written), pa.string())
         return pa.table([rows.column("loc"), dates], schema=_LISTED)
 
     def _names(self, index: str) -> dict[str, str]:
