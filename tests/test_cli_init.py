@@ -145,16 +145,21 @@ def test_from_nothing_it_writes_a_template_that_validates() -> None:
     [
         ("a.csv", german().encode("cp1252"), {"delimiter": ";", "encoding": "cp1252"}),
         ("a.csv", german("\t").encode("utf-16"), {"delimiter": "\t", "encoding": "utf-16"}),
-        ("a.csv", german("|").encode("utf-16-le"), {"delimiter": "|", "encoding": "utf-16-le"}),
+        pytest.param(
+            "a.csv",
+            german("|").encode("utf-16-le"),
+            {"delimiter": "|", "encoding": "utf-16-le"},
+            marks=pytest.mark.thorough,
+        ),
         ("a.tsv", german("\t").encode("utf-8-sig"), {"delimiter": "\t"}),
-        ("a.csv.gz", gzip.compress(german().encode()), {"delimiter": ";"}),
+        pytest.param("a.csv.gz", gzip.compress(german().encode()), {"delimiter": ";"}, marks=pytest.mark.thorough),
         ("a.csv.bz2", bz2.compress(german().encode("cp1252")), {"delimiter": ";", "encoding": "cp1252"}),
         ("a.csv.zst", pa.compress(german().encode(), "zstd", asbytes=True), {"delimiter": ";"}),
-        ("a.csv.xz", lzma.compress(german().encode()), {"delimiter": ";"}),
+        pytest.param("a.csv.xz", lzma.compress(german().encode()), {"delimiter": ";"}, marks=pytest.mark.thorough),
         ("a.csv", quoted('"', ' \\"rund\\", ').encode(), {"delimiter": ";", "escape": "\\"}),
-        ("a.csv", quoted("'", ", ", ",").encode(), {"quote": "'"}),
+        pytest.param("a.csv", quoted("'", ", ", ",").encode(), {"quote": "'"}, marks=pytest.mark.thorough),
     ],
-)  # fmt: skip
+)
 def test_a_csv_is_read_as_it_is_written_and_by_its_values(name: str, data: bytes, written: dict[str, str]) -> None:
     Path(name).write_bytes(data)
     site = started(name)
@@ -226,7 +231,7 @@ def test_a_column_of_another_meaning_does_no_harm() -> None:
     runs(2)
 
 
-@pytest.mark.parametrize("name", ['quo"te', "${HOME}", "a: b", "none", "ja\nnein", "#d"])
+@pytest.mark.parametrize("name", ['quo"te', "${HOME}", "ja\nnein"])
 def test_awkward_names_of_columns_are_written_so_that_they_are_read(name: str) -> None:
     table = pa.table({f"{name}1": ["/a", "/b"], name: pa.array([20_000, 20_001], pa.date32())})
     pq.write_table(table, "x.parquet")
