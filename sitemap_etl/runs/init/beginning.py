@@ -14,6 +14,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from sitemap_etl import sources
 from sitemap_etl.connections import Connection, parse
@@ -23,6 +24,7 @@ from sitemap_etl.settings import CsvSource, IcebergSource, TableSource
 from sitemap_etl.sources import Session, lake
 from sitemap_etl.sources.catalog import LIMITED, Catalog, Indexes, Table
 from sitemap_etl.sources.files import NothingFound
+from sitemap_etl.sources.parameters import quoted
 from sitemap_etl.sources.recognition import Recognized, recognize
 from sitemap_etl.stages.run import Environment
 
@@ -72,18 +74,21 @@ class Database:
         return Catalog(self.connection, _SESSION, self.id)
 
     def begin(self, table: Table) -> Beginning:
-        """A section of one table."""
+        """A section of one table. Its columns of bytes are not read: they may be pictures."""
         dialect = self.connection.dialect
         relation = table.relation(dialect)
-        query = f"SELECT * FROM {relation}" + (f" LIMIT {ROWS}" if dialect in LIMITED else "")  # noqa: S608 - a table of its own
+        limit = f" LIMIT {ROWS}" if dialect in LIMITED else ""
+        every = f"SELECT * FROM {relation}{limit}"  # noqa: S608 - a table of its own
+        schema = sources.probe_database(self.connection, every, session=_SESSION, label=self.id)
+        schema = pa.schema([entry for entry in schema if not pt.is_binary(entry.type)])
+        columns = ", ".join(quoted(name, dialect) for name in schema.names) or "1 AS nothing"
+        query = f"SELECT {columns} FROM {relation}{limit}"  # noqa: S608 - as above
         (split,) = sources.plan_database(self.connection, query, session=_SESSION, label=self.id)
-        schema = sources.probe_database(self.connection, query, session=_SESSION, label=self.id)
         batches = sources.read(split, connection=self.connection, query=query, session=_SESSION, batch_rows=ROWS)
-        rows = _first(batches, schema)
         return Beginning(
             section_name(table.name),
             {"database": self.id},
-            rows,
+            _first(batches, schema),
             relation=relation,
             dialect=dialect,
             indexes=self.catalog.indexes(table),
