@@ -564,6 +564,7 @@ def test_it_replaces_nothing() -> None:
         (["--from", "postgresql://reader:ge@heim@db/shop"], "--from: the URI of the connection can't be read"),
         (["--from", "jdbc:postgresql://db/shop"], "is a JDBC connection"),
         (["--table", "product"], "--table needs --from"),
+        (["/dev/null/site.yaml"], "/dev/null/site.yaml can't be written: "),
         (["--site", "shop.example"], "--site shop.example: "),
         (["site.txt"], "the name of a site file must end in .yaml"),
     ],

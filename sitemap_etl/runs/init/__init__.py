@@ -177,6 +177,9 @@ def _text(site: str, publish: dict[str, Any], sections: Sequence[str]) -> str:
 
 
 def _written(path: Path, text: str, started: Started) -> Started:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"{path} can't be written: {error.strerror or error}") from error
     return started

@@ -136,9 +136,12 @@ def _keep(scratch: Path, folder: Path, names: list[str]) -> None:
     there = next((path for path in targets.values() if path.exists()), None)
     if there is not None:
         raise ConfigError(f"{there} already exists, and init never replaces a file: move it away")
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, path in targets.items():
-        shutil.move(scratch / f"{name}.csv.gz", path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, path in targets.items():
+            shutil.move(scratch / f"{name}.csv.gz", path)
+    except OSError as error:
+        raise ConfigError(f"{folder}: the exports can't be written: {error.strerror or error}") from error
 
 
 class _Reader:
