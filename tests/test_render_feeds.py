@@ -108,6 +108,14 @@ def test_rss_carries_videos_as_media_rss():
     assert read.media_thumbnail[0]["url"] == VIDEO["thumbnail_loc"]
 
 
+@pytest.mark.parametrize(("friendly", "suits"), [("yes", "nonadult"), ("no", "adult")])
+def test_whom_a_video_suits_is_a_rating(friendly, suits):
+    video = VIDEO | {"family_friendly": friendly}
+    row = {"loc": "https://shop.example/v", "lastmod": "2026-01-01", "videos": [video]}
+    content = by_lxml(feeds.rss(FEED, rows(row))).find("channel/item/media:content", MEDIA)
+    assert content.find("media:rating", MEDIA).text == suits
+
+
 def test_media_namespaces_are_declared_only_where_there_are_videos():
     assert b"mrss" in feeds.rss(FEED, table())
     assert b"mrss" not in feeds.rss(FEED, table().slice(0, 4))

@@ -165,6 +165,17 @@ def test_earlier_and_later_runs_are_one_click_away(tmp_path: Path) -> None:
     assert "<h1>Refused</h1>" in (folder / "latest.html").read_text()
 
 
+def test_a_dry_run_stands_beside_its_own_page_alone(tmp_path: Path) -> None:
+    site = TestSite(tmp_path).section("products", pages(100))
+    first = site.night(1).run.run_id
+    site.export("products", pages(110))
+    tried = site.night(2, dry_run=True).run.run_id
+    third = site.night(3).run.run_id
+    folder = reports(site)
+    assert ways(folder / tried / "report.html")["Earlier run"] == f"../{first}/report.html"
+    assert ways(folder / third / "report.html")["Earlier run"] == f"../{first}/report.html"
+
+
 def test_the_page_of_all_runs_has_those_that_failed_too(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("products", pages(100))
     first = site.night(1).run.run_id

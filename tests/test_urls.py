@@ -269,6 +269,12 @@ def test_a_url_that_would_be_too_long_on_the_site_s_origin_is_none():
     assert listed([f"http://b.de/{path}", "http://b.de/a"], rules) == [None, "https://a-much-longer-name.example/a"]
 
 
+@pytest.mark.parametrize("path", ["p/1", "/p/2", "?a=1", "p/~a", "p/%2F", "P/A", "p@x", "p/%C3%A4"])
+def test_a_path_that_is_only_joined_to_the_site_counts_as_spelled_right(path):
+    result = canonicalize(pa.array([path]), UrlRules("https://shop.example"))
+    assert (answers(result), result.normalized) == ([f"https://shop.example/{path.removeprefix('/')}"], 0)
+
+
 def test_same_as_is_rewritten_for_whole_columns_and_single_rows():
     rules = UrlRules("https://b.de", ("http://a-much-longer-name.example:8080",))
     rows = pa.array(
