@@ -45,6 +45,30 @@ def test_the_columnar_hash_is_the_plain_one(texts: list[bytes], start: int, larg
     assert hash64(array).tolist() == [plain(text) for text in texts[start:]]
 
 
+@given(
+    st.binary(max_size=30),
+    st.one_of(st.integers(0, 20).map(lambda size: st.binary(min_size=size, max_size=size)), st.just(st.binary())),
+    st.data(),
+    st.integers(0, 2),
+)
+def test_texts_of_one_length_or_of_one_beginning_hash_as_any_others(
+    beginning: bytes, rest: st.SearchStrategy[bytes], data: st.DataObject, start: int
+) -> None:
+    texts = [None if end is None else beginning + end for end in data.draw(st.lists(st.none() | rest))]
+    array = pa.array(texts, pa.binary())[start:]
+    nulls = hash64(pa.array([None], pa.binary())).tolist()[0]
+    assert hash64(array).tolist() == [nulls if text is None else plain(text) for text in texts[start:]]
+
+
+def test_more_rows_than_are_hashed_at_a_time_hash_one_by_one() -> None:
+    """Blocks of one length, and of several, behind one beginning."""
+    texts = [b"https://shop.example/%05d" % at for at in range(40_000)]
+    texts += [b"https://shop.example/%s/%d" % (b"x" * (at % 23), at) for at in range(40_000)]
+    hashes = hash64(pa.array(texts, pa.binary())).tolist()
+    assert hashes[::997] == [plain(text) for text in texts[::997]]
+    assert hashes[-9:] == [plain(text) for text in texts[-9:]]
+
+
 @given(st.lists(st.one_of(st.none(), st.text(max_size=20))))
 def test_chunks_and_nulls_do_not_matter(texts: list[str | None]) -> None:
     chunked = pa.chunked_array([pa.array([text], pa.string()) for text in texts], pa.string())
