@@ -90,6 +90,9 @@ INVENTORY: Final = pa.schema(
     ]
 )
 
+PROVENANCE: Final = ("row", "key")
+"""Columns of the inventory that say where a row came from, not what it is."""
+
 SNAPSHOT: Final = pa.schema(
     [
         *PUBLISHED,

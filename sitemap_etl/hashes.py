@@ -14,6 +14,7 @@ generators"). Text is hashed as UTF-8. It is no defence against an adversary; it
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -24,6 +25,7 @@ from sitemap_etl.arrow import data_of, lengths_of, mask_of, numbers_of, offsets_
 
 _SEED: Final = np.uint64(0x9E3779B97F4A7C15)
 _NULL: Final = np.uint64(0x6E756C6C6E756C6C)
+_WRAPS: Final = 1 << 64
 _WORD: Final = 8
 _LEFT: Final = (np.uint64(1) << np.arange(0, 64, 8, dtype=np.uint64)) - np.uint64(1)
 """What is kept of a lane of which 0 to 7 bytes are left."""
@@ -145,6 +147,35 @@ def combine(hashes: list[np.ndarray]) -> np.ndarray:
     for column in hashes:
         h = _mix(h ^ column)
     return h
+
+
+def hash_rows(table: pa.Table, known: Mapping[str, np.ndarray]) -> np.ndarray:
+    """One hash of what each row holds in all columns of a table, in whatever order they stand: uint64.
+
+    `known`: hashes of columns that are there already. A null counts as if the table had no such column. Each column's
+    hash is mixed with its name before they are added up, so that values that change their places don't hash alike.
+    """
+    h = np.zeros(table.num_rows, np.uint64)
+    for name in table.column_names:
+        column = single(table.column(name))
+        if column.null_count == len(column):
+            continue
+        hashes = known[name] if name in known else hash_column(column)
+        own = _mix(hashes ^ hash64(pa.array([name])))
+        if column.null_count:
+            own[mask_of(pc.is_null(column))] = 0
+        h += own
+    return _mix(h)
+
+
+def sums_of(hashes: np.ndarray) -> tuple[int, int]:
+    """The sum of some hashes and that of their squares, modulo 2^64: the same for the same hashes in any order."""
+    return int(hashes.sum()), int((hashes * hashes).sum())
+
+
+def added(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    """The sums of two parts together."""
+    return (one[0] + other[0]) % _WRAPS, (one[1] + other[1]) % _WRAPS
 
 
 def hash_column(column: pa.Array | pa.ChunkedArray) -> np.ndarray:

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sitemap_etl import limits
+from sitemap_etl.hashes import hash64
 from sitemap_etl.partition import Sample, cut, groups, route, routing_borders, samples, windows, winners
 from sitemap_etl.partition.borders import Range, Window, distinct
 from sitemap_etl.partition.order import in_order
@@ -85,10 +86,15 @@ def test_every_row_is_routed_to_the_last_window_that_begins_before_it(locs: list
 
 def test_samples_are_a_function_of_the_set_of_locs() -> None:
     locs = [f"https://shop.example/{n}" for n in range(20_000)]
-    expected = distinct(samples(pa.array(locs), 100))
+
+    def drawn(some: list[str], size: int) -> list[Sample]:
+        found = pa.array(some)
+        return samples(found, hash64(found), size)
+
+    expected = distinct(drawn(locs, 100))
     assert 40 < len(expected) < 120  # one in 256
     random.Random(1).shuffle(locs)
-    parts = [samples(pa.array(locs[at::3]), 100) for at in range(3)] + [samples(pa.array(locs[:500]), 90)]
+    parts = [drawn(locs[at::3], 100) for at in range(3)] + [drawn(locs[:500], 90)]
     assert distinct(itertools.chain(*parts)) == expected
 
 

@@ -147,7 +147,7 @@ def test_a_publish_under_way_when_another_run_takes_over_is_not_committed(site: 
         claim.take()
     after = until_rendered(site, "shop/tomorrow", has_ended=lambda _: True)
     with pytest.raises(Refused, match="Overtaken: another run took over while run"):
-        claim.take() if point == "claim" else claim.end("published", {}, {}, "state/manifest-none.json")
+        claim.take() if point == "claim" else claim.end("published", {}, {}, {}, "state/manifest-none.json")
     assert tasks.publish(after, OUTSIDE)["status"] == "published"
 
 

@@ -14,6 +14,7 @@ import pyarrow.dataset as ds
 from sitemap_etl.arrow import column_of
 from sitemap_etl.errors import DamagedState, Refused
 from sitemap_etl.frames import ROW_BITS
+from sitemap_etl.stages.quiet import LISTED_ALREADY
 from sitemap_etl.state import layout
 from sitemap_etl.state.checked import open_checked
 from sitemap_etl.state.records import Checked, ReadSplit, Splits, Summary
@@ -95,13 +96,19 @@ def reports(work: Storage) -> Iterator[Report]:
     """The runs that left a report, newest first. One that can't be read is passed over."""
     names = {stat.key.split("/")[1] for stat in work.list(layout.REPORTS) if stat.key.endswith("/summary.json")}
     for run_id in sorted(names, reverse=True)[:_LOOKED_BACK]:
-        try:
-            summary = read_document(work, layout.summary(run_id), Summary)
-            splits = read_document(work, layout.splits(run_id), Splits)
-        except (DamagedState, Refused):
-            continue  # nothing rests on a report
-        if summary is not None:
-            yield Report(run_id, summary[0], Splits() if splits is None else splits[0])
+        report = report_of(work, run_id)
+        if report is not None:
+            yield report
+
+
+def report_of(work: Storage, run_id: str) -> Report | None:
+    """What a run left; None where it is gone, or can't be read."""
+    try:
+        summary = read_document(work, layout.summary(run_id), Summary)
+        splits = read_document(work, layout.splits(run_id), Splits)
+    except (DamagedState, Refused):
+        return None  # nothing rests on a report
+    return None if summary is None else Report(run_id, summary[0], Splits() if splits is None else splits[0])
 
 
 @dataclass(frozen=True)
@@ -132,16 +139,42 @@ def set_aside(
 ) -> dict[str, Rows]:
     """The rows of these sections that a run set aside, by the text of the URL they are of.
 
-    A file is read piece by piece, its rows filtered as they are read. Raises DamagedState.
+    Of sections that it did not render, because nothing differed, the duplicates are those of the run that did. A file
+    is read piece by piece, its rows filtered as they are read. Raises DamagedState.
     """
     found = {one.text: Rows() for one in asked}
+    if not asked:
+        return found
     for name, answer in KINDS.items():
-        table = report.splits.tables.get(name)
-        if table is None or not asked or work.stat(table.key) is None:
-            continue
-        for batch in _scan(work, table, _condition(asked, rules)):
-            _match(batch, report, answer, asked, rules, sections, found)
+        _look(work, report, name, answer, asked, rules, pc.field("section").isin(sorted(sections)), found)
+    rendered: dict[str, list[str]] = {}
+    for section, run_id in report.splits.quiet.items():
+        if section in sections:
+            rendered.setdefault(run_id, []).append(section)
+    for run_id, quiet in rendered.items():
+        earlier = report_of(work, run_id)
+        if earlier is not None:
+            theirs = pc.field("section").isin(quiet) & pc.starts_with(pc.field("reason"), LISTED_ALREADY)
+            _look(work, earlier, "duplicates", KINDS["duplicates"], asked, rules, theirs, found)
     return found
+
+
+def _look(
+    work: Storage,
+    report: Report,
+    name: str,
+    answer: str,
+    asked: Sequence[Asked],
+    rules: UrlRules,
+    which: pc.Expression,
+    found: dict[str, Rows],
+) -> None:
+    """Look in one table of a run's report for rows of which `which` holds."""
+    table = report.splits.tables.get(name)
+    if table is None or work.stat(table.key) is None:
+        return
+    for batch in _scan(work, table, which & _condition(asked, rules)):
+        _match(batch, report, answer, asked, rules, found)
 
 
 def _condition(asked: Sequence[Asked], rules: UrlRules) -> pc.Expression:
@@ -174,12 +207,8 @@ def _match(
     answer: str,
     asked: Sequence[Asked],
     rules: UrlRules,
-    sections: frozenset[str],
     found: dict[str, Rows],
 ) -> None:
-    batch = batch.filter(pc.is_in(batch.column("section"), pa.array(sorted(sections), pa.string())))
-    if not batch.num_rows:
-        return
     raw = column_of(batch, "loc")
     canonical = pc.coalesce(column_of(batch, "canonical"), canonicalize(raw, rules).loc)
     anywhere = pc.coalesce(canonical, canonical_urls(raw).loc)

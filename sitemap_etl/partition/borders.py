@@ -19,7 +19,6 @@ import numpy as np
 import pyarrow as pa
 
 from sitemap_etl import limits
-from sitemap_etl.hashes import hash64
 
 SAMPLE_SHARE: Final = 256
 """One loc in so many is a sample: those whose `hash64` is 0 modulo this."""
@@ -54,9 +53,9 @@ class Window:
     bytes: int
 
 
-def samples(locs: pa.Array, sizes: np.ndarray | int) -> list[Sample]:
-    """The samples among `locs`; `sizes` are bytes a row, one a row or one for all."""
-    at = np.flatnonzero(hash64(locs) % np.uint64(SAMPLE_SHARE) == 0)
+def samples(locs: pa.Array, hashes: np.ndarray, sizes: np.ndarray | int) -> list[Sample]:
+    """The samples among `locs`, by their `hash64`; `sizes` are bytes a row, one a row or one for all."""
+    at = np.flatnonzero(hashes % np.uint64(SAMPLE_SHARE) == 0)
     picked = locs.take(pa.array(at)).to_pylist()  # one row in 256
     weights = np.broadcast_to(sizes, (len(locs),))[at].tolist()
     return [Sample(loc, int(size)) for loc, size in zip(picked, weights, strict=True)]

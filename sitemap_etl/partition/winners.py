@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl.arrow import column_of, mask_of
+from sitemap_etl.frames import PROVENANCE
 from sitemap_etl.hashes import combine, hash_column
 from sitemap_etl.partition.order import in_order
 
@@ -79,7 +80,8 @@ def _unlike_published(rows: pa.Table, known: pa.Table | None) -> np.ndarray:
 
 def _identity(rows: pa.Table) -> np.ndarray:
     """A hash of everything about a row but where it came from."""
-    return combine([hash_column(rows.column(name)) for name in sorted(rows.column_names) if name not in ("row", "key")])
+    names = sorted(set(rows.column_names) - set(PROVENANCE))
+    return combine([hash_column(rows.column(name)) for name in names])
 
 
 def stretch(table: pa.Table, low: str, high: str | None) -> pa.Table:

@@ -23,7 +23,7 @@ from sitemap_etl.stages.run import Run
 from sitemap_etl.state import layout
 from sitemap_etl.state.changes import committed_with
 from sitemap_etl.state.lease import holder
-from sitemap_etl.state.records import Current, Intent, Retired, Write
+from sitemap_etl.state.records import Current, Intent, MadeFrom, Retired, Write
 from sitemap_etl.state.store import GRACE, Held, ended, put_document, read_document
 from sitemap_etl.storage import ABSENT, PreconditionFailed
 
@@ -181,23 +181,27 @@ class Claim:
         status: str,
         mirrors: Mapping[str, str | None],
         versions: Mapping[str, str | None],
+        made_from: Mapping[str, MadeFrom | None],
         manifest: str | None = None,
     ) -> None:
         """Swap `current.json` to what this run leaves: with `manifest`, a new set is committed.
 
         `mirrors`: section → key of its mirror's generation from now on; None: it has none. `versions`: section →
-        hash of what it was made from (`stages.tables`), likewise. Others stay.
+        hash of what it was made from (`stages.tables`), likewise; `made_from`: what it was made from (`stages.quiet`).
+        Others stay.
         """
         current = ended(self.held.current, self.run.run_id, self.run.plan.now, status)
         sections = self.run.site.sections
         both = {**current.mirrors, **mirrors}
         kept = {name: key for name, key in both.items() if key is not None and name in sections}
-        made_from = {**current.versions, **versions}
+        of_tables = {**current.versions, **versions}
+        rows = {**current.made_from, **made_from}
         robots = self.run.plan.known_robots
         current = replace(
             current,
             mirrors=kept,
-            versions={name: one for name, one in made_from.items() if one is not None and name in sections},
+            versions={name: one for name, one in of_tables.items() if one is not None and name in sections},
+            made_from={name: one for name, one in rows.items() if one is not None and name in sections},
             robots=current.robots if robots is None else robots,
         )
         if manifest is not None:

@@ -115,7 +115,7 @@ class _Publication:
             self.claim.settled()
         elif not due:
             self._keep_sources()
-            self.claim.end("unchanged", self.target.mirrors, self.target.versions)
+            self._end("unchanged")
             outcome.status, outcome.manifest = "unchanged", run.base
             return outcome
         if due:
@@ -453,8 +453,13 @@ class _Publication:
         if self.outcome.manifest is None:
             put_changes(self.run.state, self.run.run_id, self.target.changes, self._notification(manifest))
             self._keep_sources()
-        self.claim.end("published", self.target.mirrors, self.target.versions, self.run.state.put_manifest(manifest))
+        self._end("published", self.run.state.put_manifest(manifest))
         self.outcome.manifest = manifest
+
+    def _end(self, status: str, manifest: str | None = None) -> None:
+        """Let `current.json` say what this run leaves; `manifest`: the set that it commits."""
+        target = self.target
+        self.claim.end(status, target.mirrors, target.versions, target.made_from, manifest)
 
     def _keep_sources(self) -> None:
         """Keep what later runs fall back on: robots.txt as it was read, and the mirrors of sources."""

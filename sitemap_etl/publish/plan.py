@@ -26,6 +26,7 @@ from sitemap_etl.state.records import (
     Former,
     Gate,
     Index,
+    MadeFrom,
     Manifest,
     Mirror,
     Retired,
@@ -195,6 +196,7 @@ class Target:
     generations: Mapping[str, Mirror] = field(default_factory=dict)  # mirrors that this run made, to be kept
     mirrors: Mapping[str, str | None] = field(default_factory=dict)  # section → key of its mirror now; None: none
     versions: Mapping[str, str | None] = field(default_factory=dict)  # section → hash of what it is made from, likewise
+    made_from: Mapping[str, MadeFrom | None] = field(default_factory=dict)  # section → what it is made from, likewise
     week: Sequence[SetSize] = ()  # what the sets of the last seven days listed
     quiet_because: str | None = None
     extras: Sequence[Object] = ()

@@ -28,6 +28,7 @@ from sitemap_etl.state.records import (
     Entry,
     File,
     Gate,
+    Quiet,
     Rendered,
     SectionPlan,
     SectionState,
@@ -100,6 +101,12 @@ def propose(run: Run, force: frozenset[str] | None = None) -> Proposal:
         if name in by_section:
             _read_section(run, planned.sections[name], by_section[name], published, proposal)
             _warn(run, planned.sections[name], by_section[name], published, proposal)
+            _warn_of_rows(run, name, proposal)
+        elif name in planned.quiet and published is not None and base is not None:
+            proposal.drafts += [Draft(entry) for entry in base.of(name)]
+            proposal.sections[name] = published
+            proposal.counts[name] = _account_quiet(run, name, planned.quiet[name], published, proposal)
+            _warn_of_rows(run, name, proposal)
         elif published is not None and base is not None:
             proposal.drafts += [Draft(in_time(run, entry) if run.goes_back else entry) for entry in base.of(name)]
             top = rows_in_time(run, published.top) if run.goes_back and published.top is not None else published.top
@@ -207,10 +214,42 @@ def file_of(key: str, staged: StagedFile, now: str, etag: str | None = None) -> 
 
 
 def _account(run: Run, name: str, receipts: Sequence[Rendered], proposal: Proposal) -> Counts:
-    """The counts of a section, after checking that every row is accounted for."""
+    """The counts of a section that was rendered, after checking that every row is accounted for."""
+    counts, inventory = _account_rows(run, name, proposal)
+    dates = Dates()
+    gathered = 0
+    for receipt in receipts:
+        group = receipt.counts
+        gathered += group.gathered
+        shard_rows = sum(shard.rows for shard in receipt.shards)
+        _balance(name, f"group {receipt.group}", "listed", group.listed, "rows of its files", shard_rows)
+        counts += Counts(
+            listed=group.listed,
+            duplicates=group.duplicates,
+            added=group.added,
+            changed=group.changed,
+            removed=group.removed,
+        )
+        proposal.reasons[name]["duplicates"].merge(receipt.reasons)
+        proposal.reasons[name]["notes"].merge(receipt.notes)
+        dates += Dates(group.dated, group.undated, Counter(receipt.redated))
+    _balance(name, "all groups", "inventory", inventory, "rows that render gathered", gathered)
+    proposal.dates[name] = dates
+    return _balanced(name, counts)
+
+
+def _account_quiet(run: Run, name: str, quiet: Quiet, published: SectionState, proposal: Proposal) -> Counts:
+    """The counts of a section that stays as it is, likewise; its duplicates are those of the run that rendered it."""
+    counts, _ = _account_rows(run, name, proposal)
+    proposal.reasons[name]["duplicates"].merge(quiet.reasons)
+    proposal.dates[name] = Dates(quiet.made_from.dated)
+    return _balanced(name, counts + Counts(listed=published.listed, duplicates=quiet.duplicates))
+
+
+def _account_rows(run: Run, name: str, proposal: Proposal) -> tuple[Counts, int]:
+    """The counts of a section's rows up to the rules, and how many came out of these."""
     counts = Counts()
     inventory = 0
-    dates = Dates()
     reasons = {kind: Tally() for kind in ("excluded", "rejected", "notes", "duplicates")}
     for n, part in enumerate(run.parts(name)):
         out = part.inventory + part.duplicates + part.excluded + part.rejected
@@ -230,23 +269,13 @@ def _account(run: Run, name: str, receipts: Sequence[Rendered], proposal: Propos
         units = [n for n, unit in enumerate(run.plan.units) if unit.section == name]
         read = sum(run.extracted(n).rows for n in units)
         _balance(name, "all splits", "extracted", read, "rows that came to the rules", counts.extracted)
-    gathered = 0
-    for receipt in receipts:
-        group = receipt.counts
-        gathered += group.gathered
-        shard_rows = sum(shard.rows for shard in receipt.shards)
-        _balance(name, f"group {receipt.group}", "listed", group.listed, "rows of its files", shard_rows)
-        counts += Counts(
-            listed=group.listed,
-            duplicates=group.duplicates,
-            added=group.added,
-            changed=group.changed,
-            removed=group.removed,
-        )
-        reasons["duplicates"].merge(receipt.reasons)
-        reasons["notes"].merge(receipt.notes)
-        dates += Dates(group.dated, group.undated, Counter(receipt.redated))
-    _balance(name, "all groups", "inventory", inventory, "rows that render gathered", gathered)
+    proposal.reasons[name] = reasons
+    proposal.rejected_read[name] = sum(part.rejected_read for part in run.parts(name))
+    return counts, inventory
+
+
+def _balanced(name: str, counts: Counts) -> Counts:
+    """The counts, after checking that every row that came in went out."""
     _balance(
         name,
         "the section",
@@ -255,9 +284,6 @@ def _account(run: Run, name: str, receipts: Sequence[Rendered], proposal: Propos
         "listed + duplicates + excluded + rejected",
         counts.listed + counts.duplicates + counts.excluded + counts.rejected,
     )
-    proposal.reasons[name] = reasons
-    proposal.dates[name] = dates
-    proposal.rejected_read[name] = sum(part.rejected_read for part in run.parts(name))
     return counts
 
 
@@ -294,6 +320,10 @@ def _warn(
         )
     if published is None and plan.rule is not None and run.base is not None:
         proposal.warnings.append(f"{name}: first publish of this section: its pages have no fingerprint dates yet")
+
+
+def _warn_of_rows(run: Run, name: str, proposal: Proposal) -> None:
+    """Warn of what was found before anything was rendered."""
     drifts = [part.drift for part in run.parts(name) if part.drift is not None]
     if drifts:
         drift = proposal.drift[name] = sum(drifts, Drift())

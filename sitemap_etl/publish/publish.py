@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Final, Literal
@@ -21,10 +22,11 @@ from sitemap_etl.publish.robots import open_root
 from sitemap_etl.publish.views import feed_objects, recent_drafts, with_tops
 from sitemap_etl.stages.merge import generations
 from sitemap_etl.stages.published import same_definition
+from sitemap_etl.stages.quiet import Basis
 from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.tables import is_settled
 from sitemap_etl.state import layout
-from sitemap_etl.state.records import ROBOTS_TXT, ChangeKind, File, Manifest, Preview
+from sitemap_etl.state.records import ROBOTS_TXT, ChangeKind, File, MadeFrom, Manifest, Preview, SectionState
 from sitemap_etl.web import REDIRECTS, Client, WebError, inflated
 
 
@@ -79,7 +81,7 @@ def publish(
 
 def _target(run: Run, proposal: Proposal, reason: str | None) -> Target:
     sections = with_tops(run, with_removed(run, proposal))
-    read = list(run.partition().sections)
+    read = run.partition().read
     made = generations(run, read)
     for name in made:
         sections[name] = replace(sections[name], mirror=layout.mirror(name, run.run_id))
@@ -98,13 +100,30 @@ def _target(run: Run, proposal: Proposal, reason: str | None) -> Target:
         extras=feed_objects(run, sections),
         generations=made,
         mirrors={name: layout.mirror(name, run.run_id) if name in made else None for name in read},
-        versions={name: _made_from(run, proposal, name) for name in read},
+        versions={name: _version(run, proposal, name) for name in read},
+        made_from=_made_from(run, proposal, sections),
         forced=tuple(gate.name for gate in proposal.gates if gate.status == "forced"),
         reason=reason or run.options.reason,
     )
 
 
-def _made_from(run: Run, proposal: Proposal, name: str) -> str | None:
+def _made_from(run: Run, proposal: Proposal, sections: Mapping[str, SectionState]) -> dict[str, MadeFrom | None]:
+    """What each section that was rendered is made from; None where the next night has to render it in any case.
+
+    That is where rows were left out by `--limit`, and where rendering tells what it would not tell if it were not done.
+    """
+    planned = run.partition()
+    basis = Basis(run, planned.read, (draft.entry for draft in proposal.drafts), sections)
+    found: dict[str, MadeFrom | None] = {}
+    for name in planned.sections:
+        receipts = [receipt for receipt in run.all_rendered() if receipt.section == name]
+        tells = any(receipt.twice[0] or receipt.notes.total for receipt in receipts)
+        dated = sum(shard.rows - (shard.undated or 0) for receipt in receipts for shard in receipt.shards)
+        found[name] = None if tells or run.options.limit is not None else basis.of(name, dated)
+    return found
+
+
+def _version(run: Run, proposal: Proposal, name: str) -> str | None:
     """The hash of what a section of a table is made from; None where it may become another by itself."""
     notes = [tally for kind, tally in proposal.reasons.get(name, {}).items() if kind == "notes"]
     return run.plan.versions.get(name) if is_settled(proposal.counts[name], notes) else None

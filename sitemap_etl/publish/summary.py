@@ -73,10 +73,16 @@ def _put_reports(run: Run) -> None:
     splits = Splits(
         splits=tuple(run.read_split(n) for n in range(len(run.plan.units))),
         readers=readers_of(run),
-        read=tuple(planned.sections),
+        read=tuple(planned.read),
         tables=tables,
+        quiet=_rendered_by(planned),
     )
     put_document(run.work, layout.splits(run.run_id), splits)
+
+
+def _rendered_by(planned: Partition) -> dict[str, str]:
+    """Of each section that is quiet, the run that rendered it."""
+    return {name: one.made_from.run_id for name, one in planned.quiet.items()}
 
 
 def put_summary(run: Run, summary: Summary) -> None:
@@ -133,7 +139,7 @@ def read_summary(run: Run) -> Summary | None:
 
 def _gather_aside(run: Run, planned: Partition, kind: str) -> Checked:
     """One Parquet file of the rows of one kind, of all splits and groups."""
-    staged = [part.aside.get(kind) for section in planned.sections for part in run.parts(section)]
+    staged = [part.aside.get(kind) for section in planned.read for part in run.parts(section)]
     if kind == "duplicates":
         staged += [receipt.duplicates for receipt in run.all_rendered()]
     with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
@@ -163,6 +169,7 @@ def _summary(run: Run, published: Published) -> Summary:
         to_write=len(seen.files) if seen else None,
         to_delete=len(seen.delete) if seen else None,
     )
+    planned = run.partition()
     aligned = run.aligned()
     return Summary(
         run_id=run.run_id,
@@ -177,7 +184,7 @@ def _summary(run: Run, published: Published) -> Summary:
         views=tuple(name for name in proposal.counts if run.site.sections[name].view),
         kept=proposal.held,
         reasons=proposal.reasons,
-        clusters=Clusters() if aligned is None else Clusters(aligned.aligned, aligned.notes),
+        clusters=planned.clusters or Clusters() if aligned is None else Clusters(aligned.aligned, aligned.notes),
         examples=_examples(run, proposal),
         files=files,
         plan=seen,
@@ -190,6 +197,7 @@ def _summary(run: Run, published: Published) -> Summary:
         error=str(published.error) if published.error is not None else None,
         report=run.work.url_of(layout.report(run.run_id)),
         shape=shapes(run.site, _entries(proposal, manifest), run.plan.now),
+        quiet=_rendered_by(planned),
         site_file=run.plan.site_file or None,
     )
 

@@ -62,6 +62,7 @@ def render(summary: Summary, around: Around = ALONE) -> str:
         views=views,
         total=_total(summary.sections, views),
         held=summary.kept,
+        unaltered=summary.quiet,
         gates=gates,
         gate_names=list(dict.fromkeys(name for cells in gates.values() for name in cells)),
         gate_notes=[gate for gate in summary.gates if gate.status != "ok"],

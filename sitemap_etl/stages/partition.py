@@ -12,8 +12,10 @@ from sitemap_etl import lastmod, priority
 from sitemap_etl.errors import Unavailable
 from sitemap_etl.partition import Sample, Window, groups, windows
 from sitemap_etl.partition.borders import distinct
+from sitemap_etl.stages.about import about
 from sitemap_etl.stages.arrival import demand_rows
 from sitemap_etl.stages.published import published_ranges
+from sitemap_etl.stages.quiet import quiet_sections
 from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.spool import Row, put_index
 from sitemap_etl.stages.transform import read_digest
@@ -26,7 +28,7 @@ _HREFLANG: Final = 40
 
 
 def partition(run: Run, *, jobs: int = 1) -> Partition:
-    """Plan the windows and groups of every section that was read; gives the receipt.
+    """Plan the windows and groups of every section that was read and is not quiet; gives the receipt.
 
     `jobs`: how many groups are rendered at a time. Groups affect speed, never bytes.
     """
@@ -39,13 +41,17 @@ def partition(run: Run, *, jobs: int = 1) -> Partition:
         why = next((part.held for part in parts if part.held), None) or _few_rows(run, section, parts)
         if why:
             held[section] = why
+    quiet, clusters = quiet_sections(run, [section for section in receipts if section not in held])
+    for section, one in quiet.items():
+        with about(section=section):
+            run.environment.detail(f"partition: {section}: nothing differs from run {one.made_from.run_id}")
     sections = {
         section: _section(run, section, parts, receipts, jobs)
         for section, parts in receipts.items()
-        if section not in held
+        if section not in held and section not in quiet
     }
     units = tuple((section, at) for section, plan in sections.items() for at in range(len(plan.groups)))
-    return run.leave(layout.PARTITION, Partition(sections, units, held))
+    return run.leave(layout.PARTITION, Partition(sections, units, held, quiet, clusters))
 
 
 def _few_rows(run: Run, name: str, parts: Sequence[Transformed]) -> str | None:

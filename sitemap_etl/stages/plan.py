@@ -138,6 +138,7 @@ def start_run(
             warnings=(*robots.warnings, *read.warnings),
             given=given is not None,
             versions=read.versions,
+            made_from=current.made_from,
             promised=read.promised,
         )
         if staging is None:

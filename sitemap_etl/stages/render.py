@@ -135,7 +135,8 @@ class _Group:
         rows = shard.rows
         snapshot = None if old is None or shard.renewed else old.snapshot
         locs = rows.column("loc")
-        undated, days = (old.undated, old.days) if old is not None else _dates(rows.column("lastmod"))
+        recorded = old is not None and old.undated is not None
+        undated, days = (old.undated, old.days) if old is not None and recorded else _dates(rows.column("lastmod"))
         staged = StagedShard(
             low=shard.low,
             parent=shard.parent,

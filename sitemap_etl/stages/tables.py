@@ -8,11 +8,10 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
-from sitemap_etl import __version__
 from sitemap_etl.config import Section, Site, TableSource
 from sitemap_etl.frames import Tally
 from sitemap_etl.lastmod.dates import FUTURE
@@ -20,6 +19,7 @@ from sitemap_etl.settings import DeltaSource
 from sitemap_etl.sources import Split, lake, unpack_schema
 from sitemap_etl.stages.generation import Generation, digest, other_columns
 from sitemap_etl.stages.parameters import BEGINNING, params_of
+from sitemap_etl.stages.quiet import settings_of
 from sitemap_etl.stages.rules import rules_of
 from sitemap_etl.stages.run import Environment
 from sitemap_etl.state.records import Counts, Reading
@@ -70,9 +70,8 @@ def fingerprint_of(site: Site, section: Section, version: str, params: str, robo
     assert isinstance(source, TableSource)
     if _changes_by_itself(section.where) or _changes_by_itself(source.query):
         return None
-    written = site.to_json()
-    made_from: list[Any] = [__version__, version, params, written["site"], written["urls"], written["publish"]]
-    made_from += [written["sections"][section.name], None if robots is None else robots.decode("latin-1")]
+    made_from = [version, params, *settings_of(site.to_json(), section.name)]
+    made_from.append(None if robots is None else robots.decode("latin-1"))
     return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:32]
 
 

@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 from sitemap_etl import lastmod
 from sitemap_etl.arrow import column_of, single
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError
-from sitemap_etl.frames import ASIDE, EXAMPLES, ROW_BITS, Tally
+from sitemap_etl.frames import ASIDE, EXAMPLES, PROVENANCE, ROW_BITS, Tally
+from sitemap_etl.hashes import added, hash64, hash_rows, sums_of
 from sitemap_etl.limits import WINDOW_ROWS
 from sitemap_etl.partition import Sample, route, routing_borders, samples
 from sitemap_etl.sources import LINES
@@ -151,6 +152,7 @@ class Inventory:
         self.samples: dict[str, int] = {}
         self.histogram: np.ndarray | None = None
         self.listed = 0
+        self.sums = self.loc_sums = (0, 0)
         self.lowest: str | None = None
         self.highest: str | None = None
         self.kinds: list[tuple[tuple[str, str], ...]] = []
@@ -171,7 +173,12 @@ class Inventory:
         if not inventory.num_rows:
             return
         locs = column_of(inventory, "loc")
-        for sample in samples(locs, _weights(inventory)):
+        hashes = hash64(locs)
+        rows = hash_rows(
+            inventory.drop_columns([name for name in PROVENANCE if name in inventory.column_names]), {"loc": hashes}
+        )
+        self.sums, self.loc_sums = added(self.sums, sums_of(rows)), added(self.loc_sums, sums_of(hashes))
+        for sample in samples(locs, hashes, _weights(inventory)):
             self.samples[sample.loc] = max(sample.bytes, self.samples.get(sample.loc, 0))
         ends = pc.min_max(locs).as_py()
         self.lowest = ends["min"] if self.lowest is None else min(self.lowest, ends["min"])
@@ -245,6 +252,8 @@ class Inventory:
             kinds=tuple(lastmod.agreed(self.kinds)) if self.kinds else None,
             tags=tuple(sorted(self.tags)),
             columns=tuple(sorted(self.columns)),
+            sums=self.sums,
+            loc_sums=self.loc_sums,
         )
 
     def _digest(self) -> pa.Buffer:

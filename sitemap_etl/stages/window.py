@@ -19,6 +19,7 @@ from sitemap_etl.frames import ASIDE, INVENTORY, SNAPSHOT, conform, without_fing
 from sitemap_etl.partition import winners
 from sitemap_etl.stages.partition import signals_of
 from sitemap_etl.stages.published import overlapping, published_rows, remembered, same_definition
+from sitemap_etl.stages.quiet import LISTED_ALREADY
 from sitemap_etl.stages.rules import is_dated
 from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.spool import Place, Row, index_rows, read_index, read_messages, read_windows
@@ -273,12 +274,12 @@ def unique_rows(reader: Reader, section: str, low: str, high: str | None, known:
         gathered += table.num_rows
         if pending_rows > 2 * limits.WINDOW_ROWS:
             won = winners(pa.concat_tables(pending, promote_options="default"), known)
-            losers.append(_aside(won.losers, section, "listed already by a row of this section"))
+            losers.append(_aside(won.losers, section, f"{LISTED_ALREADY}a row of this section"))
             pending, pending_rows = [won.rows], won.rows.num_rows
     rows = INVENTORY.empty_table()
     if pending:
         won = winners(pa.concat_tables(pending, promote_options="default"), known)
-        losers.append(_aside(won.losers, section, "listed already by a row of this section"))
+        losers.append(_aside(won.losers, section, f"{LISTED_ALREADY}a row of this section"))
         rows = won.rows
     twice = [pa.array([], pa.string())]
     if not reader.run.site.sections[section].view:
@@ -287,7 +288,7 @@ def unique_rows(reader: Reader, section: str, low: str, high: str | None, known:
             twice += [_with_and_without(mine, locs), _with_and_without(locs, mine)]
             taken = places(mine, locs) >= 0
             if taken.any():
-                losers.append(_aside(rows.filter(pa.array(taken)), section, f"listed already by section {other}"))
+                losers.append(_aside(rows.filter(pa.array(taken)), section, f"{LISTED_ALREADY}section {other}"))
                 rows = rows.filter(pa.array(~taken)).combine_chunks()
         mine = column_of(rows, "loc")
         twice.append(_with_and_without(mine, mine))

@@ -177,6 +177,17 @@ class Reading(Record):
 
 
 @dataclass(frozen=True)
+class MadeFrom(Record):
+    """What a section was made from by the run that rendered it last (see stages.quiet)."""
+
+    run_id: str
+    rows: int  # of its inventory
+    sums: tuple[int, int]  # of their hashes
+    rest: str  # hash of all else that it depends on, and of what was made
+    dated: int = 0  # listed pages with a lastmod
+
+
+@dataclass(frozen=True)
 class Plan(RunDocument):
     """What a run fixed when its first task started."""
 
@@ -197,6 +208,7 @@ class Plan(RunDocument):
     warnings: tuple[str, ...] = ()  # what was found when it was made
     given: bool = False  # whether a person said its time
     versions: Mapping[str, str] = field(default_factory=dict)  # of sections of tables: as in `Current`
+    made_from: Mapping[str, MadeFrom] = field(default_factory=dict)  # of sections that are published: as in `Current`
     promised: Mapping[str, int] = field(default_factory=dict)  # rows of sections whose exports have a manifest of them
 
     title: ClassVar[str] = "plan of a run"
@@ -274,6 +286,8 @@ class Transformed(RunDocument):
     kinds: tuple[tuple[str, str], ...] | None = None  # of the fingerprint's columns
     tags: tuple[str, ...] = ()  # hreflang tags seen
     columns: tuple[str, ...] = ()
+    sums: tuple[int, int] | None = None  # of the hashes of its inventory's rows (hashes.sums_of); None: not recorded
+    loc_sums: tuple[int, int] | None = None  # of those of their locs alone
     held: str | None = None
     bucket: MirrorBucket | None = None  # what the mirror's bucket is from now on
     readers: tuple[str, ...] = ()  # runs that read its rows; numbers of rows begin with the place in this list
@@ -331,12 +345,42 @@ class SectionPlan(Record):
 
 
 @dataclass(frozen=True)
+class Quiet(Record):
+    """A section of which nothing differs from what it was made from: it stays as published, and is not rendered.
+
+    `duplicates`: rows that were listed already, with their `reasons`, as the run found them that rendered it last.
+    """
+
+    made_from: MadeFrom
+    duplicates: int = 0
+    reasons: Tally = field(default_factory=Tally)
+
+
+@dataclass(frozen=True)
+class Clusters(Record):
+    """How many pages have hreflang links, and what was decided where a cluster was not whole."""
+
+    aligned: int = 0
+    notes: Tally = field(default_factory=Tally)
+
+
+@dataclass(frozen=True)
 class Partition(RunDocument):
-    """What partition decided: a plan for each section that was read, and the units (section, group) of render."""
+    """What partition decided: a plan for each section that is rendered, and the units (section, group) of render.
+
+    `quiet`: sections that were read, and need not be rendered. `clusters`: of those of them that have some.
+    """
 
     sections: Mapping[str, SectionPlan] = field(default_factory=dict)
     units: tuple[tuple[str, int], ...] = ()
     held: Mapping[str, str] = field(default_factory=dict)
+    quiet: Mapping[str, Quiet] = field(default_factory=dict)
+    clusters: Clusters | None = None
+
+    @property
+    def read(self) -> list[str]:
+        """The sections that were read and are not held."""
+        return [*self.sections, *self.quiet]
 
     title: ClassVar[str] = "receipt of partition"
 
@@ -740,6 +784,7 @@ class Current(Document):
     last_run: LastRun | None = None
     mirrors: Mapping[str, str] = field(default_factory=dict)  # section → key of its mirror's generation
     versions: Mapping[str, str] = field(default_factory=dict)  # section of a table → hash of what it was made from
+    made_from: Mapping[str, MadeFrom] = field(default_factory=dict)  # section → what it was made from
     owner: Owner | None = None  # None: a release that did not record it
     robots: KnownRobots | None = None  # the rules that hold where robots.txt does not answer
     suspect: Mapping[str, int] = field(default_factory=dict)  # intent of an interrupted publish → since when
@@ -834,14 +879,6 @@ class Notification(Document):
 
 
 # --- what a run found --------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Clusters(Record):
-    """How many pages have hreflang links, and what was decided where a cluster was not whole."""
-
-    aligned: int = 0
-    notes: Tally = field(default_factory=Tally)
 
 
 @dataclass(frozen=True)
@@ -975,6 +1012,7 @@ class Summary(Document):
     seconds: Mapping[str, float] = field(default_factory=dict)
     against: Comparison | None = None
     shape: Mapping[str, Shape] = field(default_factory=dict)  # of the set as it is, or would be
+    quiet: Mapping[str, str] = field(default_factory=dict)  # sections in which nothing differed → who rendered them
     site_file: str | None = None
 
     title: ClassVar[str] = "summary"
@@ -1098,13 +1136,15 @@ class Splits(Document):
     """What a run read: the sections, and what the numbers of rows in its reports speak of.
 
     `splits`: by number. `readers`: by number, of sections that keep a mirror, the runs that read the rows. `tables`:
-    the rows that were not listed, by kind.
+    the rows that were not listed, by kind. `quiet`: sections that were not rendered → the run that was the last to do
+    so, whose report has the rows that were listed already.
     """
 
     splits: tuple[ReadSplit, ...] = ()
     readers: Mapping[str, ReadSplit] = field(default_factory=dict)
     read: tuple[str, ...] = ()
     tables: Mapping[str, Checked] = field(default_factory=dict)
+    quiet: Mapping[str, str] = field(default_factory=dict)
 
     title: ClassVar[str] = "list of splits"
 
