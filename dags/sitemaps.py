@@ -10,7 +10,7 @@ under its canonical URL, and replaces only those published files whose contents 
 | `build` | for a small site, in place of the tasks up to `render`: does all of them in one |
 | `extract` | reads parts of a source, key ranges or files; makes their rows canonical, keeps rejected ones apart |
 | `buckets`, `merge` | only where a section reads what changed: merge it with what earlier runs read |
-| `partition` | divides the pages of each section into groups |
+| `partition` | divides the pages of each section in which something differs into groups |
 | `clusters`, `collect`, `align` | only where a section has hreflang clusters: close them over the listed pages |
 | `render` | writes the sitemaps of groups and finds what was added, changed and removed |
 | `publish` | asks the gates (one may visit new pages), then writes new and changed files, the index, robots.txt |

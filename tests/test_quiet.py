@@ -14,13 +14,26 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from sitemap_etl.errors import Refused
 from sitemap_etl.explain.answers import json_of
 from sitemap_etl.explain.explain import explain
+from sitemap_etl.publish.publish import publish
+from sitemap_etl.publish.summary import finish_run
+from sitemap_etl.runs import tasks
+from sitemap_etl.runs.build import build
 from sitemap_etl.runs.local import Finished, publish_locally
 from sitemap_etl.runs.rollback import roll_back
+from sitemap_etl.stages.plan import start_run
+from sitemap_etl.stages.quiet import settle
+from sitemap_etl.stages.run import open_run
 from sitemap_etl.state import layout
+from sitemap_etl.state.lease import release_lease
+from sitemap_etl.state.records import Options
 from tests.support.sites import FIRST_NIGHT, TestSite, pages
 
 Rows = list[dict[str, Any]]
@@ -57,6 +70,7 @@ class Quiet(TestSite):
             "priority": {"percentile_of": "sales"},
             "changefreq": {"column": "freq"},
         }
+        self.of_articles: dict[str, Any] = {}
         self.robots("User-agent: *")
         self.notes()
 
@@ -75,7 +89,7 @@ class Quiet(TestSite):
 
     def write(self) -> None:
         self.section("goods", self.goods, **{"shards": {"rows": 12}, **self.rules})
-        self.section("articles", self.articles)
+        self.section("articles", self.articles, **self.of_articles)
         self.section("notes")
 
     def run(self, number: float, **options: Any) -> Finished:
@@ -345,3 +359,124 @@ def test_what_a_run_warns_of_while_it_renders_it_warns_of_every_night(site: Quie
         night = site.run(number)
         assert any("two spellings" in warning for warning in night.summary.warnings)
     assert rendered(night) == {"notes"}
+
+
+# --- rows that are not kept, because nothing is expected to differ --------------------------------------------------
+
+
+class Parts(TestSite):
+    """A section of three Parquet files: three splits of a batch each, or one of three batches (`split_rows`)."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, gates=OPEN, urls={"respect_robots": False})
+        rule = {"lastmod": {"column": "lastmod"}, "priority": {"percentile_of": "sales"}, "shards": {"rows": 50}}
+        self.keys["sections"]["goods"] = {"from": {"parquet": "./export"}, **rule}
+        (folder / "export").mkdir()
+        self.split_rows = 100
+        for at in range(3):
+            self.write(at)
+
+    def write(self, at: int, date: str = "2026-09-01") -> None:
+        rows = pages(100, at * 100, lastmod=date, sales=lambda n: n % 7)
+        pq.write_table(pa.Table.from_pylist(rows), self.folder / "export" / f"{at}.parquet")
+
+    def look(self, number: int, **options: Any) -> tuple[str, list[bool], tuple[int, ...]]:
+        """Run a night; gives how it ended, of each split whether its rows were not kept, and those that came again."""
+        environment = self.at(FIRST_NIGHT + timedelta(days=number - 1))
+        run = start_run(self.load(), Options(**options), environment, split_rows=self.split_rows)
+        build(run, 1, {}, renew=lambda: None)
+        spared = [run.transformed(n).spared for n in range(len(run.plan.units))]
+        found = settle(run).again
+        summary = finish_run(run, publish(run))
+        release_lease(run.work, run.run_id)
+        return summary.status, spared, found
+
+
+@pytest.fixture
+def parts(tmp_path: Path) -> Parts:
+    return Parts(tmp_path)
+
+
+def again(night: Finished) -> tuple[int, ...]:
+    """The splits that were transformed once more."""
+    return settle(night.run).again
+
+
+def test_rows_are_not_kept_where_the_night_before_was_quiet_or_the_first(parts: Parts) -> None:
+    assert parts.look(1) == ("published", [False] * 3, ())
+    assert parts.look(2) == parts.look(3) == ("unchanged", [True] * 3, ())
+    parts.write(0, "2026-09-02")
+    assert parts.look(4) == ("published", [False, True, True], (1, 2))
+    assert parts.look(5) == ("unchanged", [False] * 3, ())  # a quiet night that nobody expected
+    assert parts.look(6) == ("unchanged", [True] * 3, ())
+    assert parts.look(7, full=True) == ("unchanged", [False] * 3, ())
+    assert sum(entry.lastmod == "2026-09-02" for entry in parts.public().entries()) == 100
+
+
+def test_a_split_of_which_only_the_end_differs_is_noticed_when_it_is_read(parts: Parts) -> None:
+    parts.split_rows = 1_000
+    parts.look(1)
+    assert parts.look(2) == ("unchanged", [True], ())
+    parts.write(2, "2026-09-02")
+    assert parts.look(3) == ("published", [False], ())
+    assert parts.look(4, full=True) == ("unchanged", [False], ())
+    assert sum(entry.lastmod == "2026-09-02" for entry in parts.public().entries()) == 100
+
+
+def test_rows_that_went_over_to_another_split_are_still_the_same(parts: Parts) -> None:
+    parts.look(1)
+    first, last = (parts.folder / "export" / f"{at}.parquet" for at in (0, 2))
+    first.rename(parts.folder / "between")
+    last.rename(first)
+    (parts.folder / "between").rename(last)
+    assert parts.look(2) == ("unchanged", [False, True, False], ())
+
+
+def test_what_was_read_as_expected_is_transformed_again_where_the_section_is_rendered_for_another_reason(
+    site: Quiet,
+) -> None:
+    """Nothing of the articles differs but what the goods list in their place."""
+    site.run(1)
+    site.goods.pop(7)
+    night = site.run(2)
+    assert (rendered(night), again(night)) == ({"goods", "articles"}, (1,))
+    assert f"{ORIGIN}/p/000007" in site.public().locs()
+    settled(site, 3, night)
+
+
+MOODS: list[str] = []
+"""Dates that `moody` gives, one each time."""
+
+
+def moody(frame: pd.DataFrame) -> pd.DataFrame:
+    """A hook that does not always give the same."""
+    return frame.assign(lastmod=MOODS.pop(0) if MOODS else "2026-08-01")
+
+
+def test_a_source_that_is_another_when_it_is_transformed_again_ends_the_run(site: Quiet) -> None:
+    site.of_articles["transform"] = "test_quiet:moody"
+    site.run(1)
+    site.goods.pop(7)
+    MOODS[:] = ["2026-08-01", "2026-08-02"]
+    with pytest.raises(Refused, match="was changed while it was read"):
+        site.run(2)
+    settled(site, 3, site.run(2.5))
+
+
+def test_tasks_of_a_scheduler_transform_again_what_another_one_was_spared(site: Quiet) -> None:
+    site.keys["airflow"] = {"small": 0}
+    site.run(1)
+    site.goods.pop(7)
+    site.write()
+    environment = site.at(FIRST_NIGHT + timedelta(days=1))
+    started = tasks.start(site.load(), Options(), environment, owner="dag/2")
+    for bundle in started.bundles:
+        tasks.extract(started.key, bundle, environment)
+    bundles = tasks.partition(started.key, environment)
+    assert settle(open_run(started.key, environment)).again == (1,)
+    assert tasks.partition(started.key, environment) == bundles  # a task that is cleared finds what it left
+    for bundle in bundles:
+        tasks.render(started.key, bundle, environment)
+    assert tasks.publish(started.key, environment)["status"] == "published"
+    assert f"{ORIGIN}/p/000007" in site.public().locs()
+    assert site.run(3, full=True).summary.status == "unchanged"

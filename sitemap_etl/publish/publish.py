@@ -20,9 +20,10 @@ from sitemap_etl.publish.plan import Target, desired_set, retired_files
 from sitemap_etl.publish.proposal import Proposal, dropped_entries, most_of, propose, with_removed
 from sitemap_etl.publish.robots import open_root
 from sitemap_etl.publish.views import feed_objects, recent_drafts, with_tops
+from sitemap_etl.stages.basis import Basis
 from sitemap_etl.stages.merge import generations
 from sitemap_etl.stages.published import same_definition
-from sitemap_etl.stages.quiet import Basis
+from sitemap_etl.stages.quiet import remembered
 from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.tables import is_settled
 from sitemap_etl.state import layout
@@ -108,19 +109,15 @@ def _target(run: Run, proposal: Proposal, reason: str | None) -> Target:
 
 
 def _made_from(run: Run, proposal: Proposal, sections: Mapping[str, SectionState]) -> dict[str, MadeFrom | None]:
-    """What each section that was rendered is made from; None where the next night has to render it in any case.
-
-    That is where rows were left out by `--limit`, and where rendering tells what it would not tell if it were not done.
-    """
+    """What the next run is to know of what each section that was read is made from (`stages.quiet.remembered`)."""
     planned = run.partition()
-    basis = Basis(run, planned.read, (draft.entry for draft in proposal.drafts), sections)
-    found: dict[str, MadeFrom | None] = {}
+    rendered: dict[str, int | None] = {}
     for name in planned.sections:
         receipts = [receipt for receipt in run.all_rendered() if receipt.section == name]
         tells = any(receipt.twice[0] or receipt.notes.total for receipt in receipts)
         dated = sum(shard.rows - (shard.undated or 0) for receipt in receipts for shard in receipt.shards)
-        found[name] = None if tells or run.options.limit is not None else basis.of(name, dated)
-    return found
+        rendered[name] = None if tells else dated
+    return remembered(run, Basis(run, planned.read, (draft.entry for draft in proposal.drafts), sections), rendered)
 
 
 def _version(run: Run, proposal: Proposal, name: str) -> str | None:

@@ -16,9 +16,10 @@ from sitemap_etl.stages.clusters import align, cluster_units, collect_members
 from sitemap_etl.stages.extract import extract_split, lanes, one_moment
 from sitemap_etl.stages.merge import merge_bucket, plan_merge
 from sitemap_etl.stages.partition import partition
+from sitemap_etl.stages.quiet import settle
 from sitemap_etl.stages.render import render_group
 from sitemap_etl.stages.run import Run
-from sitemap_etl.stages.transform import transform_split
+from sitemap_etl.stages.transform import transform_again, transform_split
 
 T = TypeVar("T")
 
@@ -42,6 +43,11 @@ def build(run: Run, jobs: int, seconds: dict[str, float], *, renew: Callable[[],
     if run.plan.readings:
         plan_merge(run)
         _each(run, "merge", buckets_of(run), partial(merge_bucket, final=final), jobs, seconds)
+    with timed(run, "settle", seconds):
+        again = settle(run).again
+    if again:
+        units = [splits[n] for n in again]
+        _each(run, "again", units, lambda run, at: transform_again(run, again[at]), jobs, seconds)
     with timed(run, "partition", seconds):
         partition(run, jobs=jobs)
     renew()

@@ -46,9 +46,10 @@ from sitemap_etl.stages.merge import merge_bucket, plan_merge
 from sitemap_etl.stages.partition import partition as partition_run
 from sitemap_etl.stages.ping import engines_of, engines_to_notify, ping_engine
 from sitemap_etl.stages.plan import start_run
+from sitemap_etl.stages.quiet import settle
 from sitemap_etl.stages.render import render_group
 from sitemap_etl.stages.run import Environment, Run, check_options, open_run, open_work
-from sitemap_etl.stages.transform import transform_split
+from sitemap_etl.stages.transform import transform_again, transform_split
 from sitemap_etl.state import layout
 from sitemap_etl.state.codec import encode
 from sitemap_etl.state.lease import LEASE_TIME, AnotherRun, holder, release_lease, take_lease
@@ -307,11 +308,18 @@ def merge(key: str, bundle: Bundle, environment: Environment, *, final: bool = T
 
 
 def partition(key: str, environment: Environment, *, most: int = MOST) -> list[Bundle]:
-    """Plan windows and groups; gives the bundles of render."""
+    """Plan windows and groups; gives the bundles of render.
+
+    Splits of sections that were expected to be quiet, and are not, are transformed once more before.
+    """
     run = _open(key, environment)
     if run is None:
         return []
     with _remembering(run):
+        units = splits_of(run)
+        for n in settle(run).again:
+            _renew(run)
+            do_unit(run, "again", n, units[n], transform_again)
         return bundles(len(partition_run(run).units), most)
 
 

@@ -9,13 +9,11 @@ from typing import Final
 import numpy as np
 
 from sitemap_etl import lastmod, priority
-from sitemap_etl.errors import Unavailable
+from sitemap_etl.errors import Refused
 from sitemap_etl.partition import Sample, Window, groups, windows
 from sitemap_etl.partition.borders import distinct
-from sitemap_etl.stages.about import about
-from sitemap_etl.stages.arrival import demand_rows
 from sitemap_etl.stages.published import published_ranges
-from sitemap_etl.stages.quiet import quiet_sections
+from sitemap_etl.stages.quiet import settle
 from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.spool import Row, put_index
 from sitemap_etl.stages.transform import read_digest
@@ -35,40 +33,32 @@ def partition(run: Run, *, jobs: int = 1) -> Partition:
     done = run.receipt(layout.PARTITION, Partition)
     if done is not None:
         return done
+    settled = settle(run)
     receipts = {name: run.parts(name) for name in run.read_sections()}
-    held = dict(run.plan.held) | (dict(run.merging().held) if run.plan.readings else {})
-    for section, parts in receipts.items():
-        why = next((part.held for part in parts if part.held), None) or _few_rows(run, section, parts)
-        if why:
-            held[section] = why
-    quiet, clusters = quiet_sections(run, [section for section in receipts if section not in held])
-    for section, one in quiet.items():
-        with about(section=section):
-            run.environment.detail(f"partition: {section}: nothing differs from run {one.made_from.run_id}")
     sections = {
-        section: _section(run, section, parts, receipts, jobs)
+        section: _section(run, section, _whole(run, section, parts), receipts, jobs)
         for section, parts in receipts.items()
-        if section not in held and section not in quiet
+        if section not in settled.held and section not in settled.quiet
     }
     units = tuple((section, at) for section, plan in sections.items() for at in range(len(plan.groups)))
-    return run.leave(layout.PARTITION, Partition(sections, units, held, quiet, clusters))
+    return run.leave(layout.PARTITION, Partition(sections, units, settled.held, settled.quiet, settled.clusters))
 
 
-def _few_rows(run: Run, name: str, parts: Sequence[Transformed]) -> str | None:
-    """Why a section with `on_error: keep` is held for the number of its rows; None where it is not.
-
-    Raises `Unavailable` where another one has too few, which is known only now.
-    """
-    section = run.site.sections[name]
-    if name in run.plan.held or run.options.limit is not None:
-        return None
-    try:
-        demand_rows(section, sum(part.rows + part.carried for part in parts), run.plan.promised.get(name))
-    except Unavailable as error:
-        if section.on_error == "keep":
-            return str(error)
-        raise
-    return None
+def _whole(run: Run, section: str, parts: Sequence[Transformed]) -> Sequence[Transformed]:
+    """What was left of each split, with its rows. Raises Refused where a source has changed since it was read first."""
+    if not any(part.spared for part in parts):
+        return parts
+    units = [n for n, unit in enumerate(run.plan.units) if unit.section == section]
+    found = []
+    for n, part in zip(units, parts, strict=True):
+        whole = run.transformed_again(n) if part.spared else part
+        if (whole.sums, whole.inventory) != (part.sums, part.inventory):
+            raise Refused(
+                f"section {section}: {run.plan.units[n].label} was changed while it was read. Nothing was published; "
+                "run again"
+            )
+        found.append(whole)
+    return found
 
 
 def _section(

@@ -20,6 +20,7 @@ from sitemap_etl.sources import Split, lake, unpack_schema
 from sitemap_etl.sources.completeness import Readiness
 from sitemap_etl.stages.about import about, note
 from sitemap_etl.stages.arrival import await_sources, demand_arrival
+from sitemap_etl.stages.basis import likely_quiet
 from sitemap_etl.stages.clock import moment_of
 from sitemap_etl.stages.extract import label_of, plan_splits, read_schema, reads_changes_only, session_of
 from sitemap_etl.stages.generation import Generation, digest, other_columns
@@ -139,6 +140,7 @@ def start_run(
             given=given is not None,
             versions=read.versions,
             made_from=current.made_from,
+            expected=_expected(site, options, base, current, now),
             promised=read.promised,
         )
         if staging is None:
@@ -184,6 +186,13 @@ def _check_limit(options: Options, base: Manifest | None) -> None:
             f"--limit {options.limit} would unlist pages that it does not read: {base.listed:,} URLs are published. "
             "Add --dry-run"
         )
+
+
+def _expected(site: Site, options: Options, base: Manifest | None, current: Current, now: datetime) -> tuple[str, ...]:
+    """The sections in which nothing is likely to have changed; none where all are to be rendered anyway."""
+    if base is None or options.full or options.limit is not None or base.now > instant(now):
+        return ()
+    return likely_quiet(site.to_json(), base, current.made_from)
 
 
 def key_missing(section: Section, environment: Environment) -> str | None:

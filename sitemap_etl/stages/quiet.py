@@ -1,157 +1,70 @@
-"""Quiet sections: what each was made from when it was rendered last, and which would be made from the same again.
+"""Quiet sections: where a section is made from the same as when it was rendered last, it stays as published.
 
-After the rules a section is a set of rows. Two sums of their hashes tell it from any other, in whatever order and
-splits they came; what else decides how it is rendered is few things, of which one hash is kept. Where both are as they
-were when the section was rendered last, and what was made then is what is published now, rendering it would find
-nothing to do: it stays as published. What the rules depend on (robots.txt, a hook, the time) needs no attention here:
-they were applied this time too.
-
-Rows of one section decide about another only by their locs: of several that list a page the first does (see
-`stages.window`), and pages of one hreflang cluster show each other.
+Rendering it would find nothing to do. Where a section is expected to be quiet, transform spares itself the work of
+keeping rows for render; `settle` says which splits have to be transformed once more where that was wrong.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
-from sitemap_etl import __version__, lastmod
-from sitemap_etl.errors import DamagedState, Refused
+from sitemap_etl.errors import DamagedState, Refused, Unavailable
 from sitemap_etl.frames import Tally
-from sitemap_etl.hashes import added
+from sitemap_etl.stages.about import about
+from sitemap_etl.stages.arrival import demand_rows
+from sitemap_etl.stages.basis import Basis
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state import layout
-from sitemap_etl.state.records import Clusters, Entry, MadeFrom, Quiet, SectionState, Summary, Transformed
+from sitemap_etl.state.records import Clusters, MadeFrom, Quiet, Settled, SplitSums, Summary, Transformed
 from sitemap_etl.state.store import read_document
 
 LISTED_ALREADY: Final = "listed already by "
 """How the reasons of the duplicates begin that render finds."""
 
 
-def settings_of(written: Mapping[str, Any], section: str) -> list[Any]:
-    """The release, and what a site file (`config.Site.to_json`) says of how a section's rows become files."""
-    return [__version__, written["site"], written["urls"], written["publish"], written["sections"][section]]
+def settle(run: Run) -> Settled:
+    """Find out which of the sections that were read stay as published; gives the receipt."""
+    done = run.receipt(layout.SETTLE, Settled)
+    if done is not None:
+        return done
+    parts = {name: run.parts(name) for name in run.read_sections()}
+    held = dict(run.plan.held) | (dict(run.merging().held) if run.plan.readings else {})
+    for section, own in parts.items():
+        why = next((part.held for part in own if part.held), None) or _few_rows(run, section, own)
+        if why:
+            held[section] = why
+    quiet, clusters = _quiet_sections(run, [section for section in parts if section not in held])
+    for section, one in quiet.items():
+        with about(section=section):
+            run.environment.detail(f"settle: {section}: nothing differs from run {one.made_from.run_id}")
+    again = [
+        n
+        for n, unit in enumerate(run.plan.units)
+        if unit.section not in held and unit.section not in quiet and run.transformed(n).spared
+    ]
+    return run.leave(layout.SETTLE, Settled(quiet, held, clusters, tuple(again)))
 
 
-@dataclass(frozen=True)
-class _Inventory:
-    """The rows of a section after the rules. `sums`: of their hashes; `loc_sums`: of those of their locs alone."""
+def _few_rows(run: Run, name: str, parts: Sequence[Transformed]) -> str | None:
+    """Why a section with `on_error: keep` is held for the number of its rows; None where it is not.
 
-    rows: int
-    sums: tuple[int, int]
-    loc_sums: tuple[int, int]
-    ends: tuple[str, str] | None
-    kinds: Sequence[tuple[str, str]]
-    columns: Sequence[str]
-
-    @classmethod
-    def of(cls, parts: Sequence[Transformed]) -> _Inventory | None:
-        """The rows of these splits or buckets; None where a release transformed some that did not record their sums."""
-        sums = loc_sums = (0, 0)
-        for part in parts:
-            if part.sums is None or part.loc_sums is None:
-                return None
-            sums, loc_sums = added(sums, part.sums), added(loc_sums, part.loc_sums)
-        ends = [part.ends for part in parts if part.ends is not None]
-        return cls(
-            sum(part.inventory for part in parts),
-            sums,
-            loc_sums,
-            (min(low for low, _ in ends), max(high for _, high in ends)) if ends else None,
-            lastmod.agreed([part.kinds for part in parts if part.kinds]),
-            sorted({column for part in parts for column in part.columns}),
-        )
-
-
-class Basis:
-    """What the sections of a run are made from.
-
-    `read`: those that were read and are not held. `entries`, `states`: the shards of all sections, and what they carry
-    from run to run: as published, or as the run would publish them.
+    Raises `Unavailable` where another one has too few, which is known only now.
     """
-
-    def __init__(
-        self, run: Run, read: Collection[str], entries: Iterable[Entry], states: Mapping[str, SectionState]
-    ) -> None:
-        self.run = run
-        self.read = read
-        self.states = states
-        self._entries: dict[str, list[Entry]] = {}
-        for entry in entries:
-            self._entries.setdefault(entry.section, []).append(entry)
-
-    @cached_property
-    def _inventories(self) -> dict[str, _Inventory]:
-        """The rows of all sections that were read; none at all where they are not known of one."""
-        found = {name: _Inventory.of(self.run.parts(name)) for name in self.read}
-        known = {name: inventory for name, inventory in found.items() if inventory is not None}
-        return known if len(known) == len(found) else {}
-
-    def of(self, name: str, dated: int = 0) -> MadeFrom | None:
-        """What a section that was read is made from; None where that is not known. `dated`: as in `MadeFrom`."""
-        inventory = self._inventories.get(name)
-        if inventory is None:
-            return None
-        rest = [
-            settings_of(self.run.plan.site, name),
-            inventory.kinds,
-            inventory.columns,
-            self._published(name),
-            self._before(name),
-            self._mates(name),
-        ]
-        digest = hashlib.sha256(json.dumps(rest).encode()).hexdigest()[:32]
-        return MadeFrom(self.run.run_id, inventory.rows, inventory.sums, digest, dated)
-
-    def _published(self, name: str) -> list[Any] | None:
-        """What a section publishes; None where it publishes nothing."""
-        state = self.states.get(name)
-        if state is None:
-            return None
-        shards = [
-            (entry.number, entry.low, entry.snapshot, entry.file.key, entry.text is not None)
-            for entry in self._entries.get(name, ())
-        ]
-        return [state.rule, state.kinds, state.listed, state.view, state.dated, shards]
-
-    def _before(self, name: str) -> list[Any]:
-        """The sections that may list a page of this one in its place: what they have, if it reaches into this one."""
-        ends = self._inventories[name].ends
-        if ends is None or self.run.site.sections[name].view:
-            return []
-        found: list[Any] = []
-        before = True
-        for other, section in self.run.site.sections.items():
-            if other == name:
-                before = False
-            elif other in self._inventories:
-                inventory = self._inventories[other]
-                if before and not section.view and _reach(ends, inventory.ends):
-                    found.append((other, inventory.rows, inventory.loc_sums))
-            elif (state := self.states.get(other)) is not None and not state.view:
-                shards = self._entries.get(other, [])
-                if shards and _reach(ends, (shards[0].first, shards[-1].last)):
-                    found.append((other, self._published(other)))
-        return found
-
-    def _mates(self, name: str) -> list[Any]:
-        """The sections with hreflang clusters, where this is one. Of those that are read all are quiet, or none is."""
-        if self.run.site.sections[name].alternates is None:
-            return []
-        mates = [other for other, section in self.run.site.sections.items() if section.alternates is not None]
-        return [(other, None if other in self.read else self._published(other)) for other in mates]
+    section = run.site.sections[name]
+    if name in run.plan.held or run.options.limit is not None:
+        return None
+    try:
+        demand_rows(section, sum(part.rows + part.carried for part in parts), run.plan.promised.get(name))
+    except Unavailable as error:
+        if section.on_error == "keep":
+            return str(error)
+        raise
+    return None
 
 
-def _reach(ends: tuple[str, str], others: tuple[str, str] | None) -> bool:
-    """Whether some loc may be in both stretches, or in one with a slash at its end and in the other without."""
-    return others is not None and others[0] <= f"{ends[1]}/" and ends[0] <= f"{others[1]}/"
-
-
-def quiet_sections(run: Run, read: Collection[str]) -> tuple[dict[str, Quiet], Clusters | None]:
+def _quiet_sections(run: Run, read: Collection[str]) -> tuple[dict[str, Quiet], Clusters | None]:
     """Those of the sections that were read which stay as published; and what is told of their clusters.
 
     None of a run that was asked to do all anew (`--full`), reads only some rows, or is from before what is published.
@@ -164,7 +77,7 @@ def quiet_sections(run: Run, read: Collection[str]) -> tuple[dict[str, Quiet], C
     found = {}
     for name in read:
         known, now = run.plan.made_from.get(name), basis.of(name)
-        if known is None or now is None or (known.rows, known.sums, known.rest) != (now.rows, now.sums, now.rest):
+        if known is None or now is None or _told(known) != _told(now):
             continue
         duplicates = now.rows - base.sections[name].listed
         reasons = Tally() if not duplicates else summaries.duplicates(known.run_id, name)
@@ -178,6 +91,50 @@ def quiet_sections(run: Run, read: Collection[str]) -> tuple[dict[str, Quiet], C
     if summary is not None:
         return found, summary.clusters
     return {name: one for name, one in found.items() if name not in clustered}, None
+
+
+def _told(one: MadeFrom) -> tuple[Any, ...]:
+    """What tells whether a section is made from the same."""
+    return one.rows, one.sums, one.form, one.others, one.made
+
+
+def remembered(run: Run, basis: Basis, rendered: Mapping[str, int | None]) -> dict[str, MadeFrom | None]:
+    """What the next run is to know of each section that was read; None: it has to be rendered in any case.
+
+    `rendered`: section that was rendered → its listed pages with a lastmod; None where rendering tells what it would
+    not tell if it were not done.
+    """
+    found: dict[str, MadeFrom | None] = {}
+    for name in basis.read:
+        quiet = run.partition().quiet.get(name)
+        if quiet is not None:
+            found[name] = replace(quiet.made_from, splits=_split_sums(run, name), expects=True)
+            continue
+        dated, one = rendered[name], basis.of(name)
+        if dated is None or one is None or run.options.limit is not None:
+            found[name] = None
+            continue
+        first = run.base is None or name not in run.base.sections
+        found[name] = replace(one, dated=dated, splits=_split_sums(run, name), expects=first)
+    return found
+
+
+def _split_sums(run: Run, name: str) -> tuple[SplitSums, ...]:
+    """The sums of the splits of a section; none where it keeps a mirror."""
+    if name in run.plan.readings:
+        return ()
+    found = [(part.first_sums or part.sums, part.sums) for part in run.parts(name)]
+    return tuple(SplitSums(first, all_) for first, all_ in found if first is not None and all_ is not None)
+
+
+def sums_of_split(run: Run, n: int) -> SplitSums | None:
+    """The sums that are expected of the rows of unit `n` of transform; None where none are."""
+    name = run.plan.units[n].section
+    if name not in run.plan.expected:
+        return None
+    units = [at for at, unit in enumerate(run.plan.units) if unit.section == name]
+    known = run.plan.made_from[name].splits
+    return known[units.index(n)] if len(known) == len(units) else None
 
 
 class _Summaries:

@@ -181,6 +181,10 @@ class Run:
         """What transform left of a unit."""
         return self._needed(layout.transform(unit), Transformed)
 
+    def transformed_again(self, unit: int) -> Transformed:
+        """What transform left of a unit that it had to do once more."""
+        return self._needed(layout.again(unit), Transformed)
+
     def merging(self) -> Merging:
         """Where the rows of each mirror's buckets are."""
         return self._needed(layout.MERGE, Merging)

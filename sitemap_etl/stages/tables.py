@@ -17,9 +17,9 @@ from sitemap_etl.frames import Tally
 from sitemap_etl.lastmod.dates import FUTURE
 from sitemap_etl.settings import DeltaSource
 from sitemap_etl.sources import Split, lake, unpack_schema
+from sitemap_etl.stages.basis import settings_of
 from sitemap_etl.stages.generation import Generation, digest, other_columns
 from sitemap_etl.stages.parameters import BEGINNING, params_of
-from sitemap_etl.stages.quiet import settings_of
 from sitemap_etl.stages.rules import rules_of
 from sitemap_etl.stages.run import Environment
 from sitemap_etl.state.records import Counts, Reading

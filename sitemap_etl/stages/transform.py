@@ -24,12 +24,13 @@ from sitemap_etl.partition import Sample, route, routing_borders, samples
 from sitemap_etl.sources import LINES
 from sitemap_etl.stages.extract import named, read_raw
 from sitemap_etl.stages.published import published_ranges
+from sitemap_etl.stages.quiet import sums_of_split
 from sitemap_etl.stages.rules import rules_of
 from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.spool import SpoolWriter, read_places
 from sitemap_etl.state import layout
 from sitemap_etl.state.checked import put_checked
-from sitemap_etl.state.records import Transformed
+from sitemap_etl.state.records import SplitSums, Transformed
 from sitemap_etl.storage import Storage
 from sitemap_etl.transform import Outcome, Rules, transform
 
@@ -74,11 +75,8 @@ def transform_split(run: Run, n: int, *, final: bool = True) -> Transformed:
     held = run.extracted(n).held
     if held:
         return run.leave(name, Transformed(section.name, held=held))
-    robots = run.plan.robots.encode("latin-1") if run.plan.robots is not None else None
-    rules = rules_of(run.site, section, run.now, robots)
     try:
-        with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
-            receipt = _transform(run, n, rules, Path(scratch))
+        receipt = _transform(run, n, name, sums_of_split(run, n))
     except SitemapEtlError as error:
         if section.on_error == "keep" and (final or isinstance(error, (InvalidSource, Refused))):
             return run.leave(name, Transformed(section.name, held=str(error)))
@@ -88,12 +86,33 @@ def transform_split(run: Run, n: int, *, final: bool = True) -> Transformed:
     return run.leave(name, receipt)
 
 
-def _transform(run: Run, n: int, rules: Rules, scratch: Path) -> Transformed:
+def transform_again(run: Run, n: int) -> Transformed:
+    """Transform unit `n` of the plan once more, to keep the rows that the first time was spared; gives its receipt."""
+    name = layout.again(n)
+    done = run.receipt(name, Transformed)
+    return run.leave(name, _transform(run, n, name, None)) if done is None else done
+
+
+def _transform(run: Run, n: int, name: str, expected: SplitSums | None) -> Transformed:
+    """What the receipt of that name says of unit `n`. `expected`: the sums of rows that need not be kept."""
+    section = run.site.sections[run.plan.units[n].section]
+    robots = run.plan.robots.encode("latin-1") if run.plan.robots is not None else None
+    rules = rules_of(run.site, section, run.now, robots)
+    for sums in dict.fromkeys((expected, None)):
+        with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
+            found = _pass(run, n, rules, Path(scratch), run.attempt(name), sums)
+        if not found.spared or (sums is not None and found.sums == sums.all):
+            break  # else its beginning was as expected, and the rest of it is not
+    return found
+
+
+def _pass(run: Run, n: int, rules: Rules, scratch: Path, key: str, expected: SplitSums | None) -> Transformed:
+    """The rows of unit `n` through the rules, into files whose keys begin with `key`."""
     first_row = n << ROW_BITS
     rows = 0
     limit = run.options.limit
     extracted = run.extracted(n)
-    split = Inventory(run, run.attempt(layout.transform(n)), _expected(run, n, extracted.rows), rules.section, scratch)
+    split = Inventory(run, key, _expected(run, n, extracted.rows), rules.section, scratch, expected)
     read_at = datetime.fromisoformat(extracted.read_at)
     names, batches = read_raw(run, n, rules.needs())
     rules = replace(rules, available=tuple(names))
@@ -128,10 +147,12 @@ class Inventory:
 
     Routing borders are those of the published ranges. On a section's first night each split guesses its own, from
     the first rows it routes: they affect speed, never bytes. `key`: of this attempt; `expected`: rows that the section
-    may have.
+    may have. `sums`: of rows that need not be kept. Where the first of them are those, no row is.
     """
 
-    def __init__(self, run: Run, key: str, expected: int, section: str, scratch: Path) -> None:
+    def __init__(
+        self, run: Run, key: str, expected: int, section: str, scratch: Path, sums: SplitSums | None = None
+    ) -> None:
         self.run = run
         self.key = key
         self.section = section
@@ -152,6 +173,9 @@ class Inventory:
         self.samples: dict[str, int] = {}
         self.histogram: np.ndarray | None = None
         self.listed = 0
+        self.expected_sums = sums
+        self.first_sums: tuple[int, int] | None = None
+        self.spared = False
         self.sums = self.loc_sums = (0, 0)
         self.lowest: str | None = None
         self.highest: str | None = None
@@ -174,15 +198,26 @@ class Inventory:
             return
         locs = column_of(inventory, "loc")
         hashes = hash64(locs)
-        rows = hash_rows(
-            inventory.drop_columns([name for name in PROVENANCE if name in inventory.column_names]), {"loc": hashes}
-        )
-        self.sums, self.loc_sums = added(self.sums, sums_of(rows)), added(self.loc_sums, sums_of(hashes))
-        for sample in samples(locs, hashes, _weights(inventory)):
-            self.samples[sample.loc] = max(sample.bytes, self.samples.get(sample.loc, 0))
+        self._sum(inventory, hashes)
         ends = pc.min_max(locs).as_py()
         self.lowest = ends["min"] if self.lowest is None else min(self.lowest, ends["min"])
         self.highest = max(self.highest or "", ends["max"])
+        if not self.spared:
+            self._keep(inventory, locs, hashes)
+
+    def _sum(self, inventory: pa.Table, hashes: np.ndarray) -> None:
+        """Add up the hashes of the rows. `hashes`: those of their locs."""
+        columns = [name for name in inventory.column_names if name not in PROVENANCE]
+        sums = sums_of(hash_rows(inventory.select(columns), {"loc": hashes}))
+        if self.first_sums is None:
+            self.first_sums = sums
+            self.spared = self.expected_sums is not None and self.expected_sums.first == sums
+        self.sums, self.loc_sums = added(self.sums, sums), added(self.loc_sums, sums_of(hashes))
+
+    def _keep(self, inventory: pa.Table, locs: pa.Array, hashes: np.ndarray) -> None:
+        """Take rows to the spool, and what partition wants to know of them."""
+        for sample in samples(locs, hashes, _weights(inventory)):
+            self.samples[sample.loc] = max(sample.bytes, self.samples.get(sample.loc, 0))
         if "signal" in inventory.column_names:
             signal = pc.drop_null(inventory.column("signal")).to_numpy()
             counts = np.bincount(signal, minlength=1 << 16)
@@ -254,6 +289,8 @@ class Inventory:
             columns=tuple(sorted(self.columns)),
             sums=self.sums,
             loc_sums=self.loc_sums,
+            first_sums=self.first_sums,
+            spared=self.spared,
         )
 
     def _digest(self) -> pa.Buffer:

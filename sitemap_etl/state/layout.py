@@ -186,6 +186,7 @@ def place_of_run(address: str) -> tuple[str, str]:
 
 PLAN: Final = "plan.json"
 PARTITION: Final = "partition"
+SETTLE: Final = "settle"
 ALIGN: Final = "align"
 RENDER: Final = "render/"
 EXTRACT: Final = "extract/"
@@ -201,6 +202,11 @@ def extract(unit: int) -> str:
 def transform(unit: int) -> str:
     """The receipt of a unit of transform."""
     return f"{TRANSFORM}{unit}"
+
+
+def again(unit: int) -> str:
+    """The receipt of a unit of transform that was done once more."""
+    return f"again/{unit}"
 
 
 def merge(unit: int) -> str:

@@ -177,14 +177,26 @@ class Reading(Record):
 
 
 @dataclass(frozen=True)
+class SplitSums(Record):
+    """The sums of a split's rows after the rules (see hashes.sums_of): of those of its first batch, and of all."""
+
+    first: tuple[int, int]
+    all: tuple[int, int]
+
+
+@dataclass(frozen=True)
 class MadeFrom(Record):
     """What a section was made from by the run that rendered it last (see stages.quiet)."""
 
     run_id: str
     rows: int  # of its inventory
     sums: tuple[int, int]  # of their hashes
-    rest: str  # hash of all else that it depends on, and of what was made
+    form: str  # hash of what its columns are
+    others: str  # hash of what other sections decide about it
+    made: str  # hash of its settings, and of what was made
     dated: int = 0  # listed pages with a lastmod
+    splits: tuple[SplitSums, ...] = ()  # in the order of the plan's units; none where a mirror is kept
+    expects: bool = False  # whether the next night is likely to find nothing that differs
 
 
 @dataclass(frozen=True)
@@ -209,6 +221,7 @@ class Plan(RunDocument):
     given: bool = False  # whether a person said its time
     versions: Mapping[str, str] = field(default_factory=dict)  # of sections of tables: as in `Current`
     made_from: Mapping[str, MadeFrom] = field(default_factory=dict)  # of sections that are published: as in `Current`
+    expected: tuple[str, ...] = ()  # sections in which nothing is likely to differ from that
     promised: Mapping[str, int] = field(default_factory=dict)  # rows of sections whose exports have a manifest of them
 
     title: ClassVar[str] = "plan of a run"
@@ -288,6 +301,8 @@ class Transformed(RunDocument):
     columns: tuple[str, ...] = ()
     sums: tuple[int, int] | None = None  # of the hashes of its inventory's rows (hashes.sums_of); None: not recorded
     loc_sums: tuple[int, int] | None = None  # of those of their locs alone
+    first_sums: tuple[int, int] | None = None  # as `sums`, of the first batch
+    spared: bool = False  # all as it was when the section was made: the rows were counted, and not kept
     held: str | None = None
     bucket: MirrorBucket | None = None  # what the mirror's bucket is from now on
     readers: tuple[str, ...] = ()  # runs that read its rows; numbers of rows begin with the place in this list
@@ -365,10 +380,26 @@ class Clusters(Record):
 
 
 @dataclass(frozen=True)
+class Settled(RunDocument):
+    """Which of the sections that were read stay as published: `quiet` ones, `held` ones and why.
+
+    `clusters`: of the quiet sections that have some. `again`: units of transform that have to be done once more, for
+    they spared themselves keeping their rows, and the section is to be rendered after all.
+    """
+
+    quiet: Mapping[str, Quiet] = field(default_factory=dict)
+    held: Mapping[str, str] = field(default_factory=dict)
+    clusters: Clusters | None = None
+    again: tuple[int, ...] = ()
+
+    title: ClassVar[str] = "receipt of settle"
+
+
+@dataclass(frozen=True)
 class Partition(RunDocument):
     """What partition decided: a plan for each section that is rendered, and the units (section, group) of render.
 
-    `quiet`: sections that were read, and need not be rendered. `clusters`: of those of them that have some.
+    `quiet`, `clusters`: as in `Settled`.
     """
 
     sections: Mapping[str, SectionPlan] = field(default_factory=dict)

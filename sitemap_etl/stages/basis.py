@@ -1,0 +1,163 @@
+"""What a section is made from: the sums of its rows, and hashes of all else that decides how it is rendered.
+
+After the rules a section is a set of rows. Two sums of their hashes tell it from any other, in whatever order and
+splits they came. What the rules depend on (robots.txt, a hook, the time) is in them, for the rules were applied. What
+else decides are the settings of the section, the release, what is published of it, and other sections by their locs:
+of several that list a page the first does (see `stages.window`), and pages of one hreflang cluster show each other.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from sitemap_etl import __version__, lastmod
+from sitemap_etl.hashes import added
+from sitemap_etl.stages.run import Run
+from sitemap_etl.state.records import Entry, MadeFrom, Manifest, SectionState, Transformed
+
+
+def settings_of(written: Mapping[str, Any], section: str) -> list[Any]:
+    """The release, and what a site file (`config.Site.to_json`) says of how a section's rows become files."""
+    return [__version__, written["site"], written["urls"], written["publish"], written["sections"][section]]
+
+
+def made(written: Mapping[str, Any], section: str, state: SectionState | None, shards: Sequence[Entry]) -> str:
+    """A hash of the settings of a section, and of what it publishes."""
+    return _hash([*settings_of(written, section), _published(state, shards)])
+
+
+def _published(state: SectionState | None, shards: Sequence[Entry]) -> list[Any] | None:
+    """What a section publishes as JSON values; None where it publishes nothing. `shards`: its own, in order."""
+    if state is None:
+        return None
+    files = [(one.number, one.low, one.snapshot, one.file.key, one.text is not None) for one in shards]
+    return [state.rule, state.kinds, state.listed, state.view, state.dated, files]
+
+
+def _hash(values: Sequence[Any]) -> str:
+    return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:32]
+
+
+def likely_quiet(written: Mapping[str, Any], base: Manifest, known: Mapping[str, MadeFrom]) -> tuple[str, ...]:
+    """The sections of whose rows it is likely that nothing differs from what they were made from.
+
+    Nights come in rows: those on which nothing changed follow each other. `written`: the site as it is now; `known`:
+    what each section was made from.
+    """
+    return tuple(
+        name
+        for name, one in known.items()
+        if one.expects
+        and one.splits
+        and name in written["sections"]
+        and one.made == made(written, name, base.sections.get(name), base.of(name))
+    )
+
+
+@dataclass(frozen=True)
+class _Inventory:
+    """The rows of a section after the rules. `sums`: of their hashes; `loc_sums`: of those of their locs alone."""
+
+    rows: int
+    sums: tuple[int, int]
+    loc_sums: tuple[int, int]
+    ends: tuple[str, str] | None
+    kinds: Sequence[tuple[str, str]]
+    columns: Sequence[str]
+
+    @classmethod
+    def of(cls, parts: Sequence[Transformed]) -> _Inventory | None:
+        """The rows of these splits or buckets; None where a release transformed some that did not record their sums."""
+        sums = loc_sums = (0, 0)
+        for part in parts:
+            if part.sums is None or part.loc_sums is None:
+                return None
+            sums, loc_sums = added(sums, part.sums), added(loc_sums, part.loc_sums)
+        ends = [part.ends for part in parts if part.ends is not None]
+        return cls(
+            sum(part.inventory for part in parts),
+            sums,
+            loc_sums,
+            (min(low for low, _ in ends), max(high for _, high in ends)) if ends else None,
+            lastmod.agreed([part.kinds for part in parts if part.kinds]),
+            sorted({column for part in parts for column in part.columns}),
+        )
+
+
+class Basis:
+    """What the sections of a run are made from.
+
+    `read`: those that were read and are not held. `entries`, `states`: the shards of all sections, and what they carry
+    from run to run: as published, or as the run would publish them.
+    """
+
+    def __init__(
+        self, run: Run, read: Collection[str], entries: Iterable[Entry], states: Mapping[str, SectionState]
+    ) -> None:
+        self.run = run
+        self.read = read
+        self.states = states
+        self._entries: dict[str, list[Entry]] = {}
+        for entry in entries:
+            self._entries.setdefault(entry.section, []).append(entry)
+
+    @cached_property
+    def _inventories(self) -> dict[str, _Inventory]:
+        """The rows of all sections that were read; none at all where they are not known of one."""
+        found = {name: _Inventory.of(self.run.parts(name)) for name in self.read}
+        known = {name: inventory for name, inventory in found.items() if inventory is not None}
+        return known if len(known) == len(found) else {}
+
+    def of(self, name: str) -> MadeFrom | None:
+        """What a section that was read is made from; None where that is not known."""
+        inventory = self._inventories.get(name)
+        if inventory is None:
+            return None
+        return MadeFrom(
+            run_id=self.run.run_id,
+            rows=inventory.rows,
+            sums=inventory.sums,
+            form=_hash([inventory.kinds, inventory.columns]),
+            others=_hash([self._before(name), self._mates(name)]),
+            made=made(self.run.plan.site, name, self.states.get(name), self._entries.get(name, ())),
+        )
+
+    def _before(self, name: str) -> list[Any]:
+        """The sections that may list a page of this one in its place: what they have, if it reaches into this one."""
+        ends = self._inventories[name].ends
+        if ends is None or self.run.site.sections[name].view:
+            return []
+        found: list[Any] = []
+        before = True
+        for other, section in self.run.site.sections.items():
+            if other == name:
+                before = False
+            elif other in self._inventories:
+                inventory = self._inventories[other]
+                if before and not section.view and _reach(ends, inventory.ends):
+                    found.append((other, inventory.rows, inventory.loc_sums))
+            elif (state := self.states.get(other)) is not None and not state.view:
+                shards = self._entries.get(other, [])
+                if shards and _reach(ends, (shards[0].first, shards[-1].last)):
+                    found.append((other, _published(self.states.get(other), self._entries.get(other, ()))))
+        return found
+
+    def _mates(self, name: str) -> list[Any]:
+        """The sections with hreflang clusters, where this is one. Of those that are read all are quiet, or none is."""
+        if self.run.site.sections[name].alternates is None:
+            return []
+        mates = [other for other, section in self.run.site.sections.items() if section.alternates is not None]
+        return [
+            (other, None if other in self.read else _published(self.states.get(other), self._entries.get(other, ())))
+            for other in mates
+        ]
+
+
+def _reach(ends: tuple[str, str], others: tuple[str, str] | None) -> bool:
+    """Whether some loc may be in both stretches, or in one with a slash at its end and in the other without."""
+    return others is not None and others[0] <= f"{ends[1]}/" and ends[0] <= f"{others[1]}/"
