@@ -6,7 +6,7 @@ import json
 import random
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
@@ -16,11 +16,13 @@ from typing import Any
 import pytest
 
 from sitemap_etl.errors import ConfigError, DamagedState, InvalidSource
-from sitemap_etl.runs.local import publish_locally
+from sitemap_etl.explain.explain import explain
+from sitemap_etl.runs.local import Finished, publish_locally
 from sitemap_etl.runs.rollback import roll_back
 from sitemap_etl.runs.validate import problems_of
+from sitemap_etl.state import layout
 from sitemap_etl.state.mirror import DELTAS, read_mirror
-from sitemap_etl.state.records import Mirror
+from sitemap_etl.state.records import Counts, Mirror, Transformed
 from tests.support.crash import essence
 from tests.support.sites import FIRST_NIGHT, TestSite
 from tests.support.storages import Counting
@@ -423,6 +425,104 @@ def test_a_column_that_changes_its_type_is_read_from_the_start(site: Catalog) ->
     assert any("its column sold was double and is string" in line for line in site.lines)
 
 
+# --- nights on which nothing was read -----------------------------------------------------------------
+
+
+def shelves(site: Catalog) -> None:
+    """Pages of which one is excluded, one can't be listed, and one is there twice."""
+    site.sql("UPDATE pages SET exclude = 'sold out' WHERE id = 7")
+    site.sql("UPDATE pages SET loc = 'ftp://elsewhere' WHERE id = 8")
+    site.sql("UPDATE pages SET loc = '/pages/010' WHERE id = 9")
+    site.keys["gates"] = {"max_drop": 1, "max_growth": 10}
+
+
+def untouched(night: Finished) -> tuple[str, ...]:
+    """The sections to whose rows no rule was applied."""
+    merging = night.run.merging()
+    assert all(
+        night.run.receipt(layout.merge(n), Transformed) is None for n in range(merging.needed, len(merging.units))
+    )
+    return merging.untouched
+
+
+def test_where_nothing_was_read_and_no_rule_is_another_the_mirror_is_left_untouched(site: Catalog) -> None:
+    shelves(site)
+    first = site.night(1)
+    for number in (2, 3):
+        night = site.night(number)
+        assert (untouched(night), night.summary.status) == (("pages",), "unchanged")
+        assert night.summary.sections["pages"] == Counts(carried=100, listed=97, duplicates=1, excluded=1, rejected=1)
+        assert night.summary.reasons == first.summary.reasons
+        assert site.mirror().read_at.startswith(f"2026-11-0{number}T02:00:00")
+        for loc, answer in (("/pages/007", "excluded"), ("/pages/010", "duplicate")):
+            (found,) = explain(site.load(), [SHOP + loc], site.environment)
+            assert [(row.answer, row.run_id) for row in found.rows.shown] == [(answer, first.run.run_id)]
+    site.sql("UPDATE pages SET lastmod = '2026-11-03', touched = '2026-11-03T12:00:00' WHERE id = 20")
+    night = site.night(4)
+    assert (untouched(night), night.summary.sections["pages"].changed) == ((), 1)
+    assert untouched(site.night(5)) == ("pages",)
+    anew = site.night(6, full=True)
+    assert (untouched(anew), anew.summary.status) == ((), "unchanged")
+
+
+OTHERWISE: dict[str, Callable[[Catalog], object]] = {
+    "an exclude": lambda site: site.keys.update(urls={"exclude": ["/pages/03"]}),
+    "a rule of the section": lambda site: site.keys["sections"]["pages"].update(lastmod="none"),
+    "another SELECT": lambda site: site.read("pages", SELECT.replace("lastmod,", "'2026-10-05' AS lastmod,")),
+}
+
+
+@pytest.mark.parametrize("edit", OTHERWISE)
+def test_where_a_rule_is_another_it_is_applied_to_rows_that_nobody_read(site: Catalog, edit: str) -> None:
+    shelves(site)
+    site.night(1)
+    OTHERWISE[edit](site)
+    night = site.night(2)
+    assert (untouched(night), night.summary.status) == ((), "published")
+    assert site.night(3, full=True).summary.status == "unchanged"
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [{"where": "lastmod < current_date::VARCHAR"}, {"transform": "tests.model.hooks:shouted"}],
+    ids=["where", "hook"],
+)
+def test_rules_that_may_change_by_themselves_are_applied_every_night(site: Catalog, rule: dict[str, Any]) -> None:
+    site.read("pages", SELECT.replace("exclude", "loc AS title"), **rule)
+    site.night(1)
+    assert untouched(site.night(2)) == ()
+
+
+def test_a_date_that_has_yet_to_come_is_looked_at_every_night(site: Catalog) -> None:
+    site.sql("UPDATE pages SET lastmod = '2026-11-03T12:00:00Z' WHERE id = 7")
+    site.night(1)
+    assert untouched(site.night(2)) == ()
+    assert site.night(4).summary.sections["pages"].changed == 1
+    assert untouched(site.night(5)) == ("pages",)
+
+
+def test_rows_that_were_dropped_as_they_were_read_are_told_of_once(site: Catalog) -> None:
+    site.read("pages", "SELECT id, loc, lastmod, gone FROM pages", source={"deleted": "gone"})
+    site.night(1)
+    site.sql("UPDATE pages SET gone = 1, touched = '2026-11-01T12:00:00' WHERE id = 7")
+    assert site.night(2).summary.sections["pages"].excluded == 1
+    night = site.night(3)
+    assert (untouched(night), night.summary.sections["pages"].excluded) == ((), 0)
+    assert untouched(site.night(4)) == ("pages",)
+
+
+def test_a_page_that_another_section_gives_up_is_taken_over_though_nothing_was_read(site: Catalog) -> None:
+    site.section("first", [{"loc": "/pages/003"}, {"loc": "/pages/004"}])
+    site.read("pages", **site.keys["sections"].pop("pages") and {})
+    site.night(1)
+    assert untouched(site.night(2)) == ("pages",)
+    site.export("first", [{"loc": "/pages/003"}])
+    night = site.night(3)
+    assert (night.summary.quiet, night.summary.sections["pages"].listed) == ({}, 99)
+    assert "/pages/004" in site.locs()
+    assert site.night(4, full=True).summary.status == "unchanged"
+
+
 # --- full reads and drift -----------------------------------------------------------------------------
 
 
@@ -580,6 +680,7 @@ def test_a_damaged_mirror_is_refused_by_name_and_healed_by_a_full_read(site: Cat
         data = bytearray(path.read_bytes())
         data[len(data) // 2] ^= 4
         path.write_bytes(data)
+    site.sql("UPDATE pages SET touched = '2026-11-02T12:00' WHERE id = 7")  # else the mirror is left untouched
     with pytest.raises(DamagedState, match=re.escape(path.name) + r"[\s\S]*--full"):
         site.night(3)
     assert site.public().objects() == before

@@ -139,14 +139,22 @@ def set_aside(
 ) -> dict[str, Rows]:
     """The rows of these sections that a run set aside, by the text of the URL they are of.
 
-    Of sections that it did not render, because nothing differed, the duplicates are those of the run that did. A file
-    is read piece by piece, its rows filtered as they are read. Raises DamagedState.
+    Of sections that it did not render, because nothing differed, the duplicates are those of the run that did; of
+    sections that it left untouched, all rows are those of the run that applied the rules. A file is read piece by
+    piece, its rows filtered as they are read. Raises DamagedState.
     """
     found = {one.text: Rows() for one in asked}
     if not asked:
         return found
-    for name, answer in KINDS.items():
-        _look(work, report, name, answer, asked, rules, pc.field("section").isin(sorted(sections)), found)
+    for name, run_id in report.splits.untouched.items():
+        earlier = report_of(work, run_id) if name in sections else None
+        if earlier is not None:
+            for text, rows in set_aside(work, earlier, asked, rules, frozenset({name})).items():
+                found[text].merge(rows)
+    sections -= report.splits.untouched.keys()
+    own = pc.field("section").isin(pa.array(sorted(sections), pa.string()))
+    for kind, answer in KINDS.items():
+        _look(work, report, kind, answer, asked, rules, own, found)
     rendered: dict[str, list[str]] = {}
     for section, run_id in report.splits.quiet.items():
         if section in sections:
@@ -154,7 +162,9 @@ def set_aside(
     for run_id, quiet in rendered.items():
         earlier = report_of(work, run_id)
         if earlier is not None:
-            theirs = pc.field("section").isin(quiet) & pc.starts_with(pc.field("reason"), LISTED_ALREADY)
+            theirs = pc.field("section").isin(pa.array(quiet, pa.string())) & pc.starts_with(
+                pc.field("reason"), LISTED_ALREADY
+            )
             _look(work, earlier, "duplicates", KINDS["duplicates"], asked, rules, theirs, found)
     return found
 

@@ -239,9 +239,22 @@ def _account(run: Run, name: str, receipts: Sequence[Rendered], proposal: Propos
 
 
 def _account_quiet(run: Run, name: str, quiet: Quiet, published: SectionState, proposal: Proposal) -> Counts:
-    """The counts of a section that stays as it is, likewise; its duplicates are those of the run that rendered it."""
+    """The counts of a section that stays as it is, likewise; its duplicates are those of the run that rendered it.
+
+    Where it was left untouched, what the rules made of its rows is told as by the run that applied them.
+    """
     counts, _ = _account_rows(run, name, proposal)
-    proposal.reasons[name]["duplicates"].merge(quiet.reasons)
+    if quiet.counts is not None:
+        told = quiet.counts
+        counts += Counts(
+            carried=told.extracted + told.carried,
+            duplicates=told.duplicates - quiet.duplicates,
+            excluded=told.excluded,
+            rejected=told.rejected,
+        )
+    for kind, tally in quiet.reasons.items():
+        if kind in proposal.reasons[name]:
+            proposal.reasons[name][kind].merge(tally)
     proposal.dates[name] = Dates(quiet.made_from.dated)
     return _balanced(name, counts + Counts(listed=published.listed, duplicates=quiet.duplicates))
 

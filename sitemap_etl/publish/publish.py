@@ -27,7 +27,7 @@ from sitemap_etl.stages.quiet import remembered
 from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.tables import is_settled
 from sitemap_etl.state import layout
-from sitemap_etl.state.records import ROBOTS_TXT, ChangeKind, File, MadeFrom, Manifest, Preview, SectionState
+from sitemap_etl.state.records import ROBOTS_TXT, ChangeKind, File, MadeFrom, Manifest, Mirror, Preview, SectionState
 from sitemap_etl.web import REDIRECTS, Client, WebError, inflated
 
 
@@ -102,13 +102,15 @@ def _target(run: Run, proposal: Proposal, reason: str | None) -> Target:
         generations=made,
         mirrors={name: layout.mirror(name, run.run_id) if name in made else None for name in read},
         versions={name: _version(run, proposal, name) for name in read},
-        made_from=_made_from(run, proposal, sections),
+        made_from=_made_from(run, proposal, sections, made),
         forced=tuple(gate.name for gate in proposal.gates if gate.status == "forced"),
         reason=reason or run.options.reason,
     )
 
 
-def _made_from(run: Run, proposal: Proposal, sections: Mapping[str, SectionState]) -> dict[str, MadeFrom | None]:
+def _made_from(
+    run: Run, proposal: Proposal, sections: Mapping[str, SectionState], mirrors: Mapping[str, Mirror]
+) -> dict[str, MadeFrom | None]:
     """What the next run is to know of what each section that was read is made from (`stages.quiet.remembered`)."""
     planned = run.partition()
     rendered: dict[str, int | None] = {}
@@ -117,7 +119,8 @@ def _made_from(run: Run, proposal: Proposal, sections: Mapping[str, SectionState
         tells = any(receipt.twice[0] or receipt.notes.total for receipt in receipts)
         dated = sum(shard.rows - (shard.undated or 0) for receipt in receipts for shard in receipt.shards)
         rendered[name] = None if tells else dated
-    return remembered(run, Basis(run, planned.read, (draft.entry for draft in proposal.drafts), sections), rendered)
+    basis = Basis(run, planned.read, (draft.entry for draft in proposal.drafts), sections)
+    return remembered(run, basis, rendered, mirrors)
 
 
 def _version(run: Run, proposal: Proposal, name: str) -> str | None:

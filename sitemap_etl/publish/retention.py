@@ -98,7 +98,8 @@ def forget(run: Run) -> int:
         if stat.modified <= now - attempts.KEPT:
             removed += storage.delete(stat.key)
     keep_reports = {layout.run_of_manifest(key) for key, _ in kept} | {run.run_id}
-    keep_reports |= {one.run_id for one in current.made_from.values()}  # their duplicates are told of again
+    for one in current.made_from.values():  # what these found is told of again
+        keep_reports |= {one.run_id, one.applied_by}
     for prefix in (layout.REPORTS, layout.RUNS):
         for stat in list(storage.list(prefix)):
             if stat.key.split("/")[1] not in keep_reports and stat.modified <= now - STAGING_KEPT:

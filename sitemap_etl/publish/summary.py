@@ -76,6 +76,7 @@ def _put_reports(run: Run) -> None:
         read=tuple(planned.read),
         tables=tables,
         quiet=_rendered_by(planned),
+        untouched={name: one.made_from.applied_by for name, one in planned.quiet.items() if one.counts is not None},
     )
     put_document(run.work, layout.splits(run.run_id), splits)
 

@@ -42,9 +42,14 @@ def build(run: Run, jobs: int, seconds: dict[str, float], *, renew: Callable[[],
     _each(run, "transform", splits, partial(transform_split, final=final), _side_by_side(run, jobs), seconds)
     if run.plan.readings:
         plan_merge(run)
-        _each(run, "merge", buckets_of(run), partial(merge_bucket, final=final), jobs, seconds)
+        buckets = buckets_of(run)
+        needed = buckets[: run.merging().needed]
+        _each(run, "merge", needed, partial(merge_bucket, final=final), jobs, seconds)
     with timed(run, "settle", seconds):
-        again = settle(run).again
+        again, late = settle(run).again, settle(run).merge
+    if late:
+        units = [buckets[n] for n in late]
+        _each(run, "merge", units, lambda run, at: merge_bucket(run, late[at], final=final), jobs, seconds)
     if again:
         units = [splits[n] for n in again]
         _each(run, "again", units, lambda run, at: transform_again(run, again[at]), jobs, seconds)

@@ -294,7 +294,7 @@ def buckets(key: str, environment: Environment, *, most: int = MOST) -> list[Bun
     if run is None:
         return []
     with _remembering(run):
-        return bundles(len(plan_merge(run).units), most)
+        return bundles(plan_merge(run).needed, most)
 
 
 def merge(key: str, bundle: Bundle, environment: Environment, *, final: bool = True) -> dict[str, int]:
@@ -310,7 +310,7 @@ def merge(key: str, bundle: Bundle, environment: Environment, *, final: bool = T
 def partition(key: str, environment: Environment, *, most: int = MOST) -> list[Bundle]:
     """Plan windows and groups; gives the bundles of render.
 
-    Splits of sections that were expected to be quiet, and are not, are transformed once more before.
+    Splits of sections that were expected to be quiet, and are not, are transformed once more before; so are buckets.
     """
     run = _open(key, environment)
     if run is None:
@@ -320,6 +320,9 @@ def partition(key: str, environment: Environment, *, most: int = MOST) -> list[B
         for n in settle(run).again:
             _renew(run)
             do_unit(run, "again", n, units[n], transform_again)
+        for n in settle(run).merge:
+            _renew(run)
+            do_unit(run, "merge", n, buckets_of(run)[n], merge_bucket)
         return bundles(len(partition_run(run).units), most)
 
 

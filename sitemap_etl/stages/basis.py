@@ -10,15 +10,33 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from sitemap_etl import __version__, lastmod
+from sitemap_etl.config import Section
 from sitemap_etl.hashes import added
 from sitemap_etl.stages.run import Run
-from sitemap_etl.state.records import Entry, MadeFrom, Manifest, SectionState, Transformed
+from sitemap_etl.state.records import Entry, MadeFrom, Manifest, MirrorBucket, SectionState, SplitSums, Transformed
+
+_BY_ITSELF: Final = re.compile(
+    r"\b(now|today|age|random|uuid\w*|gen_random_uuid|nextval|getenv|localtime\w*|current_\w+|get_current_\w+|transaction_timestamp)\b",
+    re.IGNORECASE,
+)
+"""Functions of DuckDB that give another value on another night."""
+
+
+def names_the_time(sql: str | None) -> bool:
+    """Whether a SELECT or a predicate may give something else on another night, over the same rows."""
+    return sql is not None and _BY_ITSELF.search(sql) is not None
+
+
+def changes_by_itself(section: Section) -> bool:
+    """Whether the rules of a section may make something else of the same rows on another night."""
+    return section.transform is not None or section.news is not None or names_the_time(section.where)
 
 
 def settings_of(written: Mapping[str, Any], section: str) -> list[Any]:
@@ -43,6 +61,18 @@ def _hash(values: Sequence[Any]) -> str:
     return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:32]
 
 
+def source_of(run: Run, name: str, buckets: Sequence[MirrorBucket]) -> str | None:
+    """A hash of the files of a mirror and of the rules that are applied to them; None where these may change by
+    themselves.
+    """
+    if changes_by_itself(run.site.sections[name]):
+        return None
+    files = [file.key for bucket in buckets for file in bucket.files()]
+    reading = run.plan.readings[name]
+    asked = [reading.key, reading.select, reading.params, reading.deleted]
+    return _hash([files, asked, run.plan.robots, *settings_of(run.plan.site, name)])
+
+
 def likely_quiet(written: Mapping[str, Any], base: Manifest, known: Mapping[str, MadeFrom]) -> tuple[str, ...]:
     """The sections of whose rows it is likely that nothing differs from what they were made from.
 
@@ -61,14 +91,13 @@ def likely_quiet(written: Mapping[str, Any], base: Manifest, known: Mapping[str,
 
 @dataclass(frozen=True)
 class _Inventory:
-    """The rows of a section after the rules. `sums`: of their hashes; `loc_sums`: of those of their locs alone."""
+    """The rows of a section after the rules. `sums`, `loc_sums`, `form` as in `MadeFrom`, `ends` in `Transformed`."""
 
     rows: int
     sums: tuple[int, int]
     loc_sums: tuple[int, int]
+    form: str
     ends: tuple[str, str] | None
-    kinds: Sequence[tuple[str, str]]
-    columns: Sequence[str]
 
     @classmethod
     def of(cls, parts: Sequence[Transformed]) -> _Inventory | None:
@@ -79,14 +108,20 @@ class _Inventory:
                 return None
             sums, loc_sums = added(sums, part.sums), added(loc_sums, part.loc_sums)
         ends = [part.ends for part in parts if part.ends is not None]
+        kinds = lastmod.agreed([part.kinds for part in parts if part.kinds])
         return cls(
             sum(part.inventory for part in parts),
             sums,
             loc_sums,
+            _hash([kinds, sorted({column for part in parts for column in part.columns})]),
             (min(low for low, _ in ends), max(high for _, high in ends)) if ends else None,
-            lastmod.agreed([part.kinds for part in parts if part.kinds]),
-            sorted({column for part in parts for column in part.columns}),
         )
+
+    @classmethod
+    def known(cls, made_from: MadeFrom, shards: Sequence[Entry]) -> _Inventory:
+        """The rows of a section that was left untouched."""
+        ends = (shards[0].first, shards[-1].last) if shards else None
+        return cls(made_from.rows, made_from.sums, made_from.loc_sums, made_from.form, ends)
 
 
 class Basis:
@@ -109,9 +144,14 @@ class Basis:
     @cached_property
     def _inventories(self) -> dict[str, _Inventory]:
         """The rows of all sections that were read; none at all where they are not known of one."""
-        found = {name: _Inventory.of(self.run.parts(name)) for name in self.read}
+        found = {name: self._inventory(name) for name in self.read}
         known = {name: inventory for name, inventory in found.items() if inventory is not None}
         return known if len(known) == len(found) else {}
+
+    def _inventory(self, name: str) -> _Inventory | None:
+        if self.run.is_untouched(name):
+            return _Inventory.known(self.run.plan.made_from[name], self._entries.get(name, ()))
+        return _Inventory.of(self.run.parts(name))
 
     def of(self, name: str) -> MadeFrom | None:
         """What a section that was read is made from; None where that is not known."""
@@ -122,7 +162,8 @@ class Basis:
             run_id=self.run.run_id,
             rows=inventory.rows,
             sums=inventory.sums,
-            form=_hash([inventory.kinds, inventory.columns]),
+            loc_sums=inventory.loc_sums,
+            form=inventory.form,
             others=_hash([self._before(name), self._mates(name)]),
             made=made(self.run.plan.site, name, self.states.get(name), self._entries.get(name, ())),
         )
@@ -161,3 +202,13 @@ class Basis:
 def _reach(ends: tuple[str, str], others: tuple[str, str] | None) -> bool:
     """Whether some loc may be in both stretches, or in one with a slash at its end and in the other without."""
     return others is not None and others[0] <= f"{ends[1]}/" and ends[0] <= f"{others[1]}/"
+
+
+def sums_of_split(run: Run, n: int) -> SplitSums | None:
+    """The sums that are expected of the rows of unit `n` of transform; None where none are."""
+    name = run.plan.units[n].section
+    if name not in run.plan.expected:
+        return None
+    units = [at for at, unit in enumerate(run.plan.units) if unit.section == name]
+    known = run.plan.made_from[name].splits
+    return known[units.index(n)] if len(known) == len(units) else None

@@ -58,6 +58,8 @@ NO_KEY: Final = "no key"
 READ_TWICE: Final = "read twice with the same key"
 REPLACED: Final = "replaced by a later change of its row"
 """Why a row of the source is not listed, before any rule is asked."""
+BEFORE_RULES: Final = (NO_KEY, READ_TWICE, REPLACED, DELETED)
+"""All of these: such rows do not come into the mirror."""
 READERS: Final = 4_096
 """Numbers of rows that a bucket may give to the runs that read them."""
 _ROWS: Final = 250_000

@@ -19,6 +19,7 @@ from sitemap_etl.config import DatabaseSource
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError
 from sitemap_etl.partition import Routed
 from sitemap_etl.sources import pack_schema, unpack_schema
+from sitemap_etl.stages.basis import source_of
 from sitemap_etl.stages.bucket import READERS, Bucket
 from sitemap_etl.stages.extract import incremental_keys, named
 from sitemap_etl.stages.run import Run
@@ -67,8 +68,22 @@ def plan_merge(run: Run) -> Merging:
             continue
         spools = [receipt.spool for receipt in extracted if receipt.spool is not None]
         sections[name] = _merge_plan(run, name, reading, spools, sum(receipt.rows for receipt in extracted))
-    units_ = tuple((name, bucket) for name, plan in sections.items() for bucket in range(plan.buckets))
-    return run.leave(layout.MERGE, Merging(sections, units_, held))
+    untouched = tuple(name for name in sections if _is_untouched(run, name))
+    ordered = sorted(sections, key=lambda name: name in untouched)
+    units_ = tuple((name, bucket) for name in ordered for bucket in range(sections[name].buckets))
+    return run.leave(layout.MERGE, Merging(sections, units_, held, untouched))
+
+
+def _is_untouched(run: Run, name: str) -> bool:
+    """Whether the rows and the rules of a section are those of the night before, and what came of them is known."""
+    reading, known = run.plan.readings[name], run.plan.made_from.get(name)
+    if reading.mirror is None or known is None or known.source is None or run.goes_back:
+        return False
+    if any(run.extracted(n).rows for n, unit in enumerate(run.plan.units) if unit.section == name):
+        return False
+    if known.source != source_of(run, name, read_mirror(run.work, reading.mirror).buckets):
+        return False
+    return run.work.stat(layout.summary(known.applied_by)) is not None
 
 
 def _merge_plan(run: Run, name: str, reading: Reading, spools: Sequence[Spool], rows: int) -> MergePlan:
@@ -172,7 +187,11 @@ def generations(run: Run, sections: Sequence[str]) -> dict[str, Mirror]:
         if reading is None:
             continue
         merging = run.merging()
-        receipts = [run.merged(n) for n, (section, _) in enumerate(merging.units) if section == name]
+        if run.is_untouched(name):
+            assert reading.mirror is not None
+            buckets = read_mirror(run.work, reading.mirror).buckets
+        else:
+            buckets = tuple(receipt.bucket or MirrorBucket() for receipt in run.parts(name))
         full_at = run.plan.now if reading.mirror is None else read_mirror(run.work, reading.mirror).full_at
         found[name] = Mirror(
             section=name,
@@ -185,7 +204,7 @@ def generations(run: Run, sections: Sequence[str]) -> dict[str, Mirror]:
             schema=merging.sections[name].schema,
             read_at=reading.read_at,
             full_at=full_at,
-            buckets=tuple(receipt.bucket or MirrorBucket() for receipt in receipts),
+            buckets=buckets,
         )
     return found
 

@@ -12,12 +12,14 @@ from typing import Any, Final
 
 from sitemap_etl.errors import DamagedState, Refused, Unavailable
 from sitemap_etl.frames import Tally
+from sitemap_etl.lastmod.dates import FUTURE
 from sitemap_etl.stages.about import about
 from sitemap_etl.stages.arrival import demand_rows
-from sitemap_etl.stages.basis import Basis
+from sitemap_etl.stages.basis import Basis, source_of
+from sitemap_etl.stages.bucket import BEFORE_RULES
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state import layout
-from sitemap_etl.state.records import Clusters, MadeFrom, Quiet, Settled, SplitSums, Summary, Transformed
+from sitemap_etl.state.records import Clusters, MadeFrom, Mirror, Quiet, Settled, SplitSums, Summary, Transformed
 from sitemap_etl.state.store import read_document
 
 LISTED_ALREADY: Final = "listed already by "
@@ -44,7 +46,12 @@ def settle(run: Run) -> Settled:
         for n, unit in enumerate(run.plan.units)
         if unit.section not in held and unit.section not in quiet and run.transformed(n).spared
     ]
-    return run.leave(layout.SETTLE, Settled(quiet, held, clusters, tuple(again)))
+    merge = [
+        n
+        for n, (section, _) in enumerate(run.merging().units if run.plan.readings else ())
+        if section in run.merging().untouched and section not in held and section not in quiet
+    ]
+    return run.leave(layout.SETTLE, Settled(quiet, held, clusters, tuple(again), tuple(merge)))
 
 
 def _few_rows(run: Run, name: str, parts: Sequence[Transformed]) -> str | None:
@@ -53,7 +60,7 @@ def _few_rows(run: Run, name: str, parts: Sequence[Transformed]) -> str | None:
     Raises `Unavailable` where another one has too few, which is known only now.
     """
     section = run.site.sections[name]
-    if name in run.plan.held or run.options.limit is not None:
+    if name in run.plan.held or run.options.limit is not None or run.is_untouched(name):
         return None
     try:
         demand_rows(section, sum(part.rows + part.carried for part in parts), run.plan.promised.get(name))
@@ -80,9 +87,14 @@ def _quiet_sections(run: Run, read: Collection[str]) -> tuple[dict[str, Quiet], 
         if known is None or now is None or _told(known) != _told(now):
             continue
         duplicates = now.rows - base.sections[name].listed
+        if run.is_untouched(name):
+            told = summaries.of(known.applied_by)
+            if told is not None and name in told.sections:
+                found[name] = Quiet(known, duplicates, told.reasons.get(name, {}), told.sections[name])
+            continue
         reasons = Tally() if not duplicates else summaries.duplicates(known.run_id, name)
         if reasons.total == duplicates:
-            found[name] = Quiet(known, duplicates, reasons)
+            found[name] = Quiet(known, duplicates, {"duplicates": reasons})
     clustered = [name for name in read if run.site.sections[name].alternates is not None]
     if not clustered:
         return found, None
@@ -98,25 +110,45 @@ def _told(one: MadeFrom) -> tuple[Any, ...]:
     return one.rows, one.sums, one.form, one.others, one.made
 
 
-def remembered(run: Run, basis: Basis, rendered: Mapping[str, int | None]) -> dict[str, MadeFrom | None]:
+def remembered(
+    run: Run, basis: Basis, rendered: Mapping[str, int | None], mirrors: Mapping[str, Mirror]
+) -> dict[str, MadeFrom | None]:
     """What the next run is to know of each section that was read; None: it has to be rendered in any case.
 
     `rendered`: section that was rendered → its listed pages with a lastmod; None where rendering tells what it would
-    not tell if it were not done.
+    not tell if it were not done. `mirrors`: of the sections that keep one, as this run leaves it.
     """
     found: dict[str, MadeFrom | None] = {}
     for name in basis.read:
         quiet = run.partition().quiet.get(name)
+        if quiet is not None and run.is_untouched(name):
+            continue  # nothing is to be remembered otherwise than it is
         if quiet is not None:
-            found[name] = replace(quiet.made_from, splits=_split_sums(run, name), expects=True)
-            continue
-        dated, one = rendered[name], basis.of(name)
-        if dated is None or one is None or run.options.limit is not None:
-            found[name] = None
-            continue
-        first = run.base is None or name not in run.base.sections
-        found[name] = replace(one, dated=dated, splits=_split_sums(run, name), expects=first)
+            one: MadeFrom | None = replace(quiet.made_from, expects=True)
+        elif rendered[name] is None or run.options.limit is not None:
+            one = None
+        else:
+            first = run.base is None or name not in run.base.sections
+            one = basis.of(name)
+            one = None if one is None else replace(one, dated=rendered[name] or 0, expects=first)
+        if one is not None:
+            source = _source(run, name, mirrors[name]) if name in mirrors else None
+            one = replace(one, splits=_split_sums(run, name), source=source, applied_by=run.run_id)
+        found[name] = one
     return found
+
+
+def _source(run: Run, name: str, mirror: Mirror) -> str | None:
+    """A hash of what the rows of a section come from (`stages.basis.source_of`).
+
+    None also where the rules told something that they would not tell of the mirror alone, or that a later night would
+    tell otherwise: rows that were dropped as they were read, a date that has yet to come, rows on another site.
+    """
+    told = [part.reasons for part in run.parts(name)]
+    dropped = any(
+        reason in {*BEFORE_RULES, FUTURE} for reasons in told for tally in reasons.values() for reason in tally.counts
+    )
+    return None if dropped or any(part.elsewhere for part in run.parts(name)) else source_of(run, name, mirror.buckets)
 
 
 def _split_sums(run: Run, name: str) -> tuple[SplitSums, ...]:
@@ -125,16 +157,6 @@ def _split_sums(run: Run, name: str) -> tuple[SplitSums, ...]:
         return ()
     found = [(part.first_sums or part.sums, part.sums) for part in run.parts(name)]
     return tuple(SplitSums(first, all_) for first, all_ in found if first is not None and all_ is not None)
-
-
-def sums_of_split(run: Run, n: int) -> SplitSums | None:
-    """The sums that are expected of the rows of unit `n` of transform; None where none are."""
-    name = run.plan.units[n].section
-    if name not in run.plan.expected:
-        return None
-    units = [at for at, unit in enumerate(run.plan.units) if unit.section == name]
-    known = run.plan.made_from[name].splits
-    return known[units.index(n)] if len(known) == len(units) else None
 
 
 class _Summaries:

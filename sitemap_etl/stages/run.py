@@ -44,6 +44,7 @@ from sitemap_etl.state.records import (
     Plan,
     ReadSplit,
     Rendered,
+    Settled,
     Transformed,
 )
 from sitemap_etl.state.store import State, parse_document, put_document, read_document
@@ -198,9 +199,18 @@ class Run:
         read = {unit.section for unit in self.plan.units} | set(self.plan.readings)
         return [name for name in self.site.sections if name in read]
 
+    def is_untouched(self, section: str) -> bool:
+        """Whether no rule was applied to the rows of a section's mirror, for they are those of the night before."""
+        if section not in self.plan.readings or section not in self.merging().untouched:
+            return False
+        settled = self.receipt(layout.SETTLE, Settled)
+        return settled is None or all(self.merging().units[n][0] != section for n in settled.merge)
+
     def parts(self, section: str) -> list[Transformed]:
         """What was left of each split of a section, or of each bucket of its mirror."""
         if section in self.plan.readings:
+            if self.is_untouched(section):
+                return []
             units = self.merging().units
             return [self.merged(n) for n, (owner, _) in enumerate(units) if owner == section]
         return [self.transformed(n) for n, unit in enumerate(self.plan.units) if unit.section == section]

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Final
 
 import pyarrow as pa
 
@@ -17,18 +15,12 @@ from sitemap_etl.frames import Tally
 from sitemap_etl.lastmod.dates import FUTURE
 from sitemap_etl.settings import DeltaSource
 from sitemap_etl.sources import Split, lake, unpack_schema
-from sitemap_etl.stages.basis import settings_of
+from sitemap_etl.stages.basis import changes_by_itself, names_the_time, settings_of
 from sitemap_etl.stages.generation import Generation, digest, other_columns
 from sitemap_etl.stages.parameters import BEGINNING, params_of
 from sitemap_etl.stages.rules import rules_of
 from sitemap_etl.stages.run import Environment
 from sitemap_etl.state.records import Counts, Reading
-
-_CHANGES_BY_ITSELF: Final = re.compile(
-    r"\b(now|today|age|random|uuid\w*|gen_random_uuid|nextval|getenv|localtime\w*|current_\w+|get_current_\w+|transaction_timestamp)\b",
-    re.IGNORECASE,
-)
-"""Functions of DuckDB that give another value on another night."""
 
 
 def asked_of(section: Section, site: Site, environment: Environment, now: datetime) -> lake.TableSource:
@@ -64,19 +56,13 @@ def fingerprint_of(site: Site, section: Section, version: str, params: str, robo
     a hook, a cluster, or a rule about the time of the run has its part in it. `params`: what tells the parameters of
     its SELECT from others.
     """
-    if section.transform is not None or section.alternates is not None or section.news is not None:
-        return None
     source = section.source
     assert isinstance(source, TableSource)
-    if _changes_by_itself(section.where) or _changes_by_itself(source.query):
+    if changes_by_itself(section) or section.alternates is not None or names_the_time(source.query):
         return None
     made_from = [version, params, *settings_of(site.to_json(), section.name)]
     made_from.append(None if robots is None else robots.decode("latin-1"))
     return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:32]
-
-
-def _changes_by_itself(sql: str | None) -> bool:
-    return sql is not None and _CHANGES_BY_ITSELF.search(sql) is not None
 
 
 def is_settled(counts: Counts, notes: Sequence[Tally]) -> bool:
@@ -84,7 +70,7 @@ def is_settled(counts: Counts, notes: Sequence[Tally]) -> bool:
 
     It does not where another section lists a page of it in its place, or where a date has yet to come.
     """
-    return not counts.duplicates and not any(reason.text == FUTURE for tally in notes for reason in tally.ordered())
+    return not counts.duplicates and not any(FUTURE in tally.counts for tally in notes)
 
 
 def reading_of_table(
@@ -114,7 +100,7 @@ def reading_of_table(
         version=table.version,
     )
     reading, mirror = generation.reading(everything)
-    if mirror is not None and _changes_by_itself(source.query):
+    if mirror is not None and names_the_time(source.query):
         reading, mirror = replace(everything, because="its SELECT names the time or a random value"), None
     if mirror is not None:
         found = lake.columns_of(table, asked)

@@ -22,9 +22,9 @@ from sitemap_etl.hashes import added, hash64, hash_rows, sums_of
 from sitemap_etl.limits import WINDOW_ROWS
 from sitemap_etl.partition import Sample, route, routing_borders, samples
 from sitemap_etl.sources import LINES
+from sitemap_etl.stages.basis import sums_of_split
 from sitemap_etl.stages.extract import named, read_raw
 from sitemap_etl.stages.published import published_ranges
-from sitemap_etl.stages.quiet import sums_of_split
 from sitemap_etl.stages.rules import rules_of
 from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.spool import SpoolWriter, read_places

@@ -191,12 +191,15 @@ class MadeFrom(Record):
     run_id: str
     rows: int  # of its inventory
     sums: tuple[int, int]  # of their hashes
+    loc_sums: tuple[int, int]  # of those of their locs
     form: str  # hash of what its columns are
     others: str  # hash of what other sections decide about it
     made: str  # hash of its settings, and of what was made
     dated: int = 0  # listed pages with a lastmod
     splits: tuple[SplitSums, ...] = ()  # in the order of the plan's units; none where a mirror is kept
     expects: bool = False  # whether the next night is likely to find nothing that differs
+    source: str | None = None  # hash of its mirror and the rules; None: no mirror, or it may change by itself
+    applied_by: str = ""  # the run that applied the rules to that, and told what came of them
 
 
 @dataclass(frozen=True)
@@ -328,11 +331,21 @@ class MergePlan(Record):
 
 @dataclass(frozen=True)
 class Merging(RunDocument):
-    """What is to be merged: a plan for each section that keeps a mirror, and the units (section, bucket)."""
+    """What is to be merged: a plan for each section that keeps a mirror, and the units (section, bucket).
+
+    `untouched`: sections of which no row was read, and whose rules are those of the night before; their units come
+    last, and need not be done.
+    """
 
     sections: Mapping[str, MergePlan] = field(default_factory=dict)
     units: tuple[tuple[str, int], ...] = ()
     held: Mapping[str, str] = field(default_factory=dict)
+    untouched: tuple[str, ...] = ()
+
+    @property
+    def needed(self) -> int:
+        """How many of the units have to be done."""
+        return sum(section not in self.untouched for section, _ in self.units)
 
     title: ClassVar[str] = "plan of merge"
 
@@ -363,12 +376,15 @@ class SectionPlan(Record):
 class Quiet(Record):
     """A section of which nothing differs from what it was made from: it stays as published, and is not rendered.
 
-    `duplicates`: rows that were listed already, with their `reasons`, as the run found them that rendered it last.
+    `duplicates`: rows that were listed already; `reasons`: theirs, as the run found them that rendered it last.
+    `counts`: of a section that was left untouched, what the run counted that applied the rules last; its `reasons` are
+    all that this run told.
     """
 
     made_from: MadeFrom
     duplicates: int = 0
-    reasons: Tally = field(default_factory=Tally)
+    reasons: Mapping[str, Tally] = field(default_factory=dict)
+    counts: Counts | None = None
 
 
 @dataclass(frozen=True)
@@ -384,13 +400,15 @@ class Settled(RunDocument):
     """Which of the sections that were read stay as published: `quiet` ones, `held` ones and why.
 
     `clusters`: of the quiet sections that have some. `again`: units of transform that have to be done once more, for
-    they spared themselves keeping their rows, and the section is to be rendered after all.
+    they spared themselves keeping their rows, and the section is to be rendered after all. `merge`: units of merge that
+    have to be done for the same reason, of sections that were left untouched.
     """
 
     quiet: Mapping[str, Quiet] = field(default_factory=dict)
     held: Mapping[str, str] = field(default_factory=dict)
     clusters: Clusters | None = None
     again: tuple[int, ...] = ()
+    merge: tuple[int, ...] = ()
 
     title: ClassVar[str] = "receipt of settle"
 
@@ -1168,7 +1186,8 @@ class Splits(Document):
 
     `splits`: by number. `readers`: by number, of sections that keep a mirror, the runs that read the rows. `tables`:
     the rows that were not listed, by kind. `quiet`: sections that were not rendered → the run that was the last to do
-    so, whose report has the rows that were listed already.
+    so, whose report has the rows that were listed already. `untouched`: sections to which no rule was applied → the run
+    whose report has all rows that were not listed.
     """
 
     splits: tuple[ReadSplit, ...] = ()
@@ -1176,6 +1195,7 @@ class Splits(Document):
     read: tuple[str, ...] = ()
     tables: Mapping[str, Checked] = field(default_factory=dict)
     quiet: Mapping[str, str] = field(default_factory=dict)
+    untouched: Mapping[str, str] = field(default_factory=dict)
 
     title: ClassVar[str] = "list of splits"
 
