@@ -29,6 +29,7 @@ SPLIT_ROWS: Final = 500_000
 """Rows of a split here: a unit costs milliseconds, and small ones keep every processor busy."""
 KEPT: Final = (
     layout.PLAN,
+    layout.SETTLE,
     layout.PARTITION,
     layout.EXTRACT,
     layout.TRANSFORM,

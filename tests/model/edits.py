@@ -154,6 +154,15 @@ class Edits:
         for row in self._rows(self._spec(at), numbers):
             self._touch(row, **{column: value})
 
+    def swap(self, at: int, numbers: set[int], column: str) -> None:
+        """Two rows exchange a value, so that the section has the same values as before."""
+        rows = [row for row in self._rows(self._spec(at), numbers) if row.get("gone") is None][:2]
+        if len(rows) == 2:
+            one, other = rows
+            mine, theirs = one[column], other[column]
+            self._touch(one, **{column: theirs})
+            self._touch(other, **{column: mine})
+
     def date_without_zone(self, at: int, numbers: set[int], hours: int) -> None:
         for row in self._rows(self._spec(at), numbers):
             self._touch(row, local=stamp(self.world.now - timedelta(hours=hours)))

@@ -7,6 +7,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from tests.model.edits import CELLS, GAPS, NAMES, ROBOTS, RULES, URLS
 from tests.model.story import Story
+from tests.model.trial import OF_ROWS, OF_RULES, SWAPPED
 from tests.model.world import BROKEN, CONTRACT, HOWS, PAGES, World
 
 section = st.integers(0, len(NAMES) - 1)
@@ -38,6 +39,7 @@ class Nights(Story, RuleBasedStateMachine):
     double = rule(at=section, numbers=numbers, column=st.sampled_from(["body", "updated", "images", "rank", "title"]))(
         Story.double
     )
+    swap = rule(at=section, numbers=numbers, column=st.sampled_from(SWAPPED))(Story.swap)
     drop = rule(at=section, numbers=numbers)(Story.drop)
     mark_deleted = rule(at=section, numbers=numbers, gone=st.sampled_from([1, None]))(Story.mark_deleted)
     spoil = rule(at=section, text=st.sampled_from(sorted(BROKEN)))(Story.spoil)
@@ -54,6 +56,9 @@ class Nights(Story, RuleBasedStateMachine):
     engine = rule()(Story.engine)
     night = rule(gap=gaps, full=st.booleans(), ping=st.sampled_from([True, True, False]))(Story.night)
     quiet_night = rule(gap=gaps)(Story.quiet_night)
+    noticed = rule(gap=gaps, change=st.sampled_from(OF_ROWS + OF_RULES), at=section, numbers=numbers, dice=dice)(
+        Story.noticed
+    )
     one_section = rule(gap=gaps, at=section)(Story.one_section)
     dry = rule(gap=gaps)(Story.dry)
     forced = precondition(lambda self: self.refused)(rule(gap=gaps)(Story.forced))

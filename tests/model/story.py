@@ -90,6 +90,21 @@ class Story(Edits):
         self._pass(timedelta(hours=1))
         self._night()
 
+    def noticed(
+        self,
+        gap: timedelta,
+        change: Callable[[Story, random.Random, int, set[int]], object],
+        at: int,
+        numbers: set[int],
+        dice: random.Random,
+    ) -> None:
+        """After a quiet night one thing changes; what the next night misses, one that renders everything finds."""
+        self.quiet_night(gap)
+        change(self, dice, at, numbers)
+        for full in (False, True):
+            self._pass(timedelta(hours=1))
+            self._night(full=full)
+
     def one_section(self, gap: timedelta, at: int) -> None:
         if self._turned():
             return

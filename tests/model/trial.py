@@ -35,6 +35,7 @@ class Outcome:
         return f"make soak TRIAL={self.kind}:{self.seed}"
 
 
+SWAPPED = ("updated", "body", "title", "sales", "freq", "images")
 Change = Callable[[Story, random.Random, int, set[int]], object]
 OF_ROWS: tuple[Change, ...] = (
     lambda story, dice, at, numbers: story.add(at, numbers, dice.choice(HOWS)),
@@ -47,10 +48,13 @@ OF_ROWS: tuple[Change, ...] = (
     lambda story, dice, at, numbers: story.move(at, dice.randrange(len(NAMES)), numbers, False),
     lambda story, dice, at, numbers: story.double(at, numbers, dice.choice(["body", "updated", "images", "title"])),
     lambda story, dice, at, numbers: story.drop(at, numbers),
+    lambda story, dice, at, numbers: story.swap(at, numbers, dice.choice(SWAPPED)),
     lambda story, dice, at, numbers: story.mark_deleted(at, numbers, dice.choice([1, None])),
 )
 OF_RULES: tuple[Change, ...] = (
-    lambda story, dice, at, numbers: story.rules(at, dice.choice(sorted(RULES)), dice),
+    lambda story, dice, at, numbers: Story.rules(
+        story, at, dice.choice(sorted(RULES)), dice
+    ),  # Hypothesis has `rules` too
     lambda story, dice, at, numbers: story.column(at, dice.choice(CONTRACT)),
     lambda story, dice, at, numbers: story.urls(dice.choice(URLS), dice.choice(ROBOTS)),
     lambda story, dice, at, numbers: story.recent(dice.choice([None, "3d", "1d"])),
