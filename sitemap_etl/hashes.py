@@ -155,7 +155,7 @@ def hash_rows(table: pa.Table, known: Mapping[str, np.ndarray]) -> np.ndarray:
     `known`: hashes of columns that are there already. A null counts as if the table had no such column. Each column's
     hash is mixed with its name before they are added up, so that values that change their places don't hash alike.
     """
-    h = np.zeros(table.num_rows, np.uint64)
+    h = np.full(table.num_rows, _SEED, np.uint64)
     for name in table.column_names:
         column = single(table.column(name))
         if column.null_count == len(column):

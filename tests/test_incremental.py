@@ -17,12 +17,15 @@ import pytest
 
 from sitemap_etl.errors import ConfigError, DamagedState, InvalidSource
 from sitemap_etl.explain.explain import explain
-from sitemap_etl.runs.local import Finished, publish_locally
+from sitemap_etl.publish.proposal import propose
+from sitemap_etl.runs.local import Finished, copy_staging, publish_locally
 from sitemap_etl.runs.rollback import roll_back
 from sitemap_etl.runs.validate import problems_of
+from sitemap_etl.stages.run import open_run
 from sitemap_etl.state import layout
 from sitemap_etl.state.mirror import DELTAS, read_mirror
 from sitemap_etl.state.records import Counts, Mirror, Transformed
+from sitemap_etl.storage import open_storage
 from tests.support.crash import essence
 from tests.support.sites import FIRST_NIGHT, TestSite
 from tests.support.storages import Counting
@@ -521,6 +524,19 @@ def test_a_page_that_another_section_gives_up_is_taken_over_though_nothing_was_r
     assert (night.summary.quiet, night.summary.sections["pages"].listed) == ({}, 99)
     assert "/pages/004" in site.locs()
     assert site.night(4, full=True).summary.status == "unchanged"
+
+
+def test_a_dry_run_is_published_as_it_was_shown_also_from_the_copy_that_is_kept_in_a_bucket(site: Catalog) -> None:
+    site.section("first", [{"loc": "/pages/003"}, {"loc": "/pages/004"}])
+    site.keys["sections"] = dict(reversed(site.keys["sections"].items()))
+    site.night(1)
+    site.export("first", [{"loc": "/pages/003"}])
+    dry = site.night(2, dry_run=True)
+    copy = open_storage(site.folder / "copy")
+    copy_staging(dry.run.staging, copy)
+    run = open_run(dry.run.staging.url, site.at(FIRST_NIGHT + timedelta(days=1)), staging=copy)
+    assert propose(run).counts == dry.summary.sections
+    assert (dry.run.merging().untouched, dry.summary.sections["pages"].listed) == (("pages",), 99)
 
 
 # --- full reads and drift -----------------------------------------------------------------------------
