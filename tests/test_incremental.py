@@ -18,13 +18,14 @@ import pytest
 from sitemap_etl.errors import ConfigError, DamagedState, InvalidSource
 from sitemap_etl.explain.explain import explain
 from sitemap_etl.publish.proposal import propose
+from sitemap_etl.runs import tasks
 from sitemap_etl.runs.local import Finished, copy_staging, publish_locally
 from sitemap_etl.runs.rollback import roll_back
 from sitemap_etl.runs.validate import problems_of
 from sitemap_etl.stages.run import open_run
 from sitemap_etl.state import layout
 from sitemap_etl.state.mirror import DELTAS, read_mirror
-from sitemap_etl.state.records import Counts, Mirror, Transformed
+from sitemap_etl.state.records import Counts, Mirror, Options, Transformed
 from sitemap_etl.storage import open_storage
 from tests.support.crash import essence
 from tests.support.sites import FIRST_NIGHT, TestSite
@@ -439,6 +440,12 @@ def shelves(site: Catalog) -> None:
     site.keys["gates"] = {"max_drop": 1, "max_growth": 10}
 
 
+def before_them(site: Catalog) -> None:
+    """A section that lists two of the pages in their place."""
+    site.section("first", [{"loc": "/pages/003"}, {"loc": "/pages/004"}])
+    site.keys["sections"] = dict(reversed(site.keys["sections"].items()))
+
+
 def untouched(night: Finished) -> tuple[str, ...]:
     """The sections to whose rows no rule was applied."""
     merging = night.run.merging()
@@ -515,8 +522,7 @@ def test_rows_that_were_dropped_as_they_were_read_are_told_of_once(site: Catalog
 
 
 def test_a_page_that_another_section_gives_up_is_taken_over_though_nothing_was_read(site: Catalog) -> None:
-    site.section("first", [{"loc": "/pages/003"}, {"loc": "/pages/004"}])
-    site.read("pages", **site.keys["sections"].pop("pages") and {})
+    before_them(site)
     site.night(1)
     assert untouched(site.night(2)) == ("pages",)
     site.export("first", [{"loc": "/pages/003"}])
@@ -527,8 +533,7 @@ def test_a_page_that_another_section_gives_up_is_taken_over_though_nothing_was_r
 
 
 def test_a_dry_run_is_published_as_it_was_shown_also_from_the_copy_that_is_kept_in_a_bucket(site: Catalog) -> None:
-    site.section("first", [{"loc": "/pages/003"}, {"loc": "/pages/004"}])
-    site.keys["sections"] = dict(reversed(site.keys["sections"].items()))
+    before_them(site)
     site.night(1)
     site.export("first", [{"loc": "/pages/003"}])
     dry = site.night(2, dry_run=True)
@@ -537,6 +542,24 @@ def test_a_dry_run_is_published_as_it_was_shown_also_from_the_copy_that_is_kept_
     run = open_run(dry.run.staging.url, site.at(FIRST_NIGHT + timedelta(days=1)), staging=copy)
     assert propose(run).counts == dry.summary.sections
     assert (dry.run.merging().untouched, dry.summary.sections["pages"].listed) == (("pages",), 99)
+
+
+def test_tasks_of_a_scheduler_leave_a_mirror_untouched_and_merge_it_after_all(site: Catalog) -> None:
+    site.keys["airflow"] = {"small": 0}
+    before_them(site)
+    site.night(1)
+    for number, status in ((2, "unchanged"), (3, "published")):
+        environment = site.at(FIRST_NIGHT + timedelta(days=number - 1))
+        started = tasks.start(site.load(), Options(), environment, owner=f"dag/{number}")
+        for bundle in started.bundles:
+            tasks.extract(started.key, bundle, environment)
+        assert tasks.buckets(started.key, environment) == []
+        for bundle in tasks.partition(started.key, environment):
+            tasks.render(started.key, bundle, environment)
+        assert tasks.publish(started.key, environment)["status"] == status
+        site.export("first", [{"loc": "/pages/003"}])
+    assert "/pages/004" in site.locs()
+    assert site.night(4, full=True).summary.status == "unchanged"
 
 
 # --- full reads and drift -----------------------------------------------------------------------------
