@@ -291,7 +291,8 @@ def test_runs_that_no_engine_was_asked_to_hear_are_heard_with_the_next_one(world
     world.kept["r1"] = changes([(f"{world.side.url}/{letter}", "added", None) for letter in "ab"])
     assert world.submit("r2", [("/b", "removed", None), ("/c", "added", None)], pending_runs=("r0", "r1")).sent == 3
     assert world.posts() == [["/b", "/a", "/c"]]
-    assert world.submit("r3", [], pending_runs=("r1", "r2")).status == "nothing"
+    nothing = world.submit("r3", [], pending_runs=("r1", "r2"))
+    assert (nothing.status, nothing.sent, nothing.details) == ("nothing", 0, {"requests": 0, "left": 0})
 
 
 def test_runs_that_were_not_heard_count_towards_the_share(world: World) -> None:

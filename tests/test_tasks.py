@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 from contextlib import closing
@@ -22,10 +23,11 @@ from sitemap_etl.publish.publish import publish as publish_run
 from sitemap_etl.runs import tasks
 from sitemap_etl.runs.bundles import MOST, bundles, called
 from sitemap_etl.runs.local import publish_locally
-from sitemap_etl.stages.run import Environment, open_run, open_work
+from sitemap_etl.stages.run import Environment, new_run_id, open_run, open_work
 from sitemap_etl.state.lease import take_lease
 from sitemap_etl.state.records import Options
 from sitemap_etl.storage import Storage, open_storage
+from tests.support.sites import FIRST_NIGHT
 
 OUTSIDE = Environment(environ={})
 IN_ONE, IN_MANY = {"small": 1_000}, {"small": 0}
@@ -247,6 +249,14 @@ def test_the_task_of_clusters_tells_how_many_rows_have_their_place_in_one(tmp_pa
     key = until_rendered(site, "run-1")
     found = [tasks.collect(key, part, OUTSIDE) for part in tasks.clusters(key, OUTSIDE)]
     assert found == [{"members": 10}]
+
+
+def test_a_hundred_runs_of_one_second_follow_each_other_by_their_ids() -> None:
+    ids = [""]
+    for _ in range(100):
+        ids.append(new_run_id(FIRST_NIGHT, after=ids[-1]))
+    assert ids == sorted(set(ids))
+    assert re.fullmatch(r"20261101T020000Z-[0-9a-f]{4}", ids[-1])
 
 
 def test_the_working_area_outlives_a_power_cut_unless_it_is_said_otherwise(tmp_path: Path) -> None:

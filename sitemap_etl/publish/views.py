@@ -59,8 +59,6 @@ def _recent(run: Run, rows: pa.Table, rendered: pa.Array, number: int) -> Draft:
     key = run.site.publish.names.file_name(RECENT, number)
     parts = urlset.document(rendered, 0, rows.num_rows, urlset.namespaces(rows))
     staged = put_staged(run, f"views/{key}", parts, gzipped=key.endswith(".gz"))
-    old = next((e for e in run.base.of(RECENT) if e.number == number), None) if run.base is not None else None
-    same = old is not None and old.file.sha256 == staged.sha256 and old.file.key == key
     locs = rows.column("loc")
     entry = Entry(
         section=RECENT,
@@ -71,7 +69,7 @@ def _recent(run: Run, rows: pa.Table, rendered: pa.Array, number: int) -> Draft:
         rows=rows.num_rows,
         body=len(parts[1]),
         index=1,
-        file=old.file if same and old is not None else file_of(key, staged, run.plan.now),
+        file=file_of(key, staged, run.plan.now),
         snapshot="",
     )
     return Draft(entry, staged)

@@ -306,11 +306,13 @@ def open_run(key: str, environment: Environment, *, staging: Storage | None = No
 
 
 def new_run_id(now: datetime, *, after: str = "") -> str:
-    """YYYYMMDDThhmmssZ-xxxx. `after`: a run that it is to follow in the order of ids, also within a second."""
+    """YYYYMMDDThhmmssZ-xxxx. `after`: a run that it is to follow in the order of ids, also within a second.
+
+    There is room for a hundred runs that follow each other within a second.
+    """
     second = f"{now:%Y%m%dT%H%M%SZ}-"
-    first = int(after.removeprefix(second), 16) + 1 if after.startswith(second) else 0
-    first = min(first, 0xFFFF)
-    return f"{second}{first + secrets.randbelow(0x10000 - first):04x}"
+    first, span = (int(after.removeprefix(second), 16) + 1, 0x100) if after.startswith(second) else (0, 0x8000)
+    return f"{second}{min(first + secrets.randbelow(span), 0xFFFF):04x}"
 
 
 COMMAND: Final[Mapping[str, str]] = MappingProxyType(
