@@ -11,8 +11,9 @@ import pytest
 from sitemap_etl.errors import Refused
 from sitemap_etl.runs.local import publish_locally
 from sitemap_etl.state import layout
+from sitemap_etl.state.codec import encode, seal
 from sitemap_etl.state.records import Manifest, Rendered, StagedShard
-from sitemap_etl.state.store import put_document, read_document
+from sitemap_etl.state.store import parse_document, put_document, read_document
 from tests.support.sites import TestSite, pages
 from tests.support.storages import Counting
 
@@ -54,6 +55,13 @@ def test_a_page_in_two_sections_is_refused_by_name(site: TestSite) -> None:
     with pytest.raises(Refused, match=r"15 URLs would be listed in a and b, e\.g\. https://shop\.example/p/000000, "):
         publish(site, staged(site, change))
     assert site.public().objects() == before
+
+
+def test_a_set_of_a_release_that_did_not_look_counts_as_not_looked_at(site: TestSite) -> None:
+    site.night(1)
+    stored = encode(site.manifest())
+    assert stored.pop("distinct")
+    assert not parse_document(seal(stored), Manifest, "manifest").distinct
 
 
 def test_a_page_in_two_files_of_a_section_is_refused(site: TestSite) -> None:

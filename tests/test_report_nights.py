@@ -127,6 +127,8 @@ def test_ages_of_dates_and_fill_of_files_are_shown(tmp_path: Path) -> None:
     assert shape.ages[4] == pytest.approx(60, abs=8)
     assert shape.ages[6] == pytest.approx(10, abs=6)
     assert len(AGE_NAMES) == len(AGES) + 1
+    # The least, nine deciles and the greatest, of those files that have dates.
+    assert {len(entry.days) for entry in site.manifest().entries if entry.days} == {11}
     again = site.night(2).summary  # nothing was rendered: what the files hold is remembered
     assert (again.status, again.shape["products"].undated) == ("unchanged", 25)
 

@@ -36,9 +36,11 @@ ROOMS = ("publish", "stages", "state", "diff", "partition", "lastmod", "urls", "
 FOLDER = PROJECT / "build" / "mutants"
 MARKS = Path(__file__).with_name("marks.toml")
 BUDGET = 90
-"""Seconds of tests for one mutant, as recorded; at least one test. One that survives them meets all that run it."""
+"""Seconds of tests for one mutant, as recorded; at least one test."""
 LONGEST = 10
 """Seconds of one test: a longer one would leave no time for others."""
+FURTHER = 300
+"""Seconds of further tests, of any length, for a mutant that survives those of its budget."""
 PATIENCE = 4
 """A mutant may keep a processor busy for so many times what its tests did; one that does longer hangs."""
 
@@ -192,14 +194,16 @@ def _tell(trial: Trial, seconds: float) -> None:
     print(f"{trial.verdict:>10}  {name_of(mutant)}  {where}  {change}  {seconds:.0f} s  {trial.by}", flush=True)
 
 
-def chosen(record: Record, mutant: Mutant, budget: float = BUDGET) -> tuple[list[str], int]:
+def chosen(
+    record: Record, mutant: Mutant, budget: float = BUDGET, longest: float = LONGEST, tried: Sequence[str] = ()
+) -> tuple[list[str], int]:
     """The tests to run against a mutant in so many seconds, and how many more there are that take too long."""
-    tests = record.tests_of(mutant)
+    tests = [test for test in record.tests_of(mutant) if test not in tried]
     found: list[str] = []
     spent = 0.0
     for test in tests:
         seconds = record.seconds[test]
-        if not found or (seconds <= LONGEST and spent + seconds <= budget):
+        if not found or (seconds <= longest and spent + seconds <= budget):
             found.append(test)
             spent += seconds
     return found, len(tests) - len(found)
@@ -274,7 +278,7 @@ def main() -> None:
             trial.tests, trial.by = [test for test in trial.tests if test not in broken], ""
     alive = [trial for trial in trials if trial.verdict == "survived" and trial.left_out]
     for trial in alive:  # what took too long to be run for every mutant decides on those that are left
-        trial.tests, trial.left_out = [test for test in record.tests_of(trial.mutant) if test not in trial.tests], 0
+        trial.tests, trial.left_out = chosen(record, trial.mutant, FURTHER, FURTHER, trial.tests)
     nursery.try_all(alive)
     print(report(trials, nursery.sources))
     sys.exit(any(not trial.killed and trial.verdict != "marked" for trial in trials))

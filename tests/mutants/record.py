@@ -6,6 +6,7 @@ tests; a line that is new has those of the lines around it until its test file c
 
 from __future__ import annotations
 
+import ast
 import difflib
 import hashlib
 import itertools
@@ -74,8 +75,9 @@ class Record:
         runs when a module is imported belongs to every test that runs a line of it.
         """
         lines = self.lines.get(mutant.file, {})
+        bodies = _bodies(self.sources[mutant.file])
         found = set().union(*(lines.get(line, set()) for line in mutant.place.lines))
-        if not found and any(line in lines for line in mutant.place.lines):  # as the module is imported
+        if not bodies.intersection(mutant.place.lines) and any(line in lines for line in mutant.place.lines):
             found = set().union(*lines.values())
         found &= self.seconds.keys()
         fast = sorted(found, key=lambda test: (self.seconds[test], test))
@@ -94,6 +96,12 @@ class Record:
             yield tests[at]
             weight[runs[at] > 0] /= 4
             cost[at] = np.inf
+
+
+def _bodies(source: str) -> set[int]:
+    """The lines that run when a function is called; all others run as the module is imported."""
+    functions = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
+    return {line for node in functions for line in range(node.body[0].lineno, (node.end_lineno or 0) + 1)}
 
 
 def up_to_date(folder: Path, *, jobs: int, record_changed: bool = True) -> Record:
