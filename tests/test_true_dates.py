@@ -206,3 +206,21 @@ def test_without_dates_another_image_is_a_change(site: TestSite) -> None:
     rows[3]["images"] = '["https://shop.example/i/other.jpg"]'
     site.export("a", rows)
     assert site.night(2).summary.sections["a"].changed == 1
+
+
+def test_what_left_lately_loses_the_fingerprints_of_a_rule_that_has_changed(tmp_path: Path) -> None:
+    """A page that comes back is compared with what it was only where the same columns were looked at."""
+    site = TestSite(tmp_path, gates={"max_drop": 1})
+    site.section("p", pages(30, title="t", text="x"), lastmod={"fingerprint": ["title"]})
+    site.night(1)
+    site.export("p", pages(25, title="t", text="x"))
+    site.night(2)
+    kept = []
+    for columns in (["title"], ["title", "text"]):
+        site.section("p", lastmod={"fingerprint": columns})
+        site.night(3 + len(kept))
+        key = site.manifest().sections["p"].removed_lately
+        assert key is not None
+        rows = site.state().snapshot(key)
+        kept.append((rows.num_rows, rows.column("fingerprint").null_count))
+    assert kept == [(5, 0), (5, 5)]
