@@ -65,13 +65,13 @@ def given() -> set[str]:
     found = {*urls.REASONS, *lastmod.REASONS, *priority.REASONS, "excluded by the source"}
     modules = trees()
     assigned = [node for tree in modules for node in tree.body if isinstance(node, (ast.Assign, ast.AnnAssign))]
-    constants = ast.Module(list(assigned), [])
+    constants = ast.Module([node for node in assigned if re.match(r"[A-Z_]+\b", ast.unparse(node))], [])
     for function in [node for tree in modules for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]:
         for call in [node for node in ast.walk(function) if isinstance(node, ast.Call)]:
             name = getattr(call.func, "attr", getattr(call.func, "id", ""))
             place = {**PLACES, **URLS}.get(name)
             if place is not None and len(call.args) > place:
-                said = texts(call.args[place], [function]) or texts(call.args[place], [constants])
+                said = texts(call.args[place], [function, constants])
                 found |= {f"{text}: {ANY}" for text in said} if name in URLS else said
     return found - {ANY, f"{ANY}: {ANY}", f"{ANY}: too long"}
 
