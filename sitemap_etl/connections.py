@@ -201,11 +201,11 @@ def _from_uri(text: str) -> Connection:
     user, _, password = login.partition(":")
     unclear = bool("#" in rest or "@" in path + login or ":" in password or re.search(r"%(?![0-9A-Fa-f]{2})", rest))
     # A ? or a :// of the password: what should be the login stands on the wrong side of it.
-    unclear = unclear or ("@" in query and not at + path)
+    unclear = unclear or ("@" in query and not path) or bool(re.search(r"@[^&]*/", query))
     unclear = unclear or bool(protocols and protocol not in ("http", "https"))
     pairs = parse_qsl(query, keep_blank_values=True)
     hosts = _hosts(places) if places or at else ()
-    if unclear or hosts is None or any("@" in name for name, _ in pairs):
+    if unclear or hosts is None or any(not name or "@" in name for name, _ in pairs):
         raise ConfigError(_ENCODE)
     if protocols:
         hosts = tuple((f"{protocol}://{host}", port) for host, port in hosts)

@@ -157,6 +157,7 @@ def test_a_password_that_is_not_percent_encoded_is_told_and_not_shown(special: s
 
 @given(st.lists(st.sampled_from([*"@:/#?%=&[],;+ 1", "://", "%40"]), max_size=6), st.sampled_from(["", "?sslmode=off"]))
 @example(special=["/", "/"], query="")
+@example(special=["@", "?", "="], query="")
 def test_a_password_as_it_is_reads_right_or_is_refused_without_a_piece_of_it(special: list[str], query: str) -> None:
     for at in range(len(special) + 1):
         password = "".join([*special[:at], "hush", *special[at:]])
