@@ -58,6 +58,7 @@ def test_exports_are_told_by_address_and_a_pattern_by_its_folder(site_file: Path
     assert found == [f"{folder}/pages.csv", f"{folder}/more", "s3://exports/articles"]
 
 
+@pytest.mark.thorough
 def test_a_collector_that_somebody_asks_for_hears_what_is_read_and_written(site_file: Path) -> None:
     plugins = site_file.parent / "plugins"
     plugins.mkdir()

@@ -117,6 +117,7 @@ def test_a_check_that_fails_leaves_the_last_file_as_it_was(folder: Path) -> None
     assert [path.name for path in folder.parent.iterdir() if path != folder] == ["urls.csv"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_a_site_of_any_size_takes_the_memory_of_a_few_files(tmp_path: Path, ending: str) -> None:
     locs = [f"https://shop.example/{'x' * 80}/{n}" for n in range(50_000)]

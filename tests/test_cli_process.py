@@ -81,6 +81,7 @@ def test_an_interrupted_run_gives_its_lease_back(site: TestSite) -> None:
     assert process("run", site.path, cwd=site.folder).wait(60) == 0
 
 
+@pytest.mark.thorough
 def test_a_second_interruption_ends_at_once(site: TestSite) -> None:
     """Also where what is under way never ends. The dead process holds no lease."""
     before = site.public().objects()

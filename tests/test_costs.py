@@ -101,6 +101,7 @@ def growth() -> Growth:
     return [{kind: (many[n][kind] - few[n][kind]) * PER_MILLION for kind in many[n]} for n in range(2)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("night", "kind", "most"),
     [

@@ -240,6 +240,7 @@ def test_a_publish_killed_just_before_a_write_that_decides_is_no_different(
         assert lab.world() == world, writes[at - 1]
 
 
+@pytest.mark.thorough
 def test_a_run_killed_before_it_publishes_has_touched_nothing(laboratory: Callable[..., Laboratory]) -> None:
     lab = laboratory(**GROWN.site())
     GROWN.prepare(lab)

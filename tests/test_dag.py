@@ -151,6 +151,7 @@ def test_a_small_site_is_four_tasks(shop: Shop) -> None:
     assert run.xcom("publish", "counts")["status"] == "published"
 
 
+@pytest.mark.thorough
 def test_more_splits_than_airflow_maps_run_in_bundles(shop: Shop) -> None:
     exports = shop.folder / "exports"
     exports.mkdir()
@@ -208,6 +209,7 @@ def test_a_broken_source_that_may_be_kept_is_kept_at_once_and_the_others_go_on(s
     assert after["sitemap-pages-00001.xml.gz"] != before["sitemap-pages-00001.xml.gz"]
 
 
+@pytest.mark.thorough
 def test_a_source_that_does_not_answer_is_kept_only_after_the_last_try(shop: Shop) -> None:
     shop.environ = {"AIRFLOW_CONN_CATALOG": DEAD}
     shop.pages(30)
@@ -220,6 +222,7 @@ def test_a_source_that_does_not_answer_is_kept_only_after_the_last_try(shop: Sho
     assert "hunter2" not in run.log
 
 
+@pytest.mark.thorough
 def test_the_one_task_of_a_small_site_keeps_a_source_only_after_its_last_try(shop: Shop) -> None:
     path = shop.folder / "shop.sqlite"
     with closing(sqlite3.connect(path)) as database, database:
@@ -259,6 +262,7 @@ def test_a_run_whose_sections_are_all_kept_publishes_nothing(shop: Shop, airflow
     assert shop.files() == before
 
 
+@pytest.mark.thorough
 def test_a_source_that_does_not_answer_is_tried_four_times_and_then_the_run_fails(shop: Shop) -> None:
     shop.environ = {"AIRFLOW_CONN_CATALOG": DEAD}
     cats = {"from": {"database": "catalog", "query": "SELECT loc FROM cats"}}
@@ -386,6 +390,7 @@ def test_a_misspelt_key_of_a_triggered_run_fails_its_plan_and_nothing_is_written
     assert not (shop.folder / "work").exists()
 
 
+@pytest.mark.thorough
 def test_a_run_at_a_given_time_can_be_repeated(shop: Shop) -> None:
     lastmod = {"fingerprint": ["title"], "until_changed": "touched", "first_seen": True}
     shop.site(sections={"pages": {"from": {"csv": "../pages.csv"}, "lastmod": lastmod}})
@@ -547,6 +552,7 @@ def test_a_section_that_reads_what_changed_is_merged_with_its_mirror(shop: Shop)
     assert "/cats/7<" not in text
 
 
+@pytest.mark.thorough
 def test_an_unknown_connection_says_how_to_make_it(shop: Shop) -> None:
     shop.site(sections={"cats": {"from": {"database": "nowhere", "query": "SELECT loc FROM cats"}}})
     run = shop.run()

@@ -166,6 +166,7 @@ def here(text: str, machine: dict[str, str]) -> str:
     return text
 
 
+@pytest.mark.thorough
 def test_the_line_for_cron_runs_in_the_environment_of_cron(machine: dict[str, str]) -> None:
     (line,) = [line for line in NIGHTLY["/etc/cron.d/sitemaps-shop"].splitlines() if line[:1].isdigit()]
     *when, user, command = line.split(None, 6)
@@ -189,6 +190,7 @@ def unit(name: str) -> configparser.ConfigParser:
     return parser
 
 
+@pytest.mark.thorough
 def test_the_service_for_systemd_runs_with_what_it_says(machine: dict[str, str]) -> None:
     service = unit("sitemaps-shop.service")["Service"]
     assert service["EnvironmentFile"] == SECRETS

@@ -122,6 +122,7 @@ def test_validate_finds_that_google_could_not_be_notified(folder: Path) -> None:
     assert "install sitemap_etl[google]" in done.stdout + done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("option", ["--no-ping", "--dry-run"])
 def test_a_run_that_notifies_nobody_needs_no_engine(folder: Path, option: str) -> None:
     write(folder, CSV, SEARCH_CONSOLE)

@@ -83,6 +83,7 @@ def test_whatever_a_request_of_a_publish_comes_to_the_set_is_valid_and_the_next_
     assert statuses.count("Unavailable") > len(statuses) / 4
 
 
+@pytest.mark.thorough
 def test_a_fault_that_passes_is_not_noticed(tmp_path: Path, each_s3: S3Server, faulty: FaultProxy) -> None:
     """With the usual number of tries: at the claim, then at the index."""
     env = {"AWS_ENDPOINT_URL": faulty.endpoint, "SITEMAP_ETL_S3_TIMEOUT": "0.7"}

@@ -686,6 +686,7 @@ def test_a_set_without_a_mirror_is_read_in_full(site: Catalog) -> None:
 # --- files --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_deltas_are_folded_and_old_files_forgotten(site: Catalog) -> None:
     site.keys["sections"]["pages"]["from"]["full_every"] = "365d"
     seen = set()

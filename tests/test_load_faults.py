@@ -207,6 +207,7 @@ def killed_in_mid_read(run: Tasks) -> None:
     assert ended.returncode == -signal.SIGKILL
 
 
+@pytest.mark.thorough
 def test_after_a_worker_was_killed_in_mid_read_the_next_attempt_publishes_all_rows_once(
     server: Server, tmp_path: Path
 ) -> None:

@@ -67,6 +67,7 @@ def test_the_report_of_a_dry_run_has_the_same_rows_once_it_is_published(
     assert pq.read_table(pa.BufferReader(stored.data)).column("loc").to_pylist() == ["https://elsewhere.example/p"]
 
 
+@pytest.mark.thorough
 def test_a_dry_run_is_published_later_exactly_as_it_was_shown(site: TestSite, s3: S3Server, bucket: str) -> None:
     from sitemap_etl.runs.local import publish_locally
 

@@ -136,7 +136,7 @@ class Nights(RuleBasedStateMachine):
 
 
 Nights.TestCase.settings = settings(
-    max_examples=8,
+    max_examples=6,
     stateful_step_count=8,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # a step is a whole run: shrinking takes minutes
 )
