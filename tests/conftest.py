@@ -48,12 +48,6 @@ LONG = (
     "test_incremental",
     "test_storage_faults",
     "test_concurrency",
-    "test_waits",
-    "test_cli_process",
-    "test_stable_shards",
-    "test_cli_init",
-    "test_web",
-    "test_verify",
 )
 """The files that take longest, the longest first: begun at the end of a session, one would keep it waiting."""
 
