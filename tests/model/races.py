@@ -48,6 +48,8 @@ class Races(Trial):
                 self.adopt(asked)
             else:
                 self._look_at(asked)
+                # Whoever runs next takes over from it, and puts again what it may have put.
+                self.broken = self.broken or any("/intent-" in write for write in sleeper.writes)
             base = self.world.current()
             self._meanwhile(sleeper)
         finally:

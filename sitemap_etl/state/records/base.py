@@ -1,0 +1,51 @@
+"""What all records have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, Final, Self
+
+FORMAT: Final = 2
+"""The format of the documents that this release writes. It reads earlier ones of the state, and runs of this one."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """What all records have: the keys that this release does not know."""
+
+    unknown: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Document(Record):
+    """A record that is stored as an object of its own."""
+
+    format: int = field(default=FORMAT, kw_only=True)
+
+    title: ClassVar[str] = "object"  # what messages call it
+
+    @classmethod
+    def upgraded(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The JSON of an earlier format with the names of this one."""
+        return data
+
+
+@dataclass(frozen=True)
+class RunDocument(Document):
+    """A document in the folder of a run: only releases of one format share a run."""
+
+
+@dataclass(frozen=True)
+class Summed(Record):
+    """A record of whole numbers that can be added up."""
+
+    def __add__(self, other: Self) -> Self:
+        names = [entry.name for entry in fields(self) if entry.name != "unknown"]
+        summed: dict[str, Any] = {name: getattr(self, name) + getattr(other, name) for name in names}
+        return replace(self, **summed)
+
+
+def renamed(data: Mapping[str, Any], **names: str) -> dict[str, Any]:
+    """The object with the keys of an earlier format under their names of today."""
+    return {names.get(key, key): value for key, value in data.items()}
