@@ -13,9 +13,10 @@ from http import HTTPStatus
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit, urlunsplit
 
+from sitemap_etl import web
 from sitemap_etl.errors import SitemapEtlError, Unavailable
 from sitemap_etl.settings import Notify
-from sitemap_etl.web import Client, WebError
+from sitemap_etl.web import WebError
 
 VERSION: Final = 1
 """Of the JSON that webhooks get: a key that goes, or means something else, makes a new one."""
@@ -99,7 +100,7 @@ def send(notify: Notify, alert: Alert, *, sleep: Sleep = time.sleep) -> list[str
     if alert.status not in notify.on:
         return []
     found: list[str] = []
-    with Client(step=_STEP) as client:
+    with web.Client(step=_STEP) as client:
         for key, forms in (("webhook", alert.to_json()), ("slack", alert.to_slack())):
             for secret in getattr(notify, key) or ():
                 found += _post(client, f"notify.{key}", secret.text, {"json": forms}, sleep)
@@ -117,11 +118,11 @@ def beat(notify: Notify, moment: Moment, text: str = "", *, sleep: Sleep = time.
     path = parts.path if moment == "success" else f"{parts.path.rstrip('/')}/{moment}"
     address = urlunsplit(parts._replace(path=path))
     content = {"content": text.encode(), "headers": {"Content-Type": "text/plain; charset=utf-8"}}
-    with Client(step=_STEP) as client:
+    with web.Client(step=_STEP) as client:
         return list(_post(client, "notify.healthcheck", address, content, sleep))
 
 
-def _post(client: Client, key: str, address: str, content: dict[str, Any], sleep: Sleep) -> Iterator[str]:
+def _post(client: web.Client, key: str, address: str, content: dict[str, Any], sleep: Sleep) -> Iterator[str]:
     host = urlsplit(address).hostname or "an invalid address"
     problem = ""
     for pause in _PAUSES:

@@ -50,7 +50,9 @@ UNITS: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _LONGEST: Final = 48
 """Bytes of the longest form read; it leaves room for a fraction of 20 digits."""
 _BLOCK: Final = 1 << 15
-"""Rows read at a time: the columns of the matrix stay in cache."""
+"""Rows read or written at a time: what they need stays in cache."""
+_INSTANT: Final = np.dtype([("month", "u8"), ("day", "u2"), ("minute", "u8"), ("second", "u2")])
+"""YYYY-MM-DDThh:mm:ssZ in four words: YYYY-MM-, DD, Thh:mm:s and sZ."""
 _DAY_END: Final = 10
 _MINUTE_END: Final = 16
 _SECOND_END: Final = 19
@@ -145,22 +147,44 @@ def _date_text(days: np.ndarray, keep: np.ndarray) -> pa.Array:
 
 
 def _instant_text(seconds: np.ndarray, keep: np.ndarray) -> pa.Array:
-    """Arrow writes times without a zone twenty times as fast as those with one or `strftime`: take its text, put in
-    the T, widen each by the Z.
+    """A text is two halves of ten bytes, YYYY-MM-DD and Thh:mm:ssZ. Most columns have few days, and a day has 86,400
+    seconds, so both are looked up: a fifth of the price of letting Arrow write each.
     """
     rows = len(seconds)
     every = bool(keep.all())
-    plain = pa.array(seconds if every else seconds[keep]).view(pa.timestamp("s")).cast(pa.string())
-    written = len(plain)
-    wide = np.empty((written, 20), np.uint8)
-    if written:
-        wide[:, :19] = bytes_of(plain).reshape(written, 19)
-        wide[:, 10] = ord("T")
-        wide[:, 19] = ord("Z")
+    there = seconds if every else seconds[keep]
+    wide = np.empty(len(there), _INSTANT)
+    for at in range(0, len(there), _BLOCK):
+        days = there[at : at + _BLOCK] // DAY
+        first, last = days.min(), days.max()
+        few = last - first < _BLOCK
+        words = *_day_words(np.arange(first, last + 1) if few else days), *_clock_words()
+        day = days - first if few else np.arange(len(days))
+        second = there[at : at + _BLOCK] - days * DAY
+        for name, texts, place in zip(_INSTANT.names or (), words, (day, day, second, second), strict=True):
+            wide[name][at : at + _BLOCK] = texts[place]
     offsets = np.zeros(rows + 1, np.int32)
     offsets[1:] = np.arange(20, rows * 20 + 20, 20) if every else np.cumsum(keep) * 20
     validity = None if every else pa.array(keep).buffers()[1]
     return over(pa.string(), offsets, wide, validity)
+
+
+def _day_words(days: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Each day as YYYY-MM-DD, in two words."""
+    return _words(_date_text(days, np.ones(len(days), bool)))
+
+
+@cache
+def _clock_words() -> tuple[np.ndarray, np.ndarray]:
+    """Each second of a day as Thh:mm:ssZ, in two words."""
+    plain = pa.array(np.arange(DAY, dtype=np.int32)).view(pa.time32("s")).cast(pa.string())
+    return _words(pc.binary_join_element_wise("T", plain, "Z", ""))
+
+
+def _words(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Texts of ten bytes as their first eight and their last two."""
+    halves = bytes_of(texts).view([("first", "u8"), ("last", "u2")])
+    return np.ascontiguousarray(halves["first"]), np.ascontiguousarray(halves["last"])
 
 
 # --- the grammar: rows of one length together, as a matrix of bytes; nothing runs once a row ---------------------

@@ -114,5 +114,5 @@ def test_what_stands_beside_a_loc_counts_towards_the_size_of_its_window(tmp_path
     pq.write_table(pa.table({"loc": locs, **{name: columns[name] for name in beside}}), tmp_path / "p.parquet")
     run = site.night(1, dry_run=True).run
     found, _ = read_digest(run.staging, run.transformed(0))
-    assert found
-    assert {sample.bytes - len(sample.loc) for sample in found} == {ENTRY_BYTES + sum(beside.values())}
+    besides = {sample["bytes"] - len(sample["loc"]) for sample in found.to_pylist()}
+    assert besides == {ENTRY_BYTES + sum(beside.values())}

@@ -141,6 +141,13 @@ def test_a_retired_index_is_deleted_and_one_that_is_gone_already_does_no_harm(wo
     assert len(world.side.asked("DELETE")) == 2
 
 
+def test_a_night_on_which_old_indexes_only_left_tells_of_them(world: World) -> None:
+    unchanged = (engines.Index("https://www.shop.example/sitemap.xml", False),)
+    assert world.submit(indexes=unchanged).message == "no index changed"
+    left = world.submit("r2", indexes=unchanged, retired=("https://www.shop.example/sitemap-2.xml",))
+    assert (left.status, left.message) == ("nothing", "no index changed; 1 old indexes removed")
+
+
 def test_what_was_owed_after_a_bad_night_is_submitted_in_the_next(world: World) -> None:
     world.side.faulty = lambda request: request.method == "PUT"
     world.side.faults = [Reply(500)] * 4

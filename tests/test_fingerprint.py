@@ -356,6 +356,11 @@ def test_whole_numbers_have_one_fingerprint_as_integers_and_as_floats():
     assert lastmod.agreed(nested) == nested[0]
 
 
+def test_the_kind_of_a_map_names_those_of_its_keys_and_values() -> None:
+    named = pa.map_(pa.string(), pa.list_(pa.int64()))
+    assert lastmod.kinds(pa.schema([("c", named)]), ["c"]) == [("c", "map<text, list<int>>")]
+
+
 def test_definitions_can_be_compared_where_columns_and_kinds_agree():
     published = [("a", "int"), ("b", "text")]
     assert lastmod.comparable(published, published)

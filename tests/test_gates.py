@@ -152,6 +152,16 @@ def test_a_slow_bleed_over_a_week_is_seen() -> None:
     assert "115 of 1,000 URLs against the largest set of the last seven days (11.5 %, max_drop is 10 %)" in gate.message
 
 
+def test_sets_of_the_same_second_are_of_the_last_week_too(tmp_path: Path) -> None:
+    site = TestSite(tmp_path).section("products", pages(100))
+    site.night(1)
+    site.export("products", pages(95))
+    site.night(1)
+    site.export("products", pages(89))  # 6.3 % less than the last set, 11 % less than the one before
+    gate = next(gate for gate in site.night(1).summary.gates if gate.name == "products.max_drop")
+    assert (gate.status, gate.value) == ("refused", 0.11)
+
+
 def test_the_site_s_gates_have_no_section_in_their_name() -> None:
     assert [gate.name for gate in evaluate(None, counts(), Gates(), NONE)] == [
         "max_drop",

@@ -71,6 +71,19 @@ def run_with(site: TestSite, hook: str) -> dict[str, int]:
     return site.night(1).summary.sections["p"]
 
 
+def test_a_module_of_the_working_folder_comes_before_others_of_its_name(
+    site: TestSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("elsewhere", "here"):
+        (site.folder / name).mkdir()
+        (site.folder / name / "twice_there.py").write_text(f"def hook(frame):\n    raise RuntimeError('{name}')\n")
+    monkeypatch.syspath_prepend(str(site.folder / "elsewhere"))
+    monkeypatch.chdir(site.folder / "here")
+    site.section("p", transform="twice_there:hook")
+    with pytest.raises(InvalidSource, match="here"):
+        site.night(1)
+
+
 def test_what_where_drops_is_excluded(site: TestSite) -> None:
     site.section("p", where="price::int < 3")
     counts = site.night(1).summary.sections["p"]

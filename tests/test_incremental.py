@@ -95,6 +95,18 @@ def test_rows_that_were_not_read_are_those_of_the_mirror(site: Catalog) -> None:
     assert entries[f"{SHOP}/pages/008"].lastmod == "2026-10-01"
 
 
+def test_rows_of_the_mirror_that_can_not_be_listed_were_not_read_tonight(site: Catalog) -> None:
+    site.table("many", 3_000)
+    site.read("many", SELECT.replace("pages", "many"))
+    site.sql("UPDATE many SET loc = 'ftp://elsewhere' WHERE id < 140")
+    site.night(1)
+    site.sql("UPDATE many SET touched = '2026-11-01T12:00:00' WHERE id >= 2000")
+    night = site.night(2)
+    assert (night.summary.sections["many"].extracted, night.summary.sections["many"].rejected) == (1_000, 140)
+    (gate,) = [gate for gate in night.summary.gates if gate.name == "many.max_rejected"]
+    assert (gate.status, gate.value) == ("warned", 140 / 3_000)  # and not 140 of the 1,000 that were read
+
+
 @pytest.mark.parametrize("touched", ["1970-01-01", "1970-01-01 00:00:00", "1970-01-01T00:00:00Z"])
 def test_rows_dated_at_the_beginning_of_time_are_read_whenever_everything_is(site: Catalog, touched: str) -> None:
     """A default of many databases; `:since` of a full read must lie before it."""
@@ -473,6 +485,18 @@ def test_where_nothing_was_read_and_no_rule_is_another_the_mirror_is_left_untouc
     assert untouched(site.night(5)) == ("pages",)
     anew = site.night(6, full=True)
     assert (untouched(anew), anew.summary.status) == ((), "unchanged")
+
+
+def test_where_nobody_knows_any_more_what_became_of_rows_that_nobody_read_they_are_looked_at_again(
+    site: Catalog,
+) -> None:
+    shelves(site)
+    first = site.night(1)
+    site.state().storage.delete(layout.summary(first.run.run_id))
+    night = site.night(2)
+    assert "pages" not in night.summary.quiet
+    assert (night.summary.status, night.summary.reasons) == ("unchanged", first.summary.reasons)
+    assert untouched(site.night(3)) == ("pages",)
 
 
 OTHERWISE: dict[str, Callable[[Catalog], object]] = {

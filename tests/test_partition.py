@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from sitemap_etl import limits
 from sitemap_etl.hashes import hash64
-from sitemap_etl.partition import Sample, cut, groups, route, routing_borders, samples, windows, winners
-from sitemap_etl.partition.borders import Range, Window, distinct
+from sitemap_etl.partition import SAMPLES, cut, distinct, groups, route, routing_borders, samples, windows, winners
+from sitemap_etl.partition.borders import Range, Window
 from sitemap_etl.partition.order import in_order
 from sitemap_etl.partition.winners import stretch
 from sitemap_etl.settings import Shards
@@ -87,19 +87,23 @@ def test_every_row_is_routed_to_the_last_window_that_begins_before_it(locs: list
 def test_samples_are_a_function_of_the_set_of_locs() -> None:
     locs = [f"https://shop.example/{n}" for n in range(20_000)]
 
-    def drawn(some: list[str], size: int) -> list[Sample]:
+    def drawn(some: list[str], size: int) -> pa.Table:
         found = pa.array(some)
-        return samples(found, hash64(found), size)
+        return samples(found, hash64(found), np.full(len(some), size))
 
-    expected = distinct(drawn(locs, 100))
-    assert 40 < len(expected) < 120  # one in 256
+    expected = distinct([drawn(locs, 100)])
+    assert 40 < expected.num_rows < 120  # one in 256
+    assert expected.column("loc").to_pylist() == sorted(expected.column("loc").to_pylist())
+    assert set(expected.column("bytes").to_pylist()) == {100}
     random.Random(1).shuffle(locs)
     parts = [drawn(locs[at::3], 100) for at in range(3)] + [drawn(locs[:500], 90)]
-    assert distinct(itertools.chain(*parts)) == expected
+    assert distinct(parts).equals(expected)
+    assert distinct([]).equals(SAMPLES.empty_table())
 
 
-def some_samples(rows: int, size: int) -> list[Sample]:
-    return [Sample(f"https://shop.example/{n:09}", size) for n in range(rows // 256)]
+def some_samples(rows: int, size: int) -> pa.Table:
+    locs = [f"https://shop.example/{n:09}" for n in range(rows // 256)]
+    return pa.table({"loc": pa.array(locs, pa.string()), "bytes": pa.array([size] * len(locs), pa.int64())})
 
 
 @pytest.mark.parametrize(("rows", "size"), [(1_000, 100), (400_000, 100), (5_000_000, 100), (900_000, 3_000)])
@@ -113,7 +117,7 @@ def test_windows_hold_their_limits_and_cover_the_order(rows: int, size: int) -> 
 
 def test_a_window_is_made_of_whole_published_ranges() -> None:
     ranges = [Range(f"r{n:04}" if n else "", 45_000, 45_000 * 150) for n in range(100)]
-    planned = windows(ranges, [])
+    planned = windows(ranges, SAMPLES.empty_table())
     lows = {entry.low for entry in ranges}
     assert all(window.low in lows for window in planned)
     assert routing_borders(ranges, [], 0) == [window.low for window in planned][1:]
@@ -266,7 +270,7 @@ def test_ranges_are_joined_until_a_window_is_three_quarters_full(by: str) -> Non
         ranges = [
             Range(str(at) if at else "", *((size, 1) if by == "rows" else (1, size))) for at, size in enumerate(sizes)
         ]
-        planned = windows(ranges, [])
+        planned = windows(ranges, SAMPLES.empty_table())
         assert [window.high for window in planned] == [*(window.low for window in planned[1:]), None]
         return [window.low for window in planned]
 

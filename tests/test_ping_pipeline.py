@@ -16,6 +16,7 @@ import pytest
 from sitemap_etl.errors import ConfigError, SitemapEtlError
 from sitemap_etl.runs.local import ping_locally
 from sitemap_etl.runs.rollback import ping_by_hand
+from sitemap_etl.stages.ping import why
 from sitemap_etl.state.changes import notification_of
 from sitemap_etl.state.codec import encode
 from tests.support.command import call
@@ -359,3 +360,14 @@ def test_engines_are_told_of_the_index_that_went_and_of_no_other(world: World) -
         assert said is not None
         assert said.indexes == (f"{world.side.url}/map.xml",)
         assert said.retired_indexes == tuple(world.side.url + path for path in went)
+
+
+def test_of_a_defect_only_the_line_is_told_that_raised_it() -> None:
+    def broken() -> None:
+        raise ValueError("a secret")
+
+    with pytest.raises(ValueError, match="a secret") as raised:
+        broken()
+    line = broken.__code__.co_firstlineno + 1
+    expected = f"ValueError at test_ping_pipeline.py:{line}: a defect of sitemap_etl, please report it"
+    assert why(raised.value) == expected

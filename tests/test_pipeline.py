@@ -7,9 +7,11 @@ import random
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
+from sitemap_etl import limits
 from sitemap_etl.errors import ConfigError, InvalidSource, Refused
 from sitemap_etl.runs.local import publish_locally
 from sitemap_etl.state.records import Counts
@@ -319,3 +321,17 @@ def test_a_limited_run_is_for_looking_once_something_is_published(site: TestSite
     with pytest.raises(ConfigError, match=r"--limit 10 would unlist .* 10 URLs are published\. Add --dry-run"):
         site.night(2, limit=10)
     assert site.night(2, limit=20, dry_run=True).summary.sections["products"].extracted == 20
+
+
+def test_sections_of_which_one_is_read_in_many_windows_and_the_other_lists_its_first_and_last_page(
+    site: TestSite,
+) -> None:
+    count = 3 * limits.WINDOW_ROWS // 2
+    site.section("ends", [{"loc": "/p/000000"}, {"loc": f"/p/{count - 1:06}"}])
+    numbers = pc.utf8_lpad(pa.array(range(count)).cast(pa.string()), 6, "0")
+    pq.write_table(pa.table({"loc": pc.binary_join_element_wise("/p/", numbers, "")}), site.folder / "all.parquet")
+    site.section("all", **{"from": {"parquet": "./all.parquet"}})
+    done = site.night(1)
+    assert len(done.run.partition().sections["all"].windows) > 2
+    assert done.summary.sections["all"] == Counts(extracted=count, listed=count - 2, duplicates=2, added=count - 2)
+    assert done.summary.sections["ends"].listed == 2

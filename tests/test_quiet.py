@@ -293,6 +293,18 @@ def test_a_section_that_is_kept_or_left_out_neither_is_quiet_nor_forgets_what_it
     settled(site, 6, site.run(6.5))
 
 
+def test_pages_that_another_section_gave_up_while_this_one_was_left_out_are_noticed(tmp_path: Path) -> None:
+    site = TestSite(tmp_path, gates=OPEN).section("first", pages(15)).section("second", pages(20, 10))
+    site.night(1)
+    site.night(2, sections=("second",))
+    assert site.night(3, sections=("second",)).summary.quiet
+    site.export("first", pages(13))
+    site.night(4, sections=("first",))
+    night = site.night(5, sections=("second",))
+    assert not night.summary.quiet
+    assert (night.summary.sections["second"].listed, night.summary.sections["second"].duplicates) == (17, 3)
+
+
 def test_the_pages_of_one_cluster_are_rendered_together_or_not_at_all(tmp_path: Path) -> None:
     rule = {"group": "item", "hreflang": "lang", "cluster": "shop"}
     site = TestSite(tmp_path, gates=OPEN)

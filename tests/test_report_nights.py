@@ -165,6 +165,7 @@ def test_earlier_and_later_runs_are_one_click_away(tmp_path: Path) -> None:
     }
     assert ways(folder / "latest.html")["Earlier run"] == f"{second}/report.html"
     assert "<h1>Refused</h1>" in (folder / "latest.html").read_text()
+    assert (folder / first / "report.html").read_text().count(second) == 1  # its nights are those up to its own
 
 
 def test_a_dry_run_stands_beside_its_own_page_alone(tmp_path: Path) -> None:

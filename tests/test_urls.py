@@ -76,6 +76,11 @@ def test_strip_takes_out_what_its_lists_name_and_nothing_else(text, tracking, se
         assert answers(canonicalize(rows, rules))[1] == SITE + wanted
 
 
+def test_strip_sees_the_first_byte_of_a_column():
+    rules = UrlRules(SITE, strip=frozenset({"tracking"}))
+    assert answers(canonicalize(pa.array(["?gclid=1&a=2", "/b"]), rules)) == [f"{SITE}/?a=2", f"{SITE}/b"]
+
+
 def test_strip_knows_every_name_of_its_lists_in_any_case():
     names = sorted(TRACKING | SESSIONS) + [f + "x" for f in TRACKING_FAMILIES + SESSION_FAMILIES]
     rules = UrlRules(SITE, strip=frozenset({"tracking", "sessions"}))

@@ -91,12 +91,13 @@ def run(
         raise ConfigError("--against needs --dry-run")
     with progress_of(quiet=quiet, verbose=verbose, log_format=log_format) as bars:
         from sitemap_etl.runs.alerts import watching
-        from sitemap_etl.runs.compare import check_target, compare_with
         from sitemap_etl.runs.local import ping_locally, run_locally
         from sitemap_etl.runs.metrics import measured
         from sitemap_etl.state.records import Options
 
         if against is not None:
+            from sitemap_etl.runs.compare import check_target
+
             check_target(against)
         site = read_site(site_file)
         fixed = moment(now)
@@ -119,6 +120,8 @@ def run(
             summary = ping_locally(finished, environment) if options.ping else finished.summary
             watched.summary = summary
         if against is not None:
+            from sitemap_etl.runs.compare import compare_with
+
             summary = replace(summary, against=compare_with(finished.run, finished.published.proposal, against))
     _finish(summary, site_file, bars, as_json=as_json)
 

@@ -23,6 +23,7 @@ from threading import Lock
 from typing import Final
 from urllib.parse import urlsplit
 
+from sitemap_etl import web
 from sitemap_etl.errors import Unavailable
 from sitemap_etl.limits import ROBOTS_BYTES
 from sitemap_etl.pages.agents import OURSELVES, Agent
@@ -39,7 +40,7 @@ from sitemap_etl.pages.judgement import (
 from sitemap_etl.pages.markup import Markup, is_html, read_markup
 from sitemap_etl.robots import CrawlRules
 from sitemap_etl.urls import origin
-from sitemap_etl.web import REDIRECTS, Client, Fetched, Stopped, WebError, shown_address
+from sitemap_etl.web import REDIRECTS, Fetched, Stopped, WebError, shown_address
 
 PAGE_BYTES: Final = 512 * 1024
 """Bytes read of a page: its head lies within them."""
@@ -93,7 +94,7 @@ def visits(urls: Sequence[str], seconds: float, *, delay: float = _OWN_DELAY) ->
     `delay`: seconds between two requests; the site is asked more quickly than others would be. Where its first page is
     on the public internet, no private address is asked.
     """
-    with Client(purpose="pages") as client:
+    with web.Client(purpose="pages") as client:
         try:
             guarded = bool(urls) and client.is_public(urls[0])
         except WebError:
@@ -140,7 +141,7 @@ class Visitor:
 
     def __init__(
         self,
-        client: Client,
+        client: web.Client,
         *,
         agent: Agent = OURSELVES,
         delay: float = 1.0,

@@ -3,17 +3,18 @@
 Everything here is pure and works on the bytewise order of canonical ASCII locs.
 """
 
-from sitemap_etl.partition.borders import Sample, Window, groups, routing_borders, samples, windows
+from sitemap_etl.partition.borders import SAMPLES, Window, distinct, groups, routing_borders, samples, windows
 from sitemap_etl.partition.cut import cut
 from sitemap_etl.partition.route import Routed, route
 from sitemap_etl.partition.winners import Winners, winners
 
 __all__ = [
+    "SAMPLES",
     "Routed",
-    "Sample",
     "Window",
     "Winners",
     "cut",
+    "distinct",
     "groups",
     "route",
     "routing_borders",

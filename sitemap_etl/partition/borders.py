@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sitemap_etl import limits
+from sitemap_etl.arrow import column_of, mask_of
 
 SAMPLE_SHARE: Final = 256
 """One loc in so many is a sample: those whose `hash64` is 0 modulo this."""
@@ -26,12 +27,8 @@ FULL: Final = 0.75
 """How full windows are planned, of rows and bytes: samples estimate, and sections grow."""
 
 
-@dataclass(frozen=True, order=True)
-class Sample:
-    """A sampled loc and the bytes of its row (the larger, where a loc came twice)."""
-
-    loc: str
-    bytes: int
+SAMPLES: Final = pa.schema([("loc", pa.string()), ("bytes", pa.int64())])
+"""Sampled locs, each with the bytes of its row."""
 
 
 @dataclass(frozen=True)
@@ -53,20 +50,19 @@ class Window:
     bytes: int
 
 
-def samples(locs: pa.Array, hashes: np.ndarray, sizes: np.ndarray | int) -> list[Sample]:
-    """The samples among `locs`, by their `hash64`; `sizes` are bytes a row, one a row or one for all."""
+def samples(locs: pa.Array, hashes: np.ndarray, sizes: np.ndarray) -> pa.Table:
+    """The samples among `locs`, by their `hash64`: SAMPLES. `sizes` are bytes, one a row."""
     at = np.flatnonzero(hashes % np.uint64(SAMPLE_SHARE) == 0)
-    picked = locs.take(pa.array(at)).to_pylist()  # one row in 256
-    weights = np.broadcast_to(sizes, (len(locs),))[at].tolist()
-    return [Sample(loc, int(size)) for loc, size in zip(picked, weights, strict=True)]
+    return pa.table([locs.take(pa.array(at)), pa.array(sizes[at])], schema=SAMPLES)
 
 
-def distinct(sampled: Iterable[Sample]) -> list[Sample]:
-    """The samples in order of loc, each loc once with its largest size."""
-    sizes: dict[str, int] = {}
-    for sample in sampled:
-        sizes[sample.loc] = max(sample.bytes, sizes.get(sample.loc, 0))
-    return [Sample(loc, sizes[loc]) for loc in sorted(sizes)]
+def distinct(sampled: Sequence[pa.Table]) -> pa.Table:
+    """The samples in order of loc, each loc once with its largest size: SAMPLES."""
+    table = pa.concat_tables([SAMPLES.empty_table(), *sampled])
+    table = table.sort_by([("loc", "ascending"), ("bytes", "descending")]).combine_chunks()
+    locs = column_of(table, "loc")
+    again = pc.equal(locs.slice(1), locs.slice(0, max(len(locs) - 1, 0)))
+    return table.filter(pa.array(np.concatenate((np.ones(min(len(locs), 1), bool), ~mask_of(again))))).combine_chunks()
 
 
 def routing_borders(
@@ -87,20 +83,20 @@ def routing_borders(
     return sorted({ordered[len(ordered) * part // parts] for part in range(1, parts)} - {ordered[0]})
 
 
-def windows(ranges: Sequence[Range], sampled: Sequence[Sample]) -> list[Window]:
+def windows(ranges: Sequence[Range], sampled: pa.Table) -> list[Window]:
     """The windows of a section: its published `ranges` joined, those that outgrew a window cut at samples.
 
     `sampled`: `distinct` samples of the section's rows of this run, in order.
     """
     base = _joined(ranges) if ranges else [[Range("", 0, 0)]]
     lows = [joined[0].low if at else "" for at, joined in enumerate(base)]
-    locs = [sample.loc for sample in sampled]
+    starts = [0]
+    if len(lows) > 1:
+        starts += pc.search_sorted(column_of(sampled, "loc"), pa.array(lows[1:]), side="left").to_pylist()
+    bounds = itertools.pairwise([*starts, sampled.num_rows])
     result = []
-    for at, low in enumerate(lows):
-        high = lows[at + 1] if at + 1 < len(lows) else None
-        start = bisect_left(locs, low)
-        stop = len(locs) if high is None else bisect_left(locs, high)
-        result.extend(_cut_at_samples(low, high, sampled[start:stop]))
+    for low, high, (start, stop) in zip(lows, [*lows[1:], None], bounds, strict=True):
+        result.extend(_cut_at_samples(low, high, sampled.slice(start, stop - start)))
     return result
 
 
@@ -118,19 +114,18 @@ def _joined(ranges: Sequence[Range]) -> list[list[Range]]:
     return result
 
 
-def _cut_at_samples(low: str, high: str | None, sampled: Sequence[Sample]) -> list[Window]:
+def _cut_at_samples(low: str, high: str | None, sampled: pa.Table) -> list[Window]:
     """One window, or several of equal weight with samples as their borders."""
-    rows = len(sampled) * SAMPLE_SHARE
-    size = sum(sample.bytes for sample in sampled) * SAMPLE_SHARE
+    sizes = sampled.column("bytes").to_numpy()
+    rows = len(sizes) * SAMPLE_SHARE
+    size = int(sizes.sum()) * SAMPLE_SHARE
     if rows <= limits.WINDOW_ROWS and size <= limits.WINDOW_BYTES:
         return [Window(low, high, rows, size)]
-    weights = np.array(
-        [max(1 / limits.WINDOW_ROWS, sample.bytes / limits.WINDOW_BYTES) * SAMPLE_SHARE / FULL for sample in sampled]
-    )
-    reached = np.cumsum(weights)
+    weights = np.maximum(1 / limits.WINDOW_ROWS, sizes / limits.WINDOW_BYTES)
+    reached = np.cumsum(weights * SAMPLE_SHARE / FULL)
     parts = int(np.ceil(reached[-1]))
     at = np.searchsorted(reached, reached[-1] * np.arange(1, parts) / parts)
-    borders = sorted({sampled[index].loc for index in at.tolist()} - {low})
+    borders = sorted(set(sampled.column("loc").take(pa.array(at)).to_pylist()) - {low})
     bounds = [low, *borders]
     return [
         Window(begin, bounds[index + 1] if index + 1 < len(bounds) else high, rows // len(bounds), size // len(bounds))

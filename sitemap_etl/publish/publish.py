@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Final, Literal
 
+from sitemap_etl import web
 from sitemap_etl.errors import Refused
 from sitemap_etl.frames import Tally
 from sitemap_etl.limits import SITEMAP_BYTES
@@ -28,7 +29,7 @@ from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.tables import is_settled
 from sitemap_etl.state import layout
 from sitemap_etl.state.records import ROBOTS_TXT, ChangeKind, File, MadeFrom, Manifest, Mirror, Preview, SectionState
-from sitemap_etl.web import REDIRECTS, Client, WebError, inflated
+from sitemap_etl.web import REDIRECTS, WebError, inflated
 
 
 @dataclass
@@ -244,7 +245,7 @@ def served_otherwise(run: Run, manifest: Manifest) -> list[str]:
     """
     files = [index.file for index in manifest.indexes[:1]] + [entry.file for entry in manifest.entries[:1]]
     warnings = []
-    with Client(step=STEP) as client:
+    with web.Client(step=STEP) as client:
         for file in files:
             warning = _compare(client, run.site.publish.at + file.key, file)
             if warning is not None:
@@ -252,7 +253,7 @@ def served_otherwise(run: Run, manifest: Manifest) -> list[str]:
     return warnings
 
 
-def _compare(client: Client, address: str, file: File) -> str | None:
+def _compare(client: web.Client, address: str, file: File) -> str | None:
     try:
         answer = client.request("GET", address, limit=SITEMAP_BYTES, seconds=SECONDS, redirects=REDIRECTS)
     except WebError:

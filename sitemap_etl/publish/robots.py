@@ -9,13 +9,13 @@ from typing import Final
 
 import pyarrow as pa
 
-from sitemap_etl import robots
+from sitemap_etl import robots, web
 from sitemap_etl.errors import Refused
 from sitemap_etl.stages.ping import key_file, why
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import ROBOTS_TXT
 from sitemap_etl.storage import ABSENT, Expect, PreconditionFailed, Storage, put_verified
-from sitemap_etl.web import WebError, public_robots
+from sitemap_etl.web import WebError
 
 _TRIES: Final = 3
 """So often robots.txt is written, and read again where somebody else has just changed it."""
@@ -148,7 +148,7 @@ class _Served:
 def _served(host: str) -> _Served:
     """The robots.txt that answers at the address of a host."""
     try:
-        answer = public_robots(host)
+        answer = web.public_robots(host)
     except WebError as error:
         return _Served(problem=error.words)
     return _Served(answer.body) if answer.status == HTTPStatus.OK else _Served(problem=f"answers {answer.status}")

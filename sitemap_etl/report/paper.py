@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
 from functools import cache
+from importlib.util import cache_from_source
+from pathlib import Path
 from typing import Any, Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import BytecodeCache, Environment, PackageLoader, StrictUndefined, Template
+from jinja2.bccache import Bucket
 
 _UNITS: Final = ("bytes", "KB", "MB", "GB", "TB")
+
+
+class _Compiled(BytecodeCache):
+    """Templates as Python keeps modules: compiled beside their sources, where one may write there.
+
+    Compiling them takes longer than all else that a page needs.
+    """
+
+    def get_cache_key(self, name: str, filename: str | None = None) -> str:
+        return cache_from_source(filename or name)
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        with suppress(OSError):
+            bucket.bytecode_from_string(Path(bucket.key).read_bytes())
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        if sys.dont_write_bytecode:
+            return
+        path = Path(bucket.key)
+        with suppress(OSError):
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(bucket.bytecode_to_string())  # jinja takes half a file for none
 
 
 @cache
@@ -15,6 +42,7 @@ def template(name: str) -> Template:
     """A page's template. It escapes all text that it is given."""
     environment = Environment(
         loader=PackageLoader("sitemap_etl.report", ""),
+        bytecode_cache=_Compiled(),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

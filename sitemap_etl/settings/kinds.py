@@ -32,7 +32,7 @@ _T = TypeVar("_T")
 class Settings(BaseModel):
     """What all mappings of a site file are: exactly these keys, with exactly these kinds of values; frozen."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False, defer_build=True)
 
     def _settle(self, **values: Any) -> None:
         """Fill in what follows from other keys, once, while the model is made."""

@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from sitemap_etl import lastmod, priority
+from sitemap_etl.arrow import column_of
 from sitemap_etl.errors import Refused
-from sitemap_etl.partition import Sample, Window, groups, windows
-from sitemap_etl.partition.borders import distinct
+from sitemap_etl.partition import Window, distinct, groups, windows
 from sitemap_etl.stages.published import published_ranges
 from sitemap_etl.stages.quiet import settle
 from sitemap_etl.stages.run import Run
@@ -66,15 +68,14 @@ def _section(
 ) -> SectionPlan:
     section = run.site.sections[name]
     extra = _languages(run, name, receipts)
-    sampled: list[Sample] = []
+    sampled: list[pa.Table] = []
     histogram: np.ndarray | None = None
     for part in parts:
         found, counted = read_digest(run.staging, part)
-        sampled += found
+        sampled.append(found)
         if counted is not None:
             histogram = counted if histogram is None else histogram + counted
-    weighed = distinct(Sample(one.loc, one.bytes + extra * (len(one.loc) + _HREFLANG)) for one in sampled)
-    planned = windows([] if section.view else published_ranges(run, name), weighed)
+    planned = windows([] if section.view else published_ranges(run, name), _with_links(distinct(sampled), extra))
     joined = [(0, len(planned))] if section.view else groups(planned, jobs)
     ends = [part.ends for part in parts if part.ends]
     rule, kinds = _definition(run, name, [part.kinds for part in parts if part.kinds])
@@ -96,6 +97,14 @@ def _section(
         tags=extra,
         columns=tuple(sorted({column for part in parts for column in part.columns})),
     )
+
+
+def _with_links(sampled: pa.Table, languages: int) -> pa.Table:
+    """The samples with the bytes of so many hreflang links, of about their own length, to each."""
+    if not languages:
+        return sampled
+    links = (pc.binary_length(column_of(sampled, "loc")).to_numpy() + _HREFLANG) * languages
+    return sampled.set_column(1, "bytes", pa.array(column_of(sampled, "bytes").to_numpy() + links))
 
 
 def _definition(

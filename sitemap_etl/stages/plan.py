@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from http import HTTPStatus
 
-from sitemap_etl import engines, limits, sources
+from sitemap_etl import engines, limits, sources, web
 from sitemap_etl.config import DatabaseSource, Section, Site, TableSource
 from sitemap_etl.dates import instant
 from sitemap_etl.errors import ConfigError, InvalidSource, Refused, SitemapEtlError, Unavailable
@@ -45,7 +45,7 @@ from sitemap_etl.state.records import (
 )
 from sitemap_etl.state.store import State, put_document
 from sitemap_etl.storage import ABSENT, PreconditionFailed, Storage
-from sitemap_etl.web import WebError, public_robots
+from sitemap_etl.web import WebError
 
 
 def start_run(
@@ -454,7 +454,7 @@ def own_robots(site: Site, state: State, current: Current, environment: Environm
             return _robots_read(stored.data, now)
     cause: WebError | None = None
     try:
-        answer = public_robots(site.site)
+        answer = web.public_robots(site.site)
         page = answer.body.lstrip(codecs.BOM_UTF8 + b" \t\r\n").startswith(b"<")
         if answer.status == HTTPStatus.OK and not page:
             return _robots_read(answer.body, now)

@@ -20,7 +20,7 @@ from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError
 from sitemap_etl.frames import ASIDE, EXAMPLES, PROVENANCE, ROW_BITS, Tally
 from sitemap_etl.hashes import added, hash64, hash_rows, sums_of
 from sitemap_etl.limits import WINDOW_ROWS
-from sitemap_etl.partition import Sample, route, routing_borders, samples
+from sitemap_etl.partition import SAMPLES, distinct, route, routing_borders, samples
 from sitemap_etl.sources import LINES
 from sitemap_etl.stages.basis import sums_of_split
 from sitemap_etl.stages.extract import named, read_raw
@@ -49,10 +49,9 @@ _MESSAGE_ROWS: Final = 2_000
 """Rows of the smallest messages that are made on a first night."""
 _TAGS: Final = 200
 """Distinct hreflang tags that are counted."""
-_SAMPLE: Final = pa.struct([("loc", pa.string()), ("bytes", pa.int64())])
 _DIGEST: Final = pa.schema(
     [
-        ("samples", pa.list_(_SAMPLE)),
+        ("samples", pa.list_(pa.struct(list(SAMPLES)))),
         ("bins", pa.list_(pa.uint16())),  # of the signal's histogram, those that are filled
         ("rows", pa.list_(pa.int64())),
     ]
@@ -170,7 +169,7 @@ class Inventory:
         self.tallies = {kind: Tally() for kind in ("excluded", "rejected", "duplicates", "notes")}
         self.rejected_read = 0
         self.elsewhere: Counter[str] = Counter()
-        self.samples: dict[str, int] = {}
+        self.samples: list[pa.Table] = []
         self.histogram: np.ndarray | None = None
         self.listed = 0
         self.expected_sums = sums
@@ -216,8 +215,7 @@ class Inventory:
 
     def _keep(self, inventory: pa.Table, locs: pa.Array, hashes: np.ndarray) -> None:
         """Take rows to the spool, and what partition wants to know of them."""
-        for sample in samples(locs, hashes, _weights(inventory)):
-            self.samples[sample.loc] = max(sample.bytes, self.samples.get(sample.loc, 0))
+        self.samples.append(samples(locs, hashes, _weights(inventory)))
         if "signal" in inventory.column_names:
             signal = pc.drop_null(inventory.column("signal")).to_numpy()
             counts = np.bincount(signal, minlength=1 << 16)
@@ -295,12 +293,11 @@ class Inventory:
 
     def _digest(self) -> pa.Buffer:
         """The samples and the histogram, which are too many for a receipt."""
-        locs = sorted(self.samples)  # one row in 256
-        sampled = [pa.array(locs, pa.string()), pa.array([self.samples[loc] for loc in locs], pa.int64())]
+        sampled = distinct(self.samples)  # one row in 256
         histogram = np.zeros(1, np.int64) if self.histogram is None else self.histogram
         bins = np.flatnonzero(histogram)
         columns = (
-            pa.StructArray.from_arrays(sampled, fields=list(_SAMPLE)),
+            single(sampled.to_struct_array()),
             pa.array(bins, pa.uint16()),
             pa.array(histogram[bins], pa.int64()),
         )
@@ -311,17 +308,18 @@ class Inventory:
         return sink.getvalue()
 
 
-def read_digest(staging: Storage, receipt: Transformed) -> tuple[list[Sample], np.ndarray | None]:
-    """The samples of a split, and the histogram of its signal (int64, one a bin); None where it has no signal."""
+def read_digest(staging: Storage, receipt: Transformed) -> tuple[pa.Table, np.ndarray | None]:
+    """The samples of a split: SAMPLES; and the histogram of its signal (int64, one a bin), None where it has none."""
     if receipt.spool is None or receipt.digest is None:
-        return [], None
+        return SAMPLES.empty_table(), None
     (data,) = read_places(staging, receipt.spool.key, [receipt.digest])
-    (row,) = pa.ipc.open_stream(pa.py_buffer(data)).read_all().to_pylist()
+    table = pa.ipc.open_stream(pa.py_buffer(data)).read_all()
+    sampled, bins, rows = (column_of(table, name).flatten() for name in _DIGEST.names)
     histogram = None
-    if row["bins"]:
+    if len(bins):
         histogram = np.zeros(1 << 16, np.int64)
-        histogram[row["bins"]] = row["rows"]
-    return [Sample(**sample) for sample in row["samples"]], histogram
+        histogram[bins.to_numpy()] = rows.to_numpy()
+    return pa.table(sampled.flatten(), schema=SAMPLES), histogram
 
 
 def count_reasons(table: pa.Table, tally: Tally, run: Run) -> None:
