@@ -109,12 +109,13 @@ def test_sarif_has_what_the_standard_asks_for(hostile: str) -> None:
     assert driver["name"] == "sitemap-etl"
     assert run["invocations"] == [{"executionSuccessful": True, "exitCode": 1}]
     rules = [rule["id"] for rule in driver["rules"]]
+    schema = jsonschema.Draft202012Validator(RESULT)
     assert len(set(rules)) == len(rules)
     for rule in driver["rules"]:
         assert rule["help"]["text"] == CODES[rule["id"]].fix
         assert rule["defaultConfiguration"]["level"] in {"error", "warning", "note"}
     for result in run["results"]:
-        jsonschema.validate(result, RESULT)
+        schema.validate(result)
         assert rules[result["ruleIndex"]] == result["ruleId"]
         assert "\x1b" not in result["message"]["text"]
         assert "\n" not in result["message"]["text"]

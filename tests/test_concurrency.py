@@ -116,7 +116,15 @@ POINTS: dict[str, Callable[[], Pausing]] = {
 
 
 @pytest.mark.parametrize("store", ["folder", pytest.param("s3", marks=pytest.mark.thorough)])
-@pytest.mark.parametrize("point", POINTS)
+@pytest.mark.parametrize(
+    "point",
+    [
+        point
+        if point.startswith("between") or point.endswith("commit")
+        else pytest.param(point, marks=pytest.mark.thorough)
+        for point in POINTS
+    ],
+)
 def test_a_run_that_slept_while_another_published_writes_nothing_public_and_says_who_was_first(
     tmp_path: Path, s3: S3Server, point: str, store: str
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 
 import jsonschema
@@ -19,6 +20,13 @@ DOCUMENT = DOCS / "site-file.md"
 PAGES = [DOCUMENT, DOCS / "engines.md"]
 NEVER_WRITTEN = {Rule, NoRule, PriorityConstant, ChangefreqConstant}
 """What short forms and absent keys become: no mapping has their names."""
+
+
+@cache
+def validator() -> jsonschema.Draft202012Validator:
+    """What holds a site file against the schema, which is one."""
+    jsonschema.Draft202012Validator.check_schema(schema())
+    return jsonschema.Draft202012Validator(schema())
 
 
 def every_mapping(model: type[Settings] = Settings) -> set[type[Settings]]:
@@ -54,9 +62,8 @@ def test_the_examples_of_the_document_load(tmp_path):
 
 @pytest.mark.parametrize("text", [MINIMAL, FULL, "extends: _base.yaml\nkeep: ${KEEP}\nrecent: null\n"])
 def test_what_loads_fits_the_schema(tmp_path, text):
-    jsonschema.Draft202012Validator.check_schema(schema())
     data = reader.read(written(tmp_path, text)).data
-    jsonschema.validate(data, schema(), cls=jsonschema.Draft202012Validator)
+    validator().validate(data)
 
 
 def test_any_value_may_come_from_the_environment(tmp_path):
@@ -69,7 +76,7 @@ def test_any_value_may_come_from_the_environment(tmp_path):
     path = written(tmp_path, text)
     site = load(path, environ={**environ, "RECENT": "3d", "KEEP": "3"})
     assert (site.keep, site.publish.checksums, site.sections["pages"].on_error) == (3, "when_required", "keep")
-    jsonschema.validate(reader.read(path).data, schema(), cls=jsonschema.Draft202012Validator)
+    validator().validate(reader.read(path).data)
 
 
 @pytest.mark.parametrize(
@@ -92,9 +99,9 @@ def test_what_does_not_load_does_not_fit_the_schema(tmp_path, wrong):
     with pytest.raises(ConfigError):
         load(path, environ={})
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate(reader.read(path).data, schema(), cls=jsonschema.Draft202012Validator)
+        validator().validate(reader.read(path).data)
 
 
 def test_the_schema_asks_for_what_is_needed_unless_a_base_may_have_it(tmp_path):
     with pytest.raises(jsonschema.ValidationError):
-        jsonschema.validate({"site": "https://shop.example"}, schema(), cls=jsonschema.Draft202012Validator)
+        validator().validate({"site": "https://shop.example"})

@@ -728,7 +728,7 @@ def test_deltas_are_folded_and_old_files_forgotten(site: Catalog) -> None:
 
 
 @pytest.mark.parametrize("which", ["base", "delta", "document"])
-@pytest.mark.parametrize("how", ["flipped", "gone"])
+@pytest.mark.parametrize("how", ["flipped", pytest.param("gone", marks=pytest.mark.thorough)])
 def test_a_damaged_mirror_is_refused_by_name_and_healed_by_a_full_read(site: Catalog, which: str, how: str) -> None:
     site.night(1)
     site.sql("UPDATE pages SET lastmod = '2026-11-01', touched = '2026-11-01T12:00' WHERE id = 7")

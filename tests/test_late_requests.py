@@ -244,7 +244,7 @@ def test_requests_of_a_dead_run_arrive_before_any_request_of_the_run_that_takes_
     assert trial.landed
 
 
-@pytest.mark.parametrize("conditional_delete", [True, False])
+@pytest.mark.parametrize("conditional_delete", [True, pytest.param(False, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize(
     "then", ["base", *(pytest.param(then, marks=pytest.mark.thorough) for then in ("grown", "other"))]
 )

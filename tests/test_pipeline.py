@@ -304,6 +304,7 @@ def test_escaped_characters_read_back_as_they_were(site: TestSite) -> None:
     assert b"x=1&amp;y=&apos;2&apos;" in data
 
 
+@pytest.mark.thorough
 def test_past_a_thousand_files_a_second_index_is_written(site: TestSite) -> None:
     site.section("products", pages(2_010), shards={"rows": 2, "fill": 1})
     site.night(1)

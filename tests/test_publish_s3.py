@@ -42,6 +42,7 @@ def test_objects_have_their_content_types_and_no_encoding(site: TestSite, s3: S3
     assert all(head["ServerSideEncryption"] == "AES256" for head in heads.values())
 
 
+@pytest.mark.thorough
 def test_a_whole_job_with_state_and_staging_in_s3(site: TestSite, s3: S3Server, bucket: str) -> None:
     s3.client().create_bucket(Bucket=f"{bucket}-private")
     assert site.night(1).summary.status == "published"

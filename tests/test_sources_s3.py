@@ -61,7 +61,14 @@ MARKS = {
 @pytest.mark.parametrize("kind", MARKS)
 @pytest.mark.parametrize(
     "asked",
-    ["", "lake", "lake/t/", "lake/t/day=1/", "lake/t/day=1/*.parquet", "lake/t*/**/*.parquet", "**/b-?.parquet"],
+    [
+        "",
+        "lake/t*/**/*.parquet",
+        *(
+            pytest.param(asked, marks=pytest.mark.thorough)
+            for asked in ("lake", "lake/t/", "lake/t/day=1/", "lake/t/day=1/*.parquet", "**/b-?.parquet")
+        ),
+    ],
 )
 def test_a_folder_that_is_a_table_is_refused_by_its_kind(s3: S3Server, bucket: str, kind: str, asked: str) -> None:
     for key in ("lake/t/day=1/b-1.parquet", "lake/plain/b-2.parquet"):
@@ -212,6 +219,7 @@ def test_missing_credentials_are_told(s3: S3Server, monkeypatch: pytest.MonkeyPa
         sources.plan_parquet("s3://some/a.parquet")
 
 
+@pytest.mark.thorough
 def test_small_objects_take_one_request_each_to_plan_and_one_to_read(
     s3: S3Server, bucket: str, proxy: FaultProxy
 ) -> None:

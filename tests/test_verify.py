@@ -148,7 +148,7 @@ def test_random_damage_never_raises(site: Catalog) -> None:
         path.write_bytes(whole)
 
 
-@pytest.mark.parametrize("repair", [False, True])
+@pytest.mark.parametrize("repair", [False, pytest.param(True, marks=pytest.mark.thorough)])
 @pytest.mark.parametrize(
     "which", [layout.CURRENT, "state/manifest-*.json", "state/mirrors/*/*.json", "state/intent-*.json"]
 )
