@@ -120,6 +120,7 @@ def test_pages_ask_for_a_login_and_for_the_right_to_read_the_dag(world: World) -
     assert world.get("/sitemaps/", None).status == 401
 
 
+@pytest.mark.thorough
 def test_the_page_of_all_sites_lists_those_that_the_user_may_read(world: World) -> None:
     mine, theirs = world.get("/sitemaps/"), world.get("/sitemaps/", "stranger")
     assert (mine.status, theirs.status) == (200, 200)

@@ -347,6 +347,7 @@ def on_s3(shop: Shop, bucket: str) -> None:
     shop.keys["publish"] = {"to": f"s3://{bucket}/maps", "at": "https://shop.example/"}
 
 
+@pytest.mark.thorough
 def test_what_is_in_the_way_in_a_bucket_can_be_adopted_as_the_message_says(
     shop: Shop, s3: S3Server, bucket: str
 ) -> None:

@@ -411,6 +411,7 @@ def test_a_check_that_ran_out_of_time_ends_with_3(site: Website, hangs: threadin
     assert "not-finished" in out
 
 
+@pytest.mark.thorough
 def test_a_check_that_ended_early_leaves_the_files_that_would_need_all_of_it(
     site: Website, hangs: threading.Event, tmp_path: Path
 ) -> None:

@@ -48,6 +48,7 @@ def elements(draw: st.DrawFn, depth: int = 3) -> str:
     return f"<{tag}{attributes}>" + draw(st.sampled_from(["", "\n  "])).join(inner) + f"</{tag}>"
 
 
+@pytest.mark.thorough
 @given(st.lists(elements(), max_size=5), st.sampled_from(["", "<?pi <x> ?>\n", "<!-- <a> -->"]))
 def test_elements_names_texts_and_lines_are_those_of_a_parser(inner: list[str], before: str) -> None:
     data = f'{before}<urlset xmlns="{NS}" xmlns:x="urn:x">\n{chr(10).join(inner)}</urlset>'.encode()

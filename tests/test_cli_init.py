@@ -275,6 +275,7 @@ def test_a_delta_table_is_read_as_a_table_not_as_its_files(tmp_path: Path) -> No
     runs(20)
 
 
+@pytest.mark.thorough
 def test_an_iceberg_table_by_its_name_and_by_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = Iceberg(tmp_path / "lake")
     table.append(rows(0, 30))

@@ -174,6 +174,7 @@ def test_a_signal_while_modules_are_imported_is_an_interruption(
     assert done.stderr.startswith("Interrupted. ")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("arguments", [("schema",), ("run", "shop.yaml", "--json"), ("history", "shop.yaml")])
 def test_a_reader_who_has_had_enough_is_no_error(site: TestSite, arguments: tuple[str, ...]) -> None:
     (site.folder / "go on").touch()

@@ -67,6 +67,7 @@ def test_a_run_that_nobody_listens_to_publishes_and_ends_with_its_own_code(site:
     assert "Traceback" not in said
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("line", LEFT[1:3])
 def test_a_run_that_nobody_listens_to_is_refused_all_the_same(site: TestSite, line: str) -> None:
     site.night(1)
@@ -106,6 +107,7 @@ def test_a_command_whose_reader_has_had_enough_ends_quietly_with_its_own_code(
     assert said == ""
 
 
+@pytest.mark.thorough
 def test_output_that_a_disk_has_no_room_for_is_told(site: TestSite) -> None:
     site.night(1)
     for command in ("history shop.yaml", "schema", "explain shop.yaml /p/000001 --json"):
@@ -151,6 +153,7 @@ def one_by_one(
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("environ", NARROW[1:])
 def test_a_run_is_told_on_a_stream_of_another_encoding(site: TestSite, environ: dict[str, str]) -> None:
     site.export("products", [*pages(100), {"loc": "/größe/✓", "exclude": "ausverkauft – heute ✓"}])
@@ -162,6 +165,7 @@ def test_a_run_is_told_on_a_stream_of_another_encoding(site: TestSite, environ: 
         assert done.returncode == (0 if arguments[0] == "run" else 1), done
 
 
+@pytest.mark.thorough
 def test_where_a_stream_does_not_take_every_character_others_stand_in(site: TestSite) -> None:
     environ = {"PYTHONIOENCODING": "ascii"}
     odd = [{"loc": "/größe/✓", "exclude": "ausverkauft – heute"}, {"loc": "ftp://ü.example/"}]
@@ -210,6 +214,7 @@ def test_text_of_the_command_line_is_read_in_any_locale(site: TestSite, environ:
     assert broken["canonical"] is None
 
 
+@pytest.mark.thorough
 def test_json_says_the_same_on_a_stream_that_takes_only_ascii(site: TestSite) -> None:
     site.export("products", [*pages(100), {"loc": "/hidden", "exclude": "geschlossen – für heute ✓"}])
     site.night(1)

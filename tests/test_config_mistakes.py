@@ -625,6 +625,7 @@ def paths_of(value, path=()):
         yield from paths_of(below, (*path, key))
 
 
+@pytest.mark.thorough
 @settings(max_examples=100)
 @given(st.sampled_from(list(paths_of(FULL_DATA))[1:]), VALUES)
 def test_any_value_anywhere_either_loads_or_is_told(tmp_path, path, value):

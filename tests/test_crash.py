@@ -192,12 +192,13 @@ def prepared(lab: Laboratory, scenario: Scenario) -> tuple[set[str], World, list
     return before, world, done.writes
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("scenario", "store"),
     [
-        pytest.param(GROWN, "folder", marks=pytest.mark.thorough),
+        (GROWN, "folder"),
         (SHRUNK, "folder"),
-        pytest.param(SMALLER, "moto", marks=pytest.mark.thorough),
+        (SMALLER, "moto"),
         (SMALLER, "seaweedfs"),
     ],
     ids=["grown-folder", "shrunk-folder", "smaller-moto", "smaller-seaweedfs"],
@@ -313,6 +314,7 @@ def elsewhere(lab: Laboratory, then: str) -> Elsewhere:
     return Elsewhere(lab, before, locs_of(*THEN[then].values()), writes, world, lab.world())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("then", THEN)
 def test_after_a_killed_run_a_source_that_went_elsewhere_is_published_as_if_nothing_had_been(
     laboratory: Callable[..., Laboratory], then: str
@@ -355,6 +357,7 @@ def test_on_the_way_back_from_a_killed_run_no_url_is_unlisted(laboratory: Callab
             it.check()
 
 
+@pytest.mark.thorough
 def test_a_rollback_killed_after_any_write_can_be_done_again(laboratory: Callable[..., Laboratory]) -> None:
     lab = laboratory(**GROWN.site())
     GROWN.prepare(lab)

@@ -128,6 +128,7 @@ def objects(server: S3Server, bucket: str) -> dict[str, Any]:
     return {one["Key"]: (one["ETag"], one["LastModified"]) for one in found}
 
 
+@pytest.mark.thorough
 def test_between_tasks_go_only_keys_and_counts(shop: Shop) -> None:
     shop.pages(30)
     shop.site(airflow=MANY)
@@ -168,6 +169,7 @@ def test_more_splits_than_airflow_maps_run_in_bundles(shop: Shop) -> None:
     assert run.xcom("publish", "counts")["total"]["listed"] == 12
 
 
+@pytest.mark.thorough
 def test_mapped_tasks_are_called_by_what_they_read_and_write(shop: Shop) -> None:
     shop.pages(5)
     shop.pages(5, "posts")
@@ -178,6 +180,7 @@ def test_mapped_tasks_are_called_by_what_they_read_and_write(shop: Shop) -> None
     assert run.labels("render") == ["pages 1 of 1", "posts 1 of 1"]
 
 
+@pytest.mark.thorough
 def test_clusters_are_closed_in_the_graph_where_a_section_has_them(shop: Shop) -> None:
     (shop.folder / "walks.csv").write_text("loc,walk,lang\n/en/1,1,en\n/de/1,1,de\n/en/2,2,en\n")
     rule = {"group": "walk", "hreflang": "lang"}
@@ -189,6 +192,7 @@ def test_clusters_are_closed_in_the_graph_where_a_section_has_them(shop: Shop) -
     assert text.count('hreflang="de"') == 2
 
 
+@pytest.mark.thorough
 def test_a_broken_source_that_may_be_kept_is_kept_at_once_and_the_others_go_on(shop: Shop) -> None:
     shop.pages(30)
     shop.pages(30, "posts")
@@ -298,6 +302,7 @@ def test_a_broken_source_fails_at_once_and_the_log_ends_with_its_message_without
     assert not shop.lease().exists()
 
 
+@pytest.mark.thorough
 def test_a_gate_refuses_without_a_retry_and_touches_nothing_until_it_is_forced(shop: Shop) -> None:
     shop.pages(100)
     told = shop.folder / "told"
@@ -350,6 +355,7 @@ def test_a_set_that_is_to_lie_elsewhere_is_refused_until_it_is_said_to_be_meant(
     assert shop.run().xcom("publish", "counts")["status"] == "unchanged"
 
 
+@pytest.mark.thorough
 def test_a_site_file_that_does_not_say_where_state_lies_is_refused_with_the_line_to_write(shop: Shop) -> None:
     shop.pages(30)
     shop.site(work=None)
@@ -380,6 +386,7 @@ def test_a_run_that_another_release_planned_fails_with_what_to_do(shop: Shop) ->
     assert not shop.public.exists()
 
 
+@pytest.mark.thorough
 def test_a_misspelt_key_of_a_triggered_run_fails_its_plan_and_nothing_is_written(shop: Shop) -> None:
     shop.pages(30)
     shop.site()
@@ -434,6 +441,7 @@ def test_clearing_a_published_run_does_nothing_and_marking_one_leaves_the_way_to
     assert desk.details()["is_backfillable"] is False
 
 
+@pytest.mark.thorough
 def test_a_run_of_one_section_leaves_the_others_as_published(shop: Shop) -> None:
     shop.pages(30)
     shop.pages(30, "posts")

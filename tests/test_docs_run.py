@@ -81,6 +81,7 @@ def test_every_page_of_the_tutorial_and_the_how_to_is_run_here_or_has_nothing_to
     }
 
 
+@pytest.mark.thorough
 def test_the_five_minutes_of_the_readme_work_as_they_are_written(tmp_path: Path) -> None:
     text = script(ROOT / "README.md")
     assert text.count("sitemap-etl run") == 2
@@ -206,6 +207,7 @@ def test_the_service_for_systemd_runs_with_what_it_says(machine: dict[str, str])
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.thorough
 def test_systemd_understands_the_units(machine: dict[str, str], tmp_path: Path) -> None:
     program = shutil.which("systemd-analyze")
     if program is None:

@@ -360,6 +360,7 @@ def test_the_order_of_a_runs_changes_does_not_depend_on_how_they_arrive(rows: li
     assert sorted(ordered(changes(rows))["loc"].to_pylist()) == sorted({row[0] for row in rows})
 
 
+@pytest.mark.thorough
 @settings(max_examples=60)
 @given(
     runs=st.lists(ROWS, min_size=1, max_size=4),

@@ -387,6 +387,7 @@ def test_where_nothing_was_ever_run_that_is_said(site: TestSite) -> None:
         ask(site, "/p/000001")
 
 
+@pytest.mark.thorough
 def test_the_command_prints_the_sentence_first_and_ends_with_1_where_one_is_not_listed(site: TestSite) -> None:
     site.section("products", [*pages(50), {"loc": "/hidden", "exclude": "sold out"}])
     site.night(1)

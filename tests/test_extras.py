@@ -60,6 +60,7 @@ def write(folder: Path, source: str, more: str = "") -> None:
     (folder / "shop.yaml").write_text(SITE.format(source=source, more=more))
 
 
+@pytest.mark.thorough
 def test_a_site_of_exports_needs_no_extra(folder: Path) -> None:
     write(folder, CSV)
     done = without(set().union(*PACKAGES.values()) | {"airflow"}, folder, "run", "shop.yaml")
@@ -105,6 +106,7 @@ def test_a_database_that_has_no_extra_names_its_packages(folder: Path) -> None:
 SEARCH_CONSOLE = "ping:\n  search_console: {key: ./key.json, property: 'sc-domain:shop.example'}\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("absent", ["google", "cryptography"])
 def test_a_run_that_could_not_notify_google_says_so_before_it_publishes(folder: Path, absent: str) -> None:
     write(folder, CSV, SEARCH_CONSOLE)

@@ -129,6 +129,7 @@ def test_a_store_that_keeps_other_bytes_than_it_was_given_is_caught(tmp_path: Pa
     assert len(listed(site.public().objects(), f"{site.origin}/")) == 30
 
 
+@pytest.mark.thorough
 def test_a_store_that_knows_no_conditions_works_and_each_run_says_what_is_lost(
     tmp_path: Path, each_s3: S3Server, faulty: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -289,6 +289,7 @@ SCHEMA = pa.schema(
 )  # fmt: skip
 
 
+@pytest.mark.thorough
 @given(st.lists(ROWS, max_size=12), st.integers(0, 12))
 def test_any_rows_have_the_references_fingerprint_however_they_are_split(rows, at):
     held = [{**row, "labels": None if row["labels"] is None else list(row["labels"].items())} for row in rows]

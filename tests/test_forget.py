@@ -173,6 +173,7 @@ def test_nothing_that_the_state_or_the_reports_hold_has_the_row_afterwards(shop:
     assert verify_state(shop.load(), shop.environment).sound
 
 
+@pytest.mark.thorough
 def test_the_nights_after_are_as_if_nothing_had_been(shop: Shop, tmp_path: Path) -> None:
     kept = Kept(shop, tmp_path)
 

@@ -112,6 +112,7 @@ def world(tmp_path: Path) -> Iterator[World]:
         yield world
 
 
+@pytest.mark.thorough
 def test_an_engine_that_is_down_for_nights_hears_of_each_change_once_it_is_up(world: World) -> None:
     world.down = True
     for night, changed in ((2, (1,)), (3, (1, 2)), (4, (1, 2)), (5, (1, 2, 3))):  # the fourth changes nothing

@@ -153,6 +153,7 @@ def test_the_policy_of_the_job_allows_what_runs_ask_for_and_nothing_else(
     assert policy.exceeds(needed) == []
 
 
+@pytest.mark.thorough
 def test_the_policy_of_readers_allows_to_look_things_up_and_nothing_else(
     s3: S3Server, site: Path, recorded: FaultProxy
 ) -> None:

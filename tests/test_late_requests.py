@@ -229,9 +229,8 @@ class Trial:
         return True
 
 
-@pytest.mark.parametrize(
-    "then", ["base", *(pytest.param(then, marks=pytest.mark.thorough) for then in ("grown", "other"))]
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("then", ["base", "grown", "other"])
 def test_requests_of_a_dead_run_arrive_before_any_request_of_the_run_that_takes_over(world: World, then: str) -> None:
     trial = Trial(world, then)
     step = STEP or 37

@@ -149,9 +149,8 @@ def test_a_session_says_which_split_of_which_section_it_reads(postgres: Postgres
     assert names == {f"sitemap_etl.shop.products.{n}/4" for n in range(1, 5)}
 
 
-@pytest.mark.parametrize(
-    ("limit", "alone"), [pytest.param({}, False, marks=pytest.mark.thorough), ({"max_parallel": 1}, True)]
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize(("limit", "alone"), [({}, False), ({"max_parallel": 1}, True)])
 def test_no_more_splits_are_read_at_once_than_the_administrator_allows(
     postgres: Postgres, tmp_path: Path, limit: dict[str, int], alone: bool
 ) -> None:

@@ -51,9 +51,8 @@ POSTGRES_KEYS = {
 }
 
 
-@pytest.mark.parametrize(
-    "kind", ["uuid", *(pytest.param(kind, marks=pytest.mark.thorough) for kind in POSTGRES_KEYS if kind != "uuid")]
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", POSTGRES_KEYS)
 def test_rows_of_postgresql_are_found_again_by_any_kind_of_key(postgres: Postgres, tmp_path: Path, kind: str) -> None:
     postgres.execute(
         f"CREATE TABLE pages (n int, id {kind}, loc text, gone bool, touched timestamptz DEFAULT clock_timestamp())",
@@ -92,6 +91,7 @@ def test_the_server_s_own_zone_moves_no_row_out_of_sight(postgres: Postgres, tmp
     assert {f"/q/{n}" for n in range(1, 4)} <= made.paths()
 
 
+@pytest.mark.thorough
 def test_rows_of_mariadb_are_read_by_the_server_s_clock(mariadb: MariaDB, tmp_path: Path) -> None:  # noqa: F811 - a fixture
     mariadb.execute(
         "DROP TABLE IF EXISTS pages",

@@ -130,17 +130,8 @@ def place_of(kind: str, rows: int, folder: Path, server: Postgres) -> tuple[str,
     )
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "parquet",
-        "csv",
-        *(
-            pytest.param(kind, marks=pytest.mark.thorough)
-            for kind in ("jsonl", "query", "sqlite", "duckdb", "postgres")
-        ),
-    ],
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl", "query", "sqlite", "duckdb", "postgres"])
 def test_four_times_the_rows_take_no_more_memory(kind: str, tmp_path: Path, postgres: Postgres) -> None:
     """Allocators and threads make a peak vary; keeping the further rows would take all of `kept` and more."""
     once = peak(*place_of(kind, ROWS, tmp_path, postgres), ROWS)

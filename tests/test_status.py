@@ -191,6 +191,7 @@ def test_the_state_of_another_site_is_not_written_to(site: TestSite) -> None:
     assert statuses(site) == ["published"]
 
 
+@pytest.mark.thorough
 def test_records_are_kept_for_a_year(site: TestSite) -> None:
     site.night(1)
     site.night(2)

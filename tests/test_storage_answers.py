@@ -188,12 +188,10 @@ DRIPS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "said",
-    [
-        pytest.param(said, id=name, marks=[pytest.mark.thorough] if name != "headers" else [])
-        for name, said in DRIPS.items()
-    ],
+    [pytest.param(said, id=name) for name, said in DRIPS.items()],
 )
 def test_an_answer_that_drips_is_given_up_as_none(said: bytes, s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every byte comes in time, and the whole would in a minute."""
@@ -205,6 +203,7 @@ def test_an_answer_that_drips_is_given_up_as_none(said: bytes, s3: S3Server, mon
             storage.get("k")
 
 
+@pytest.mark.thorough
 def test_a_connection_is_used_again_after_its_time(s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is shut down while nobody uses it."""
     monkeypatch.setenv("SITEMAP_ETL_S3_TIMEOUT", "0.4")

@@ -92,6 +92,7 @@ def test_for_a_database_that_does_not_answer(site: TestSite, kind: str, number: 
         interrupted(started(site, AIRFLOW_CONN_SHOP=uri), server.asked.is_set, number)
 
 
+@pytest.mark.thorough
 @BOTH
 def test_for_a_query_that_takes_its_time(site: TestSite, number: int, tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "shop.db")) as database:
@@ -155,6 +156,7 @@ def test_a_lease_that_is_held_is_not_waited_for(site: TestSite) -> None:
     assert (running.returncode, json.loads(out)["kind"]) == (1, "refused")
 
 
+@pytest.mark.thorough
 def test_what_is_at_work_is_ended_in_good_order(site: TestSite) -> None:
     """A process that uses its processor is not given up: it gives its lease back."""
     (site.folder / "hooks.py").write_text(

@@ -338,6 +338,7 @@ def test_a_large_answer_over_tls_comes_whole() -> None:
         assert client.request("GET", server.url, limit=len(body), seconds=30).body == body
 
 
+@pytest.mark.thorough
 def test_what_is_not_tls_where_it_should_be_is_unreachable() -> None:
     with Raw(says(body=b"plain")) as server, pytest.raises(web.Unreachable) as caught:
         get(server.url.replace("http://", "https://"), seconds=5)

@@ -638,6 +638,7 @@ def test_priority_alone_rewrites_no_file_whose_new_pages_go_behind_it(world: Wor
 # --- stores that change bytes ---------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_a_new_file_that_was_changed_on_its_way_is_written_again_by_the_next_run(
     tmp_path: Path, s3: S3Server, proxy: FaultProxy
 ) -> None:
