@@ -11,7 +11,7 @@ from test_report import FETCHING, HOSTILE, Page
 
 from sitemap_etl.check import CODES, FileStats, Finding, Options, Report, check
 from sitemap_etl.check.report import Example, Gone
-from sitemap_etl.report import render_check
+from sitemap_etl.report.check import render_check
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 

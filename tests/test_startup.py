@@ -14,7 +14,8 @@ from tests.support.website import website
 
 PROGRAM = """
 import atexit, sys
-heavy = {"pandas", "pyarrow", "numpy", "duckdb", "boto3", "httpx", "jinja2", "pydantic", "airflow", "sqlalchemy"}
+heavy = {"pandas", "pyarrow", "numpy", "duckdb", "boto3", "httpx", "jinja2", "pydantic", "airflow", "sqlalchemy",
+         "lxml"}
 atexit.register(lambda: print("loaded:", *sorted(heavy & {name.partition(".")[0] for name in sys.modules})))
 from sitemap_etl.cli import main
 main(sys.argv[1:])
@@ -40,7 +41,13 @@ def test_help_and_the_version_load_no_library_of_data_settings_or_requests(optio
 
 
 def test_a_run_over_exports_loads_neither_pandas_nor_duckdb_nor_the_client_of_s3(site: TestSite) -> None:
-    assert not loaded("run", site.path, cwd=site.folder) & {"pandas", "duckdb", "boto3"}
+    assert not loaded("run", site.path, cwd=site.folder) & {"pandas", "duckdb", "boto3", "lxml"}
+
+
+def test_a_run_that_asks_nobody_over_the_web_loads_nothing_that_would(site: TestSite) -> None:
+    (site.folder / "public").mkdir()
+    (site.folder / "public" / "robots.txt").write_text("")  # else the site is asked for its own
+    assert loaded("run", site.path, cwd=site.folder) == {"numpy", "pyarrow", "pydantic", "jinja2"}
 
 
 @pytest.mark.thorough

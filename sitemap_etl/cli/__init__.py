@@ -8,6 +8,7 @@ runs, sites, state, status, sitemaps, upkeep  the commands
 options, pages               shared options; help pages
 show, plan, explain, columns printed results
 progress, logs               progress on stderr; the same as lines of JSON
+loading                      what is imported, at less cost
 endings, interruption, streams  errors as messages and exit codes; Ctrl-C; output that nobody reads
 """
 

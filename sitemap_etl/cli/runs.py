@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sitemap_etl.cli.loading import loading
 from sitemap_etl.cli.logs import Level, put_line
 from sitemap_etl.cli.options import (
     Adopt,
@@ -90,10 +91,11 @@ def run(
     if against is not None and not dry_run:
         raise ConfigError("--against needs --dry-run")
     with progress_of(quiet=quiet, verbose=verbose, log_format=log_format) as bars:
-        from sitemap_etl.runs.alerts import watching
-        from sitemap_etl.runs.local import ping_locally, run_locally
-        from sitemap_etl.runs.metrics import measured
-        from sitemap_etl.state.records import Options
+        with loading():
+            from sitemap_etl.runs.alerts import watching
+            from sitemap_etl.runs.local import ping_locally, run_locally
+            from sitemap_etl.runs.metrics import measured
+            from sitemap_etl.state.records import Options
 
         if against is not None:
             from sitemap_etl.runs.compare import check_target

@@ -380,7 +380,7 @@ def check(
     else:
         _put(form, report, fail_on, code, compared=baseline is not None)
     if html is not None:
-        from sitemap_etl.report import render_check
+        from sitemap_etl.report.check import render_check
 
         with _written(html):
             html.write_text(render_check(report, fail_on.value), "utf-8", "replace")
