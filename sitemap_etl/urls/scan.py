@@ -144,6 +144,8 @@ def scan(text: Text, strip: frozenset[str]) -> Findings:
 
 
 _DIGITS: Final = np.frombuffer(b"0123456789ABCDEF", np.uint8)
+_SOFT_BYTES: Final = _SOFT.astype(np.uint8).tobytes()
+"""For `bytes.translate`, which looks up twice as fast as an index."""
 _ENCODED_ROWS: Final = 4_096
 """Rows encoded together, so that what is computed for each byte stays in cache."""
 
@@ -156,16 +158,18 @@ def encode(array: pa.Array) -> pa.Array:
 
 def _encode(text: Text) -> pa.Array:
     data = text.data
-    soft = _SOFT[data]
-    begins = np.zeros(len(data) + 1, np.int32)
-    np.cumsum(np.where(soft, np.int32(3), np.int32(1)), out=begins[1:])
-    encoded = np.empty(begins[-1], np.uint8)
-    encoded[begins[:-1]] = data
-    at, codes = begins[:-1][soft], data[soft]
-    encoded[at] = ord("%")
-    encoded[at + 1] = _DIGITS[codes >> 4]
-    encoded[at + 2] = _DIGITS[codes & 15]
-    return over(pa.string(), begins[text.starts], encoded)
+    at = np.flatnonzero(np.frombuffer(data.tobytes().translate(_SOFT_BYTES), np.bool_))
+    to = at + np.arange(0, 2 * len(at), 2)
+    encoded = np.empty(len(data) + 2 * len(at), np.uint8)
+    kept = np.ones(len(encoded), np.bool_)  # where one byte of the text is one byte here
+    kept[to + 1] = kept[to + 2] = False
+    encoded[kept] = data
+    codes = data[at]
+    encoded[to] = ord("%")
+    encoded[to + 1] = _DIGITS[codes >> 4]
+    encoded[to + 2] = _DIGITS[codes & 15]
+    starts = text.starts + 2 * np.searchsorted(at, text.starts)
+    return over(pa.string(), starts.astype(np.int32), encoded)
 
 
 @dataclass(frozen=True)
