@@ -593,3 +593,10 @@ def test_bad_pages_warn_from_above_half_of_what_is_allowed(bad: int, status: str
     seen = counts(pages=Visited(500, 100, 100, bad))
     found = evaluate("p", seen, Gates(pages=NewPages(max_bad=0.02)), NONE)
     assert [gate.status for gate in found if gate.name == "p.pages"] == [status]
+
+
+@pytest.mark.parametrize(("unknown", "status"), [(2, "ok"), (3, "warned")])
+def test_pages_that_could_not_be_judged_warn_from_above_what_is_allowed(unknown: int, status: str) -> None:
+    seen = counts(pages=Visited(500, 100, 100 - unknown, 0, unknown))
+    found = evaluate("p", seen, Gates(pages=NewPages(max_bad=0.02)), NONE)
+    assert [gate.status for gate in found if gate.name == "p.pages"] == [status]

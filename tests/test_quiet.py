@@ -373,6 +373,16 @@ def test_what_a_run_warns_of_while_it_renders_it_warns_of_every_night(site: Quie
     assert rendered(night) == {"notes"}
 
 
+def test_what_rows_lose_where_they_are_rendered_is_told_every_night(site: Quiet) -> None:
+    site.rules["shards"] = {"bytes": 100_000}
+    site.goods[3]["images"] = json.dumps([f"/i/{'x' * 500}-{n}.jpg" for n in range(300)])
+    for number in (1, 2):
+        night = site.run(number)
+        told = night.summary.reasons["goods"]["notes"].examples
+        assert told == {"extensions over the byte limit of a file": [f"{ORIGIN}/p/000003"]}
+    assert "goods" in rendered(night)
+
+
 # --- rows that are not kept, because nothing is expected to differ --------------------------------------------------
 
 

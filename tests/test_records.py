@@ -273,3 +273,9 @@ def test_names_of_an_earlier_format_are_read_under_those_of_today() -> None:
     assert given == {"suspect": 1, "unmanaged": 2, "robots": 3}
     manifest = Manifest.upgraded({"name": "n", "sections": {"p": {"departed": 1, "listed": 2}}})
     assert manifest == {"name": "n", "sections": {"p": {"removed_lately": 1, "listed": 2}}}
+
+
+def test_in_a_document_of_today_a_name_of_an_earlier_format_is_one_that_nobody_knows() -> None:
+    given = encode(Intent("r", None, "a person", "now", {}, ())) | {"doubtful": ["x"]}
+    intent = parse_document(seal(given), Intent, "here")
+    assert (intent.suspect, intent.unknown) == ((), {"doubtful": ["x"]})
