@@ -105,7 +105,7 @@ def growth() -> Growth:
 @pytest.mark.parametrize(
     ("night", "kind", "most"),
     [
-        (0, "python", 80_000),
+        (0, "python", 60_000),
         (0, "storage", 300),
         (0, "bytes", 1_550_000_000),
         (1, "python", 9_000),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,13 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from sitemap_etl.errors import ConfigError, Refused
+from sitemap_etl.errors import ConfigError, DamagedState, Refused
 from sitemap_etl.runs.local import Finished, publish_locally, run_locally
 from sitemap_etl.runs.rollback import published_sets, roll_back
 from sitemap_etl.state import layout
 from sitemap_etl.state.codec import encode
 from sitemap_etl.state.records import Manifest, Options, same_set
+from sitemap_etl.state.store import put_document
 from tests.support.crash import listed
 from tests.support.sites import FIRST_NIGHT, TestSite, pages
 from tests.support.storages import Clocked, Died
@@ -294,6 +296,26 @@ def test_retired_files_go_after_two_days_and_only_if_they_are_still_ours(site: S
     assert any(waiting[0] in warning for warning in done.summary.warnings)
     assert site.go().summary.status == "unchanged"
     assert (public / waiting[0]).read_bytes() == b"someone else's"
+
+
+def test_the_first_run_of_a_site_can_be_published_days_after_it_was_shown(tmp_path: Path) -> None:
+    site = Site(tmp_path).section("a", pages(40))
+    dry = site.go(dry_run=True)
+    site.pass_time(days=3)
+    done = publish_locally(site.load(), dry.run.run_id, site.environment, force=(), reason=None, adopt=False)
+    assert done.summary.status == "published"
+    assert site.keys_under("state/snapshots/") == snapshots(site.manifest())
+
+
+def test_a_publish_whose_intent_is_gone_is_told_with_what_to_do(site: Site) -> None:
+    storage = site.state().storage
+    current = replace(site.state().current(), pending="state/intent-20261101T020000Z-aaaa.json")
+    put_document(storage, layout.CURRENT, current)
+    site.export("a", pages(41))
+    with pytest.raises(
+        DamagedState, match=r"intent-20261101T020000Z-aaaa.json is missing, although state/current.json"
+    ):
+        site.go()
 
 
 def test_a_run_whose_snapshots_were_forgotten_is_refused(site: Site) -> None:
