@@ -1,13 +1,14 @@
 """What nights cost: first, quiet and normal ones, by the shape of the URLs, as ratios to a floor and to a script.
 
-    python bench/nights.py [ROWS] [--urls plain,slug,sorted,unicode,real] [--rounds 3] [--markdown]
+    python bench/nights.py [ROWS] [--urls plain,slug,sorted,unicode,real] [--rounds 3] [--no-script] [--markdown]
 
 Every figure is the processor time of a whole process tree: the command `sitemap-etl run` with its imports, its state
 and its report. In each round a site has a first night, a night without a change, and one on which 1 % of the rows were
 updated, 0.1 % added and 0.1 % removed; then what they are compared with does its work in a process of its own:
 
 floor    decodes the same Parquet and compresses the same bytes: no design can do less
-script   what a good engineer writes in an hour: pandas, f-strings, gzip; no checks, no duplicates, no state
+script   what a good engineer writes in an hour: pandas, f-strings, gzip; no checks, no duplicates, no state. It holds
+         all rows at once: a hundred million take more memory than most machines have
 
 `real` are the packages of a Linux distribution and the places of the world, from the folder that
 SITEMAP_ETL_REAL_DATA names, as paths, as often as it takes.
@@ -199,8 +200,8 @@ def cost(command: list[str], cwd: Path) -> Cost:
     return Cost(used.ru_utime + used.ru_stime, time.perf_counter() - started, used.ru_maxrss // 1024, said)
 
 
-def round_of(folder: Path, jobs: int) -> dict[str, Cost]:
-    """One round in a folder that has its exports."""
+def round_of(folder: Path, jobs: int, others: Sequence[str]) -> dict[str, Cost]:
+    """One round in a folder that has its exports. `others`: what nights are compared with."""
     found = {}
     command = [str(Path(sys.executable).with_name("sitemap-etl")), "run", "site.yaml", "--no-ping", "--jobs", str(jobs)]
     with fresh(folder) as site:
@@ -210,7 +211,7 @@ def round_of(folder: Path, jobs: int) -> dict[str, Cost]:
             found[night] = cost([*command, "--now", f"2026-11-{day:02}T02:00:00Z", "--reason", "bench"], site)
             if night == "first":
                 plain(site / "public", folder / "first")
-    for name in ("floor", "script"):
+    for name in others:
         found[name] = cost([sys.executable, __file__, "--child", name, "--folder", str(folder)], folder)
         found[name].processor = float(found[name].said)  # without starting Python: it is no part of a floor
     return found
@@ -237,7 +238,7 @@ def report(kind: str, rows: int, rounds: list[dict[str, Cost]], *, markdown: boo
     middle = {name: median(one[name].processor for one in rounds) for name in rounds[0]}
     micro = 1e6 / rows
     line = "| {} | {} | {} | {} | {} | {} |" if markdown else "{:8} {:7} {:>16} {:>9} {:>9} {:>12}"
-    for name in (*NIGHTS, "floor", "script"):
+    for name in rounds[0]:
         wall = min(one[name].wall for one in rounds)
         print(
             line.format(
@@ -259,6 +260,7 @@ def main() -> None:
     parser.add_argument("--urls", default="plain")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--no-script", action="store_true")
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--child", choices=("floor", "script"), help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
@@ -276,7 +278,8 @@ def main() -> None:
             continue
         with tempfile.TemporaryDirectory() as scratch:
             exports(Path(scratch), kind, arguments.rows)
-            rounds = [round_of(Path(scratch), arguments.jobs) for _ in range(arguments.rounds)]
+            others = ("floor",) if arguments.no_script else ("floor", "script")
+            rounds = [round_of(Path(scratch), arguments.jobs, others) for _ in range(arguments.rounds)]
             report(kind, arguments.rows, rounds, markdown=arguments.markdown)
     machine = f"{os.cpu_count()} cores, {platform.machine()}"
     versions = f"Python {platform.python_version()}, pyarrow {pa.__version__}"
