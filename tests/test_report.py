@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from sitemap_etl import report
 from sitemap_etl.frames import Tally
 from sitemap_etl.publish.summary import add_answers, put_summary
+from sitemap_etl.report.paper import template
 from sitemap_etl.state.codec import decode
 from sitemap_etl.state.records import Answered, Summary
 from tests.support.sites import TestSite, pages
@@ -320,3 +322,32 @@ def test_no_secret_comes_into_summary_or_page(site: TestSite) -> None:
     folder = site.folder / "work" / "shop" / "reports" / done.run.run_id
     for path in folder.iterdir():
         assert secret.encode() not in path.read_bytes(), path.name
+
+
+def test_compiled_templates_are_kept_where_python_keeps_modules_and_one_that_is_broken_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path))
+    site = TestSite(tmp_path / "site").section("p", pages(3))
+    page = site.folder / "work" / "shop" / "reports" / "latest.html"
+
+    def made(night: int) -> str:
+        template.cache_clear()
+        site.night(night, full=True)
+        return page.read_text()
+
+    made(1)
+    kept = [path for path in tmp_path.rglob("*.pyc") if path.name.startswith("page.html")]
+    assert len(kept) == 1
+    whole = kept[0].read_bytes()
+    made(2)
+    assert kept[0].read_bytes() == whole
+    for broken in (b"", whole[: len(whole) // 2], b"\0" * 100):
+        kept[0].write_bytes(broken)
+        assert "<h1>Nothing changed</h1>" in made(3)
+        assert kept[0].read_bytes() == whole
+    kept[0].unlink()
+    kept[0].mkdir()  # where nothing can be kept the page is made all the same
+    assert "<h1>Nothing changed</h1>" in made(4)
+    template.cache_clear()

@@ -33,7 +33,7 @@ class _Compiled(BytecodeCache):
             return
         path = Path(bucket.key)
         with suppress(OSError):
-            path.parent.mkdir(exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(bucket.bytecode_to_string())  # jinja takes half a file for none
 
 
