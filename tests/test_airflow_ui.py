@@ -54,8 +54,11 @@ def on_other_hosts(page: Page, address: str) -> list[str]:
 
 
 def write_late_and_waiting(sites: Path, ear: Side) -> None:
-    """Two more sites: one whose runs are late from four minutes from now on, one that an asset starts."""
-    begins = datetime.now(UTC) + timedelta(minutes=3)
+    """Two more sites: one whose runs are late from six minutes from now on, one that an asset starts.
+
+    By the time that a run begins its file must have been read, which a busy machine takes minutes for.
+    """
+    begins = datetime.now(UTC) + timedelta(minutes=5)
     due = begins + timedelta(minutes=1)
     section = {"pages": {"from": {"database": "dead", "query": "SELECT loc FROM pages"}}}
     site = {"site": "https://shop.example", "work": "../work", "sections": section}
@@ -88,7 +91,7 @@ def ear() -> Iterator[Side]:
 
 
 @pytest.mark.thorough
-@pytest.mark.timeout(900)  # Airflow starts in half a minute on an idle machine
+@pytest.mark.timeout(1_200)  # Airflow starts in half a minute on an idle machine
 def test_the_dag_runs_under_a_real_scheduler_and_ctrl_c_leaves_nothing_behind(tmp_path: Path, ear: Side) -> None:
     sites = tmp_path / "sites"
     shutil.copytree(PROJECT / "sites", sites)
