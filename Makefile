@@ -73,7 +73,7 @@ $(DOCS)/.ready: docs/requirements.txt
 
 PACKAGE := build/env/package
 package: $(PACKAGE)/.ready ## the wheel and the sdist, in build/package/dist: built, checked and tried
-	.ci/package
+	bash .ci/package
 
 $(PACKAGE)/.ready: .ci/package.txt
 	$(PYTHON) -m venv $(PACKAGE)
