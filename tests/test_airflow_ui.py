@@ -53,10 +53,11 @@ def on_other_hosts(page: Page, address: str) -> list[str]:
     return found
 
 
-def write_late_and_waiting(sites: Path, ear: Side) -> None:
+def write_late_and_waiting(sites: Path, ear: Side) -> tuple[datetime, datetime]:
     """Two more sites: one whose runs are late from six minutes from now on, one that an asset starts.
 
     By the time that a run begins its file must have been read, which a busy machine takes minutes for.
+    Returns when the run that will be late begins, and when it is due.
     """
     begins = datetime.now(UTC) + timedelta(minutes=5)
     due = begins + timedelta(minutes=1)
@@ -76,6 +77,7 @@ def write_late_and_waiting(sites: Path, ear: Side) -> None:
     }
     for name, keys in (("late", late), ("waits", waits)):
         (sites / f"{name}.yaml").write_text(yaml.safe_dump(site | keys))
+    return begins.replace(second=0, microsecond=0), due.replace(second=0, microsecond=0)
 
 
 def said_to(ear: Side, *paths: str) -> list[Request]:
@@ -130,7 +132,7 @@ def test_the_dag_runs_under_a_real_scheduler_and_ctrl_c_leaves_nothing_behind(tm
 
         dead = {"connection_id": "dead", "conn_type": "postgres", "host": "127.0.0.1", "port": 1}
         api.post("/connections", json=dead).raise_for_status()
-        write_late_and_waiting(sites, ear)
+        begins, due = write_late_and_waiting(sites, ear)
         wrong = api.post("/dags/demo/dagRuns", json={"logical_date": None, "conf": {"sections": ["nope"]}})
         assert wrong.status_code == 400
         started = api.post("/dags/demo/dagRuns", json={"logical_date": None})
@@ -160,6 +162,8 @@ def test_the_dag_runs_under_a_real_scheduler_and_ctrl_c_leaves_nothing_behind(tm
         assert "Airflow has no pool nowhere" in said_to(ear, "/waits")[0].json["reason"]
         (begun,) = api.get("/dags/waits/dagRuns").json()["dag_runs"]
         assert (begun["run_type"], begun["state"]) == ("asset_triggered", "failed")
+        next_of_late = datetime.fromisoformat(api.get("/dags/late").json()["next_dagrun_run_after"])
+        assert next_of_late == begins, "its file was read after that: it needs to be written longer before"
 
         # As a person sees it: without a login there is nothing; with one, the report, in its tab and by its link.
         assert httpx.get(f"{address}/sitemaps/demo").status_code == 401
@@ -192,7 +196,7 @@ def test_the_dag_runs_under_a_real_scheduler_and_ctrl_c_leaves_nothing_behind(tm
         assert "When it fails" in details["doc_md"]
 
         # A run that the clock started, and that waits for a database, is told as late while it goes on.
-        until(lambda: said_to(ear, "/late"), 300)
+        until(lambda: said_to(ear, "/late"), (due - datetime.now(UTC)).total_seconds() + 300)
         (said,) = said_to(ear, "/late")
         assert (said.json["status"], said.json["name"]) == ("late", "late")
         assert "and is still running" in said.json["reason"]
