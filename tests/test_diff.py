@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from sitemap_etl.arrow import column_of
 from sitemap_etl.diff import Compared, Dating, compare, places
 from sitemap_etl.frames import INVENTORY, SNAPSHOT
 
@@ -46,7 +50,9 @@ def compared(
 ) -> Compared:
     names = ["loc", "lastmod", "fingerprint"]
     there = None if elsewhere is None else old(*elsewhere).select(names)
-    return compare(pa.Table.from_pylist(now, INVENTORY), old(*known), dating, old(*moved), there)
+    rows, published = pa.Table.from_pylist(now, INVENTORY), old(*known)
+    at = places(column_of(rows, "loc"), column_of(published, "loc"))
+    return compare(rows, published, at, dating, old(*moved), there)
 
 
 def of(result: Compared, name: str) -> list[Any]:
@@ -70,6 +76,27 @@ def test_the_place_of_a_loc_among_others_is_told_or_that_it_is_not_there() -> No
     assert found("b", "a") == [-1]
     assert found("", "ab") == []
     assert places(pa.array([], pa.string()), pa.array(["a"])).dtype == np.int64
+
+
+@given(
+    among=st.sets(st.integers(0, 2_000), min_size=1, max_size=1_500),
+    gone=st.sets(st.integers(0, 2_000), max_size=20),
+    come=st.sets(st.integers(0, 2_000), max_size=20),
+    again=st.integers(1, 3),
+)
+def test_the_places_of_many_locs_are_told_whatever_came_between_them(
+    among: set[int], gone: set[int], come: set[int], again: int
+) -> None:
+    def texts(numbers: Iterable[int]) -> list[str]:
+        return [f"https://shop.example/{number:05}" for number in sorted(numbers)]
+
+    there = texts(among)
+    at = {loc: place for place, loc in enumerate(there)}
+    asked = [loc for loc in texts(among - gone | come) for _ in range(again)]
+
+    found = places(pa.array(asked, pa.string()), pa.array(there))
+
+    assert found.tolist() == [at.get(loc, -1) for loc in asked]
 
 
 def test_rows_are_joined_with_the_published_ones_by_loc() -> None:

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sitemap_etl.diff import Dating, compare
+from sitemap_etl.arrow import column_of
+from sitemap_etl.diff import Dating, compare, places
 from sitemap_etl.frames import SNAPSHOT, conform
 from sitemap_etl.render import urlset
 from sitemap_etl.render.shards import Published, Shard, shards
@@ -73,7 +74,8 @@ class Section:
         inside = pa.array([low <= loc and (high is None or loc < high) for loc in locs], pa.bool_())
         known = self.known.filter(inside).combine_chunks()
         around = [r for r in self.ranges if (high is None or r.low < high) and (r.high is None or r.high > low)]
-        compared = compare(table, known, DATING, SNAPSHOT.empty_table())
+        at = places(column_of(table, "loc"), column_of(known, "loc"))
+        compared = compare(table, known, at, DATING, SNAPSHOT.empty_table())
         made, stripped = shards(compared, known, around, low=low, high=high, bounds=self.bounds, view=self.view)
         self.stripped = tuple(stripped)
         return made

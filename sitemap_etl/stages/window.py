@@ -249,15 +249,10 @@ def read_window(reader: Reader, section: str, low: str, high: str | None) -> Win
         back=run.goes_back,
     )
     locs = column_of(rows, "loc")
-    moved = reader.moved(section, _absent(locs, column_of(known, "loc")))
+    at = places(locs, column_of(known, "loc"))
+    moved = reader.moved(section, locs if (at < 0).all() else locs.filter(pa.array(at < 0)))
     elsewhere = reader.dated_elsewhere(section, moved) if dating.fingerprint else None
-    return Window(compare(rows, known, dating, moved, elsewhere), known, unique)
-
-
-def _absent(locs: pa.Array, among: pa.Array) -> pa.Array:
-    """The locs that are not among the others; both ordered."""
-    missing = places(locs, among) < 0
-    return locs if missing.all() else locs.filter(pa.array(missing))
+    return Window(compare(rows, known, at, dating, moved, elsewhere), known, unique)
 
 
 def unique_rows(reader: Reader, section: str, low: str, high: str | None, known: pa.Table) -> Unique:
