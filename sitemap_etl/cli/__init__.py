@@ -7,7 +7,7 @@ app                          the commands by name
 runs, sites, state, status, sitemaps, upkeep  the commands
 options, pages               shared options; help pages
 show, plan, explain, columns printed results
-progress, logs               progress on stderr; the same as lines of JSON
+progress, bars, logs         progress on stderr: lines, bars on a terminal, lines of JSON
 loading                      what is imported, at less cost
 endings, interruption, streams  errors as messages and exit codes; Ctrl-C; output that nobody reads
 """

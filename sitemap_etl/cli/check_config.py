@@ -5,7 +5,6 @@ Every option is a key, by its name without the dashes; `follow = false` is `--no
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator
 from datetime import date, datetime
 from enum import Enum
@@ -84,6 +83,8 @@ def _named(path: Path) -> tuple[Path, dict[str, Any]]:
 
 
 def _read(path: Path) -> dict[str, Any]:
+    import tomllib  # the other commands start without it
+
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except OSError as error:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Final
 
 from sitemap_etl.explain.answers import Explained, Later, Listing, Since, row_in_words
 from sitemap_etl.explain.reports import Rows
 from sitemap_etl.urls import REASONS
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _ROWS: Final = 5
 """How many unlisted rows of a URL are shown; JSON has more."""

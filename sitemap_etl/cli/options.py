@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
 from sitemap_etl.cli import logs
 from sitemap_etl.cli.progress import Bars
@@ -18,6 +17,8 @@ from sitemap_etl.cli.streams import is_unicode
 from sitemap_etl.errors import ConfigError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from sitemap_etl.config import Site
     from sitemap_etl.stages.run import Environment
 
@@ -128,5 +129,7 @@ def moment(text: str | None) -> datetime | None:
 
 def console() -> Console:
     """The console for results: as wide as the terminal; in a file or pipe, lines are not wrapped."""
+    from rich.console import Console
+
     paper = Console()
     return paper if paper.is_terminal else Console(width=200)

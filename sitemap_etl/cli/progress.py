@@ -8,37 +8,19 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Any, Final, Self
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn
-from rich.text import Text
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from sitemap_etl.cli.logs import put_line
+from sitemap_etl.cli.words import duration
+
+if TYPE_CHECKING:
+    from sitemap_etl.cli.bars import Terminal
 
 _PAUSE: Final = 15.0
 """Seconds between plain lines that only count rows."""
 _GUESS: Final = 10.0
 """Seconds of a stage from which on a plain line says how long the rest may take."""
 _WARNING: Final = "warning: "
-
-
-class _Left(ProgressColumn):
-    """How long a stage may still take; nothing while nobody can know."""
-
-    max_refresh = 0.5
-
-    def render(self, task: Task) -> Text:
-        left = None if task.finished else task.time_remaining
-        return Text("" if left is None else f"{_duration(left)} left", style="progress.remaining")
-
-
-def _duration(seconds: float) -> str:
-    """As 45 s, 12 min, 3 h 20 min."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
 
 
 class Bars(AbstractContextManager["Bars"]):
@@ -60,18 +42,11 @@ class Bars(AbstractContextManager["Bars"]):
         self.as_json = as_json
         self._verbose = verbose
         self._clock = clock
-        self._terminal = sys.stderr.isatty() and not quiet and not as_json
-        self._progress = Progress(
-            TextColumn("{task.description:<10}"),
-            BarColumn(bar_width=24),
-            TextColumn("{task.fields[status]}"),
-            TimeElapsedColumn(),
-            _Left(),
-            console=Console(stderr=True),
-            transient=True,
-            get_time=clock,
-        )
-        self._tasks: dict[str, TaskID] = {}
+        self._terminal: Terminal | None = None
+        if sys.stderr.isatty() and not quiet and not as_json:
+            from sitemap_etl.cli.bars import Terminal
+
+            self._terminal = Terminal(clock)
         self._said: dict[str, int] = {}
         self._began: dict[str, float] = {}
         self._rows: dict[tuple[str, int], int] = {}  # of the split that a thread is reading
@@ -82,15 +57,14 @@ class Bars(AbstractContextManager["Bars"]):
 
     def __enter__(self) -> Self:
         if self._terminal:
-            self._progress.start()
-            self._tasks[""] = self._progress.add_task("start", total=None, status="")
+            self._terminal.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._terminal:
-            self._progress.stop()
+            self._terminal.stop()
 
     def say(self, line: str) -> None:
         """Print a line above the bars. One that begins with `warning: ` is printed in any case."""
@@ -125,9 +99,7 @@ class Bars(AbstractContextManager["Bars"]):
             if not total:
                 self._count(stage, done)
             elif self._terminal:
-                self._progress.update(
-                    self._task(stage), completed=done, total=total, status=self._status(stage, done, total)
-                )
+                self._terminal.show(stage, self._status(stage, done, total), completed=done, total=total)
             elif done == total or done * 10 // total > self._said.get(stage, 0):
                 self._said[stage] = done * 10 // total
                 self._line(f"{stage}: {done:,} of {total:,}{self._left(stage, done, total)}")
@@ -136,7 +108,7 @@ class Bars(AbstractContextManager["Bars"]):
         took = self._clock() - self._began[stage]
         if done == total or took < _GUESS:
             return ""
-        return f", about {_duration(took / done * (total - done))} left"
+        return f", about {duration(took / done * (total - done))} left"
 
     def _count(self, stage: str, rows: int) -> None:
         here = (stage, threading.get_ident())
@@ -145,9 +117,8 @@ class Bars(AbstractContextManager["Bars"]):
             self._read[stage] = self._read.get(stage, 0) + before
         self._rows[here] = rows
         if self._terminal:
-            task = self._task(stage)
-            status = self._progress.tasks[task].fields["status"].partition("  ")[0]
-            self._progress.update(task, status=f"{status}  {self._sum(stage):,} rows")
+            status = self._terminal.status(stage).partition("  ")[0]
+            self._terminal.show(stage, f"{status}  {self._sum(stage):,} rows")
         elif self._clock() - self._last > _PAUSE:
             text = f"{stage}: {self._sum(stage):,} rows so far"
             if self.as_json and not self.quiet:
@@ -163,13 +134,6 @@ class Bars(AbstractContextManager["Bars"]):
         rows = self._sum(stage)
         return f"{done:,} of {total:,}" + (f"  {rows:,} rows" if rows else "")
 
-    def _task(self, stage: str) -> TaskID:
-        if stage not in self._tasks:
-            if "" in self._tasks:  # the start is over
-                self._progress.update(self._tasks.pop(""), visible=False)
-            self._tasks[stage] = self._progress.add_task(stage, total=None, status="")
-        return self._tasks[stage]
-
     def _line(self, line: str) -> None:
         """A line of progress."""
         self._last = self._clock()
@@ -178,6 +142,6 @@ class Bars(AbstractContextManager["Bars"]):
 
     def _print(self, line: str) -> None:
         if self._terminal:
-            self._progress.console.print(line, highlight=False, markup=False, soft_wrap=True)
+            self._terminal.print(line)
         else:
             print(line, file=sys.stderr, flush=True)

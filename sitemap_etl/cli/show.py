@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
-
-from rich.console import Console
+from typing import TYPE_CHECKING, Final
 
 from sitemap_etl import lastmod, priority
 from sitemap_etl.cli.columns import in_columns
 from sitemap_etl.cli.plan import beside, comparison_lines, plan_lines
 from sitemap_etl.frames import Reason
 from sitemap_etl.state.records import COUNTED, Attempt, Counts, KeptSet, Summary
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _HEADLINES: Final = {
     "published": "Published",

@@ -1,4 +1,4 @@
-"""Errors as messages."""
+"""Errors and durations, as they are printed."""
 
 from __future__ import annotations
 
@@ -22,3 +22,11 @@ def named(text: str, site_file: str | None, run_id: str | None) -> str:
     if site_file is not None:
         text = text.replace("SITE.yaml", site_file)
     return text if run_id is None else text.replace("RUN_ID", run_id)
+
+
+def duration(seconds: float) -> str:
+    """As 45 s, 12 min, 3 h 20 min."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

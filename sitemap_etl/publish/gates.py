@@ -11,7 +11,6 @@ from typing import Final
 from sitemap_etl import limits
 from sitemap_etl.dates import instant
 from sitemap_etl.frames import Tally
-from sitemap_etl.pages import Share as SampleShare
 from sitemap_etl.publish.moves import Moves
 from sitemap_etl.settings import Gates, NewPages
 from sitemap_etl.stages.run import Run
@@ -304,6 +303,8 @@ def _new_pages(
     share, holds = _share(seen.bad, seen.judged), seen.judged >= limits.SHARE_FROM
     said = f"{percent(share)}, max_bad is {percent(limit.max_bad)}"
     if 0 < seen.judged < seen.new:
+        from sitemap_etl.pages import Share as SampleShare  # brings the HTTP client along
+
         low, high = SampleShare(seen.bad, seen.judged, seen.new).interval()
         said += f"; of all {seen.new:,} new pages {percent(low)} to {percent(high)} with 95 % confidence"
     if seen.bad and not holds:

@@ -17,7 +17,6 @@ from sitemap_etl.errors import Refused
 from sitemap_etl.frames import SNAPSHOT, Tally, conform, without_fingerprints
 from sitemap_etl.publish.gates import Dates, Outcome, Visited, gates_of, one_date
 from sitemap_etl.publish.moves import Moves, net_moves, read_changes
-from sitemap_etl.publish.visits import visit_new
 from sitemap_etl.stages.published import in_time, remembered, rows_in_time, same_definition
 from sitemap_etl.stages.rules import is_dated
 from sitemap_etl.stages.run import Run
@@ -117,9 +116,12 @@ def propose(run: Run, force: frozenset[str] | None = None) -> Proposal:
         for name, why in proposal.held.items()
     ]
     proposal.warnings = held + proposal.warnings
-    proposal.pages = visit_new(run, rendered, proposal.counts, moves)
-    for name, seen in proposal.pages.items():
-        proposal.reasons[name]["pages"] = seen.told()
+    if any(receipt.new for receipt in rendered):
+        from sitemap_etl.publish.visits import visit_new  # brings the HTTP client along
+
+        proposal.pages = visit_new(run, rendered, proposal.counts, moves)
+        for name, seen in proposal.pages.items():
+            proposal.reasons[name]["pages"] = seen.told()
     forced = frozenset(run.options.force) if force is None else force
     proposal.gates = gates_of(run, proposal.outcomes, moves, forced)
     meant = [gate for gate in proposal.gates if gate.status == "warned" and gate.value > gate.limit]

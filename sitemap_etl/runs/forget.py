@@ -54,7 +54,6 @@ from sitemap_etl.storage import PreconditionFailed
 REASON: Final = "rows were forgotten (state forget)"
 
 
-@dataclass(frozen=True)
 class Forgotten(Record):
     """What became of it. `rows`: versions of rows that were found. `rewritten`, `removed`: kind of object → how many.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -26,7 +26,6 @@ _READ: Final = 60
 """Runs that are looked at for it: some fail, some are dry."""
 
 
-@dataclass(frozen=True)
 class PublishedSet(Record):
     """The set that is public."""
 
@@ -36,7 +35,6 @@ class PublishedSet(Record):
     files: int
 
 
-@dataclass(frozen=True)
 class SiteStatus(Record):
     """How a site is. `problems`: why it is not healthy, the most urgent first.
 

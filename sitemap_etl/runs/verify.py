@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final, TypeVar
 
 import pyarrow as pa
@@ -48,7 +48,6 @@ _D = TypeVar("_D", bound=Document)
 _UNEXPLAINED: Final = "explain has no answers about that run"
 
 
-@dataclass(frozen=True)
 class Broken(Record):
     """An object of the state that is missing or damaged. `cost`: what is lost with it. `repaired`: what was done."""
 
@@ -58,7 +57,6 @@ class Broken(Record):
     repaired: str | None = None
 
 
-@dataclass(frozen=True)
 class Verified(Record):
     """A reading of the whole state. `whole`: kind of object → how many are as they should be."""
 

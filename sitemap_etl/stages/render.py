@@ -6,6 +6,7 @@ import hashlib
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +20,7 @@ from sitemap_etl.arrow import column_of, mask_of, single
 from sitemap_etl.frames import ASIDE, EXAMPLES, SNAPSHOT, Tally, conform
 from sitemap_etl.render import compress, feeds, text, urlset
 from sitemap_etl.render.shards import Shard, shards
+from sitemap_etl.stages.about import here
 from sitemap_etl.stages.published import as_published, overlapping
 from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.transform import count_reasons
@@ -29,6 +31,10 @@ from sitemap_etl.state.records import Checked, Entry, GroupCounts, Rendered, Sta
 
 TOP: Final = 100
 """So many different new dates are counted in a window."""
+_STAGERS: Final = 2
+"""Shards of a group that are compressed and staged at a time."""
+_AHEAD: Final = 4
+"""Shards of a group that are held in memory until they are staged, at most."""
 STAGED_CHANGES: Final = pa.schema(
     [
         ("loc", pa.string()),
@@ -64,7 +70,8 @@ class _Group:
         self.entries = run.base.of(section) if run.base is not None else []
         self.key = key
         self.scratch = scratch
-        self.shards: list[StagedShard] = []
+        self.pool = ThreadPoolExecutor(_STAGERS)
+        self.shards: list[Future[StagedShard]] = []
         self.counts = GroupCounts()
         self.reasons = Tally()
         self.notes = Tally()
@@ -79,9 +86,16 @@ class _Group:
         self.top: pa.Table = SNAPSHOT.empty_table()
 
     def render(self, group: int) -> Rendered:
+        """Render all windows of a group. While one is read and rendered, files of the one before it are staged."""
         first, past = self.plan.groups[group]
-        for low, high in self.plan.windows[first:past]:
-            self._window(low, high)
+        with self.pool:
+            try:
+                for low, high in self.plan.windows[first:past]:
+                    self._window(low, high)
+                shards = tuple(shard.result() for shard in self.shards)
+            except BaseException:
+                self.pool.shutdown(cancel_futures=True)
+                raise
         staged = {}
         for kind, writer in self.tables.items():
             writer.close()
@@ -90,7 +104,7 @@ class _Group:
         return Rendered(
             section=self.section.name,
             group=group,
-            shards=tuple(self.shards),
+            shards=shards,
             counts=self.counts,
             reasons=self.reasons,
             new_dates=dict(self.new_dates),
@@ -125,13 +139,15 @@ class _Group:
         for shard in made:
             place[shard.place : shard.place + shard.rows.num_rows] = len(self.shards)
             old = by_number[shard.parent] if shard.kept and shard.parent else None
-            self.shards.append(self._stage(shard, old))
+            if len(self.shards) >= _AHEAD:
+                self.shards[-_AHEAD].result()
+            self.shards.append(self.pool.submit(here(self._stage), len(self.shards), shard, old))
         self._count(window, place, [entry.number for entry, _ in around], [entry.low for entry, _ in around])
         if self.section.feed:
             self._keep_newest(compared.rows)
 
-    def _stage(self, shard: Shard, old: Entry | None) -> StagedShard:
-        """`old`: as it is published, of a shard that is kept."""
+    def _stage(self, number: int, shard: Shard, old: Entry | None) -> StagedShard:
+        """Put what there is to put of a shard. `old`: as it is published, of one that is kept."""
         rows = shard.rows
         snapshot = None if old is None or shard.renewed else old.snapshot
         locs = rows.column("loc")
@@ -150,7 +166,7 @@ class _Group:
             days=days,
         )
         gzipped = self.run.site.publish.names.file.endswith(".gz")
-        key = f"{self.key}/{len(self.shards)}"
+        key = f"{self.key}/{number}"
         if "text" in self.section.formats and (old is None or old.text is None):
             lines = put_staged(self.run, f"{key}.txt", text.document(rows, 0, rows.num_rows), gzipped=gzipped)
             staged = replace(staged, text=lines)

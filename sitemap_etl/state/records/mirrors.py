@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from sitemap_etl.state.records.base import Document, Record, Summed
 
 
-@dataclass(frozen=True)
 class MirrorFile(Record):
     """A Parquet file of a mirror, put once. `sha256` is that of its bytes."""
 
@@ -18,7 +16,6 @@ class MirrorFile(Record):
     sha256: str
 
 
-@dataclass(frozen=True)
 class MirrorBucket(Record):
     """The rows of a mirror whose keys share some bits of their hash: a base, and what changed since, oldest first."""
 
@@ -30,7 +27,6 @@ class MirrorBucket(Record):
         return [*([] if self.base is None else [self.base]), *self.deltas]
 
 
-@dataclass(frozen=True)
 class Mirror(Document):
     """A section's rows as they were extracted, by key: one generation of them."""
 
@@ -49,7 +45,6 @@ class Mirror(Document):
     title: ClassVar[str] = "mirror"
 
 
-@dataclass(frozen=True)
 class Drift(Summed):
     """How a full read differed from the mirror where the watermark had shown nothing, in rows."""
 
@@ -62,7 +57,6 @@ class Drift(Summed):
         return self.missing + self.stale + self.gone
 
 
-@dataclass(frozen=True)
 class KnownRobots(Record):
     """A site's robots.txt as it was last read. `key`: of its bytes in the state; None: the site has none."""
 

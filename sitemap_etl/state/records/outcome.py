@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Final, Literal, TypeAlias
 
 from sitemap_etl.frames import Tally
@@ -16,7 +16,6 @@ Status: TypeAlias = Literal["published", "unchanged", "dry_run", "refused", "par
 AttemptStatus: TypeAlias = Status | Literal["running", "interrupted"]
 
 
-@dataclass(frozen=True)
 class Files(Record):
     """The files of a run's set. `to_write`, `to_delete`: of a dry or refused run.
 
@@ -35,7 +34,6 @@ class Files(Record):
 ROBOTS_TXT: Final = "robots.txt"
 
 
-@dataclass(frozen=True)
 class Preview(Record):
     """What publishing would do. `unmanaged`: objects in the way that we did not write; `retire`: no longer listed.
 
@@ -57,7 +55,6 @@ class Preview(Record):
         return tuple(key for key in self.write if key != ROBOTS_TXT)
 
 
-@dataclass(frozen=True)
 class Example(Record):
     """A loc whose lastmod is another in a live sitemap."""
 
@@ -66,7 +63,6 @@ class Example(Record):
     there: str | None
 
 
-@dataclass(frozen=True)
 class Difference(Record):
     """How many URLs differ in one way, with a few of them."""
 
@@ -74,7 +70,6 @@ class Difference(Record):
     examples: tuple[str | Example, ...] = ()
 
 
-@dataclass(frozen=True)
 class Comparison(Record):
     """How a live sitemap differs from what a run would publish."""
 
@@ -91,7 +86,6 @@ class Comparison(Record):
     respelled: Difference
 
 
-@dataclass(frozen=True)
 class Shape(Record):
     """What a section's files hold. `fill`: files by tenths of what one may hold. `undated`: pages without a lastmod.
 
@@ -106,7 +100,6 @@ class Shape(Record):
     unrecorded: int = 0
 
 
-@dataclass(frozen=True)
 class Asked(Record):
     """The options of a run that its report tells of."""
 
@@ -115,7 +108,6 @@ class Asked(Record):
     limit: int | None = None
 
 
-@dataclass(frozen=True)
 class Summary(Document):
     """What became of a run: what `--json` prints, the report shows and `reports/<run>/summary.json` keeps."""
 
@@ -153,7 +145,6 @@ class Summary(Document):
     title: ClassVar[str] = "summary"
 
 
-@dataclass(frozen=True)
 class Attempt(Document):
     """What became of one run: what `status`, `history`, the report and the metrics tell of it for a year.
 
@@ -203,7 +194,6 @@ class Attempt(Document):
         return self.status in ("failed", "refused", "partial", "interrupted")
 
 
-@dataclass(frozen=True)
 class PastRun(Record):
     """A run in a few words, for a page of many sites. `owner`: the scheduler's run; `error`: its first line.
 
@@ -222,7 +212,6 @@ class PastRun(Record):
     removed: int = 0
 
 
-@dataclass(frozen=True)
 class PastRuns(Document):
     """The last runs of a site, oldest first, dry ones left out: all that a page of many sites reads of it."""
 
@@ -233,7 +222,6 @@ class PastRuns(Document):
     title: ClassVar[str] = "list of the last runs"
 
 
-@dataclass(frozen=True)
 class KeptSet(Record):
     """A set that is kept, as `history` tells of it."""
 
@@ -250,7 +238,6 @@ class KeptSet(Record):
     engines: Mapping[str, Answered]
 
 
-@dataclass(frozen=True)
 class ReadSplit(Record):
     """A split that a run read: what row numbers in its reports speak of. `lines`: as in `Extracted`."""
 
@@ -266,7 +253,6 @@ class ReadSplit(Record):
         return "line", position - file.before + 1, file.path
 
 
-@dataclass(frozen=True)
 class Splits(Document):
     """What a run read: the sections, and what the numbers of rows in its reports speak of.
 

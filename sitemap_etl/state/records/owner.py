@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 from sitemap_etl.state.records.base import Document, Record, renamed
@@ -12,7 +12,6 @@ from sitemap_etl.state.records.published import Retired
 from sitemap_etl.state.records.run import MadeFrom
 
 
-@dataclass(frozen=True)
 class LastRun(Record):
     """The run that ended last."""
 
@@ -21,7 +20,6 @@ class LastRun(Record):
     status: str
 
 
-@dataclass(frozen=True)
 class Place(Record):
     """A public folder or bucket. `real`: without links, with the bucket's store; `written`: a folder's path."""
 
@@ -37,7 +35,6 @@ class Place(Record):
         return to in ("", self.real, self.written) or (to.startswith("s3://") and self.real.startswith(f"{to} at "))
 
 
-@dataclass(frozen=True)
 class Owner(Record):
     """Where the site of a state publishes to. `site_file` and `host` are for messages."""
 
@@ -57,7 +54,6 @@ class Owner(Record):
         return f"{self.to.real}{root}"
 
 
-@dataclass(frozen=True)
 class Current(Document):
     """What is published now, and while a publish is under way, its intent. Replaced by compare-and-swap only."""
 
@@ -78,7 +74,6 @@ class Current(Document):
     title: ClassVar[str] = "state"
 
 
-@dataclass(frozen=True)
 class Write(Record):
     """What a publish is about to put under a key: the ETag and the hash of the inflated bytes now, the new hash."""
 
@@ -87,7 +82,6 @@ class Write(Record):
     new_sha256: str | None
 
 
-@dataclass(frozen=True)
 class Intent(Document):
     """What a publish is about to do. `suspect`: keys of interrupted publishes that it has to put again.
 
@@ -123,7 +117,6 @@ class Intent(Document):
         return f"run {self.run_id}, since {self.at} ({self.by})"
 
 
-@dataclass(frozen=True)
 class Lease(Document):
     """Who is at a site, since when, until when (by the store's clock)."""
 
@@ -145,7 +138,6 @@ class Lease(Document):
         return self.run_id == run_id or (owner != "" and self.owner == owner)
 
 
-@dataclass(frozen=True)
 class Notification(Document):
     """What the engines are to hear of a run besides its changes. Addresses are public ones."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
 from sitemap_etl.state.records.base import Document, Record, Summed, renamed
@@ -12,7 +12,6 @@ GateStatus: TypeAlias = Literal["ok", "warned", "refused", "forced"]
 ChangeKind: TypeAlias = Literal["added", "changed", "removed"]
 
 
-@dataclass(frozen=True)
 class Counts(Summed):
     """A section's rows. `extracted + carried = listed + duplicates + excluded + rejected`."""
 
@@ -36,7 +35,6 @@ COUNTED: Final = tuple(entry.name for entry in fields(Counts) if entry.name != "
 """The names of the counts, in the order in which they are shown."""
 
 
-@dataclass(frozen=True)
 class Gate(Record):
     """One gate's outcome. `value` and `limit` are shares, or URLs for `min_urls`."""
 
@@ -47,7 +45,6 @@ class Gate(Record):
     message: str
 
 
-@dataclass(frozen=True)
 class File(Record):
     """One published object: `bytes` and `sha256` of what a reader sees inflated, `stored*` of the object."""
 
@@ -60,7 +57,6 @@ class File(Record):
     lastmod: str  # when the inflated bytes last changed, YYYY-MM-DDThh:mm:ssZ
 
 
-@dataclass(frozen=True)
 class Entry(Record):
     """One shard: the locs from `low` up to the next shard's, in `file` (and `text`)."""
 
@@ -80,7 +76,6 @@ class Entry(Record):
     days: tuple[int, ...] | None = None  # least, deciles and greatest of the lastmods, in days since 1970, of a sample
 
 
-@dataclass(frozen=True)
 class Index(Record):
     """One published sitemap index."""
 
@@ -88,7 +83,6 @@ class Index(Record):
     file: File
 
 
-@dataclass(frozen=True)
 class Retired(Record):
     """A file of ours that is no longer listed and is deleted after the grace: only with this ETag."""
 
@@ -97,7 +91,6 @@ class Retired(Record):
     at: int  # epoch seconds, by the clock of `work`
 
 
-@dataclass(frozen=True)
 class Former(Record):
     """Bytes that a key had until lately: should they come back, then with a fence (`render.fence`).
 
@@ -109,7 +102,6 @@ class Former(Record):
     at: int  # epoch seconds, by the clock of `work`
 
 
-@dataclass(frozen=True)
 class SectionState(Record):
     """What a section carries from run to run."""
 
@@ -124,7 +116,6 @@ class SectionState(Record):
     mirror: str | None = None  # key of the generation of its mirror that it was made from
 
 
-@dataclass(frozen=True)
 class SetSize(Record):
     """How much a set of the last seven days listed."""
 
@@ -133,7 +124,6 @@ class SetSize(Record):
     sections: Mapping[str, int]
 
 
-@dataclass(frozen=True)
 class Answered(Document):
     """What an engine answered to a submission (see engines.Answer), or `failed`: it could not even be asked."""
 
@@ -156,7 +146,6 @@ class Answered(Document):
         return self.status in ("unavailable", "failed")
 
 
-@dataclass(frozen=True)
 class LedgerRun(Record):
     """What an engine has yet to hear of a run (see engines.backlog.Waiting)."""
 
@@ -167,7 +156,6 @@ class LedgerRun(Record):
     mark: int | None
 
 
-@dataclass(frozen=True)
 class LedgerRequest(Record):
     """What was sent in one request of the last minutes (see engines.backlog.Recent)."""
 
@@ -176,7 +164,6 @@ class LedgerRequest(Record):
     hashes: str
 
 
-@dataclass(frozen=True)
 class LedgerDay(Record):
     """How many URLs were sent on a day."""
 
@@ -184,7 +171,6 @@ class LedgerDay(Record):
     sent: int
 
 
-@dataclass(frozen=True)
 class LedgerData(Record):
     """What is remembered of an engine between runs. The engines read and write it (see engines.ledger)."""
 
@@ -197,7 +183,6 @@ class LedgerData(Record):
     not_before: str | None = None
 
 
-@dataclass(frozen=True)
 class Manifest(Document):
     """A published set: written last, it is what a publish commits.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 from sitemap_etl.frames import Tally
@@ -13,7 +13,6 @@ from sitemap_etl.state.records.mirrors import Drift, KnownRobots, MirrorBucket
 from sitemap_etl.state.records.published import Counts
 
 
-@dataclass(frozen=True)
 class Options(Record):
     """What the person who starts a run asked for."""
 
@@ -28,7 +27,6 @@ class Options(Record):
     moved: bool = False  # another place, or another site, is meant
 
 
-@dataclass(frozen=True)
 class Unit(Record):
     """One unit of extract: a split of a section's source."""
 
@@ -41,7 +39,6 @@ class Unit(Record):
         return self.split.label
 
 
-@dataclass(frozen=True)
 class Reading(Record):
     """How a section that keeps a mirror is read: one whose SELECT names `:since`, or a table with a key.
 
@@ -62,7 +59,6 @@ class Reading(Record):
     version: str | None = None  # of the table that is read
 
 
-@dataclass(frozen=True)
 class SplitSums(Record):
     """The sums of a split's rows after the rules (see hashes.sums_of): of those of its first batch, and of all."""
 
@@ -70,7 +66,6 @@ class SplitSums(Record):
     all: tuple[int, int]
 
 
-@dataclass(frozen=True)
 class MadeFrom(Record):
     """What a section was made from by the run that rendered it last (see stages.quiet)."""
 
@@ -88,7 +83,6 @@ class MadeFrom(Record):
     applied_by: str = ""  # the run that applied the rules to that, and told what came of them
 
 
-@dataclass(frozen=True)
 class Plan(RunDocument):
     """What a run fixed when its first task started."""
 
@@ -116,7 +110,6 @@ class Plan(RunDocument):
     title: ClassVar[str] = "plan of a run"
 
 
-@dataclass(frozen=True)
 class Checked(Record):
     """An object that is verified as it is read (see state.checked). `blocks`: the CRC-32 of each of its blocks."""
 
@@ -125,7 +118,6 @@ class Checked(Record):
     blocks: tuple[int, ...]
 
 
-@dataclass(frozen=True)
 class Spool(Record):
     """A shuffle file: routed rows, one compressed Arrow message or several a window.
 
@@ -138,7 +130,6 @@ class Spool(Record):
     borders: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
 class FileLines(Record):
     """A file of a split whose rows are known by their line. `before`: the lines of the split's files before it."""
 
@@ -146,7 +137,6 @@ class FileLines(Record):
     before: int = 0
 
 
-@dataclass(frozen=True)
 class Extracted(RunDocument):
     """What extract left of a split. `raw`: the staged rows; None: the export is read where it is.
 
@@ -164,7 +154,6 @@ class Extracted(RunDocument):
     title: ClassVar[str] = "receipt of extract"
 
 
-@dataclass(frozen=True)
 class Transformed(RunDocument):
     """What transform left of a split, or of a bucket of a mirror.
 
@@ -200,7 +189,6 @@ class Transformed(RunDocument):
     title: ClassVar[str] = "receipt of transform"
 
 
-@dataclass(frozen=True)
 class MergePlan(Record):
     """Where the rows of each bucket of a section are. `index`, `spools`, `schemas`: as in `SectionPlan`.
 
@@ -215,7 +203,6 @@ class MergePlan(Record):
     seen: Spool | None = None
 
 
-@dataclass(frozen=True)
 class Merging(RunDocument):
     """What is to be merged: a plan for each section that keeps a mirror, and the units (section, bucket).
 
@@ -236,7 +223,6 @@ class Merging(RunDocument):
     title: ClassVar[str] = "plan of merge"
 
 
-@dataclass(frozen=True)
 class SectionPlan(Record):
     """How a section is rendered.
 
@@ -258,7 +244,6 @@ class SectionPlan(Record):
     columns: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
 class Quiet(Record):
     """A section of which nothing differs from what it was made from: it stays as published, and is not rendered.
 
@@ -273,7 +258,6 @@ class Quiet(Record):
     counts: Counts | None = None
 
 
-@dataclass(frozen=True)
 class Clusters(Record):
     """How many pages have hreflang links, and what was decided where a cluster was not whole."""
 
@@ -281,7 +265,6 @@ class Clusters(Record):
     notes: Tally = field(default_factory=Tally)
 
 
-@dataclass(frozen=True)
 class Settled(RunDocument):
     """Which of the sections that were read stay as published: `quiet` ones, `held` ones and why.
 
@@ -299,7 +282,6 @@ class Settled(RunDocument):
     title: ClassVar[str] = "receipt of settle"
 
 
-@dataclass(frozen=True)
 class Partition(RunDocument):
     """What partition decided: a plan for each section that is rendered, and the units (section, group) of render.
 
@@ -320,7 +302,6 @@ class Partition(RunDocument):
     title: ClassVar[str] = "receipt of partition"
 
 
-@dataclass(frozen=True)
 class Collected(RunDocument):
     """The members of hreflang clusters in one group, by bucket."""
 
@@ -331,7 +312,6 @@ class Collected(RunDocument):
     title: ClassVar[str] = "receipt of collect"
 
 
-@dataclass(frozen=True)
 class Aligned(RunDocument):
     """The links of closed clusters, as spools for each section's windows."""
 
@@ -342,7 +322,6 @@ class Aligned(RunDocument):
     title: ClassVar[str] = "receipt of align"
 
 
-@dataclass(frozen=True)
 class StagedFile(Record):
     """A file that publish can put: `bytes` and `sha256` inflated, `stored*` of the object."""
 
@@ -353,7 +332,6 @@ class StagedFile(Record):
     stored_sha256: str
 
 
-@dataclass(frozen=True)
 class StagedShard(Record):
     """A shard as render left it. `reused`: the published file stays, and `xml`, `text`, `body` say nothing."""
 
@@ -372,7 +350,6 @@ class StagedShard(Record):
     days: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True)
 class GroupCounts(Summed):
     """The rows of a group. `gathered`: came from the inventory. `dated`: pages that were published with a lastmod and
     are listed still; `undated`: those of them that have none now.
@@ -388,7 +365,6 @@ class GroupCounts(Summed):
     undated: int = 0
 
 
-@dataclass(frozen=True)
 class Rendered(RunDocument):
     """What render left of a group."""
 
