@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from http import HTTPStatus
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit, urlunsplit
 
 from sitemap_etl import web
 from sitemap_etl.errors import SitemapEtlError, Unavailable
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.settings import Notify
 from sitemap_etl.web import WebError
 
@@ -42,8 +43,7 @@ Moment = Literal["start", "success", "fail"]
 Sleep = Callable[[float], None]
 
 
-@dataclass(frozen=True)
-class Alert:
+class Alert(Frozen):
     """What became of a run. `reason`: why it did not go as it should; `look`: the command that tells more.
 
     `gates`: those that refused. `report`: address of its report, where there is one.

@@ -13,11 +13,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from sitemap_etl.errors import ConfigError
+from sitemap_etl.frozen import Frozen
 
 Connections = Callable[[str], str]
 """Connection id → its text. Raises `ConfigError` where it knows none."""
@@ -54,8 +55,7 @@ _SECRETS: Final = (
 )
 
 
-@dataclass(frozen=True)
-class Connection:
+class Connection(Frozen):
     """A connection taken apart; nothing in it is percent-encoded.
 
     `hosts`: each with its port, several only for PostgreSQL. `schema`: the database, or the path of one that is a file.

@@ -25,7 +25,6 @@ article's. What a sitemap holds is judged by the standard that its reader goes b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
@@ -36,6 +35,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl.arrow import bytes_of, data_of, mask_of, offsets_of, over, windows
+from sitemap_etl.frozen import Frozen
 
 BLANK, DATE, LOCAL, INSTANT, COARSE, OTHER = range(6)
 """What a text is: `BLANK` for null too; `COARSE` has no day; `OTHER` is no date that exists."""
@@ -66,8 +66,7 @@ def instant(moment: datetime) -> str:
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
-@dataclass(frozen=True)
-class Written:
+class Written(Frozen):
     """What each value of a column says.
 
     `kind`: uint8, one of the constants above. `value`: int64, days since 1970 of a `DATE`, seconds since 1970 of an

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -13,6 +12,7 @@ import pyarrow.compute as pc
 from sitemap_etl import lastmod
 from sitemap_etl.arrow import column_of, mask_of, nulls
 from sitemap_etl.frames import SNAPSHOT, conform, filled
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.hashes import hash_column
 
 STICKY: Final = ("changefreq", "priority")
@@ -24,8 +24,7 @@ _NEIGHBOURS: Final = 128
 """Of so many locs that stand together one is looked up."""
 
 
-@dataclass(frozen=True)
-class Dating:
+class Dating(Frozen):
     """How a section comes by its lastmods.
 
     `dated`: the section has a lastmod rule; where it has not, another extension is a change.
@@ -44,8 +43,7 @@ class Dating:
     back: bool
 
 
-@dataclass(frozen=True)
-class Compared:
+class Compared(Frozen):
     """The outcome for `rows`, ordered by loc as they came; masks are one a row.
 
     `at`: the place of the row's loc in the published rows, or -1. `moved`: an added row that stood in another section;

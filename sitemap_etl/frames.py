@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from sitemap_etl.arrow import nulls
+from sitemap_etl.frozen import Frozen
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -178,8 +179,7 @@ _NAMED_FIRST: Final = frozenset({"lastmod", "priority", "changefreq", "signal"})
 """Columns whose reasons begin with their names."""
 
 
-@dataclass(frozen=True)
-class Reason:
+class Reason(Frozen):
     """Why something happened to rows, to how many, with a few examples."""
 
     text: str

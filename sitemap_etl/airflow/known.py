@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +12,14 @@ from airflow.models.xcom import XComModel
 from sqlalchemy import func, select
 
 from sitemap_etl.airflow.links import PLAN, RUN, TAG
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.state import layout
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Frozen):
     """Where the state and the reports of a site are. `run_id`: our run there; `dag_run`: Airflow's name of it."""
 
     address: str
@@ -28,8 +27,7 @@ class Place:
     dag_run: str
 
 
-@dataclass(frozen=True)
-class KnownRun:
+class KnownRun(Frozen):
     """A DAG run. `state`: queued, running, success or failed."""
 
     run_id: str
@@ -42,8 +40,7 @@ class KnownRun:
         return self.state in ("queued", "running")
 
 
-@dataclass(frozen=True)
-class KnownSite:
+class KnownSite(Frozen):
     """The DAG of a site. `place`: None where no run of it has come so far."""
 
     dag_id: str

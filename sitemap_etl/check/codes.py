@@ -6,9 +6,10 @@ They are defined in `codes.toml`, from which the tables in `docs/checks.md` are 
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass
 from importlib.resources import files
 from typing import Final, Literal
+
+from sitemap_etl.frozen import Frozen
 
 Severity = Literal["error", "warning", "info"]
 
@@ -16,8 +17,7 @@ SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
 """Worst first."""
 
 
-@dataclass(frozen=True)
-class Code:
+class Code(Frozen):
     """One kind of fault."""
 
     code: str

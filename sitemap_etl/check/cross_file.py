@@ -26,6 +26,7 @@ from sitemap_etl.check.report import Faults, Finding, shown
 from sitemap_etl.check.scan import resolved_text
 from sitemap_etl.check.sources import Source
 from sitemap_etl.dates import DAY
+from sitemap_etl.frozen import Frozen
 
 _BUCKETS: Final = 256
 HELD: Final = 2_000_000
@@ -51,8 +52,7 @@ Text = Callable[[int, int], "tuple[int, str] | None"]
 """(file, byte offset) → (line, text there), by reading the file again; None where that can't be done."""
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(Frozen):
     """What a file holds beside its URLs.
 
     `news`: it has articles. `extensions`: the namespaces of its other elements. `dates`: its oldest and newest lastmod

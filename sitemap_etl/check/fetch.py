@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from sitemap_etl import __contact__, __version__
 from sitemap_etl.check.options import Options
 from sitemap_etl.check.report import Faults
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.urls import origin
 from sitemap_etl.web import (
     REDIRECTS,
@@ -58,8 +59,7 @@ _SECRET: Final = 4
 """Characters of the shortest value that can be a secret; a shorter one stands in many a message by chance."""
 
 
-@dataclass(frozen=True)
-class Taken:
+class Taken(Frozen):
     """The bytes of a file as stored or sent, up to the limit.
 
     `address` is the final one, after redirects. `status` is 0 if it is not HTTP; `data` is empty unless it is 200.

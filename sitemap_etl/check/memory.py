@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from sitemap_etl.errors import ConfigError
+from sitemap_etl.frozen import Frozen
 
 _FORMAT: Final = 1
 _KEPT: Final = 100_000
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(Frozen):
     """A page as it was. `own` and `all`: as in `Visit`; `at`: when it was visited."""
 
     own: str

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO, Final, Protocol
 
 from sitemap_etl.errors import ConfigError
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.limits import SITEMAP_BYTES
 from sitemap_etl.urls import origin
 
@@ -51,8 +51,7 @@ class Objects(Protocol):
         """Every object whose key begins with `prefix`."""
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(Frozen):
     """at: the public address of what is given: of the folder, or of the one file. Scope and hosts are judged by it.
     follow: read the files that an index or a robots.txt lists.
     jobs: files read at a time.

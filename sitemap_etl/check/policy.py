@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final, Literal
 
 from sitemap_etl.check.codes import CODES, SEVERITIES, Severity
 from sitemap_etl.check.report import Report
 from sitemap_etl.errors import ConfigError, nearest
+from sitemap_etl.frozen import Frozen
 
 Level = Severity | Literal["off"]
 LEVELS: Final[tuple[Level, ...]] = (*SEVERITIES, "off")
@@ -18,8 +19,7 @@ INCOMPLETE: Final = ("defect", "not-finished", "unreachable")
 """Codes that say that the check did not see everything. A selection of others does not leave them out."""
 
 
-@dataclass(frozen=True)
-class Policy:
+class Policy(Frozen):
     """Each pattern is a code or the beginning of codes. Where several match, the longest decides.
 
     select: what is reported; empty is everything. Codes of `INCOMPLETE` are reported in any case.

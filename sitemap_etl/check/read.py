@@ -38,6 +38,7 @@ from sitemap_etl.check.urlset import (
 from sitemap_etl.dates import DATE, DAY
 from sitemap_etl.dates import read as dated
 from sitemap_etl.errors import SitemapEtlError
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.hashes import hash64
 from sitemap_etl.limits import INDEX_FILES, NS_NEWS, SITEMAP_BYTES, SITEMAP_ROWS
 from sitemap_etl.robots import RobotsRules
@@ -72,8 +73,7 @@ class Listed:
     daily: bool = False
 
 
-@dataclass(frozen=True)
-class Drawn:
+class Drawn(Frozen):
     """A URL of the sample of a file. `dated`: between which seconds its lastmod lies; None where it has none."""
 
     loc: str

@@ -14,6 +14,7 @@ import pyarrow as pa
 from sitemap_etl.arrow import mask_of
 from sitemap_etl.check.codes import CODES, GROUPS, SEVERITIES, Severity
 from sitemap_etl.errors import SitemapEtlError
+from sitemap_etl.frozen import Frozen
 
 FORMAT: Final = 1
 """The version of the JSON form. It rises when a key goes or changes its meaning; keys may be added at any time."""
@@ -35,8 +36,7 @@ Touched = Mapping[tuple[str, ...], int]
 """How many entries of a file have exactly these codes; entries without any are left out."""
 
 
-@dataclass(frozen=True)
-class Example:
+class Example(Frozen):
     """One occurrence of a fault. `line` and `column` are from 1, `column` in bytes; None where there is no position."""
 
     line: int | None
@@ -44,8 +44,7 @@ class Example:
     text: str
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(Frozen):
     """One fault in one file, however often it occurs there.
 
     `line` and `column` (from 1, column in bytes) are of the first occurrence, None where there is no position.
@@ -123,8 +122,7 @@ class FileStats:
         return self.kind not in {"index", "robots"}
 
 
-@dataclass(frozen=True)
-class Gone:
+class Gone(Frozen):
     """What a baseline has and the check did not find. `checked`: the file was read, so the fault is not in it."""
 
     code: str
@@ -134,8 +132,7 @@ class Gone:
     checked: bool
 
 
-@dataclass(frozen=True)
-class Total:
+class Total(Frozen):
     """One code over all files: its findings, without known ones, the most frequent first."""
 
     code: str
@@ -174,8 +171,7 @@ class Total:
         }
 
 
-@dataclass(frozen=True)
-class Affected:
+class Affected(Frozen):
     """URLs with an error or a warning of their own; a URL in two files counts twice, one with two faults once.
 
     `at_least`: there are faults whose URLs are not all known, so there may be more. `unread`: files that could not be
@@ -187,8 +183,7 @@ class Affected:
     unread: int
 
 
-@dataclass(frozen=True)
-class Visited:
+class Visited(Frozen):
     """Pages that were to be visited; of these the `judged`, the `unknown`, and the `skipped`, for want of time."""
 
     sampled: int = 0
@@ -213,7 +208,7 @@ class Report:
     touched: dict[str, Touched] = field(default_factory=dict)
     left_out: int = 0
     gone: list[Gone] = field(default_factory=list)
-    pages: Visited = Visited()
+    pages: Visited = field(default_factory=Visited)
     ended: str = ""
     interrupted: bool = False
     unwritten: str = ""

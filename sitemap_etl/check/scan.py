@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl.arrow import data_of, numbers_of, offsets_of, over
+from sitemap_etl.frozen import Frozen
 
 _NAME: Final = re.compile(r"</?([^\s/>]+)")
 _BLANK: Final = re.compile("[ \t\r\n\x02]*")
@@ -286,8 +287,7 @@ def _declarations(data: bytes) -> Iterator[tuple[str, str, bool]]:
         at = data.find(b"xmlns", done)
 
 
-@dataclass(frozen=True)
-class Flat:
+class Flat(Frozen):
     """A document, and what its prefixes mean. `marked` is `data` with its marks.
 
     `moved`: a prefix means different namespaces in different places; `prefixes` has the first of them.

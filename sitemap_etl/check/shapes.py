@@ -6,7 +6,6 @@ What is required and allowed is Google's (image, video and news sitemaps), the o
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
@@ -21,6 +20,7 @@ from sitemap_etl.check.scan import Scan
 from sitemap_etl.check.urlset import ABSOLUTE, Entries, check_order, fits_both, in_future
 from sitemap_etl.dates import COARSE, DATE, W3C, read
 from sitemap_etl.extensions.codes import is_language
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.limits import (
     IMAGES_PER_PAGE,
     NEWS_HOURS,
@@ -41,8 +41,7 @@ Parts = dict[str, tuple[np.ndarray, np.ndarray]]
 """Local name → the elements, and for each which of the elements above is its own."""
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Frozen):
     """An element inside of another.
 
     `blank`: it counts as missing where it has no text. `wanted`: what `fits` asks for. `code`: of a value that does not
@@ -62,8 +61,7 @@ class Part:
     attributes: str = ""
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(Frozen):
     """The parts of an element, in their order, and the codes of what can be wrong with them.
 
     `whose` is added to the name of a part that is missing. `loose`: obsolete parts follow the others in any order.

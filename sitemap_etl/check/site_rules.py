@@ -16,6 +16,7 @@ from sitemap_etl.check.read import Listed, Reading
 from sitemap_etl.check.report import DETAILS, Faults, Finding, shown
 from sitemap_etl.check.sources import Source
 from sitemap_etl.dates import DAY
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.limits import SHARE_FROM
 from sitemap_etl.robots import RobotsRules
 from sitemap_etl.urls import origin
@@ -112,8 +113,7 @@ class HostRules:
                 self.findings[-1] = replace(self.findings[-1], count=self.findings[-1].count + 1)
 
 
-@dataclass(frozen=True)
-class Site:
+class Site(Frozen):
     """All readings, in order, and how they hang together. `walked` were found by walking a folder."""
 
     readings: list[Reading]

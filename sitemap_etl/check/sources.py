@@ -19,6 +19,7 @@ from sitemap_etl.check.fetch import Fetcher, Taken
 from sitemap_etl.check.options import Objects, Options
 from sitemap_etl.check.report import STDIN, Faults
 from sitemap_etl.errors import ConfigError, SitemapEtlError
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.urls import origin
 from sitemap_etl.web import credentials, shown_address
 
@@ -105,8 +106,7 @@ class Held:
         self._room.resize(self, max(size, self.size), wait=False)
 
 
-@dataclass(frozen=True)
-class LocalFile:
+class LocalFile(Frozen):
     """A file on this machine."""
 
     path: Path
@@ -134,8 +134,7 @@ class LocalFile:
         return None
 
 
-@dataclass(frozen=True)
-class BucketFile:
+class BucketFile(Frozen):
     """An object; `url` is that of its prefix."""
 
     objects: Objects
@@ -167,8 +166,7 @@ class BucketFile:
         return None
 
 
-@dataclass(frozen=True)
-class WebFile:
+class WebFile(Frozen):
     """A file behind an address. `guarded`: reached from the public internet, so private addresses are refused."""
 
     url: str
@@ -191,8 +189,7 @@ class WebFile:
         return self.fetcher.get(self.url, limit, faults, guarded=self.guarded)
 
 
-@dataclass(frozen=True)
-class Stdin:
+class Stdin(Frozen):
     """Standard input: a file without a name of its own."""
 
     data: bytes

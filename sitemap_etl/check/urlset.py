@@ -18,6 +18,7 @@ from sitemap_etl.arrow import mask_of, numbers_of
 from sitemap_etl.check.report import Faults
 from sitemap_etl.check.scan import Scan
 from sitemap_etl.dates import DATE, DAY, W3C, XSD, Written, read
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.limits import (
     CHANGEFREQS,
     LASTMOD_FIRST_YEAR,
@@ -158,8 +159,7 @@ def _is_priority(text: str) -> bool:
     return digits.isascii() and digits.isdigit() and 0 <= float(text) <= 1
 
 
-@dataclass(frozen=True)
-class Lastmods:
+class Lastmods(Frozen):
     """What the lastmods of a file have in common.
 
     `oldest` and `newest` are in seconds since 1970; `same` where all are one and the same, `now` where all are the

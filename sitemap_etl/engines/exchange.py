@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from sitemap_etl import web
 from sitemap_etl.engines.credentials import Redactor
 from sitemap_etl.errors import Refused, Unavailable
+from sitemap_etl.frozen import Frozen
 
 BACKOFF: Final = (1.0, 4.0, 10.0)
 """Seconds before the second, third and fourth try, unless the engine says how long to wait."""
@@ -58,8 +59,7 @@ class Unanswered(Unavailable):
     """The request was sent, at least in part, and no response came; it may have been accepted."""
 
 
-@dataclass(frozen=True)
-class Reply:
+class Reply(Frozen):
     """A response with a final status. `words` is its text, shortened and without secrets."""
 
     status: int

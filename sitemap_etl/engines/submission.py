@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any, Literal
 
 import pyarrow as pa
+
+from sitemap_etl.frozen import Frozen
 
 
 def _forgotten(_run_id: str) -> pa.Table | None:
@@ -14,16 +16,14 @@ def _forgotten(_run_id: str) -> pa.Table | None:
     return None
 
 
-@dataclass(frozen=True)
-class Index:
+class Index(Frozen):
     """A published index: its public address, and whether this run wrote it anew."""
 
     address: str
     changed: bool
 
 
-@dataclass(frozen=True)
-class Submission:
+class Submission(Frozen):
     """What a run sends to the engines.
 
     `changes`: `frames.CHANGES` of this run alone, in any order. `listed`: URLs of the site now.
@@ -63,8 +63,7 @@ class Submission:
 Status = Literal["accepted", "nothing", "skipped", "partial", "refused", "unavailable"]
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Frozen):
     """The outcome of a submission. It goes into manifest, report and JSON, and never contains a secret.
 
     | status | means |

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 from sitemap_etl.explain.reports import Asked, Report, Rows, SetAside
 from sitemap_etl.explain.spellings import differences, in_words
+from sitemap_etl.frozen import Frozen
 
 _CALLED: Final = {"refused": "which was refused", "dry_run": "a dry run"}
 _RULES: Final = {
@@ -19,8 +20,7 @@ _RULES: Final = {
 Kind: TypeAlias = Literal["listed", "excluded", "rejected", "duplicate", "absent"]
 
 
-@dataclass(frozen=True)
-class NamedRun:
+class NamedRun(Frozen):
     """A run as answers name it; what is not known of it is None."""
 
     run_id: str | None
@@ -42,8 +42,7 @@ class NamedRun:
         return f"{text}, {called}," if called else text
 
 
-@dataclass(frozen=True)
-class Since:
+class Since(Frozen):
     """Since when a row is as it is. `how`: added, changed, first publish, or added or changed where it is not known.
 
     `before`: of a first publish whose run is no longer kept, a time at which it was over.
@@ -59,24 +58,21 @@ class Since:
         return NamedRun(self.run_id, self.at)
 
 
-@dataclass(frozen=True)
-class Cluster:
+class Cluster(Frozen):
     """The hreflang group of a page, and its languages there."""
 
     group: str
     hreflang: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Link:
+class Link(Frozen):
     """Another language of a page."""
 
     hreflang: str
     href: str
 
 
-@dataclass(frozen=True)
-class Listing:
+class Listing(Frozen):
     """Where and how a URL is listed. `file`: None where the run was not published. `priority`: 0.0 to 1.0."""
 
     section: str
@@ -93,8 +89,7 @@ class Listing:
     since: Since | None = None
 
 
-@dataclass(frozen=True)
-class Near:
+class Near(Frozen):
     """A listed loc that is like the URL, and in what they differ."""
 
     loc: str
@@ -106,8 +101,7 @@ class Near:
         return cls(loc, tuple(differences(url, loc)))
 
 
-@dataclass(frozen=True)
-class Later:
+class Later(Frozen):
     """What the newest run, which was not published, found of the URL. `known`: what it would list is known."""
 
     run: NamedRun

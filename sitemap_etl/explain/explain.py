@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -15,6 +15,7 @@ from sitemap_etl.explain.answers import Cluster, Explained, Later, Link, Listing
 from sitemap_etl.explain.lookup import Found, ProposedSet, Provenance, PublishedSet, Shelf, proposed_set
 from sitemap_etl.explain.reports import Asked, Report, Rows, reports, set_aside
 from sitemap_etl.explain.spellings import alike, differences, on_site, spellings
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.publish.views import RECENT
 from sitemap_etl.stages.run import Environment, open_run, open_work
 from sitemap_etl.state import layout
@@ -31,8 +32,7 @@ def explain(site: Site, urls: Sequence[str], environment: Environment) -> list[E
     return list(_Explainer(site, urls, environment).answers())
 
 
-@dataclass(frozen=True)
-class _Reading:
+class _Reading(Frozen):
     """The report of a run, asked about the sections that it was the last to read."""
 
     report: Report

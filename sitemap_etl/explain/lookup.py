@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ from sitemap_etl.dates import instant
 from sitemap_etl.diff import places
 from sitemap_etl.errors import DamagedState, Refused
 from sitemap_etl.explain.answers import NamedRun, Since
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import Entry, Manifest, StagedShard
 from sitemap_etl.state.store import State
@@ -58,8 +58,7 @@ class Shelf:
         return None if at < 0 else dict(rows.slice(at, 1).to_pylist()[0])
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(Frozen):
     """One listing of a loc. `entry` is None where the file has no number yet: the run was not published."""
 
     section: str

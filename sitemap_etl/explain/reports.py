@@ -14,6 +14,7 @@ import pyarrow.dataset as ds
 from sitemap_etl.arrow import column_of
 from sitemap_etl.errors import DamagedState, Refused
 from sitemap_etl.frames import ROW_BITS
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.stages.quiet import LISTED_ALREADY
 from sitemap_etl.state import layout
 from sitemap_etl.state.checked import open_checked
@@ -30,8 +31,7 @@ _LOOKED_BACK: Final = 40
 """Reports that are opened at most, in search of the run that last read a section."""
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(Frozen):
     """What one run left: its summary, and what it read."""
 
     run_id: str
@@ -53,8 +53,7 @@ class Report:
         return self.status in ("published", "unchanged", "partial")
 
 
-@dataclass(frozen=True)
-class SetAside:
+class SetAside(Frozen):
     """A source row that was not listed.
 
     `row` counts from 1 in `source`: the rows as they were read, or in CSV the lines (`counted`). In a section that
@@ -111,8 +110,7 @@ def report_of(work: Storage, run_id: str) -> Report | None:
     return None if summary is None else Report(run_id, summary[0], Splits() if splits is None else splits[0])
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(Frozen):
     """A URL in the spellings by which a source may have had it."""
 
     text: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -11,13 +10,13 @@ import pyarrow as pa
 from sitemap_etl.arrow import plain
 from sitemap_etl.dates import BLANK, DATE, INSTANT, LOCAL, is_dated, placed, read, text
 from sitemap_etl.extensions import texts
+from sitemap_etl.frozen import Frozen
 
 _FIRST: Final = np.datetime64("1900-01-01", "s").astype(np.int64)
 _LAST: Final = np.datetime64("9999-12-31T00:00:00", "s").astype(np.int64)
 
 
-@dataclass(frozen=True)
-class Dates:
+class Dates(Frozen):
     """The dates of a column.
 
     `text`: string, null where there is none to publish. `seconds`: int64 since 1970 UTC, null alike; a date

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,10 +12,10 @@ import pyarrow.compute as pc
 
 from sitemap_etl.arrow import lengths_of, mask_of, offsets_of, plain
 from sitemap_etl.frames import Tally
+from sitemap_etl.frozen import Frozen
 
 
-@dataclass(frozen=True)
-class Elements:
+class Elements(Frozen):
     """The elements of all rows, one after the other; `owner` is the row of each (int64, never falling)."""
 
     owner: np.ndarray

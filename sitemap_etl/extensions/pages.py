@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,10 +10,10 @@ from sitemap_etl import urls
 from sitemap_etl.arrow import mask_of, plain
 from sitemap_etl.extensions import texts
 from sitemap_etl.frames import EXAMPLES, Tally
+from sitemap_etl.frozen import Frozen
 
 
-@dataclass(frozen=True)
-class Pages:
+class Pages(Frozen):
     """`loc`: the canonical address of each row, None where it is not known. `rules`: of the site's URLs."""
 
     loc: pa.Array | None

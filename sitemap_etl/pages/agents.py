@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final
 
+from sitemap_etl.frozen import Frozen
 
-@dataclass(frozen=True)
-class Agent:
+
+class Agent(Frozen):
     """`name`: as messages say it. `header`: the User-Agent; "" is the client's own.
 
     `token`: whose group of a robots.txt holds. `metas`: the names of meta tags, and of the parts of an X-Robots-Tag,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Final, Literal
 from urllib.parse import urljoin
 
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.pages.agents import Agent
 from sitemap_etl.pages.markup import Markup, words_of
 from sitemap_etl.urls import canonical_url
@@ -35,8 +35,7 @@ _VALUED: Final = frozenset({"unavailable_after", "max-snippet", "max-image-previ
 """Directives of an X-Robots-Tag that have a value: what else stands before a colon names a crawler."""
 
 
-@dataclass(frozen=True)
-class Fault:
+class Fault(Frozen):
     """What is wrong with a page; `detail` says more than its kind."""
 
     kind: Kind

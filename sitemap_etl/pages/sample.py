@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.hashes import combine, hash64
 
 _Z: Final = 1.959964
@@ -26,8 +26,7 @@ def sampled(locs: pa.Array | pa.ChunkedArray, most: int, seed: int = 0) -> np.nd
     return first[:most].astype(np.int64)
 
 
-@dataclass(frozen=True)
-class Share:
+class Share(Frozen):
     """`part` of a sample of `drawn`, which was drawn from `whole` (0: not known)."""
 
     part: int

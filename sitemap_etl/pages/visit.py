@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 
 from sitemap_etl import web
 from sitemap_etl.errors import Unavailable
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.limits import ROBOTS_BYTES
 from sitemap_etl.pages.agents import OURSELVES, Agent
 from sitemap_etl.pages.judgement import (
@@ -64,8 +65,7 @@ _FILES: Final = (".pdf", ".jpg", ".jpeg", ".png", ".gif", ".webp", ".svg", ".mp4
 """Endings of addresses that are no HTML pages."""
 
 
-@dataclass(frozen=True)
-class Visit:
+class Visit(Frozen):
     """What became of a page.
 
     `faults`: why it should not be listed. `unknown`: why that can't be said. `skipped`: there was no time left to ask.

@@ -11,7 +11,6 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -20,6 +19,7 @@ import pyarrow.compute as pc
 
 from sitemap_etl import limits
 from sitemap_etl.arrow import column_of, mask_of
+from sitemap_etl.frozen import Frozen
 
 SAMPLE_SHARE: Final = 256
 """One loc in so many is a sample: those whose `hash64` is 0 modulo this."""
@@ -31,8 +31,7 @@ SAMPLES: Final = pa.schema([("loc", pa.string()), ("bytes", pa.int64())])
 """Sampled locs, each with the bytes of its row."""
 
 
-@dataclass(frozen=True)
-class Range:
+class Range(Frozen):
     """A published shard's stretch of the order: `low` (the first has "") up to the next one's."""
 
     low: str
@@ -40,8 +39,7 @@ class Range:
     bytes: int
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(Frozen):
     """Locs from `low` up to, not including, `high` (None: the end), and the rows expected there."""
 
     low: str

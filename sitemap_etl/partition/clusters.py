@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -11,6 +10,7 @@ import pyarrow.compute as pc
 
 from sitemap_etl.arrow import codes_of, column_of
 from sitemap_etl.frames import ALTERNATES, Tally
+from sitemap_etl.frozen import Frozen
 
 MEMBERS: Final = pa.schema(
     [
@@ -28,8 +28,7 @@ ALONE: Final = "cluster: a single page, which needs no links"
 NO_DEFAULT: Final = "cluster: no page for the language that x_default names"
 
 
-@dataclass(frozen=True)
-class Closed:
+class Closed(Frozen):
     """`rows`: loc, section, alternates: one a page that has links. `notes`: what was decided, counted."""
 
     rows: pa.Table

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl.arrow import column_of, grouped
+from sitemap_etl.frozen import Frozen
 
 
-@dataclass(frozen=True)
-class Routed:
+class Routed(Frozen):
     """The rows ordered by window. Window w is `table[starts[w]:starts[w + 1]]`."""
 
     table: pa.Table

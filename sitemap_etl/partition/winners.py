@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl.arrow import column_of, mask_of
 from sitemap_etl.frames import PROVENANCE
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.hashes import combine, hash_column
 from sitemap_etl.partition.order import in_order
 
 
-@dataclass(frozen=True)
-class Winners:
+class Winners(Frozen):
     """`rows`: one a loc, ordered by loc. `losers`: the duplicates, ordered by loc."""
 
     rows: pa.Table

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from typing import Final
 
 from sitemap_etl import limits
 from sitemap_etl.dates import instant
 from sitemap_etl.frames import Tally
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.publish.moves import Moves
 from sitemap_etl.settings import Gates, NewPages
 from sitemap_etl.stages.run import Run
@@ -19,8 +20,7 @@ from sitemap_etl.state.records import Counts, Gate, GateStatus, SetSize
 WEEK: Final = timedelta(days=7)
 
 
-@dataclass(frozen=True)
-class Dates:
+class Dates(Frozen):
     """What became of the dates of a section's pages that were published with one and are listed still.
 
     `known`: such pages. `lost`: those that have none now. `same`: new date → pages that had another.
@@ -46,8 +46,7 @@ def _together(one: Tally, other: Tally) -> Tally:
     return both
 
 
-@dataclass(frozen=True)
-class Visited:
+class Visited(Frozen):
     """What became of a sample of a section's new pages.
 
     `new`: such pages; `drawn` of them were to be visited. Of these there was no time for the `skipped`, nothing can be
@@ -83,8 +82,7 @@ class Visited:
         return _together(self.reasons, unknown)
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Frozen):
     """A section's rows of this run, as the gates look at them."""
 
     counts: Counts = field(default_factory=Counts)
@@ -101,8 +99,7 @@ class Outcome:
         )
 
 
-@dataclass(frozen=True)
-class Scope:
+class Scope(Frozen):
     """What a gate looks at, of one section or of the site (URLs, rows)."""
 
     published: int  # listed by the last manifest
@@ -252,8 +249,7 @@ def _share(part: int, whole: int) -> float:
     return part / whole if whole else 0.0
 
 
-@dataclass(frozen=True)
-class Share:
+class Share(Frozen):
     """What a gate over a share compares. It holds where the whole, or what is `counted`, is at least `least`: of less,
     a share says nothing. `few`: the words for that. `warns`: beyond its limit it only warns.
     """

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl.arrow import column_of
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.publish.actual import Actual, Object
 from sitemap_etl.publish.plan import Desired
 from sitemap_etl.stages.run import Run
 
 
-@dataclass(frozen=True)
-class Order:
+class Order(Frozen):
     """In which order changed files are written: those that give no row away, then receivers before givers.
 
     `givers`: those that give rows to others of them. `bridged`: a giver out of every circle of files that give rows to

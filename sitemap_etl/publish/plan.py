@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from sitemap_etl import limits
 from sitemap_etl.errors import Refused
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.publish.actual import Actual, Object
 from sitemap_etl.publish.proposal import Draft, file_of
 from sitemap_etl.render import compress, text, urlset
@@ -183,8 +184,7 @@ def _sha256(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-@dataclass(frozen=True)
-class Target:
+class Target(Frozen):
     """The set to publish. `moves_to`: published key → keys that take over some of its URLs."""
 
     drafts: Sequence[Draft]

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from sitemap_etl.arrow import column_of
 from sitemap_etl.errors import Refused
 from sitemap_etl.frames import SNAPSHOT, Tally, conform, without_fingerprints
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.publish.gates import Dates, Outcome, Visited, gates_of, one_date
 from sitemap_etl.publish.moves import Moves, net_moves, read_changes
 from sitemap_etl.stages.published import in_time, remembered, rows_in_time, same_definition
@@ -36,8 +37,7 @@ from sitemap_etl.state.records import (
 )
 
 
-@dataclass(frozen=True)
-class Draft:
+class Draft(Frozen):
     """An entry before its file is written: `staged` is None where the published file stays."""
 
     entry: Entry

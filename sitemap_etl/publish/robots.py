@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from sitemap_etl import robots, web
 from sitemap_etl.errors import Refused
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.stages.ping import key_file, why
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import ROBOTS_TXT
@@ -137,8 +138,7 @@ def named_by_others(run: Run, indexes: Sequence[str]) -> list[str]:
     return [name for name, listed in named.items() if name != run.site.name and not listed.isdisjoint(indexes)]
 
 
-@dataclass(frozen=True)
-class _Served:
+class _Served(Frozen):
     """The robots.txt of a host. `text`: None where there is none, or no answer: `problem` says which."""
 
     text: bytes | None = None

@@ -8,7 +8,6 @@ demands one of every entry.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl import limits
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.render.escape import escaped
 
 _COLUMNS: Final = ("loc", "lastmod", "title", "videos")
@@ -28,8 +28,7 @@ _DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
-@dataclass(frozen=True)
-class Feed:
+class Feed(Frozen):
     """What a feed says of itself.
 
     `address`: its own, for rel=self. `site`: the page it belongs to. `hubs`: WebSub hubs, for rel=hub.

@@ -11,13 +11,13 @@ import pyarrow.compute as pc
 
 from sitemap_etl.arrow import column_of
 from sitemap_etl.diff import STICKY, Compared, with_columns
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.partition.cut import absorbs, cut, mergeable
 from sitemap_etl.render import urlset
 from sitemap_etl.settings import Shards
 
 
-@dataclass(frozen=True)
-class Published:
+class Published(Frozen):
     """A published shard whose range overlaps the window. `bytes`: of its entries, wrapper not counted."""
 
     number: int
@@ -28,8 +28,7 @@ class Published:
     bytes: int
 
 
-@dataclass(frozen=True)
-class Shard:
+class Shard(Frozen):
     """One file's rows. `parent`: the number it inherits, None for a new one.
 
     `kept`: the published file stays. `renewed`: it stays, but what the snapshot keeps beside it changed.

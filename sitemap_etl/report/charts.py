@@ -6,10 +6,11 @@ They stretch to the width of their place. Every text in them is escaped; nothing
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from markupsafe import Markup, escape
+
+from sitemap_etl.frozen import Frozen
 
 STEP: Final = 10
 """Width of a point, in units of the picture."""
@@ -18,8 +19,7 @@ _LEAST: Final = 1.5
 """Height of the smallest column that is not nothing."""
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(Frozen):
     """A run in a picture. `value`: None where it has none. `words`: said of it; `tone`: good, attention or bad."""
 
     value: float | None

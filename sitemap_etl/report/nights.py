@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from statistics import median
 from typing import Final
 
 from markupsafe import Markup
 
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.report.charts import Point, cells, columns, line
 from sitemap_etl.report.paper import moment, number
 from sitemap_etl.state.records import Answered, Attempt
@@ -28,8 +28,7 @@ _TONES: Final = {"partial": "attention", "refused": "bad", "failed": "bad", "int
 _ANSWERS: Final = {"accepted": "good", "nothing": "good", "skipped": "good", "partial": "attention"}
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(Frozen):
     """A picture with its caption: what it shows, tonight's value, what is usual, whether tonight is not."""
 
     name: str
@@ -39,8 +38,7 @@ class Figure:
     picture: Markup
 
 
-@dataclass(frozen=True)
-class Night:
+class Night(Frozen):
     """A run in the table behind the pictures."""
 
     run_id: str
@@ -54,8 +52,7 @@ class Night:
     now: bool
 
 
-@dataclass(frozen=True)
-class Around:
+class Around(Frozen):
     """What stands around a page. `runs`: those it is compared with, its own among them, oldest first.
 
     `root`: the way to the folder of all reports. `earlier`, `later`: ids of the runs beside it that have a page.

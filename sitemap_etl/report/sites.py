@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
 from markupsafe import Markup
 
 from sitemap_etl import __version__
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.report.charts import Point, line
 from sitemap_etl.report.nights import tone_of
 from sitemap_etl.report.paper import moment, several, template
@@ -20,8 +20,7 @@ _PUBLIC: Final = ("published", "unchanged", "partial")
 """What became of runs whose counts are those of the public set."""
 
 
-@dataclass(frozen=True)
-class SiteLine:
+class SiteLine(Frozen):
     """A site in one line. `status`: of its last run, a word; `when`: its time; `note`: why something is not shown.
 
     `next_run`: a time, or a word, or nothing. `runs`: the last runs, oldest first.

@@ -14,7 +14,7 @@ import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +27,7 @@ from sitemap_etl.dates import instant
 from sitemap_etl.engines.backlog import Waiting, mark_of, ordered, without
 from sitemap_etl.errors import ConfigError, DamagedState, Refused
 from sitemap_etl.frames import ASIDE
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.publish.reports import put_overview, put_page
 from sitemap_etl.publish.retention import snapshots_of
 from sitemap_etl.runs.traces import Traces
@@ -98,8 +99,7 @@ def forget_rows(
         release_lease(work, run_id)
 
 
-@dataclass(frozen=True)
-class Kept:
+class Kept(Frozen):
     """What is left of a snapshot: its new key (None: nothing), its rows, its first and last loc."""
 
     key: str | None

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from types import FrameType
@@ -20,6 +19,7 @@ from typing import Any, Final, TypeVar
 
 from sitemap_etl.config import Site
 from sitemap_etl.errors import Refused, SitemapEtlError, Unavailable
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.publish.publish import publish as publish_run
 from sitemap_etl.publish.summary import (
     add_answers,
@@ -58,8 +58,7 @@ from sitemap_etl.state.records import Attempt, GroupCounts, Options, Transformed
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Started:
+class Started(Frozen):
     """A run that was planned. `key`: what its tasks open it by; `bundles`: of extract, none where `build` does all."""
 
     key: str

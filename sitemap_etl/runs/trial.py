@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import timedelta
 from typing import Final
 
@@ -17,6 +17,7 @@ from sitemap_etl import sources
 from sitemap_etl.config import DatabaseSource, Section, Site, TableSource
 from sitemap_etl.errors import Unavailable
 from sitemap_etl.frames import Tally
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.settings.kinds import duration_text
 from sitemap_etl.sources.keys import SPLIT_FROM, SPLIT_TO
 from sitemap_etl.stages.extract import (
@@ -39,8 +40,7 @@ LIMIT: Final = timedelta(minutes=5)
 """How long a statement of a trial may take: a database that takes longer to begin is better asked by a run."""
 
 
-@dataclass(frozen=True)
-class Trial:
+class Trial(Frozen):
     """What became of the rows. `lacks`: columns that its rules need and the source does not have, a sentence each."""
 
     rows: int = 0

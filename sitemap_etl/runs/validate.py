@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from sitemap_etl.config import Section, Site, revealed
 from sitemap_etl.errors import ConfigError, InvalidSource, SitemapEtlError
 from sitemap_etl.frames import Tally
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.limits import ROWS_READ_FROM
 from sitemap_etl.runs.compare import check_target
 from sitemap_etl.runs.trial import Trial, try_section
@@ -21,8 +21,7 @@ _SHOWN: Final = 3
 """Reasons that are told of the rows of a section."""
 
 
-@dataclass(frozen=True)
-class Problem:
+class Problem(Frozen):
     """One thing that is wrong, in a line; `error` is its kind."""
 
     text: str

@@ -14,7 +14,7 @@ import functools
 import os
 import re
 import threading
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final, Literal
 from urllib.parse import urlsplit
 
@@ -26,6 +26,7 @@ from botocore.parsers import ResponseParserError
 from urllib3.exceptions import HTTPError
 
 from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError, Unavailable
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.s3.bounds import bound
 
 ATTEMPTS: Final = 5
@@ -43,8 +44,7 @@ FAILURES: Final = (boto.ClientError, boto.BotoCoreError, ResponseParserError)
 """All that a call raises besides our own errors; `translated` has words for each."""
 
 
-@dataclass(frozen=True)
-class Access:
+class Access(Frozen):
     """How a store is reached, for libraries that make their own requests. Seconds; `key`: None where all may read.
 
     `endpoint`: None for AWS.

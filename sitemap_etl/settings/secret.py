@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Final, Self, get_args
 
 from pydantic import (
@@ -27,6 +26,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema
 
 from sitemap_etl.errors import ConfigError
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.settings.kinds import Settings, nonempty, unlike
 from sitemap_etl.settings.written import Written
 
@@ -96,8 +96,7 @@ class Secret(BaseModel):
         return self.template if self.template is not None else {"file": self.file, "key": self.key}
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(Frozen):
     """What a secret must look like: checked as far as it is written out, and again when it is read.
 
     `check` takes the text, and raises what is said of it.

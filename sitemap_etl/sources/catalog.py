@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 
 from sitemap_etl.connections import Connection
 from sitemap_etl.errors import InvalidSource, Refused, nearest
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.sources.database import rows
 from sitemap_etl.sources.parameters import Value, quoted
 from sitemap_etl.sources.session import Session
@@ -77,8 +77,7 @@ LIMITED: Final = frozenset(_TABLES)
 """Databases that know LIMIT. Of another, reading just stops."""
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(Frozen):
     """A table or a view. `place`: its schema, "" where none is needed. `rows`: about how many, None: unknown."""
 
     place: str
@@ -94,8 +93,7 @@ class Table:
         return ".".join(quoted(part, dialect) for part in (self.place, self.name) if part)
 
 
-@dataclass(frozen=True)
-class Indexes:
+class Indexes(Frozen):
     """Columns that an index begins with. `unique`: those that tell rows apart, the primary key first."""
 
     indexed: tuple[str, ...] = ()

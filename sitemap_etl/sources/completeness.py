@@ -16,12 +16,13 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from importlib import import_module
 from typing import Final, Literal
 
 from sitemap_etl.errors import InvalidSource, Unavailable
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.settings import CsvExport, JsonlExport, ParquetExport
 from sitemap_etl.sources import parquet_files
 from sitemap_etl.sources.files import (
@@ -52,8 +53,7 @@ Export = CsvExport | JsonlExport | ParquetExport
 Verdict = Literal["whole", "not yet", "never"]
 
 
-@dataclass(frozen=True)
-class Expected:
+class Expected(Frozen):
     """What is expected of an export; see `settings.Expect`."""
 
     marker: str | None = None
@@ -62,8 +62,7 @@ class Expected:
     min_rows: int | None = None
 
 
-@dataclass(frozen=True)
-class Readiness:
+class Readiness(Frozen):
     """What is to be thought of an export. `why`: where it is not whole, in words.
 
     `files`: what is to be read, as it was seen. `rows`: how many rows its manifest promises; None: it does not say.
@@ -87,8 +86,7 @@ def version_readiness(name: str, moment: datetime, max_age: timedelta | None, no
     return Readiness("not yet", f"{name} is {_hours(age)} old, and max_age is {_hours(max_age)}")
 
 
-@dataclass(frozen=True)
-class Seen:
+class Seen(Frozen):
     """What a look found of one path, folder or pattern.
 
     `around`: every file in its folder, by path; nothing where a single file was asked for. `problem`: why it is not, or

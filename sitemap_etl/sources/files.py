@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.sources import tables
 
 if TYPE_CHECKING:
@@ -48,8 +49,7 @@ class NothingFound(InvalidSource):
     """There is no such file, or not yet."""
 
 
-@dataclass(frozen=True)
-class File:
+class File(Frozen):
     """A file as it was found: `mark` changes when its bytes do (the time it was modified, or its ETag).
 
     `pays`: whether those who read it pay for it, who are we. `modified`: when it was, in epoch seconds by the clock of

@@ -7,11 +7,11 @@ upper bound, and rows without a key are in the first: no row is left out, whatev
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, Final, Literal
 
 from sitemap_etl.connections import Connection
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.sources.parameters import Value, quoted
 
 Kind = Literal["int", "date", "timestamp", "timestamptz", "uuid", "text", "bytes"]
@@ -26,8 +26,7 @@ WIDEST: Final[dict[Kind, tuple[Value, Value]]] = {
 where text is ordered by its bytes."""
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(Frozen):
     """A column to split by. `named`: the SELECT compares it itself. `as_text`: it is compared as text."""
 
     column: str
@@ -49,8 +48,7 @@ class Key:
         return f":{name}"
 
 
-@dataclass(frozen=True)
-class Range:
+class Range(Frozen):
     """A range of a key; an end that is None is open. UUIDs are text here, and bytes hexadecimal."""
 
     key: Key

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from sitemap_etl import limits
 from sitemap_etl.errors import InvalidSource
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.sources.batches import conform, fit
 from sitemap_etl.sources.parameters import Value
 from sitemap_etl.sources.splits import GONE, ORDER, Split, pack_schema, unpack_schema
@@ -35,8 +36,7 @@ Values = Mapping[str, Sequence[Any]]
 _CHANGES: Final = pa.schema([(GONE, pa.bool_()), (ORDER, pa.int64())])
 
 
-@dataclass(frozen=True)
-class TableSource:
+class TableSource(Frozen):
     """A table and what is wanted of it. `version`, `as_of`: as they were asked for; neither: the newest version."""
 
     kind: Kind
@@ -49,8 +49,7 @@ class TableSource:
     label: str = "table"
 
 
-@dataclass(frozen=True)
-class DataFile:
+class DataFile(Frozen):
     """A data file of a version. `rows`: None where the table does not say. `mark`: what else of it may change."""
 
     name: str
@@ -59,8 +58,7 @@ class DataFile:
     mark: str = ""
 
 
-@dataclass(frozen=True)
-class Batch:
+class Batch(Frozen):
     """Rows of a table, those of changes with what they are: `gone`, and their `order`."""
 
     rows: pa.RecordBatch

@@ -13,13 +13,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
 
 from sitemap_etl.connections import Connection
 from sitemap_etl.errors import InvalidSource, Refused
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.sources.database import rows
 from sitemap_etl.sources.keys import SPLIT_FROM, SPLIT_TO, WIDEST, Key, Range, family, widest
 from sitemap_etl.sources.parameters import Value, one_statement, parts, quoted
@@ -57,8 +57,7 @@ _STAND_IN: Final = {"int": "0", "date": "'1970-01-01'", "uuid": f"'{WIDEST['uuid
 """A value for rows that have none, as SQL writes it, by the family of the key."""
 
 
-@dataclass(frozen=True)
-class _Column:
+class _Column(Frozen):
     """A column of the split column's name, in a table that the SELECT names."""
 
     table: str  # quoted
@@ -105,8 +104,7 @@ def split_losses(
     return warnings
 
 
-@dataclass(frozen=True)
-class _Look:
+class _Look(Frozen):
     """Asks a database what is in its tables."""
 
     connection: Connection

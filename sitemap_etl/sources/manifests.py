@@ -14,10 +14,10 @@ import csv
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 from sitemap_etl.errors import InvalidSource, Unavailable
+from sitemap_etl.frozen import Frozen
 
 _NAMES: Final = ("url", "uri", "path", "name", "file", "file_name", "filename", "key")
 _ROWS: Final = ("rows", "row_count", "record_count", "num_rows", "records")
@@ -29,8 +29,7 @@ _ALGORITHMS: Final = {64: "sha256", 32: "md5"}
 """By the digits of their hashes."""
 
 
-@dataclass(frozen=True)
-class Listed:
+class Listed(Frozen):
     """A file that a manifest names. `hash`: the algorithm and its hexadecimal digits."""
 
     name: str
@@ -39,8 +38,7 @@ class Listed:
     hash: tuple[str, str] | None = None
 
 
-@dataclass(frozen=True)
-class Manifest:
+class Manifest(Frozen):
     """What a manifest names. `rows`: of all files; None: it does not say."""
 
     files: tuple[Listed, ...]

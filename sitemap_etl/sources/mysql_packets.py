@@ -12,11 +12,12 @@ step at a time. No Python runs once per row.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
+
+from sitemap_etl.frozen import Frozen
 
 HEADER: Final = 4
 MARGIN: Final = 32
@@ -46,8 +47,7 @@ class ServerError(Exception):
         self.packet = packet
 
 
-@dataclass(frozen=True)
-class Values:
+class Values(Frozen):
     """A column in a buffer: where each value begins, its length in bytes, and which are null (of length 0).
 
     Behind the last value there are `MARGIN` bytes at least.

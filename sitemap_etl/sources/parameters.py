@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Final, Literal
 
 from sitemap_etl.errors import ConfigError
+from sitemap_etl.frozen import Frozen
 
 Value = None | bool | int | float | Decimal | str | date | datetime
 """What can be bound."""
@@ -29,8 +29,7 @@ _SYNTAX: Final[dict[str, tuple[str, ...]]] = {
 _OTHER: Final = (_STANDARD_TEXT, *_COMMON)
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Frozen):
     """A stretch of SQL. The text of a name is the name with its colon."""
 
     kind: Literal["code", "name", "quoted", "comment"]

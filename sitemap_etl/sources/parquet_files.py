@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -13,6 +12,7 @@ import pyarrow.parquet as pq
 
 from sitemap_etl import limits
 from sitemap_etl.errors import InvalidSource, SitemapEtlError
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.sources.batches import conform, fit, plain_schema, read_rows
 from sitemap_etl.sources.files import (
     File,
@@ -36,8 +36,7 @@ _GAP: Final = 512 * 1024
 """Bytes between two chunks that are fetched with them: another request takes longer."""
 
 
-@dataclass(frozen=True)
-class Export:
+class Export(Frozen):
     """A Parquet file: its schema in plain types; rows and compressed bytes of each row group."""
 
     file: File
@@ -45,8 +44,7 @@ class Export:
     groups: tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True)
-class _Piece:
+class _Piece(Frozen):
     """Neighbouring row groups of one file."""
 
     file: int

@@ -13,11 +13,12 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from typing import Final, Generic, Literal, TypeVar
 
 from sitemap_etl.errors import Unavailable
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.settings.kinds import duration_text
 
 GRACE: Final = 5.0
@@ -31,8 +32,7 @@ _LOCKED: Final = "Another session holds a lock on what is read: run again when i
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True)
-class Session:
+class Session(Frozen):
     """What a database is told of those who read it; each dialect renders it in its own statements.
 
     `name`: who reads what, for the administrator. `timeout`, `lock_timeout`: how long a statement may take, and may

@@ -10,11 +10,12 @@ from typing import Any, Final, Literal, Self, get_args
 
 import pyarrow as pa
 
+from sitemap_etl.frozen import Frozen
+
 Kind = Literal["database", "csv", "jsonl", "parquet", "query", "table"]
 
 
-@dataclass(frozen=True)
-class Split:
+class Split(Frozen):
     """One unit of extraction.
 
     `label` names it in messages ("exports/a.parquet row groups 0-3", "catalog id 1..5000"); `detail`

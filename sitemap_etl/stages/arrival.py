@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
 from sitemap_etl.config import DatabaseSource, Section, Site, TableSource
 from sitemap_etl.errors import InvalidSource, SitemapEtlError, Unavailable
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.sources import lake
 from sitemap_etl.sources.completeness import Expected, Readiness, readiness, too_few_rows, version_readiness
 from sitemap_etl.stages.about import about
@@ -57,8 +57,7 @@ def demand_arrival(section: Section, site: Site, environment: Environment) -> Re
     raise (Unavailable if found.verdict == "not yet" else InvalidSource)(f"the source is not whole: {found.why}")
 
 
-@dataclass(frozen=True)
-class Waiting:
+class Waiting(Frozen):
     """A section whose source is not what it expects, and how long a run waits for that in all."""
 
     why: str

@@ -12,12 +12,12 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 from sitemap_etl import __version__, lastmod
 from sitemap_etl.config import Section
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.hashes import added
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import Entry, MadeFrom, Manifest, MirrorBucket, SectionState, SplitSums, Transformed
@@ -89,8 +89,7 @@ def likely_quiet(written: Mapping[str, Any], base: Manifest, known: Mapping[str,
     )
 
 
-@dataclass(frozen=True)
-class _Inventory:
+class _Inventory(Frozen):
     """The rows of a section after the rules. `sums`, `loc_sums`, `form` as in `MadeFrom`, `ends` in `Transformed`."""
 
     rows: int

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
 from sitemap_etl.errors import DamagedState
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.state.mirror import read_mirror
 from sitemap_etl.state.records import Mirror, Reading
 from sitemap_etl.storage import Storage
 
 
-@dataclass(frozen=True)
-class Generation:
+class Generation(Frozen):
     """The last generation of a mirror. `key`: None where there is none. `full`: everything is to be read."""
 
     work: Storage

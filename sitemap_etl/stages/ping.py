@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePath
 from typing import Any
@@ -15,6 +14,7 @@ from sitemap_etl import engines
 from sitemap_etl.config import Site, revealed
 from sitemap_etl.errors import ConfigError, DamagedState, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.frames import CHANGES
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.stages.run import Environment, new_run_id, state_of
 from sitemap_etl.state import layout
 from sitemap_etl.state.changes import (
@@ -80,8 +80,7 @@ def _in_silence(_text: str) -> None:
     pass
 
 
-@dataclass(frozen=True)
-class StoredLedger:
+class StoredLedger(Frozen):
     """An engine's ledger, one JSON object in the state. One that is damaged is told to `log` and begun anew."""
 
     state: State

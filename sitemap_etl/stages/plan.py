@@ -7,7 +7,7 @@ import hashlib
 import posixpath
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
 from http import HTTPStatus
 
@@ -15,6 +15,7 @@ from sitemap_etl import engines, limits, sources, web
 from sitemap_etl.config import DatabaseSource, Section, Site, TableSource
 from sitemap_etl.dates import instant
 from sitemap_etl.errors import ConfigError, InvalidSource, Refused, SitemapEtlError, Unavailable
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.settings.site import STATE_FOLDER
 from sitemap_etl.sources import Split, lake, unpack_schema
 from sitemap_etl.sources.completeness import Readiness
@@ -431,8 +432,7 @@ def _in_section(name: str, error: SitemapEtlError) -> SitemapEtlError:
     return found
 
 
-@dataclass(frozen=True)
-class OwnRobots:
+class OwnRobots(Frozen):
     """The rules that hold for a run. `text`: None where there are none."""
 
     text: bytes | None = None

@@ -15,7 +15,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from functools import cached_property
 from types import MappingProxyType
@@ -26,6 +26,7 @@ from sitemap_etl.alerts import Alert
 from sitemap_etl.config import Site, from_json
 from sitemap_etl.connections import Connection, Connections, environment_connections, look_up
 from sitemap_etl.errors import ConfigError, Refused
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.settings import Gates
 from sitemap_etl.sources import SharedSnapshot
 from sitemap_etl.stages.clock import read_moment
@@ -66,8 +67,7 @@ Announce = Callable[[str, Mapping[str, Any], Alert], None]
 """Raises `SitemapEtlError` where the message could not be sent."""
 
 
-@dataclass(frozen=True)
-class Environment:
+class Environment(Frozen):
     """What a stage reaches the world with; tests and the DAG give their own.
 
     `connections`: connection id → its text, a URI or Airflow's JSON; None: the variables `AIRFLOW_CONN_<ID>`.

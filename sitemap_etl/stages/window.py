@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
@@ -16,6 +15,7 @@ from sitemap_etl import limits, priority
 from sitemap_etl.arrow import column_of
 from sitemap_etl.diff import Compared, Dating, compare, places
 from sitemap_etl.frames import ASIDE, INVENTORY, SNAPSHOT, conform, without_fingerprints
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.partition import winners
 from sitemap_etl.stages.partition import signals_of
 from sitemap_etl.stages.published import overlapping, published_rows, remembered, same_definition
@@ -193,8 +193,7 @@ def _first_of_each(table: pa.Table) -> pa.Table:
     return table.filter(pa.array(~again)).drop_columns(["rank"]).combine_chunks()
 
 
-@dataclass(frozen=True)
-class Unique:
+class Unique(Frozen):
     """The rows of a stretch that a section lists, ordered by loc, each once.
 
     `gathered`: rows that came from this run's inventory. `duplicates`: frames.ASIDE. `twice`: locs with a slash at
@@ -207,8 +206,7 @@ class Unique:
     twice: pa.Array
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(Frozen):
     """One stretch, ready to be cut: this run's rows against the published ones, and where they came from."""
 
     compared: Compared

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from sitemap_etl.arrow import column_of, mask_of
 from sitemap_etl.frames import ALTERNATES
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.state.records import Entry
 
 GONE: Final = "(forgotten)"
@@ -22,8 +23,7 @@ _AFTER: Final = r"(?![A-Za-z0-9%_~/?=&+#-])(?!\.[A-Za-z0-9])"
 """A URL ends where no character of one follows; a dot may end the sentence."""
 
 
-@dataclass(frozen=True)
-class Marks:
+class Marks(Frozen):
     """`keys`: section → keys of its rows. `locs`: their canonical URLs. `raw`: the locs as sources had them."""
 
     keys: Mapping[str, frozenset[str]] = field(default_factory=dict)

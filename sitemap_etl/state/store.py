@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property
 from typing import Final, TypeVar
@@ -19,6 +19,7 @@ import pyarrow as pa
 from sitemap_etl import __version__
 from sitemap_etl.errors import DamagedState, Refused, Unavailable
 from sitemap_etl.frames import SNAPSHOT, conform, filled
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.state import layout
 from sitemap_etl.state.codec import damaged, decode, encode, seal, unseal
 from sitemap_etl.state.records import FORMAT, Current, Document, LastRun, Manifest, Owner, RunDocument
@@ -79,8 +80,7 @@ class AnothersState(Refused):
     """The state is that of another site, or of one that is published elsewhere."""
 
 
-@dataclass(frozen=True)
-class Held:
+class Held(Frozen):
     """`state/current.json` and the ETag it was read with (None: there is none yet)."""
 
     current: Current

@@ -7,7 +7,6 @@ duplicate. Every row that comes in goes out once: listed-to-be, excluded or reje
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 
 import pyarrow as pa
@@ -17,6 +16,7 @@ from sitemap_etl import robots, urls
 from sitemap_etl.arrow import column_of, is_text, mask_of, single
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.frames import ASIDE, Tally
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.transform.batch import DELETED, Batch, listed, says_deleted
 from sitemap_etl.transform.columns import inventory_of, source_dates
 from sitemap_etl.transform.hooks import run_hook, where_mask
@@ -25,8 +25,7 @@ from sitemap_etl.transform.rules import CONTRACT, Hook, Rules
 __all__ = ["CONTRACT", "DELETED", "Hook", "Outcome", "Rules", "dates_of", "says_deleted", "transform"]
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Frozen):
     """A batch after the rules. `rows` came in; `inventory`, `excluded` and `rejected` add up to it.
 
     `notes`: values that were dropped from listed rows (a future lastmod, a broken image), by reason.

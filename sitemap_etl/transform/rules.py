@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from sitemap_etl import urls
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.settings import Section
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ CONTRACT: Final = (
 """The columns that mean something in every source; any other is a signal for rules."""
 
 
-@dataclass(frozen=True)
-class Rules:
+class Rules(Frozen):
     """What one section does to its rows: its settings, and what the site and the run add to them."""
 
     settings: Section

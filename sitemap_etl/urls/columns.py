@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 import numpy as np
@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from sitemap_etl import limits
 from sitemap_etl.arrow import over
 from sitemap_etl.errors import InvalidSource
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.urls.rules import REASONS, UrlRules
 from sitemap_etl.urls.scan import Text, encode, scan
 from sitemap_etl.urls.spelling import CARE, Normalizer, Rejected
@@ -37,8 +38,7 @@ _BARE[list(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_~?"
 """First bytes of a relative path without its slash, or of a query alone, that need no care."""
 
 
-@dataclass(frozen=True)
-class Canonical:
+class Canonical(Frozen):
     """The canonical column. `loc` and `reason` are string, one a row, and exactly one of them is null.
 
     They are arrays where an array came in and chunked where a chunked one did, or where the array holds
@@ -88,8 +88,7 @@ def as_listed(urls: pa.Array, rules: UrlRules) -> pa.Array:
     return pc.replace_with_mask(urls, mask, listed)
 
 
-@dataclass(frozen=True)
-class _Pass:
+class _Pass(Frozen):
     """What is known while a column goes through."""
 
     normalizer: Normalizer
@@ -98,8 +97,7 @@ class _Pass:
     strip: frozenset[str]
 
 
-@dataclass(frozen=True)
-class _Part:
+class _Part(Frozen):
     loc: pa.Array
     codes: np.ndarray
     """int8: the reason's place in REASONS, -1 for none."""

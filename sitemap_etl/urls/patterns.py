@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +16,11 @@ import pyarrow.compute as pc
 
 from sitemap_etl.arrow import joined
 from sitemap_etl.errors import ConfigError
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.urls.spelling import spell
 
 
-@dataclass(frozen=True)
-class Expression:
+class Expression(Frozen):
     """All paths that begin with `prefix` and where `rest`, an RE2 expression, matches what follows."""
 
     prefix: str

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 from sitemap_etl.errors import ConfigError
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.urls.spelling import canonical_url, origin
 
 REASONS: Final[dict[str, str]] = {
@@ -31,8 +31,7 @@ STRIP: Final = ("tracking", "sessions")
 """What `urls.strip` may name."""
 
 
-@dataclass(frozen=True)
-class UrlRules:
+class UrlRules(Frozen):
     """The rules of a site: where its URLs live and what is taken out of them.
 
     `site` and `same_as` are origins (scheme, host, port); other spellings of an origin are made

@@ -6,13 +6,13 @@ The bytes go through in blocks that stay in cache. A block in which nothing odd 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
 from sitemap_etl.arrow import bytes_of, joined, offsets_of, over, windows
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.urls import parameters
 
 _BLOCK: Final = 1 << 18
@@ -44,8 +44,7 @@ def _escapes() -> np.ndarray:
 _ESCAPES: Final = _escapes()
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(Frozen):
     """The buffers of a string array without nulls' meaning: `data` holds its rows' bytes only."""
 
     data: np.ndarray
@@ -82,8 +81,7 @@ class Text:
         return result
 
 
-@dataclass(frozen=True)
-class Findings:
+class Findings(Frozen):
     """What `scan` found."""
 
     odd: np.ndarray
@@ -172,8 +170,7 @@ def _encode(text: Text) -> pa.Array:
     return over(pa.string(), starts.astype(np.int32), encoded)
 
 
-@dataclass(frozen=True)
-class _Room:
+class _Room(Frozen):
     """Memory that every block uses again: fresh pages cost more than the comparisons."""
 
     values: np.ndarray

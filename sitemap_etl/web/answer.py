@@ -14,12 +14,13 @@ WebError
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final
 
 from sitemap_etl.errors import Refused, SitemapEtlError, Unavailable
+from sitemap_etl.frozen import Frozen
 
 REDIRECTS: Final = 5
 """Redirects that are followed where any are (RFC 9309, 2.3.1.2, asks for five of a robots.txt)."""
@@ -74,8 +75,7 @@ class Stopped(WebError, Unavailable):
     """The client was stopped while it waited."""
 
 
-@dataclass(frozen=True)
-class Fetched:
+class Fetched(Frozen):
     """An answer. `url` gave it, `hops` had redirected there; `shown_address` makes them fit to print.
 
     `headers`: names in lower case. `body`: at most `limit` bytes, `whole` False where it was cut there. `coding`: what

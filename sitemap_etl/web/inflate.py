@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final, Literal
 
 from isal import isal_zlib
+
+from sitemap_etl.frozen import Frozen
 
 GZIP: Final = b"\x1f\x8b"
 """How gzip data begins."""
@@ -19,8 +20,7 @@ _WINDOW: Final = 1 << 16
 """Bytes handed to the decompressor at a time: what it leaves is copied, so it must not be all the rest."""
 
 
-@dataclass(frozen=True)
-class Inflated:
+class Inflated(Frozen):
     """Unpacked data, at most the limit of it; `fault` and `detail` say what is wrong with the gzip data."""
 
     data: bytes

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from pathlib import Path
 from typing import Any, Final
 
 from sitemap_etl.errors import ConfigError, InvalidSource
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.runs.init.beginning import Beginning, begin_export, distinct, find_database, is_sitemap
 from sitemap_etl.runs.init.columns import find
 from sitemap_etl.runs.init.live import EXPORTS, Live, survey
@@ -27,8 +28,7 @@ from sitemap_etl.web import shown_address
 _PLACEHOLDER: Final = "https://www.example.com"
 
 
-@dataclass(frozen=True)
-class Started:
+class Started(Frozen):
     """What was written, and what a person should look at in it.
 
     `file`: None where nothing was, because one of the `tables` has to be chosen.

@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -20,6 +20,7 @@ from sitemap_etl import sources
 from sitemap_etl.connections import Connection, parse
 from sitemap_etl.errors import ConfigError, InvalidSource
 from sitemap_etl.extras import installed
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.settings import CsvSource, IcebergSource, TableSource
 from sitemap_etl.sources import Session, lake
 from sitemap_etl.sources.catalog import LIMITED, Catalog, Indexes, Table
@@ -42,8 +43,7 @@ _DATABASE_FILES: Final = ((0, b"SQLite format 3\0", "sqlite"), (8, b"DUCK", "duc
 https://duckdb.org/docs/stable/internals/storage"""
 
 
-@dataclass(frozen=True)
-class Beginning:
+class Beginning(Frozen):
     """A section to be. `source`: keys of `from`; `rows`: its first rows.
 
     `relation`: what a SELECT names after FROM, in the words of `dialect`. Of a table in a database: its `indexes`, and
@@ -60,8 +60,7 @@ class Beginning:
     about: int | None = None
 
 
-@dataclass(frozen=True)
-class Database:
+class Database(Frozen):
     """A database, the ID of its connection, and what a person has to do so that it is known by it."""
 
     id: str

@@ -9,7 +9,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import datetime
 from typing import Final
 
@@ -20,6 +20,7 @@ from sitemap_etl import lastmod
 from sitemap_etl.arrow import column_of, is_list, is_text
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.frames import Tally
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.settings.date_format import EXCEL, pattern
 from sitemap_etl.urls import origin
 
@@ -98,8 +99,7 @@ _ENOUGH: Final = 20
 """Rows from which on one and the same date in all of them is no chance."""
 
 
-@dataclass(frozen=True)
-class Address:
+class Address(Frozen):
     """The column with the addresses of pages. `form`: how they are written."""
 
     column: str
@@ -107,8 +107,7 @@ class Address:
     origins: Counter[str] = field(default_factory=Counter)  # how often each stands there, of URLs
 
 
-@dataclass(frozen=True)
-class Dates:
+class Dates(Frozen):
     """The column with the date of the last change. `rule`: what reading it needs, as the keys of `lastmod`.
 
     `doubtful`: day and month could be the other way round. `shown`: a value.
@@ -120,8 +119,7 @@ class Dates:
     shown: str = ""
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(Frozen):
     """What a sample holds. `same_date`: a column of dates that has only one, so that it is that of the export.
 
     `unread`: a column that is called like a date of changes and holds none. `flags`: columns that may say which
@@ -292,8 +290,7 @@ def _origins(texts: Sequence[str]) -> Counter[str]:
 # --- dates ---
 
 
-@dataclass(frozen=True)
-class _Dated:
+class _Dated(Frozen):
     """A column of dates: how it is read, and what that gives (lastmod as text)."""
 
     column: _Column

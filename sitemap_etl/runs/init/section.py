@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sitemap_etl.arrow import is_text
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.runs.init.beginning import Beginning
 from sitemap_etl.runs.init.columns import Address, Found
 from sitemap_etl.runs.init.text import block, flow, line, one_line, scalar
@@ -25,8 +25,7 @@ _PARTS: Final = (2, 64)
 _UNKNOWN_PARTS: Final = 8
 
 
-@dataclass(frozen=True)
-class Proposal:
+class Proposal(Frozen):
     """The lines of a section of a site file, and what a person should look at in them."""
 
     lines: tuple[str, ...]

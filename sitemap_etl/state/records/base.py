@@ -3,44 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields, replace
-from typing import Any, ClassVar, Final, Self, dataclass_transform
+from dataclasses import field, fields, replace
+from typing import Any, ClassVar, Final, Self
+
+from sitemap_etl.frozen import Frozen
 
 FORMAT: Final = 2
 """The format of the documents that this release writes. It reads earlier ones of the state, and runs of this one."""
 
 
-@dataclass_transform(frozen_default=True, field_specifiers=(field,))
-class _Frozen:
-    """Makes each class derived from it a frozen dataclass.
-
-    How instances compare and show themselves is written here once: compiled for each class anew, as the decorator does
-    it, that is a twentieth of what a small run costs.
-    """
-
-    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
-
-    def __init_subclass__(cls) -> None:
-        dataclass(frozen=True, eq=False, repr=False)(cls)
-
-    def __eq__(self, other: object) -> bool:
-        if type(other) is not type(self):
-            return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in _compared(self))
-
-    def __hash__(self) -> int:
-        return hash(tuple(getattr(self, name) for name in _compared(self)))
-
-    def __repr__(self) -> str:
-        shown = (f"{entry.name}={getattr(self, entry.name)!r}" for entry in fields(self) if entry.repr)
-        return f"{type(self).__qualname__}({', '.join(shown)})"
-
-
-def _compared(record: _Frozen) -> list[str]:
-    return [entry.name for entry in fields(record) if entry.compare]
-
-
-class Record(_Frozen):
+class Record(Frozen):
     """What all records have: the keys that this release does not know."""
 
     unknown: Mapping[str, Any] = field(default_factory=dict, kw_only=True, repr=False, compare=False)
