@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sitemap_etl.errors import Refused
+from sitemap_etl.errors import Refused, Unavailable
 from sitemap_etl.runs.local import Finished
 from sitemap_etl.storage import open_storage
 from tests.support.crash import Laboratory, listed
@@ -62,6 +62,39 @@ class Pausing(Wrapping):
             assert self.go_on.wait(SECONDS)
 
 
+class _Meeting(Wrapped):
+    def put(self, key: str, *arguments: Any, **options: Any) -> Any:
+        if key.endswith(self._outer.endings):
+            self._outer.barrier.wait(SECONDS)
+        return self._inner.put(key, *arguments, **options)
+
+
+class Meeting(Wrapping):
+    """Lets the puts of keys with these endings through only together."""
+
+    storage = _Meeting
+
+    def __init__(self, *endings: str) -> None:
+        self.endings = endings
+        self.barrier = threading.Barrier(len(endings))
+
+
+class _Full(Wrapped):
+    def put(self, key: str, *arguments: Any, **options: Any) -> Any:
+        if key.endswith(self._outer.ending):
+            raise Unavailable("no space left")
+        return self._inner.put(key, *arguments, **options)
+
+
+class Full(Wrapping):
+    """Takes no object with this ending."""
+
+    storage = _Full
+
+    def __init__(self, ending: str) -> None:
+        self.ending = ending
+
+
 @contextmanager
 def paused(site: TestSite, night: int, pausing: Pausing) -> Iterator[Future[Finished]]:
     """A run in a thread of its own, held where `pausing` says."""
@@ -103,6 +136,25 @@ def changed(site: TestSite, *names: str) -> None:
         if name in names:
             rows = [*pages(1, start, lastmod="2026-11-01"), *rows[1:], *pages(1, start + 50)]
         site.export(name, rows)
+
+
+def test_while_a_file_is_staged_the_next_one_is(tmp_path: Path) -> None:
+    site = TestSite(tmp_path).section("a", pages(50), shards=SMALL)
+    site.environment = Meeting("/0.xml", "/1.xml").around(site.environment)
+
+    site.night(1)
+
+    assert [entry.rows for entry in site.manifest().of("a")] == [16, 17, 17]
+
+
+def test_a_file_that_can_not_be_staged_ends_the_run(tmp_path: Path) -> None:
+    site = TestSite(tmp_path).section("a", pages(50), shards=SMALL)
+    site.environment = Full("/1.xml").around(site.environment)
+
+    with pytest.raises(Unavailable, match="no space left"):
+        site.night(1)
+
+    assert list(open_storage(site.load().publish.to).list()) == []
 
 
 POINTS: dict[str, Callable[[], Pausing]] = {
