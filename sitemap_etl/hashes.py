@@ -36,6 +36,10 @@ _BLOCK: Final = 1 << 15
 
 def _mix(h: np.ndarray) -> np.ndarray:
     """SplitMix64's finaliser, in place."""
+    if len(h) > _BLOCK:
+        for begin in range(0, len(h), _BLOCK):
+            _mix(h[begin : begin + _BLOCK])
+        return h
     h ^= h >> np.uint64(30)
     h *= np.uint64(0xBF58476D1CE4E5B9)
     h ^= h >> np.uint64(27)
@@ -89,8 +93,11 @@ def _hash_even(words: np.ndarray, start: int, length: int, rows: int) -> np.ndar
         h ^= words[start + position :: length][:rows]
         _mix(h)
     if whole < length:
-        begins = start + whole + np.arange(rows) * length
-        h ^= _last_lanes(words, begins, np.full(rows, length - whole))
+        lanes = words[start + whole :: length][:rows]
+        h[: len(lanes)] ^= lanes & _LEFT[length - whole]
+        if len(lanes) < rows:  # those that begin in the last seven bytes of the buffer
+            begins = start + whole + np.arange(len(lanes), rows) * length
+            h[len(lanes) :] ^= _last_lanes(words, begins, np.full(len(begins), length - whole))
         _mix(h)
     return _mix(h)
 

@@ -25,6 +25,10 @@ _HARD: Final = np.zeros(256, np.bool_)
 _HARD[list(bytes(range(0x20)) + b"#\x7f")] = True
 """Bytes that are no matter of encoding: controls, the beginning of a fragment."""
 
+_NEUTRAL: Final = np.zeros(256, np.bool_)
+_NEUTRAL[list(b"$=")] = True
+"""Bytes that are looked at because they stand between others (`_mark`)."""
+
 _FINE, _LOWER, _ODD = 0, 1, 2
 _WORD: Final = 4
 _NOWHERE: Final = np.empty(0, np.int64)
@@ -103,7 +107,7 @@ def scan(text: Text, strip: frozenset[str]) -> Findings:
     if len(data) < _WORD:
         return Findings(np.ones(len(text.starts) - 1, np.bool_), np.zeros(len(text.starts) - 1, np.bool_), _NOWHERE)
     words = windows(data, "<u4")
-    singles = b"`%" + (b"?&" if strip else b"") + (b";(" if "sessions" in strip else b"")
+    singles = b"`(" if "sessions" in strip else b"`"
     begins = _begins(strip)
     room = _Room(np.empty(_BLOCK, np.uint8), *(np.empty(_BLOCK, np.bool_) for _ in range(3)))
     odd, soft, lower = [_NOWHERE], [_NOWHERE], [_NOWHERE]
@@ -128,7 +132,8 @@ def scan(text: Text, strip: frozenset[str]) -> Findings:
             lower.append(triples[states == _LOWER])
         if strip:
             flags |= _may_be_stripped(data, at, found, begins[_fold(_after(words, at))])
-        flags[np.searchsorted(at, len(words) - 1) :] = True  # what follows is not known: the last row may need care
+        last = np.searchsorted(at, len(words) - 1)  # what follows is not known: the last row may need care
+        flags[last:] |= ~_NEUTRAL[found[last:]]
         odd.append(at[flags])
     rows = text.rows_at(np.concatenate(odd))
     lowered = np.concatenate(lower)
@@ -188,13 +193,10 @@ def _mark(block: np.ndarray, singles: bytes, room: _Room) -> np.ndarray:
     values, marks, some, slashes = (part[:size] for part in (room.values, room.marks, room.some, room.slashes))
     np.subtract(block, 0x21, out=values)
     np.greater(values, 0x59, out=marks)  # controls, space, { | } ~ DEL and all that is not ASCII
-    for first, more in ((0x5B, 3), (0x22, 1)):  # [ \\ ] ^ and " #
+    for first, more in ((0x5B, 3), (0x22, 4), (0x3B, 4)):  # [ \\ ] ^ and " # $ % & and ; < = > ?
         np.subtract(block, first, out=values)
         np.less_equal(values, more, out=some)
         np.logical_or(marks, some, out=marks)
-    np.bitwise_and(block, 0xFD, out=values)
-    np.equal(values, 0x3C, out=some)  # < >
-    np.logical_or(marks, some, out=marks)
     for byte in singles:
         np.equal(block, byte, out=some)
         np.logical_or(marks, some, out=marks)
