@@ -41,7 +41,7 @@ so a float rounds up exactly when it is not below the float nearest to the tie."
 _DEPTHS: Final = np.array([10, 8, 6, 4, 2], np.int8)
 """Tenths by depth of the path; deeper ones are as the last."""
 _DECIMAL: Final = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?$"
-_SIGN: Final = np.uint64(1 << 63)
+_SIGN: Final = np.int64(-(1 << 63))
 
 
 def constant(value: float | str | Decimal) -> int:
@@ -149,8 +149,8 @@ def _tenths(array: pa.Array, tally: Tally, loc: pa.Array | None, name: str) -> p
 
 def _bins(array: pa.Array, tally: Tally, loc: pa.Array | None, name: str) -> pa.Array:
     numbers = _numbers(array, tally, loc, NO_SIGNAL, name).astype(np.float64)
-    bits = (numbers + 0.0).view(np.uint64)  # -0.0 is 0.0
-    ordered = np.where(bits & _SIGN, ~bits, bits | _SIGN) >> np.uint64(48)
+    bits = (numbers + 0.0).view(np.int64)  # -0.0 is 0.0
+    ordered = (bits ^ (bits >> 63 | _SIGN)).view(np.uint64) >> np.uint64(48)  # of negative ones all bits are turned
     return pa.array(ordered.astype(np.uint16), mask=np.isnan(numbers))
 
 
