@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -34,6 +35,8 @@ from sitemap_etl.state.records import SplitSums, Transformed
 from sitemap_etl.storage import Storage
 from sitemap_etl.transform import Outcome, Rules, transform
 
+_GATHERED_ROWS, _GATHERED_BYTES = 25_000, 16 * 1024 * 1024
+"""Rows and bytes of small batches that go through the rules together."""
 _FLUSH_ROWS: Final = (125_000, 1_000_000)
 """Routed rows that are gathered before messages are written, for small sections and for large ones."""
 _FLUSH_ROW_BYTES: Final = 192
@@ -115,8 +118,8 @@ def _pass(run: Run, n: int, rules: Rules, scratch: Path, key: str, expected: Spl
     read_at = datetime.fromisoformat(extracted.read_at)
     names, batches = read_raw(run, n, rules.needs())
     rules = replace(rules, available=tuple(names))
-    for batch in batches:
-        raw = pa.Table.from_batches([batch])
+    for gathered in _gathered(batches, least=_GATHERED_ROWS if limit is None else 1):
+        raw = gathered
         if limit is not None:
             if rows >= limit:
                 break
@@ -134,6 +137,24 @@ def _pass(run: Run, n: int, rules: Rules, scratch: Path, key: str, expected: Spl
             f"({run.plan.units[n].label}). Nothing was published; run again"
         )
     return replace(split.finish(), rows=rows)
+
+
+def _gathered(batches: Iterable[pa.RecordBatch], least: int) -> Iterator[pa.Table]:
+    """The rows of batches that follow each other, so many at least together.
+
+    An export of many small files comes in small batches, of which each has a price of its own in every kernel.
+    """
+    pending: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        pending.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if rows >= least or size >= _GATHERED_BYTES:
+            yield pa.Table.from_batches(pending).combine_chunks()
+            pending, rows, size = [], 0, 0
+    if pending:
+        yield pa.Table.from_batches(pending).combine_chunks()
 
 
 def _expected(run: Run, n: int, rows: int) -> int:
