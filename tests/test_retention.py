@@ -19,8 +19,9 @@ from sitemap_etl.errors import ConfigError, DamagedState, Refused
 from sitemap_etl.runs.local import Finished, publish_locally, run_locally
 from sitemap_etl.runs.rollback import published_sets, roll_back
 from sitemap_etl.state import layout
+from sitemap_etl.state.attempts import put_attempt
 from sitemap_etl.state.codec import encode
-from sitemap_etl.state.records import Manifest, Options, same_set
+from sitemap_etl.state.records import Attempt, Manifest, Options, same_set
 from sitemap_etl.state.store import put_document
 from tests.support.crash import listed
 from tests.support.sites import FIRST_NIGHT, TestSite, pages
@@ -62,6 +63,11 @@ class Site(TestSite):
 def snapshots(manifest: Manifest) -> set[str]:
     """Every snapshot that a manifest names, wherever in it."""
     return {part for part in json.dumps(encode(manifest)).split('"') if part.startswith("state/snapshots/")}
+
+
+def recent(manifest: Manifest) -> dict[str, str]:
+    """The files of recent pages that a manifest names, with their content's hash."""
+    return {entry.file.key: entry.file.sha256 for entry in manifest.entries if entry.section != "a"}
 
 
 class Nights(RuleBasedStateMachine):
@@ -112,10 +118,12 @@ class Nights(RuleBasedStateMachine):
     @rule()
     def refused(self) -> None:
         self.site.export("a", pages(25, title="x"))
-        broken_off = self.site.state().current().pending is not None
+        broken_off, before = self.site.state().current().pending is not None, self.site.manifest()
         done = self.site.go()
-        # A run that takes over what another left unfinished publishes the set again, with no row changed.
-        unchanged = ("unchanged", "published") if broken_off else ("unchanged",)
+        # A run that takes over what another left unfinished publishes the set again, with no row changed. With time,
+        # pages leave the file of recent ones.
+        again = broken_off or recent(before) != recent(self.site.manifest())
+        unchanged = ("unchanged", "published") if again else ("unchanged",)
         assert done.summary.status in (("refused",) if self.listed > 25 else unchanged)
         self.staged.append(done.run.run_id)
 
@@ -224,6 +232,31 @@ def test_keep_counts_distinct_sets(site: Site) -> None:
     kept = [each.run_id for each in published_sets(site.load(), site.environment)]
     assert kept == runs[::-1]
     assert site.keys_under("state/manifest-") == {f"state/manifest-{run_id}.json" for run_id in kept}
+
+
+def test_a_dry_run_whose_base_is_no_longer_kept_was_overtaken(site: Site) -> None:
+    site.export("a", pages(50))
+    dry = site.go(dry_run=True).run.run_id
+    site.pass_time(hours=100)
+    for count in (60, 70, 80, 90):
+        site.export("a", pages(count))
+        site.go()
+
+    with pytest.raises(Refused, match=r"Overtaken: this run started from .*, which is no longer kept"):
+        publish_locally(site.load(), dry, site.environment, force=(), reason="test", adopt=False)
+
+
+def test_a_run_never_gets_the_id_of_another_one_of_the_same_second(site: Site) -> None:
+    """It would take what that one staged for its own: a dry run of before, with the clock at the same time."""
+    second, _, number = site.manifest().run_id.rpartition("-")
+    taken = [f"{second}-{int(number, 16) + n:04x}" for n in range(1, 300)]
+    for run_id in taken:
+        put_attempt(site.state().storage, Attempt(run_id, "2026-11-01T02:00:00Z", dry_run=True))
+
+    ids = [site.go(dry_run=True).run.run_id, site.go().run.run_id]
+
+    assert set(ids).isdisjoint(taken)
+    assert ids == sorted(set(ids))
 
 
 def test_a_larger_keep_brings_back_whole_sets_only(site: Site) -> None:

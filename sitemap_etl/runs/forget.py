@@ -91,7 +91,7 @@ def forget_rows(
     work = open_work(site, environment)
     state = state_of(site, environment, work)
     base = state.manifest(state.current().manifest)
-    run_id = new_run_id(environment.clock(), after="" if base is None else base.run_id)
+    run_id = new_run_id(environment.clock(), after="" if base is None else base.run_id, work=work)
     take_lease(work, run_id)
     try:
         return _Forgetting(site, environment, run_id).forget(keys, urls, section)

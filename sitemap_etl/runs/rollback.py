@@ -101,7 +101,7 @@ def roll_back(
     moment = moment_of(environment.clock(), work.now(), work.url, given=now, reason=reason)
     if current.pending is None and base.now <= instant(moment) and old.run_id in (base.run_id, base.rolled_back_to):
         return None
-    own = new_run_id(moment)
+    own = new_run_id(moment, work=work)
     note(run=own)
     take_lease(work, own)
     try:

@@ -79,7 +79,7 @@ def verify_state(site: Site, environment: Environment, *, repair: bool = False) 
     work = open_work(site, environment)
     if not repair:
         return _Reading(site, environment, work, repair=False).read()
-    run_id = new_run_id(work.now())
+    run_id = new_run_id(work.now(), work=work)
     take_lease(work, run_id)
     try:
         found = _Reading(site, environment, work, repair=False).read()

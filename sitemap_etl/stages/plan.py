@@ -88,7 +88,7 @@ def start_run(
         await_sources(site, options, environment)
     given = now
     now = _moment(work, base, environment.clock(), given, options)
-    run_id = new_run_id(now, after="" if base is None else base.run_id)
+    run_id = new_run_id(now, after="" if base is None else base.run_id, work=work)
     note(run=run_id)
     if posixpath.basename(site.work) == STATE_FOLDER and not site.work.startswith("s3://"):
         _keep_out_of_git(site, environment)

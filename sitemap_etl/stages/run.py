@@ -122,8 +122,18 @@ class Run:
 
     @cached_property
     def base(self) -> Manifest | None:
-        """The manifest this run compares with."""
-        return self.state.manifest(self.plan.base)
+        """The manifest this run compares with. Raises Refused where others have published so much that it is gone."""
+        key = self.plan.base
+        found = None if key is None else self.state.kept_manifest(key)
+        if key is None or found is not None:
+            return found
+        now = self.state.current().manifest
+        if now != key:
+            raise Refused(
+                f"Overtaken: this run started from {key}, which is no longer kept: other runs have published since, "
+                f"the last of them {now}. Nothing public was touched; run again"
+            )
+        return self.state.manifest(key)
 
     @cached_property
     def splits(self) -> Counter[str]:
@@ -305,14 +315,22 @@ def open_run(key: str, environment: Environment, *, staging: Storage | None = No
     return Run(work, staging or work.sub(layout.run_folder(plan.run_id)), plan, environment, moved=moved)
 
 
-def new_run_id(now: datetime, *, after: str = "") -> str:
+_LAST: Final = 0xFFFF
+"""The greatest number that a run id of a second can end with."""
+
+
+def new_run_id(now: datetime, *, after: str = "", work: Storage | None = None) -> str:
     """YYYYMMDDThhmmssZ-xxxx. `after`: a run that it is to follow in the order of ids, also within a second.
 
-    There is room for a hundred runs that follow each other within a second.
+    `work`: where runs are remembered, whose ids are not given again: what one staged is not another's. There is room
+    for a hundred runs that follow each other within a second.
     """
     second = f"{now:%Y%m%dT%H%M%SZ}-"
     first, span = (int(after.removeprefix(second), 16) + 1, 0x100) if after.startswith(second) else (0, 0x8000)
-    return f"{second}{min(first + secrets.randbelow(span), 0xFFFF):04x}"
+    number = min(first + secrets.randbelow(span), _LAST)
+    while number < _LAST and work is not None and work.stat(layout.attempt(f"{second}{number:04x}")) is not None:
+        number += 1
+    return f"{second}{number:04x}"
 
 
 COMMAND: Final[Mapping[str, str]] = MappingProxyType(
