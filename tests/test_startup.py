@@ -77,7 +77,7 @@ def test_a_check_of_files_loads_nothing_but_what_reads_columns(options: tuple[st
     site.night(1)
     public = site.folder / "public"
     for target in (public, public / "sitemap.xml"):
-        assert loaded("check", target, *options, cwd=site.folder) == {"numpy", "pyarrow"}
+        assert loaded("check", target, *options, cwd=site.folder) == {"numpy", "pyarrow", "rich"}
 
 
 @pytest.mark.thorough
@@ -90,10 +90,10 @@ def test_a_check_over_http_loads_its_client_and_one_of_a_bucket_that_of_s3(
         "root": f"s3://{bucket}/maps",
     }
     site.night(1)
-    assert loaded("check", f"s3://{bucket}/maps", cwd=site.folder) == {"numpy", "pyarrow", "boto3"}
+    assert loaded("check", f"s3://{bucket}/maps", cwd=site.folder) == {"numpy", "pyarrow", "rich", "boto3"}
     with website() as found:
         found.answers["/s.xml"] = (200, {"Content-Type": "application/xml"}, found.page())
-        assert loaded("check", f"{found.root}/s.xml", cwd=site.folder) == {"numpy", "pyarrow", "httpx"}
+        assert loaded("check", f"{found.root}/s.xml", cwd=site.folder) == {"numpy", "pyarrow", "rich", "httpx"}
 
 
 HOOK = '''
