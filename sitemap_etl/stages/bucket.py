@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl import lastmod
+from sitemap_etl import lastmod, limits
 from sitemap_etl.arrow import column_of
 from sitemap_etl.errors import DamagedState, InvalidSource
 from sitemap_etl.frames import ASIDE, ROW_BITS, conform
@@ -32,7 +32,7 @@ from sitemap_etl.stages.spool import (
     read_messages,
     read_windows,
 )
-from sitemap_etl.stages.transform import Inventory
+from sitemap_etl.stages.transform import Inventory, gathered
 from sitemap_etl.state import layout
 from sitemap_etl.state.mirror import (
     DELTAS,
@@ -116,7 +116,7 @@ class Bucket:
         later = [fresh.keys.drop_null()]
         folding = writer is not None and self._folds(fresh)
         columns = None if folding else self._columns()
-        for table in _gathered(stored_rows(self.run.work, [self.old], later, columns)):
+        for table in gathered(stored_rows(self.run.work, [self.old], later, columns), _ROWS, limits.BATCH_BYTES):
             rows = self._conformed(table)
             if folding and writer is not None:
                 writer.write(rows)
@@ -410,20 +410,6 @@ def _shared(one: pa.Schema, other: pa.Schema) -> pa.Schema:
 def _without(keys: np.ndarray, content: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     stay = ~np.isin(keys, seen)
     return keys[stay], content[stay]
-
-
-def _gathered(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
-    """The rows in tables that are worth a call of the rules."""
-    pending: list[pa.Table] = []
-    rows = 0
-    for table in tables:
-        pending.append(table)
-        rows += table.num_rows
-        if rows >= _ROWS:
-            yield pa.concat_tables(pending, promote_options="permissive")
-            pending, rows = [], 0
-    if pending:
-        yield pa.concat_tables(pending, promote_options="permissive")
 
 
 def _with_gone(rows: pa.Table, schema: pa.Schema, *, gone: bool) -> pa.Table:

@@ -118,8 +118,9 @@ def _pass(run: Run, n: int, rules: Rules, scratch: Path, key: str, expected: Spl
     read_at = datetime.fromisoformat(extracted.read_at)
     names, batches = read_raw(run, n, rules.needs())
     rules = replace(rules, available=tuple(names))
-    for gathered in _gathered(batches, least=_GATHERED_ROWS if limit is None else 1):
-        raw = gathered
+    tables = (pa.Table.from_batches([batch]) for batch in batches)
+    for table in gathered(tables, _GATHERED_ROWS if limit is None else 1, _GATHERED_BYTES):
+        raw = table
         if limit is not None:
             if rows >= limit:
                 break
@@ -139,22 +140,22 @@ def _pass(run: Run, n: int, rules: Rules, scratch: Path, key: str, expected: Spl
     return replace(split.finish(), rows=rows)
 
 
-def _gathered(batches: Iterable[pa.RecordBatch], least: int) -> Iterator[pa.Table]:
-    """The rows of batches that follow each other, so many at least together.
+def gathered(tables: Iterable[pa.Table], rows: int, size: int) -> Iterator[pa.Table]:
+    """The rows of tables that follow each other, at least so many, or so many bytes, together.
 
-    An export of many small files comes in small batches, of which each has a price of its own in every kernel.
+    What is read of many small files comes in small tables, of which each has a price of its own in every kernel.
     """
-    pending: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in batches:
-        pending.append(batch)
-        rows += batch.num_rows
-        size += batch.nbytes
-        if rows >= least or size >= _GATHERED_BYTES:
-            yield pa.Table.from_batches(pending).combine_chunks()
-            pending, rows, size = [], 0, 0
+    pending: list[pa.Table] = []
+    held = taken = 0
+    for table in tables:
+        pending.append(table)
+        held += table.num_rows
+        taken += table.nbytes
+        if held >= rows or taken >= size:
+            yield pa.concat_tables(pending, promote_options="permissive").combine_chunks()
+            pending, held, taken = [], 0, 0
     if pending:
-        yield pa.Table.from_batches(pending).combine_chunks()
+        yield pa.concat_tables(pending, promote_options="permissive").combine_chunks()
 
 
 def _expected(run: Run, n: int, rows: int) -> int:
