@@ -46,9 +46,11 @@ FILE_ROWS = 1_000
 FILES_BEFORE = 20
 """Public files after which the machine that publishes goes down."""
 NOW = "2026-11-22T02:00:00Z"
-READY_SECONDS, RUN_SECONDS = 300, 1_500
+READY_SECONDS, RUN_SECONDS = 300, 900
 _LOST = 45
 """Seconds without a sign after which Airflow gives a task up: 300 unless it is told."""
+_FORGOTTEN = 90
+"""Seconds after which a task is queued again that a machine took and never began: 600 likewise."""
 
 
 def main() -> int:
@@ -120,6 +122,8 @@ class Cluster:
             "AIRFLOW__API__BASE_URL": self.address,
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": str(_LOST),
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "5",
+            "AIRFLOW__SCHEDULER__TASK_QUEUED_TIMEOUT": str(_FORGOTTEN),
+            "AIRFLOW__SCHEDULER__TASK_QUEUED_TIMEOUT_CHECK_INTERVAL": "5",
         }
 
     def environ(self, host: str) -> dict[str, str]:

@@ -80,10 +80,17 @@ def pytest_xdist_auto_num_workers() -> int:
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What is tried on a second S3 server is thorough. Where processes share the tests, long files come first."""
+    """What is tried on a second S3 server is thorough. Where processes share the tests, long files come first.
+
+    No test may take longer than the watchdog waits: it ends the process, as if the test had crashed.
+    """
+    patience = float(config.getini("faulthandler_timeout"))
     for item in items:
         if isinstance(item, pytest.Function) and "seaweedfs" in _asked_for(item):
             item.add_marker(pytest.mark.thorough)
+        limit = item.get_closest_marker("timeout")
+        if limit is not None and limit.args[0] >= patience:
+            raise pytest.UsageError(f"{item.nodeid} may take {limit.args[0]} s: the watchdog waits {patience:.0f}")
     if not hasattr(config, "workerinput"):
         return
     order = {name: number for number, name in enumerate(LONG)}

@@ -14,7 +14,7 @@ from tests.support.airflow import PROJECT
 
 
 @pytest.mark.thorough
-@pytest.mark.timeout(2_400)  # it waits until Airflow misses the machines that went down
+@pytest.mark.timeout(1_800)  # it waits until Airflow misses the machines that went down
 @pytest.mark.skipif(
     shutil.which("redis-server") is None and not os.environ.get("CI"), reason="needs redis-server; .ci/run installs it"
 )
