@@ -8,20 +8,16 @@ keys it must look at again.
 
 from __future__ import annotations
 
-import hashlib
 import threading
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Literal
 
-from sitemap_etl.errors import Refused, Unavailable
-from sitemap_etl.publish.actual import Actual, Object, content_type, in_threads, look, readable, survey
+from sitemap_etl.publish.actual import Actual, Object, in_threads, readable, survey
 from sitemap_etl.publish.claim import Claim, Overtaken, demand_own_lease
 from sitemap_etl.publish.order import Order, receivers_first, with_actual_rows
 from sitemap_etl.publish.plan import (
-    FORMER_DIGITS,
     Target,
     add_indexes,
     desired_set,
@@ -36,6 +32,7 @@ from sitemap_etl.publish.plan import (
 )
 from sitemap_etl.publish.retention import hold_snapshots
 from sitemap_etl.publish.robots import Root, named_by_others, open_root
+from sitemap_etl.publish.writes import Writes, secure
 from sitemap_etl.render import compress, fence
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state import layout
@@ -43,11 +40,9 @@ from sitemap_etl.state.changes import put_changes
 from sitemap_etl.state.conditions import demand_conditions
 from sitemap_etl.state.records import File, Manifest, Notification, Retired, Write
 from sitemap_etl.state.store import put_document
-from sitemap_etl.storage import ABSENT, PreconditionFailed, Stat, put_verified
+from sitemap_etl.storage import ABSENT, PreconditionFailed, Stat
 
 FEEDS: Final = (".rss.xml", ".atom.xml")
-_TRIES: Final = 4
-"""So often a write is tried that requests of an interrupted publish come before."""
 
 
 @dataclass
@@ -90,8 +85,12 @@ class _Publication:
         self.written: dict[str, File] = {}
         self.bridges: dict[str, Bridge] = {}
         self._counting = threading.Lock()
-        secured = self._secure()
+        secured = secure(run, self.public, claim)
+        for file in secured.values():
+            self._count(file)
         self.actual = Actual(run, self.public, again=claim.again, watched=claim.watched, secured=secured)
+        rolled_back = target.rolled_back_to is not None
+        self.writes = Writes(run, self.public, claim, self.actual, rolled_back=rolled_back)
         self.desired = desired_set(run, target.drafts, target.extras, self.actual)
 
     def publish(self, *, adopt: bool) -> Outcome:
@@ -121,38 +120,6 @@ class _Publication:
         if due:
             self._delete(due, outcome.manifest or manifest)
         return outcome
-
-    # --- after an interrupted publish ----------------------------------------------------------------
-
-    def _secure(self) -> dict[str, File]:
-        """Put every object of the interrupted publish again as it is, each with a fence; gives them by key.
-
-        From then on none of its requests changes what is listed, and the set stands still. What is there is a set that
-        it meant to be there on the way, whichever of its requests still arrive meanwhile. A file that waits to be
-        deleted is left, for no index lists it, and so is an object of others that it had leave to replace.
-        """
-        retired = {item.key for item in self.run.base.retired} if self.run.base is not None else set()
-        keys = sorted(look(self.public, self.claim.again - retired))
-        return {file.key: file for file in in_threads(self._put_again, keys) if file is not None}
-
-    def _put_again(self, key: str) -> File | None:
-        """The object as it is stored now; None where there is none, or nobody can read it."""
-        for tries_left in reversed(range(_TRIES)):
-            stored = readable(self.public, key)
-            content = None if stored is None else fence.content(key, stored.data)
-            if stored is None or content is None or self.claim.unmanaged.get(key, "") == stored.stat.etag:
-                return None
-            item = plain_object(key, content, fence.fenced(key, stored.data, self.claim.mark), self.run.plan.now)
-            item.expect = stored.stat.etag
-            try:
-                stat = self._put_once(item, item.data())
-            except PreconditionFailed:
-                if not tries_left:
-                    raise
-                continue  # one of its requests came in between
-            self._count(item.file)
-            return replace(item.file, etag=stat.etag)
-        return None
 
     def _survey(self, *, adopt: bool) -> None:
         known = known_etags(self.run, self.actual)
@@ -295,7 +262,7 @@ class _Publication:
         bridge = self.bridges[giver]
         data = compress.gzip([plain]) if bridge.key.endswith(".gz") else plain
         bridge.written = plain_object(bridge.key, plain, data, self.run.plan.now)
-        self._put(bridge.written, fenced=True)
+        self.writes.put(bridge.written, fenced=True)
         self._count(bridge.written.file)
 
     def _list_old_and_new(self, root: Root) -> list[str]:
@@ -320,7 +287,7 @@ class _Publication:
                     done.append(both.file.key)
                 else:
                     both.expect = item.expect
-                    self._put(both, fenced=True)
+                    self.writes.put(both, fenced=True)
                     item.expect = both.expect
         old = self._addresses(None if self.actual.relocated else self.run.base)
         new = [self._address(index.file.key) for index in self.desired.indexes]
@@ -334,7 +301,7 @@ class _Publication:
             self.outcome.robots_txt = True
 
     def _write(self, item: Object) -> None:
-        self._put(item, fenced=self._comes_back(item.file))
+        self.writes.put(item, fenced=self.writes.comes_back(item.file))
         self.written[item.file.key] = item.file
         self._count(item.file)
         self.run.environment.advance("publish", len(self.written), len(self.desired.objects()))
@@ -345,71 +312,6 @@ class _Publication:
         with self._counting:
             self.outcome.written += 1
             self.outcome.bytes += file.stored
-
-    def _comes_back(self, file: File) -> bool:
-        """Whether these bytes may have been under the key before, so that a late request may be on its way that
-        expects them there.
-        """
-        known = self.actual.files.get(file.key)
-        return (
-            file.key in self.actual.touched
-            or self.target.rolled_back_to is not None
-            or (known is not None and known.sha256 == file.sha256)
-            or not {None, file.stored_sha256[:FORMER_DIGITS], ""}.isdisjoint(self._former.get(file.key, ()))
-        )
-
-    @cached_property
-    def _former(self) -> dict[str, set[str | None]]:
-        """Key → what it had lately (`Former.stored`); None: it waits to be deleted."""
-        found: dict[str, set[str | None]] = defaultdict(set)
-        for former in self.run.base.former if self.run.base is not None else ():
-            found[former.key].add(former.stored)
-        for item in self.run.base.retired if self.run.base is not None else ():
-            found[item.key].add(None)
-        return found
-
-    def _put(self, item: Object, *, fenced: bool) -> None:
-        """Write an object on the condition it has; then it has the file as it is stored, and the next condition.
-
-        `fenced`: under an ETag that the key never had.
-        """
-        key, data = item.file.key, item.data()
-        if fenced:
-            data = fence.fenced(key, data, self.claim.mark)
-        for tries_left in reversed(range(_TRIES)):
-            try:
-                stat = self._put_once(item, data)
-            except PreconditionFailed as error:
-                if tries_left and key in self.actual.touched:
-                    # A request of an interrupted publish came in between. The claim is looked at again after this.
-                    there = self.public.stat(key)
-                    item.expect = ABSENT if there is None else there.etag
-                    continue
-                self.claim.hold()
-                raise Refused(
-                    f"{error} Publishing stopped there; the published files are valid, and the next run continues from "
-                    "them"
-                ) from error
-            break
-        stored_sha256 = hashlib.sha256(data).hexdigest()
-        item.file = replace(item.file, stored=len(data), stored_sha256=stored_sha256, etag=stat.etag)
-        item.expect = stat.etag
-
-    def _put_once(self, item: Object, data: bytes) -> Stat:
-        self.claim.hold()
-        key, publish = item.file.key, self.run.site.publish
-        try:
-            return put_verified(
-                self.public,
-                key,
-                data,
-                content_type=content_type(key),
-                cache_control=publish.cache_control,
-                expect=item.expect,
-            )
-        except Unavailable:
-            self.claim.hold()  # other bytes than were put may be those of a run that took over
-            raise
 
     # --- the deletes ---------------------------------------------------------------------------------
 

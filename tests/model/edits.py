@@ -7,7 +7,7 @@ import random
 from datetime import timedelta
 from typing import Any
 
-from tests.model.model import Row
+from tests.model.records import Row
 from tests.model.world import BROKEN, CONTRACT, OLD, PAGES, Spec, World, spell, stamp
 
 NOT_YET: frozenset[str] = frozenset()

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable
 from datetime import datetime, timedelta
 from typing import Any
 
-from tests.model.model import Set, changed
+from tests.model.records import Set
+from tests.model.rules import changed
 
 AGAIN = timedelta(minutes=10)
 """A URL is not sent twice within so long."""

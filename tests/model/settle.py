@@ -9,7 +9,9 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tests.model import shards
-from tests.model.model import Model, Night, Page, Section, Set, Version, changed, gives_dates, is_view, span
+from tests.model.model import Model
+from tests.model.records import Night, Page, Section, Set, Version
+from tests.model.rules import changed, gives_dates, is_view, span
 from tests.support.sites import Listed
 
 INDEX, ROBOTS, RECENT = "sitemap.xml", "robots.txt", "sitemap-recent-00001.xml.gz"

@@ -11,7 +11,9 @@ from typing import Any
 
 from tests.model.edits import NAMES, NOT_YET, OPEN, RULES, URLS, Edits
 from tests.model.hearing import Hearing
-from tests.model.model import Model, Night, Set, changed, is_view
+from tests.model.model import Model
+from tests.model.records import Night, Set
+from tests.model.rules import changed, is_view
 from tests.model.settle import INDEX, Seen, Settling
 from tests.model.settle import ROBOTS as ROBOTS_TXT
 from tests.model.world import KEY, Done, Spec, World, stamp

@@ -24,8 +24,8 @@ from sitemap_etl.state.codec import encode
 from sitemap_etl.storage.folder import is_temporary
 from tests.model.alive import visits
 from tests.model.child import Done, Order, Running, Task, Trouble, perform, variables
-from tests.model.model import Row, Source, Spelled
 from tests.model.planted import planted
+from tests.model.records import Row, Source, Spelled
 from tests.model.settle import INDEX, ROBOTS, Seen
 from tests.support.engines import Reply, Request, Side
 from tests.support.s3 import CREDENTIALS, S3Server
