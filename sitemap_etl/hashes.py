@@ -167,11 +167,16 @@ def hash_rows(table: pa.Table, known: Mapping[str, np.ndarray]) -> np.ndarray:
         column = single(table.column(name))
         if column.null_count == len(column):
             continue
-        hashes = known[name] if name in known else hash_column(column)
-        own = _mix(hashes ^ hash64(pa.array([name])))
-        if column.null_count:
-            own[mask_of(pc.is_null(column))] = 0
-        h += own
+        (salt,) = hash64(pa.array([name]))
+        hashes = known.get(name)
+        for begin in range(0, len(h), _BLOCK):
+            part = column.slice(begin, _BLOCK)
+            own = hash_column(part) if hashes is None else hashes[begin : begin + _BLOCK].copy()
+            own ^= salt
+            _mix(own)
+            if part.null_count:
+                own[mask_of(pc.is_null(part))] = 0
+            h[begin : begin + _BLOCK] += own
     return _mix(h)
 
 

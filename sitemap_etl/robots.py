@@ -236,6 +236,13 @@ def without_block(existing: bytes, name: str) -> bytes:
     return _cut(existing, 0, _spans(existing, name))
 
 
+def without_blocks(existing: bytes) -> bytes:
+    """The robots.txt without any block of ours: what it says of which pages may be fetched is all there."""
+    for name in sorted(named_in(existing)):
+        existing = without_block(existing, name)
+    return existing
+
+
 def without_mark(existing: bytes, name: str) -> bytes:
     """The robots.txt without the marks in the block of `name`."""
     kept, at = [], 0

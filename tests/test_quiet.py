@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sitemap_etl.errors import Refused
+from sitemap_etl.errors import InvalidSource, Refused
 from sitemap_etl.explain.answers import json_of
 from sitemap_etl.explain.explain import explain
 from sitemap_etl.publish.publish import publish
@@ -400,7 +400,10 @@ class Parts(TestSite):
 
     def write(self, at: int, date: str = "2026-09-01") -> None:
         rows = pages(100, at * 100, lastmod=date, sales=lambda n: n % 7)
-        pq.write_table(pa.Table.from_pylist(rows), self.folder / "export" / f"{at}.parquet")
+        self.put(at, pa.Table.from_pylist(rows))
+
+    def put(self, at: int, rows: pa.Table) -> None:
+        pq.write_table(rows, self.folder / "export" / f"{at}.parquet")
 
     def look(self, number: int, **options: Any) -> tuple[str, list[bool], tuple[int, ...]]:
         """Run a night; gives how it ended, of each split whether its rows were not kept, and those that came again."""
@@ -408,9 +411,11 @@ class Parts(TestSite):
         run = start_run(self.load(), Options(**options), environment, split_rows=self.split_rows)
         build(run, 1, {}, renew=lambda: None)
         spared = [run.transformed(n).spared for n in range(len(run.plan.units))]
+        self.as_read = [run.transformed(n).as_read for n in range(len(run.plan.units))]
         found = settle(run).again
         summary = finish_run(run, publish(run))
         release_lease(run.work, run.run_id)
+        self.told = summary.reasons
         return summary.status, spared, found
 
 
@@ -464,6 +469,53 @@ def test_what_was_read_as_expected_is_transformed_again_where_the_section_is_ren
     assert (rendered(night), again(night)) == ({"goods", "articles"}, (1,))
     assert f"{ORIGIN}/p/000007" in site.public().locs()
     settled(site, 3, night)
+
+
+def test_rows_that_are_read_as_they_were_go_through_no_rule(parts: Parts) -> None:
+    parts.look(1)
+    assert parts.as_read == [False] * 3
+    assert parts.look(2) == ("unchanged", [True] * 3, ())
+    assert parts.as_read == [True] * 3
+    parts.write(1, "2026-09-02")
+    parts.look(3)
+    assert parts.as_read == [True, False, True]
+    assert parts.look(4, full=True) == ("unchanged", [False] * 3, ())
+
+
+def test_the_same_values_of_another_type_go_through_the_rules(parts: Parts) -> None:
+    parts.look(1)
+    rows = pq.read_table(parts.folder / "export" / "1.parquet")
+    parts.put(1, rows.set_column(rows.column_names.index("sales"), "sales", rows.column("sales").cast(pa.float64())))
+    assert parts.look(2) == ("unchanged", [True] * 3, ())
+    assert parts.as_read == [False] * 3  # the files of an export are read as of one type
+
+
+def test_rows_of_which_the_rules_have_something_to_tell_are_told_of_every_night(parts: Parts) -> None:
+    rows = pages(100, lastmod="2026-09-01", sales=1)
+    parts.put(0, pa.Table.from_pylist([*rows, {"loc": "https://other.example/", "lastmod": "1970-01-01", "sales": 1}]))
+    parts.put(1, pa.Table.from_pylist([{**row, "lastmod": "someday"} for row in pages(100, 100, sales=1)]))
+    for number in (1, 2, 3):
+        parts.look(number)
+        assert parts.as_read == [False, False, number > 1]
+        assert {kind: told.total for kind, told in parts.told["goods"].items() if told.total} == {
+            "rejected": 1,
+            "notes": 100,
+        }
+
+
+@pytest.mark.parametrize("gone", ["loc", "lastmod", "sales"])
+def test_a_column_that_is_missing_is_missed_although_it_held_nothing(parts: Parts, gone: str) -> None:
+    rows = pq.read_table(parts.folder / "export" / "1.parquet")
+    if gone != "loc":
+        empty = pa.nulls(rows.num_rows, rows.schema.field(gone).type)
+        rows = rows.set_column(rows.column_names.index(gone), gone, empty)
+    for at in range(3):
+        parts.put(at, rows)
+    parts.look(1)
+    for at in range(3):
+        parts.put(at, rows.drop_columns([gone]))
+    with pytest.raises(InvalidSource, match=f"'{gone}'"):
+        parts.look(2)
 
 
 MOODS: list[str] = []

@@ -12,6 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from sitemap_etl import __version__, lastmod
 from sitemap_etl.config import Section
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.hashes import added
+from sitemap_etl.robots import without_blocks
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import Entry, MadeFrom, Manifest, MirrorBucket, SectionState, SplitSums, Transformed
 
@@ -61,16 +63,19 @@ def _hash(values: Sequence[Any]) -> str:
     return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:32]
 
 
-def source_of(run: Run, name: str, buckets: Sequence[MirrorBucket]) -> str | None:
-    """A hash of the files of a mirror and of the rules that are applied to them; None where these may change by
-    themselves.
+def source_of(run: Run, name: str, buckets: Sequence[MirrorBucket] = ()) -> str | None:
+    """A hash of the rules that are applied to the rows of a section, and of the files of its mirror; None where they
+    may make something else of the same rows.
     """
     if changes_by_itself(run.site.sections[name]):
         return None
     files = [file.key for bucket in buckets for file in bucket.files()]
-    reading = run.plan.readings[name]
-    asked = [reading.key, reading.select, reading.params, reading.deleted]
-    return _hash([files, asked, run.plan.robots, *settings_of(run.plan.site, name)])
+    reading = run.plan.readings.get(name)
+    asked = [] if reading is None else [reading.key, reading.select, reading.params, reading.deleted]
+    told = run.plan.robots
+    if told is not None:
+        told = without_blocks(told.encode("latin-1")).decode("latin-1")  # our blocks name sitemaps, and differ by night
+    return _hash([files, asked, told, *settings_of(run.plan.site, name)])
 
 
 def likely_quiet(written: Mapping[str, Any], base: Manifest, known: Mapping[str, MadeFrom]) -> tuple[str, ...]:
@@ -209,5 +214,9 @@ def sums_of_split(run: Run, n: int) -> SplitSums | None:
     if name not in run.plan.expected:
         return None
     units = [at for at, unit in enumerate(run.plan.units) if unit.section == name]
-    known = run.plan.made_from[name].splits
-    return known[units.index(n)] if len(known) == len(units) else None
+    known = run.plan.made_from[name]
+    if len(known.splits) != len(units):
+        return None
+    one = known.splits[units.index(n)]
+    same_rules = known.agreed is not None and known.source == source_of(run, name)
+    return one if one.raw is None or same_rules else replace(one, raw=None)

@@ -19,7 +19,17 @@ from sitemap_etl.stages.basis import Basis, source_of
 from sitemap_etl.stages.bucket import BEFORE_RULES
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state import layout
-from sitemap_etl.state.records import Clusters, MadeFrom, Mirror, Quiet, Settled, SplitSums, Summary, Transformed
+from sitemap_etl.state.records import (
+    Agreed,
+    Clusters,
+    MadeFrom,
+    Mirror,
+    Quiet,
+    Settled,
+    SplitSums,
+    Summary,
+    Transformed,
+)
 from sitemap_etl.state.store import read_document
 
 LISTED_ALREADY: Final = "listed already by "
@@ -132,31 +142,52 @@ def remembered(
             one = basis.of(name)
             one = None if one is None else replace(one, dated=rendered[name] or 0, expects=first)
         if one is not None:
-            source = _source(run, name, mirrors[name]) if name in mirrors else None
-            one = replace(one, splits=_split_sums(run, name), source=source, applied_by=run.run_id)
+            one = replace(one, source=_source(run, name, mirrors.get(name)), applied_by=run.run_id)
+            if name not in run.plan.readings:
+                parts = run.parts(name)
+                one = replace(one, splits=_split_sums(parts), agreed=_agreed(parts))
         found[name] = one
     return found
 
 
-def _source(run: Run, name: str, mirror: Mirror) -> str | None:
-    """A hash of what the rows of a section come from (`stages.basis.source_of`).
+def _source(run: Run, name: str, mirror: Mirror | None) -> str | None:
+    """A hash of the rules of a section, and of the mirror that it keeps (`stages.basis.source_of`).
 
-    None also where the rules told something that they would not tell of the mirror alone, or that a later night would
-    tell otherwise: rows that were dropped as they were read, a date that has yet to come, rows on another site.
+    None also where it keeps one of which the rules told something that they would not tell of the mirror alone, or
+    that a later night would tell otherwise: rows that were dropped as they were read, a date that has yet to come, rows
+    on another site.
     """
+    if name not in run.plan.readings:
+        return source_of(run, name)
     told = [part.reasons for part in run.parts(name)]
     dropped = any(
         reason in {*BEFORE_RULES, FUTURE} for reasons in told for tally in reasons.values() for reason in tally.counts
     )
-    return None if dropped or any(part.elsewhere for part in run.parts(name)) else source_of(run, name, mirror.buckets)
+    if mirror is None or dropped or any(part.elsewhere for part in run.parts(name)):
+        return None
+    return source_of(run, name, mirror.buckets)
 
 
-def _split_sums(run: Run, name: str) -> tuple[SplitSums, ...]:
-    """The sums of the splits of a section; none where it keeps a mirror."""
-    if name in run.plan.readings:
-        return ()
-    found = [(part.first_sums or part.sums, part.sums) for part in run.parts(name)]
-    return tuple(SplitSums(first, all_) for first, all_ in found if first is not None and all_ is not None)
+def _agreed(parts: Sequence[Transformed]) -> Agreed | None:
+    """What the splits of a section have in common, where the rows of all of them have the same columns."""
+    whole = [part for part in parts if part.inventory]
+    forms = {(part.columns, part.kinds) for part in whole}
+    if len(forms) != 1:
+        return None
+    columns, kinds = forms.pop()
+    ends = [part.ends for part in whole if part.ends is not None]
+    tags = sorted({tag for part in whole for tag in part.tags})
+    return Agreed(columns, kinds, tuple(tags), (min(low for low, _ in ends), max(high for _, high in ends)))
+
+
+def _split_sums(parts: Sequence[Transformed]) -> tuple[SplitSums, ...]:
+    """What tells the next run whether the splits of a section are as they were; nothing where one is not known."""
+    found = []
+    for part in parts:
+        if part.sums is None or part.loc_sums is None:
+            return ()
+        found.append(SplitSums(part.first_sums or part.sums, part.sums, part.loc_sums, part.raw))
+    return tuple(found)
 
 
 class _Summaries:

@@ -23,9 +23,10 @@ from sitemap_etl.hashes import added, hash64, hash_rows, sums_of
 from sitemap_etl.limits import WINDOW_ROWS
 from sitemap_etl.partition import SAMPLES, distinct, route, routing_borders, samples
 from sitemap_etl.sources import LINES
-from sitemap_etl.stages.basis import sums_of_split
+from sitemap_etl.stages.basis import changes_by_itself, sums_of_split
 from sitemap_etl.stages.extract import named, read_raw
 from sitemap_etl.stages.published import published_ranges
+from sitemap_etl.stages.raw import KINDS, RawRows, receipt_of
 from sitemap_etl.stages.rules import rules_of
 from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.spool import SpoolWriter, read_places
@@ -103,21 +104,28 @@ def _transform(run: Run, n: int, name: str, expected: SplitSums | None) -> Trans
     for sums in dict.fromkeys((expected, None)):
         with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
             found = _pass(run, n, rules, Path(scratch), run.attempt(name), sums)
-        if not found.spared or (sums is not None and found.sums == sums.all):
-            break  # else its beginning was as expected, and the rest of it is not
-    return found
+        if found is not None:
+            return found  # else its beginning was as expected, and the rest of it is not
+    raise AssertionError(f"{name}: nothing was expected")
 
 
-def _pass(run: Run, n: int, rules: Rules, scratch: Path, key: str, expected: SplitSums | None) -> Transformed:
-    """The rows of unit `n` through the rules, into files whose keys begin with `key`."""
+def _pass(run: Run, n: int, rules: Rules, scratch: Path, key: str, expected: SplitSums | None) -> Transformed | None:
+    """The rows of unit `n` through the rules, into files whose keys begin with `key`.
+
+    None where they were not kept for they began as expected, and then were otherwise.
+    """
     first_row = n << ROW_BITS
     rows = 0
     limit = run.options.limit
     extracted = run.extracted(n)
+    needed = rules.needs()
+    raw_rows = RawRows(whole=needed is not None and not changes_by_itself(rules.settings))
+    as_read = None if expected is None else expected.raw
     split = Inventory(run, key, _expected(run, n, extracted.rows), rules.section, scratch, expected)
     read_at = datetime.fromisoformat(extracted.read_at)
-    names, batches = read_raw(run, n, rules.needs())
+    names, batches = read_raw(run, n, needed)
     rules = replace(rules, available=tuple(names))
+    loc = rules.settings.columns.get("loc", "loc")
     tables = (pa.Table.from_batches([batch]) for batch in batches)
     for table in gathered(tables, _GATHERED_ROWS if limit is None else 1, _GATHERED_BYTES):
         raw = table
@@ -130,14 +138,25 @@ def _pass(run: Run, n: int, rules: Rules, scratch: Path, key: str, expected: Spl
             if extracted.lines:
                 row += raw.column(LINES).to_numpy()
             raw = raw.drop_columns(LINES)
-        split.add(transform(raw, rules, read_at=read_at, row=pa.array(row)))
         rows += raw.num_rows
+        if as_read is not None:
+            raw_rows.add(raw)
+            if rows > raw.num_rows or raw_rows.begins_as(as_read):
+                continue
+            as_read, raw_rows = None, RawRows()
+        outcome = transform(raw, rules, read_at=read_at, row=pa.array(row))
+        raw_rows.add_ruled(raw, loc, outcome, split.add(outcome))
     if limit is None and rows != extracted.rows:
         raise Refused(
             f"section {rules.section}: {extracted.rows:,} rows were extracted, {rows:,} came to transform "
             f"({run.plan.units[n].label}). Nothing was published; run again"
         )
-    return replace(split.finish(), rows=rows)
+    if as_read is not None and expected is not None:
+        same = raw_rows.sums() == as_read
+        return receipt_of(rules.section, as_read, expected, run.plan.made_from[rules.section]) if same else None
+    if split.spared and expected is not None and split.sums != expected.all:
+        return None
+    return replace(split.finish(), rows=rows, raw=raw_rows.sums())
 
 
 def gathered(tables: Iterable[pa.Table], rows: int, size: int) -> Iterator[pa.Table]:
@@ -188,7 +207,7 @@ class Inventory:
         self.pending_bytes = self.pending_rows = 0
         self.writer: SpoolWriter | None = None
         self.aside: dict[str, pq.ParquetWriter] = {}
-        self.tallies = {kind: Tally() for kind in ("excluded", "rejected", "duplicates", "notes")}
+        self.tallies = {kind: Tally() for kind in KINDS}
         self.rejected_read = 0
         self.elsewhere: Counter[str] = Counter()
         self.samples: list[pa.Table] = []
@@ -204,8 +223,8 @@ class Inventory:
         self.tags: set[str] = set()
         self.columns: set[str] = set()
 
-    def add(self, batch: Outcome, *, read: bool = True) -> None:
-        """Rows after the rules. `read`: this run read them; else a mirror had them."""
+    def add(self, batch: Outcome, *, read: bool = True) -> np.ndarray:
+        """Rows after the rules; gives the hashes of their locs. `read`: this run read them; else a mirror had them."""
         for kind, table in (("excluded", batch.excluded), ("rejected", batch.rejected)):
             self.set_aside(kind, table, read=read)
         self.tallies["notes"].merge(batch.notes)
@@ -216,7 +235,7 @@ class Inventory:
         self.columns |= set(inventory.column_names)
         self.listed += inventory.num_rows
         if not inventory.num_rows:
-            return
+            return np.empty(0, np.uint64)
         locs = column_of(inventory, "loc")
         hashes = hash64(locs)
         self._sum(inventory, hashes)
@@ -225,6 +244,7 @@ class Inventory:
         self.highest = max(self.highest or "", ends["max"])
         if not self.spared:
             self._keep(inventory, locs, hashes)
+        return hashes
 
     def _sum(self, inventory: pa.Table, hashes: np.ndarray) -> None:
         """Add up the hashes of the rows. `hashes`: those of their locs."""

@@ -70,6 +70,7 @@ from sitemap_etl.state.records.published import (
     same_set,
 )
 from sitemap_etl.state.records.run import (
+    Agreed,
     Aligned,
     Checked,
     Clusters,
@@ -84,6 +85,7 @@ from sitemap_etl.state.records.run import (
     Partition,
     Plan,
     Quiet,
+    RawSums,
     Reading,
     Rendered,
     SectionPlan,
@@ -100,6 +102,7 @@ __all__ = [
     "COUNTED",
     "FORMAT",
     "ROBOTS_TXT",
+    "Agreed",
     "Aligned",
     "Answered",
     "Asked",
@@ -152,6 +155,7 @@ __all__ = [
     "Plan",
     "Preview",
     "Quiet",
+    "RawSums",
     "ReadSplit",
     "Reading",
     "Record",

@@ -59,11 +59,37 @@ class Reading(Record):
     version: str | None = None  # of the table that is read
 
 
+class RawSums(Record):
+    """The sums of a split's rows as they were read (see hashes.sums_of): of those of its first batch, and of all.
+
+    Only of a split of which the rules listed every row, and of which they had nothing to tell.
+    """
+
+    form: str  # hash of the names and types of their columns
+    rows: int
+    first: tuple[int, int]
+    all: tuple[int, int]
+
+
 class SplitSums(Record):
-    """The sums of a split's rows after the rules (see hashes.sums_of): of those of its first batch, and of all."""
+    """What tells whether a split is as it was: the sums of its rows after the rules, of the first batch and of all.
+
+    `raw`: likewise before the rules, which need not be applied where they are the same.
+    """
 
     first: tuple[int, int]
     all: tuple[int, int]
+    locs: tuple[int, int]  # of their locs alone
+    raw: RawSums | None = None
+
+
+class Agreed(Record):
+    """What the receipts of a section's splits have in common: each as in `Transformed`, `tags` and `ends` of all."""
+
+    columns: tuple[str, ...]
+    kinds: tuple[tuple[str, str], ...] | None
+    tags: tuple[str, ...]
+    ends: tuple[str, str] | None
 
 
 class MadeFrom(Record):
@@ -78,8 +104,9 @@ class MadeFrom(Record):
     made: str  # hash of its settings, and of what was made
     dated: int = 0  # listed pages with a lastmod
     splits: tuple[SplitSums, ...] = ()  # in the order of the plan's units; none where a mirror is kept
+    agreed: Agreed | None = None  # of those splits, where they have something in common
     expects: bool = False  # whether the next night is likely to find nothing that differs
-    source: str | None = None  # hash of its mirror and the rules; None: no mirror, or it may change by itself
+    source: str | None = None  # hash of the rules, and of its mirror if it has one; None: it may change by itself
     applied_by: str = ""  # the run that applied the rules to that, and told what came of them
 
 
@@ -180,7 +207,9 @@ class Transformed(RunDocument):
     sums: tuple[int, int] | None = None  # of the hashes of its inventory's rows (hashes.sums_of); None: not recorded
     loc_sums: tuple[int, int] | None = None  # of those of their locs alone
     first_sums: tuple[int, int] | None = None  # as `sums`, of the first batch
+    raw: RawSums | None = None
     spared: bool = False  # all as it was when the section was made: the rows were counted, and not kept
+    as_read: bool = False  # that was seen before the rules, which were not applied
     held: str | None = None
     bucket: MirrorBucket | None = None  # what the mirror's bucket is from now on
     readers: tuple[str, ...] = ()  # runs that read its rows; numbers of rows begin with the place in this list
