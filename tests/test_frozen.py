@@ -37,8 +37,44 @@ def test_they_are_frozen_dataclasses() -> None:
         point.x = 3  # type: ignore[misc] # that is what is tried
     with pytest.raises(FrozenInstanceError):
         del point.x
-    with pytest.raises(TypeError, match="x"):
-        Point()  # type: ignore[call-arg] # likewise
+    assert replace(point, y=5) == Point(1, 5)
+
+
+@pytest.mark.parametrize(
+    ("given", "named", "told"),
+    [
+        ((), {}, "Point lacks x"),
+        ((1,), {"z": 2}, "Point does not know z"),
+        ((1,), {"x": 2}, "Point is given twice x"),
+        ((1, 2, "a", "b", 5), {}, "Point takes 4 values, not 5"),
+        ((), {"z": 2}, "Point does not know z and lacks x"),
+    ],
+)
+def test_they_take_the_values_of_their_fields_and_no_others(given: Any, named: Any, told: str) -> None:
+    with pytest.raises(TypeError) as caught:
+        Point(*given, **named)
+    assert str(caught.value) == told
+
+
+def test_a_field_for_names_alone_has_no_place() -> None:
+    with pytest.raises(TypeError, match="Named takes 4 values, not 5"):
+        Named(1, 2, "", "", {})  # type: ignore[misc] # that is what is tried
+
+
+def test_each_has_a_default_of_its_own() -> None:
+    one, other = Named(1), Named(1)
+    assert one.of is not other.of
+
+
+def test_what_a_class_does_when_its_values_are_there_is_done() -> None:
+    class Positive(Point):
+        def __post_init__(self) -> None:
+            if self.x <= 0:
+                raise ValueError(f"{self.x} is not positive")
+
+    assert Positive(1).x == 1
+    with pytest.raises(ValueError, match="0 is not positive"):
+        Positive(0)
 
 
 @pytest.mark.parametrize(

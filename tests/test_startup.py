@@ -46,7 +46,7 @@ def test_a_run_over_exports_loads_neither_pandas_nor_duckdb_nor_the_client_of_s3
 
 def test_a_run_that_asks_nobody_over_the_web_loads_nothing_that_would(site: TestSite) -> None:
     site.night(1)  # of what is published for the first time the site itself is asked
-    assert loaded("run", site.path, "--quiet", cwd=site.folder) == {"numpy", "pyarrow", "pydantic", "jinja2"}
+    assert loaded("run", site.path, cwd=site.folder) == {"numpy", "pyarrow", "pydantic", "jinja2"}
 
 
 @pytest.mark.thorough

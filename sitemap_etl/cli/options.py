@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import sys
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
@@ -127,9 +129,23 @@ def moment(text: str | None) -> datetime | None:
     return written(text)
 
 
+_PAPER: Final = 200
+"""Columns of a file or a pipe, where lines are not wrapped."""
+
+
 def console() -> Console:
-    """The console for results: as wide as the terminal; in a file or pipe, lines are not wrapped."""
+    """The console for tables, as wide as the terminal."""
     from rich.console import Console
 
     paper = Console()
-    return paper if paper.is_terminal else Console(width=200)
+    return paper if paper.is_terminal else Console(width=_PAPER)
+
+
+def strong(text: str) -> str:
+    """The text in bold, where that can be seen."""
+    return typer.style(text, bold=True) if sys.stdout.isatty() and os.environ.get("TERM") != "dumb" else text
+
+
+def width() -> int:
+    """The columns that a line of results has: those of the terminal, or of a file or pipe."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else _PAPER

@@ -25,7 +25,6 @@ from sitemap_etl.cli.options import (
     Reason,
     SiteFile,
     Verbose,
-    console,
     environment_of,
     moment,
     progress_of,
@@ -218,7 +217,7 @@ def _finish(summary: Summary, site_file: Path, bars: Bars, *, as_json: bool) -> 
     elif not bars.quiet:
         from sitemap_etl.cli.show import show_summary
 
-        show_summary(console(), summary, str(site_file))
+        show_summary(summary, str(site_file))
     sys.stdout.flush()
     if bars.quiet or bars.as_json:
         _log(summary, bars, error, code)

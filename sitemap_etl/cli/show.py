@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from sitemap_etl import lastmod, priority
 from sitemap_etl.cli.columns import in_columns
+from sitemap_etl.cli.options import strong, width
 from sitemap_etl.cli.plan import beside, comparison_lines, plan_lines
 from sitemap_etl.frames import Reason
 from sitemap_etl.state.records import COUNTED, Attempt, Counts, KeptSet, Summary
@@ -26,11 +27,11 @@ _MEANINGS: Final = {**lastmod.REASONS, **priority.REASONS}
 _KINDS: Final = ("rejected", "excluded", "duplicates", "notes", "pages")
 
 
-def show_summary(console: Console, summary: Summary, site_file: str) -> None:
+def show_summary(summary: Summary, site_file: str) -> None:
     """A run's outcome: headline, counts, rejected and excluded rows with reasons, warnings, and the report."""
-    console.print(f"[bold]{headline(summary)}[/bold]  run {summary.run_id}", highlight=False, soft_wrap=True)
-    for line in _lines(summary, site_file, console.width):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    print(f"{strong(headline(summary))}  run {summary.run_id}")
+    for line in _lines(summary, site_file, width()):
+        print(line)
 
 
 def headline(summary: Summary) -> str:
