@@ -8,7 +8,7 @@ slice's offset is minded. Nothing here copies unless the layout must change.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.abc import MetaPathFinder
 from typing import Any, Final
 
@@ -250,3 +250,21 @@ def grouped(group: np.ndarray, groups: int) -> tuple[np.ndarray, np.ndarray]:
 def dealt(hashes: np.ndarray, buckets: int) -> tuple[np.ndarray, np.ndarray]:
     """`grouped` by the remainder of each row's hash (uint64): equal hashes share a bucket."""
     return grouped(hashes % np.uint64(buckets), buckets)
+
+
+def gathered(tables: Iterable[pa.Table], rows: int, size: int) -> Iterator[pa.Table]:
+    """The rows of tables that follow each other, at least so many, or so many bytes, together.
+
+    What is read of many small files comes in small tables, of which each has a price of its own in every kernel.
+    """
+    pending: list[pa.Table] = []
+    held = taken = 0
+    for table in tables:
+        pending.append(table)
+        held += table.num_rows
+        taken += table.nbytes
+        if held >= rows or taken >= size:
+            yield pa.concat_tables(pending, promote_options="permissive").combine_chunks()
+            pending, held, taken = [], 0, 0
+    if pending:
+        yield pa.concat_tables(pending, promote_options="permissive").combine_chunks()

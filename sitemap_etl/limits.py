@@ -75,6 +75,9 @@ kept in time is off, and what a wrong zone makes of it at the least."""
 # --- Sizes we work in ------------------------------------------------------------------------
 BATCH_ROWS: Final = 500_000
 BATCH_BYTES: Final = 128 * 1024 * 1024
+GATHERED_ROWS: Final = 25_000
+GATHERED_BYTES: Final = 16 * 1024 * 1024
+"""Rows and bytes of small batches that go through the rules together."""
 STAGED_ROWS: Final = 65_536
 STAGED_BYTES: Final = 16 * 1024 * 1024
 """A batch of a database's rows, and of staged rows: a split may hold all rows of a table, and few of them at a time."""

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl import lastmod, limits
-from sitemap_etl.arrow import column_of
+from sitemap_etl.arrow import column_of, gathered
 from sitemap_etl.errors import DamagedState, InvalidSource
 from sitemap_etl.frames import ASIDE, ROW_BITS, conform
 from sitemap_etl.hashes import combine, hash64
@@ -32,7 +32,7 @@ from sitemap_etl.stages.spool import (
     read_messages,
     read_windows,
 )
-from sitemap_etl.stages.transform import Inventory, gathered
+from sitemap_etl.stages.transform import Inventory
 from sitemap_etl.state import layout
 from sitemap_etl.state.mirror import (
     DELTAS,

@@ -394,7 +394,9 @@ def one_moment(run: Run) -> Iterator[None]:
         run.snapshots = {}
 
 
-def read_raw(run: Run, n: int, columns: Sequence[str] | None) -> tuple[list[str], Iterator[pa.RecordBatch]]:
+def read_raw(
+    run: Run, n: int, columns: Sequence[str] | None, batch_rows: int = limits.BATCH_ROWS
+) -> tuple[list[str], Iterator[pa.RecordBatch]]:
     """The columns of unit `n`'s source, and its raw rows in batches. `columns`: those the rules need; None: all.
 
     Where the rows have lines, `sources.LINES` is among the columns of the batches.
@@ -403,7 +405,7 @@ def read_raw(run: Run, n: int, columns: Sequence[str] | None) -> tuple[list[str]
     split = run.plan.units[n].split
     if receipt.raw is None:
         names = sources.columns(split).names
-        return names, sources.read(split, columns=_wanted(names, columns))
+        return names, sources.read(split, columns=_wanted(names, columns), batch_rows=batch_rows)
     file = pq.ParquetFile(pa.PythonFile(open_checked(run.staging, receipt.raw), mode="r"))
     names = [name for name in file.schema_arrow.names if name != sources.LINES]
     wanted = _wanted(names, columns)

@@ -8,18 +8,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from sitemap_etl.arrow import column_of, is_list
+from sitemap_etl.arrow import column_of, gathered, is_list
 from sitemap_etl.frames import Tally
 from sitemap_etl.hashes import added, hash_rows, sums_of
+from sitemap_etl.limits import GATHERED_BYTES, GATHERED_ROWS
+from sitemap_etl.sources import LINES
+from sitemap_etl.stages.extract import read_raw
+from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import MadeFrom, RawSums, SplitSums, Transformed
 from sitemap_etl.transform import Outcome
 
+_FIRST_ROWS: Final = 65_536
+"""Rows at the beginning of a split that tell whether it is worth reading on."""
+_BATCH_ROWS: Final = 2 * _FIRST_ROWS
+"""Rows of a batch that is read to be added up: it stays in cache."""
 KINDS: Final = ("excluded", "rejected", "duplicates", "notes")
 """Of what a receipt has reasons."""
 
@@ -42,9 +50,10 @@ class RawRows:
             self.whole = False
             return
         self.form = form
-        sums = sums_of(hash_rows(raw, known or {}))
-        self.first = sums if self.first is None else self.first
-        self.all = added(self.all, sums)
+        hashes = hash_rows(raw, known or {})
+        if self.first is None:
+            self.first = sums_of(hashes[:_FIRST_ROWS])
+        self.all = added(self.all, sums_of(hashes))
         self.rows += raw.num_rows
 
     def add_ruled(self, raw: pa.Table, loc: str, ruled: Outcome, hashes: np.ndarray) -> None:
@@ -67,10 +76,27 @@ class RawRows:
         return RawSums(self.form, self.rows, self.first, self.all)
 
 
-def receipt_of(section: str, read: RawSums, expected: SplitSums, known: MadeFrom) -> Transformed:
-    """What a split's receipt says whose rows were read with the sums that are expected: the same as before."""
-    agreed = known.agreed
+def read_again(run: Run, n: int, columns: Sequence[str] | None, expected: SplitSums) -> tuple[Transformed | None, bool]:
+    """What the receipt of unit `n` says if its rows are those that are expected: the same as before; and whether they
+    begin like them, at least. `columns`: those that the rules need.
+    """
+    unit = run.plan.units[n]
+    rows = RawRows()
+    _, batches = read_raw(run, n, columns, _BATCH_ROWS)
+    tables = (pa.Table.from_batches([batch]) for batch in batches)
+    for table in gathered(tables, GATHERED_ROWS, GATHERED_BYTES):
+        rows.add(table.drop_columns(LINES) if LINES in table.column_names else table)
+        if expected.raw is None or not rows.begins_as(expected.raw):
+            return None, False
+    same = rows.sums() == expected.raw and rows.rows == run.extracted(n).rows
+    return (_receipt(unit.section, expected, run.plan.made_from[unit.section]) if same else None), True
+
+
+def _receipt(section: str, expected: SplitSums, known: MadeFrom) -> Transformed:
+    """The receipt of a split that is as it was."""
+    agreed, read = known.agreed, expected.raw
     assert agreed is not None
+    assert read is not None
     return Transformed(
         section=section,
         rows=read.rows,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -16,17 +15,17 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sitemap_etl import lastmod
-from sitemap_etl.arrow import column_of, single
+from sitemap_etl.arrow import column_of, gathered, single
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError
 from sitemap_etl.frames import ASIDE, EXAMPLES, PROVENANCE, ROW_BITS, Tally
 from sitemap_etl.hashes import added, hash64, hash_rows, sums_of
-from sitemap_etl.limits import WINDOW_ROWS
+from sitemap_etl.limits import GATHERED_BYTES, GATHERED_ROWS, WINDOW_ROWS
 from sitemap_etl.partition import SAMPLES, distinct, route, routing_borders, samples
 from sitemap_etl.sources import LINES
 from sitemap_etl.stages.basis import changes_by_itself, sums_of_split
 from sitemap_etl.stages.extract import named, read_raw
 from sitemap_etl.stages.published import published_ranges
-from sitemap_etl.stages.raw import KINDS, RawRows, receipt_of
+from sitemap_etl.stages.raw import KINDS, RawRows, read_again
 from sitemap_etl.stages.rules import rules_of
 from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.spool import SpoolWriter, read_places
@@ -36,8 +35,6 @@ from sitemap_etl.state.records import SplitSums, Transformed
 from sitemap_etl.storage import Storage
 from sitemap_etl.transform import Outcome, Rules, transform
 
-_GATHERED_ROWS, _GATHERED_BYTES = 25_000, 16 * 1024 * 1024
-"""Rows and bytes of small batches that go through the rules together."""
 _FLUSH_ROWS: Final = (125_000, 1_000_000)
 """Routed rows that are gathered before messages are written, for small sections and for large ones."""
 _FLUSH_ROW_BYTES: Final = 192
@@ -101,6 +98,11 @@ def _transform(run: Run, n: int, name: str, expected: SplitSums | None) -> Trans
     section = run.site.sections[run.plan.units[n].section]
     robots = run.plan.robots.encode("latin-1") if run.plan.robots is not None else None
     rules = rules_of(run.site, section, run.now, robots)
+    if expected is not None and expected.raw is not None:
+        again, began = read_again(run, n, rules.needs(), expected)
+        if again is not None:
+            return again
+        expected = None if began else expected
     for sums in dict.fromkeys((expected, None)):
         with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
             found = _pass(run, n, rules, Path(scratch), run.attempt(name), sums)
@@ -120,14 +122,13 @@ def _pass(run: Run, n: int, rules: Rules, scratch: Path, key: str, expected: Spl
     extracted = run.extracted(n)
     needed = rules.needs()
     raw_rows = RawRows(whole=needed is not None and not changes_by_itself(rules.settings))
-    as_read = None if expected is None else expected.raw
     split = Inventory(run, key, _expected(run, n, extracted.rows), rules.section, scratch, expected)
     read_at = datetime.fromisoformat(extracted.read_at)
     names, batches = read_raw(run, n, needed)
     rules = replace(rules, available=tuple(names))
     loc = rules.settings.columns.get("loc", "loc")
     tables = (pa.Table.from_batches([batch]) for batch in batches)
-    for table in gathered(tables, _GATHERED_ROWS if limit is None else 1, _GATHERED_BYTES):
+    for table in gathered(tables, GATHERED_ROWS if limit is None else 1, GATHERED_BYTES):
         raw = table
         if limit is not None:
             if rows >= limit:
@@ -139,11 +140,6 @@ def _pass(run: Run, n: int, rules: Rules, scratch: Path, key: str, expected: Spl
                 row += raw.column(LINES).to_numpy()
             raw = raw.drop_columns(LINES)
         rows += raw.num_rows
-        if as_read is not None:
-            raw_rows.add(raw)
-            if rows > raw.num_rows or raw_rows.begins_as(as_read):
-                continue
-            as_read, raw_rows = None, RawRows()
         outcome = transform(raw, rules, read_at=read_at, row=pa.array(row))
         raw_rows.add_ruled(raw, loc, outcome, split.add(outcome))
     if limit is None and rows != extracted.rows:
@@ -151,30 +147,9 @@ def _pass(run: Run, n: int, rules: Rules, scratch: Path, key: str, expected: Spl
             f"section {rules.section}: {extracted.rows:,} rows were extracted, {rows:,} came to transform "
             f"({run.plan.units[n].label}). Nothing was published; run again"
         )
-    if as_read is not None and expected is not None:
-        same = raw_rows.sums() == as_read
-        return receipt_of(rules.section, as_read, expected, run.plan.made_from[rules.section]) if same else None
     if split.spared and expected is not None and split.sums != expected.all:
         return None
     return replace(split.finish(), rows=rows, raw=raw_rows.sums())
-
-
-def gathered(tables: Iterable[pa.Table], rows: int, size: int) -> Iterator[pa.Table]:
-    """The rows of tables that follow each other, at least so many, or so many bytes, together.
-
-    What is read of many small files comes in small tables, of which each has a price of its own in every kernel.
-    """
-    pending: list[pa.Table] = []
-    held = taken = 0
-    for table in tables:
-        pending.append(table)
-        held += table.num_rows
-        taken += table.nbytes
-        if held >= rows or taken >= size:
-            yield pa.concat_tables(pending, promote_options="permissive").combine_chunks()
-            pending, held, taken = [], 0, 0
-    if pending:
-        yield pa.concat_tables(pending, promote_options="permissive").combine_chunks()
 
 
 def _expected(run: Run, n: int, rows: int) -> int:
