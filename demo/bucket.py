@@ -103,8 +103,8 @@ def embedded(folder: Path) -> Iterator[Bucket]:
     from moto.server import ThreadedMotoServer
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # not a line for every request
-    port = folder / "port"
-    preferred = free_port(int(port.read_text())) if port.is_file() else 0
+    kept = folder / "port"
+    preferred = free_port(int(kept.read_text())) if kept.is_file() else 0
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=preferred, verbose=False)
     server.start()
     try:

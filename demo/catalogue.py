@@ -176,4 +176,4 @@ def _write_walks(path: Path, day: int) -> int:
                 columns[name].append(value)
     table = pa.table(columns)
     pq.write_table(table, path, row_group_size=16_384, compression="zstd")
-    return table.num_rows
+    return int(table.num_rows)

@@ -22,6 +22,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from types import FrameType
@@ -170,7 +171,7 @@ def _run(cluster: Cluster, processes: Processes, logs: Path) -> None:
     run = f"/dags/{NAME}/dagRuns/{quote(started['dag_run_id'])}"
     _say(f"{NAME} runs on worker-a and worker-b")
     for task, spare in (("render", "worker-c"), ("publish", "worker-d")):
-        host = _until(lambda task=task: _host_of(api, run, task), f"a task {task} runs")
+        host = _until(partial(_host_of, api, run, task), f"a task {task} runs")
         if task == "publish":
             _until(lambda: "yes" if len(cluster.bucket.keys(PUBLIC)) > FILES_BEFORE else None, "files are public")
         kill(processes.pop(host))

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from demo.browser import Operator, operator
 from demo.bucket import embedded
@@ -99,7 +99,7 @@ def _take(someone: Operator, run: str, folder: Path, look: str) -> None:
 
     def save(name: str, height: int = SIZE["height"]) -> None:
         someone.page.mouse.move(0, 0)
-        shown = {"x": 0, "y": 0, "width": SIZE["width"], "height": height}
+        shown: Any = {"x": 0, "y": 0, "width": SIZE["width"], "height": height}
         someone.page.screenshot(path=folder / f"airflow-{name}-{look}.png", animations="disabled", clip=shown)
 
     someone.open("/plugin/sitemaps")

@@ -113,7 +113,7 @@ def _left(sessions: set[int], known: dict[int, psutil.Process]) -> list[psutil.P
 
 def _runs(process: psutil.Process) -> bool:
     try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
 

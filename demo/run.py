@@ -123,7 +123,7 @@ def _show(home: Home, bucket: Bucket, summary: Summary, day: int, seconds: float
     _title("robots.txt: what was there, and our block")
     _step("  " + bucket.get(PUBLIC, "robots.txt").decode().rstrip().replace("\n", "\n  "))
     _title(f"The run ({seconds:.0f} s)")
-    show_summary(console, summary, SITE)
+    show_summary(summary, SITE)
     _title("How to look further")
     public = _shown(home.bucket / PUBLIC)
     reports = _shown(home.bucket / PRIVATE / STATE / "reports" / str(summary.run_id))

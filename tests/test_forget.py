@@ -232,6 +232,17 @@ def test_a_row_that_was_only_published_is_known_by_its_url(shop: Shop) -> None:
     assert answer.last_listed is not None
 
 
+def test_what_sections_were_made_from_no_longer_names_a_row_that_was_rolled_back_over(shop: Shop) -> None:
+    """`current.json` remembers the ends of splits, also of a set that is no longer the current one."""
+    before = published_sets(shop.load(), shop.environment)[0].run_id
+    shop.export("prints", [{"loc": "/a/marker-99", "body": "x"}, *PRINTS[2:]])
+    shop.night(10)
+    roll_back(shop.load(), before, shop.environment, reason="x", now=FIRST_NIGHT + timedelta(days=10))
+    assert "state/current.json" in holding(shop, ["marker-99"])["marker-99"]
+    shop.forget(urls=["/a/marker-99"])
+    assert holding(shop, ["marker-99"]) == nothing(["marker-99"])
+
+
 @pytest.mark.thorough
 def test_it_can_be_killed_at_any_write_and_done_again(shop: Shop, tmp_path: Path) -> None:
     kept = Kept(shop, tmp_path)

@@ -183,6 +183,8 @@ class _Forgetting(Traces):
         """Whether anything that can be read names the rows."""
         if snapshots or self.marks.keys or any(self.names(encode(one)) for one in self.manifests.values()):
             return True
+        if self.names(encode(self.held.current)):
+            return True
         if any(self.marks.of_locs(table.column("loc")).any() for _, table in self.changed()):
             return True
         return any(self.names(one) for one in self.documents()) or any(
@@ -235,7 +237,8 @@ class _Forgetting(Traces):
         )
         key = self.state.put_manifest(manifest)
         try:
-            self.held = self.state.swap(self.held, replace(self.held.current, manifest=key))
+            # What sections were made from names URLs: those at the ends of splits. The next run renders them all.
+            self.held = self.state.swap(self.held, replace(self.held.current, manifest=key, made_from={}))
         except PreconditionFailed as error:
             self.work.delete(key)
             raise Refused(

@@ -175,9 +175,8 @@ def _agreed(parts: Sequence[Transformed]) -> Agreed | None:
     if len(forms) != 1:
         return None
     columns, kinds = forms.pop()
-    ends = [part.ends for part in whole if part.ends is not None]
     tags = sorted({tag for part in whole for tag in part.tags})
-    return Agreed(columns, kinds, tuple(tags), (min(low for low, _ in ends), max(high for _, high in ends)))
+    return Agreed(columns, kinds, tuple(tags))
 
 
 def _split_sums(parts: Sequence[Transformed]) -> tuple[SplitSums, ...]:
@@ -186,7 +185,7 @@ def _split_sums(parts: Sequence[Transformed]) -> tuple[SplitSums, ...]:
     for part in parts:
         if part.sums is None or part.loc_sums is None:
             return ()
-        found.append(SplitSums(part.first_sums or part.sums, part.sums, part.loc_sums, part.raw))
+        found.append(SplitSums(part.first_sums or part.sums, part.sums, part.loc_sums, part.ends, part.raw))
     return tuple(found)
 
 

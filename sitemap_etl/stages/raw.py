@@ -102,7 +102,7 @@ def _receipt(section: str, expected: SplitSums, known: MadeFrom) -> Transformed:
         rows=read.rows,
         inventory=read.rows,
         reasons={kind: Tally() for kind in KINDS},
-        ends=agreed.ends,
+        ends=expected.ends,
         kinds=agreed.kinds,
         tags=agreed.tags,
         columns=agreed.columns,

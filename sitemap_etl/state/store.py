@@ -108,6 +108,7 @@ class State:
         self.site = site
         self._make_owner = owner
         self._moved = moved
+        self._read: tuple[bytes, Current] | None = None  # what `current.json` was, which is read before every write
         self._ours: str | None = None  # key of a manifest that was found to lie where this site publishes to
 
     @cached_property
@@ -121,10 +122,13 @@ class State:
 
     def held(self) -> Held:
         """What is published now, to be swapped. Raises as `current`."""
-        found = read_document(self.storage, layout.CURRENT, Current)
-        if found is None:
+        stored = self.storage.get(layout.CURRENT)
+        if stored is None:
             return Held(Current(self.name, self.site), None)
-        current, etag = found
+        if self._read is None or self._read[0] != stored.data:
+            where = self.storage.url_of(layout.CURRENT)
+            self._read = (bytes(stored.data), parse_document(stored.data, Current, where))
+        current, etag = self._read[1], stored.stat.etag
         if not self._moved:
             self._check_site(current)
             self._check_place(current)

@@ -80,16 +80,16 @@ class SplitSums(Record):
     first: tuple[int, int]
     all: tuple[int, int]
     locs: tuple[int, int]  # of their locs alone
+    ends: tuple[str, str] | None = None  # the lowest and the highest of these
     raw: RawSums | None = None
 
 
 class Agreed(Record):
-    """What the receipts of a section's splits have in common: each as in `Transformed`, `tags` and `ends` of all."""
+    """What the receipts of a section's splits have in common: each as in `Transformed`, `tags` of all."""
 
     columns: tuple[str, ...]
     kinds: tuple[tuple[str, str], ...] | None
     tags: tuple[str, ...]
-    ends: tuple[str, str] | None
 
 
 class MadeFrom(Record):
