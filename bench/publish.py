@@ -1,6 +1,6 @@
 """Publishing against rendering: a first night of a hundred full files, to an S3 server on this machine.
 
-    python bench/publish.py [FILES]
+    python -m bench.publish [FILES]
 
 Wall time of both stages, the least of three. The server is moto's, in a process of its own: every byte that is put
 passes through Python there, so a real bucket across a network may well be faster.

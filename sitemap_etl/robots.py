@@ -33,7 +33,7 @@ _UNRESERVED: Final = re.compile(r"[A-Za-z0-9\-._~]")
 _DAMAGED: Final = "\ufffd"
 _BREAK: Final = re.compile(rb"\r\n|\n|\r")
 _MARKED: Final = "# written by run "
-_BEGINS: Final = re.compile(r"^# sitemap_etl (.+) begin\s*$", re.MULTILINE)
+_BEGINS: Final = re.compile(r"(?:^|(?<=\r))# sitemap_etl ([^\r\n]+) begin\s*?(?=\r|$)", re.MULTILINE)
 _LINE: Final = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r|\Z)")
 
 

@@ -197,6 +197,7 @@ def test_blocks_of_several_names_do_not_touch_each_other(existing):
     a = robots.with_block(existing, "a", LOCS[:1])
     both = robots.with_block(a, "b", LOCS[1:])
     assert robots.without_block(both, "b") == a
+    assert robots.without_blocks(both) == robots.without_blocks(a) == robots.without_blocks(existing)
     assert robots.with_block(both, "a", LOCS).endswith(both[len(a) :].lstrip(b"\r\n"))
     assert set(LOCS) <= set(robots.sitemaps(both))
 

@@ -11,6 +11,7 @@ from sitemap_etl.cli.options import strong, width
 from sitemap_etl.cli.plan import beside, comparison_lines, plan_lines
 from sitemap_etl.frames import Reason
 from sitemap_etl.state.records import COUNTED, Attempt, Counts, KeptSet, Summary
+from sitemap_etl.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -30,8 +31,9 @@ _KINDS: Final = ("rejected", "excluded", "duplicates", "notes", "pages")
 def show_summary(summary: Summary, site_file: str) -> None:
     """A run's outcome: headline, counts, rejected and excluded rows with reasons, warnings, and the report."""
     print(f"{strong(headline(summary))}  run {summary.run_id}")
-    for line in _lines(summary, site_file, width()):
-        print(line)
+    for text in _lines(summary, site_file, width()):
+        for line in text.split("\n"):
+            print(visible(line))
 
 
 def headline(summary: Summary) -> str:

@@ -12,6 +12,8 @@ from typing import Any, Final
 from jinja2 import BytecodeCache, Environment, PackageLoader, StrictUndefined, Template
 from jinja2.bccache import Bucket
 
+from sitemap_etl.visible import visible
+
 _UNITS: Final = ("bytes", "KB", "MB", "GB", "TB")
 
 
@@ -64,13 +66,6 @@ def several(count: int, what: str) -> str:
 def number(value: Any) -> str:
     """1,234."""
     return f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def visible(text: str) -> str:
-    """The text with invisible characters written as code points."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in text)
 
 
 def size(count: int) -> str:
