@@ -91,7 +91,7 @@ class Races(Trial):
 
     def _look_at(self, asked: Asked, *, whole: bool = True) -> None:
         """What is public is valid, and lists whatever is listed all the time if that can be said."""
-        seen = self.world.look(first=self.model.current is None)
+        seen = self.world.look()
         lost = asked.kept - {entry.loc for entries in seen.entries.values() for entry in entries} if whole else None
         self._fail([f"{sorted(lost)} is unlisted on the way"] if lost else [])
         if seen.objects != self.seen.objects:

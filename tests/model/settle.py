@@ -316,7 +316,7 @@ class Settling:
         if set(self.seen.index) != keys:
             self.say(f"the index has {sorted(set(self.seen.index) ^ keys)} too many or too few")
         lastmods = self._lastmods(keys)
-        there = keys | {INDEX, ROBOTS}
+        there = {*keys, ROBOTS, *((INDEX,) if keys else ())}
         for name, section in self.sections.items():
             if section.text:
                 there |= {text_beside(sitemap(name, number)) for number in section.files}

@@ -308,7 +308,7 @@ class Story(Edits):
         self._tally("killed" if done.died else "failed on the way")
         self.hearing.interrupted(done.posted, self.world.now)
         before = self.seen
-        seen = self.world.look(first=self.model.current is None)
+        seen = self.world.look()
         lost = asked.kept - {entry.loc for entries in seen.entries.values() for entry in entries}
         self._fail([f"{sorted(lost)} is unlisted on the way; it {self._ended(done)}"] if lost else [])
         for key in list(self.model.retired):

@@ -452,29 +452,27 @@ class World:
         self.posted += request.json["urlList"]
         return Reply(200, "{}")
 
-    def look(self, *, first: bool = False) -> Seen:
+    def look(self) -> Seen:
         """Read everything that is public, following robots.txt → index → sitemaps.
 
-        `first`: nothing was committed yet, so that an index may be there and not named. Raises AssertionError where a
-        reader would stumble: a file that is listed and not there, or doesn't parse.
+        An index that robots.txt does not name is not read: nothing was committed yet, or the set is empty. Raises
+        AssertionError where a reader would stumble: a file that is listed and not there, or doesn't parse.
         """
         objects = self.public.objects()
         robots = objects[ROBOTS].decode()
         assert robots.startswith(self._rules()), "the site's own rules in robots.txt are others"
         named = f"Sitemap: {self.origin}/{INDEX}" in robots
-        assert named == (INDEX in objects) or (first and not named), (
-            f"robots.txt {'names an' if named else 'does not name the'} index"
-        )
-        return read_set(objects, frozenset(self.lost))
+        assert INDEX in objects or not named, "robots.txt names an index that is not there"
+        return read_set(objects, frozenset(self.lost), named=named)
 
 
-def read_set(objects: dict[str, bytes], lost: frozenset[str] = frozenset()) -> Seen:
-    """The set as a crawler reads it from its index.
+def read_set(objects: dict[str, bytes], lost: frozenset[str] = frozenset(), *, named: bool = True) -> Seen:
+    """The set as a crawler reads it from its index, where that is `named` to it.
 
     Raises AssertionError where a file is listed and not there (but for those in `lost`), or doesn't parse.
     """
     seen = Seen(objects, {key: content(key, data) for key, data in objects.items()})
-    if INDEX not in objects:
+    if INDEX not in objects or not named:
         return seen
     for each in ET.fromstring(objects[INDEX]).findall(f"{NS}sitemap"):
         key = (each.findtext(f"{NS}loc") or "").removeprefix(ORIGIN + "/")
