@@ -86,6 +86,7 @@ from sitemap_etl.airflow.deadlines import deadline_of
 from sitemap_etl.airflow.links import PLAN, RUN, TAG, ReportLink
 from sitemap_etl.config import Site, read_folder
 from sitemap_etl.errors import ConfigError, Refused
+from sitemap_etl.memory import keep_memory
 from sitemap_etl.runs.form import fields
 
 if TYPE_CHECKING:
@@ -175,6 +176,7 @@ def attempt(stage: Callable[[Any, Environment], T], site_file: Path | None = Non
     """What a stage, one of `runs.tasks`, gives. What it raises becomes the last message of the task's log."""
 
     def begin() -> T:
+        keep_memory()
         from sitemap_etl.runs import tasks
 
         return stage(tasks, environment(site_file))

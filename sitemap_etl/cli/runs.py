@@ -35,6 +35,7 @@ from sitemap_etl.cli.options import (
 from sitemap_etl.cli.progress import Bars
 from sitemap_etl.cli.words import named
 from sitemap_etl.errors import ConfigError, Refused, Unavailable
+from sitemap_etl.memory import keep_memory
 
 if TYPE_CHECKING:
     from sitemap_etl.state.records import Summary
@@ -90,6 +91,7 @@ def run(
     if against is not None and not dry_run:
         raise ConfigError("--against needs --dry-run")
     with progress_of(quiet=quiet, verbose=verbose, log_format=log_format) as bars:
+        keep_memory()
         with loading():
             from sitemap_etl.runs.alerts import watching
             from sitemap_etl.runs.local import ping_locally, run_locally
