@@ -62,8 +62,8 @@ def main(rows: int) -> None:
     percentiles = priority.percentile_table(priority.histogram(bins))
 
     def column(values: pa.Array, *, timezone: str | None = None, unit: str | None = None) -> Callable[[], object]:
-        return lambda: lastmod.from_column(
-            values, name="updated", timezone=timezone, unit=unit, read_at=READ_AT, tally=Tally()
+        return lambda: lastmod.texts(
+            lastmod.moments(values, name="updated", timezone=timezone, unit=unit, read_at=READ_AT, tally=Tally())
         )
 
     def resolve() -> object:
@@ -86,7 +86,7 @@ def main(rows: int) -> None:
         ("text, 1 % to be trimmed", read, column(odd)),
         ("text, 1 % no date", read, column(wrong)),
         ("text without zone, Europe/Berlin", read, column(plain, timezone="Europe/Berlin")),
-        ("newest_of two", write, lambda: lastmod.newest_of([zulu, zulu])),
+        ("newest_of two", write, lambda: lastmod.newest_of([micros, micros])),
         ("fingerprint of an int", write, lambda: lastmod.fingerprint(table, ["id"])),
         ("fingerprint of a text", write, lambda: lastmod.fingerprint(table, ["title"])),
         ("fingerprint of a decimal", write, lambda: lastmod.fingerprint(table, ["amount"])),

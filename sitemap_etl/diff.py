@@ -112,10 +112,10 @@ def compare(
 ) -> Compared:
     """Join this run's `rows` with the published ones by loc and decide what each publishes.
 
-    `rows`: columns of `frames.INVENTORY`, ordered by loc, each once. `known`: `frames.SNAPSHOT` rows of the same
-    stretch, ordered. `at`: the `places` of the rows among them. `moved`: the same of rows that are published in another
-    section. `elsewhere`: those and rows that left lately: columns loc, lastmod, fingerprint (null where it can't be
-    compared), ordered; their dates are kept.
+    `rows`: columns of `frames.INVENTORY` with a lastmod, ordered by loc, each once. `known`: `frames.SNAPSHOT` rows of
+    the same stretch, ordered. `at`: the `places` of the rows among them. `moved`: the same of rows that are published
+    in another section. `elsewhere`: those and rows that left lately: columns loc, lastmod, fingerprint (null where it
+    can't be compared), ordered; their dates are kept.
     """
     locs = column_of(rows, "loc")
     found = at >= 0

@@ -156,7 +156,7 @@ def test_what_is_a_date_for_a_lastmod_is_one_for_videos_and_news(text: str, zone
 
 def from_source(column: pa.Array, zone: str | None) -> list[str | None]:
     read_at = datetime(2026, 1, 20, tzinfo=UTC)
-    return lastmod.from_column(column, name="c", timezone=zone, read_at=read_at, tally=Tally()).to_pylist()
+    return lastmod.texts(lastmod.moments(column, name="c", timezone=zone, read_at=read_at, tally=Tally())).to_pylist()
 
 
 def test_an_hour_that_a_clock_skips_or_tells_twice_is_the_same_moment_for_all() -> None:

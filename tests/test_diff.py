@@ -31,6 +31,8 @@ BY_SOURCE = Dating(
 BY_FINGERPRINT = replace(BY_SOURCE, fingerprint=True)
 UNDATED = replace(BY_SOURCE, dated=False)
 
+ROWS = INVENTORY.append(pa.field("lastmod", pa.string()))
+
 
 def row(loc: str, **values: Any) -> dict[str, Any]:
     return {"loc": f"https://a.example/{loc}", **values}
@@ -50,7 +52,7 @@ def compared(
 ) -> Compared:
     names = ["loc", "lastmod", "fingerprint"]
     there = None if elsewhere is None else old(*elsewhere).select(names)
-    rows, published = pa.Table.from_pylist(now, INVENTORY), old(*known)
+    rows, published = pa.Table.from_pylist(now, ROWS), old(*known)
     at = places(column_of(rows, "loc"), column_of(published, "loc"))
     return compare(rows, published, at, dating, old(*moved), there)
 

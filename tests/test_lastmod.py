@@ -24,11 +24,23 @@ NO_DATE, COARSE = "lastmod not a date", "lastmod without a day"
 
 def read(column, *, zone=None, unit=None, read_at=READ_AT, tally=None):
     tally = Tally() if tally is None else tally
-    result = lastmod.from_column(column, name="updated", timezone=zone, unit=unit, read_at=read_at, tally=tally)
-    result.validate(full=True)
-    assert result.type == pa.string()
-    assert len(result) == len(column)
+    moments = lastmod.moments(column, name="updated", timezone=zone, unit=unit, read_at=read_at, tally=tally)
+    assert moments.type == pa.int64()
+    result = lastmod.texts(moments)
+    for found in (moments, result):
+        found.validate(full=True)
+        assert len(found) == len(column)
     return result.to_pylist(), tally.counts
+
+
+def moments(*texts: str | None) -> pa.Array:
+    """Of lastmods as they are published."""
+
+    def moment(text: str) -> int:
+        at = datetime.fromisoformat(text.removesuffix("Z")).replace(tzinfo=UTC)
+        return 2 * ((at - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)) + text.endswith("Z")
+
+    return pa.array([text and moment(text) for text in texts], pa.int64())
 
 
 TEXTS = [
@@ -385,18 +397,32 @@ def test_every_reason_stands_in_the_documentation():
         assert f"`{reason}`" in text, reason
 
 
+DAYS = st.dates(date(1, 1, 1), date(9999, 12, 31))
+INSTANTS = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31, 23, 59, 59))  # noqa: DTZ001 (of UTC)
+LASTMODS = st.one_of(st.none(), DAYS.map(str), INSTANTS.map(lambda at: f"{at:%Y-%m-%dT%H:%M:%SZ}".zfill(20)))
+
+
+@given(st.lists(LASTMODS, max_size=20))
+def test_moments_are_in_the_order_of_their_texts_and_give_them_back(found: list[str | None]) -> None:
+    numbers = moments(*found)
+    assert lastmod.texts(numbers).to_pylist() == found
+    assert lastmod.texts(numbers[1:]).to_pylist() == found[1:]
+    there = sorted({text for text in found if text is not None})
+    assert sorted(set(numbers.drop_null().to_pylist())) == moments(*there).to_pylist()
+
+
 # --- The newest of several --------------------------------------------------------------------
 
 
 def test_the_newest_of_several_columns_is_taken_row_by_row():
     columns = [
-        pa.array(["2026-01-02", "2026-01-03", None, None, "2026-01-02"]),
-        pa.array(["2026-01-02T00:00:00Z", "2026-01-02T23:59:59Z", "2026-01-01", None, "2026-01-02"]),
+        moments("2026-01-02", "2026-01-03", None, None, "2026-01-02"),
+        moments("2026-01-02T00:00:00Z", "2026-01-02T23:59:59Z", "2026-01-01", None, "2026-01-02"),
     ]
     # The instant is newer than the date of its day, older than the next day's.
     expected = ["2026-01-02T00:00:00Z", "2026-01-03", "2026-01-01", None, "2026-01-02"]
-    assert lastmod.newest_of(columns).to_pylist() == expected
-    assert lastmod.newest_of(columns[::-1]).to_pylist() == expected
+    assert lastmod.texts(lastmod.newest_of(columns)).to_pylist() == expected
+    assert lastmod.texts(lastmod.newest_of(columns[::-1])).to_pylist() == expected
     assert lastmod.newest_of(columns[:1]) == columns[0]
     with pytest.raises(ValueError, match="at least one"):
         lastmod.newest_of([])
@@ -424,17 +450,17 @@ def test_dates_of_another_form_are_read_by_their_format(
     form: str, values: list[object], expected: list[str | None]
 ) -> None:
     read_at = datetime(2026, 6, 1, tzinfo=UTC)
-    found = lastmod.from_column(
+    found = lastmod.moments(
         pa.array(values), name="changed", timezone="Europe/Berlin", form=form, read_at=read_at, tally=Tally()
     )
-    assert found.to_pylist() == expected
+    assert lastmod.texts(found).to_pylist() == expected
 
 
 def test_a_value_that_the_format_does_not_read_is_counted_as_the_source_has_it() -> None:
     tally = Tally()
     values = pa.array(["02.01.2026", "gestern", "2026"])
     read_at = datetime(2026, 6, 1, tzinfo=UTC)
-    lastmod.from_column(values, name="changed", form="%d.%m.%Y", read_at=read_at, tally=tally)
+    lastmod.moments(values, name="changed", form="%d.%m.%Y", read_at=read_at, tally=tally)
     assert dict(tally.counts) == {"lastmod not a date": 1, "lastmod without a day": 1}
 
 
@@ -442,7 +468,7 @@ def test_a_value_that_the_format_does_not_read_is_counted_as_the_source_has_it()
 def test_what_strftime_writes_is_read_back(seconds: int) -> None:
     moment = datetime.fromtimestamp(seconds, UTC)
     for form in ("%d.%m.%Y %H:%M:%S", "%b %d, %Y %I:%M:%S %p", "%A, %d. %B %y %T", "%m/%d/%Y %R:%S"):
-        found = lastmod.from_column(
+        found = lastmod.moments(
             pa.array([moment.strftime(form)]),
             name="changed",
             timezone="UTC",
@@ -450,4 +476,4 @@ def test_what_strftime_writes_is_read_back(seconds: int) -> None:
             read_at=datetime(2026, 6, 1, tzinfo=UTC),
             tally=Tally(),
         )
-        assert found.to_pylist() == [f"{moment:%Y-%m-%dT%H:%M:%SZ}"]
+        assert lastmod.texts(found).to_pylist() == [f"{moment:%Y-%m-%dT%H:%M:%SZ}"]

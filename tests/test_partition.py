@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from bisect import bisect_right
 from itertools import pairwise
 
 import numpy as np
@@ -14,9 +15,20 @@ from hypothesis import strategies as st
 
 from sitemap_etl import limits
 from sitemap_etl.hashes import hash64
-from sitemap_etl.partition import SAMPLES, cut, distinct, groups, route, routing_borders, samples, windows, winners
+from sitemap_etl.partition import (
+    SAMPLES,
+    cut,
+    dated,
+    distinct,
+    groups,
+    route,
+    routing_borders,
+    samples,
+    windows,
+    winners,
+)
 from sitemap_etl.partition.borders import Range, Window
-from sitemap_etl.partition.order import in_order
+from sitemap_etl.partition.order import in_order, places_among
 from sitemap_etl.partition.winners import stretch
 from sitemap_etl.settings import Shards
 from sitemap_etl.stages.partition import places_of
@@ -30,12 +42,19 @@ LIMIT = 1_100
 """Texts that are sorted: from a thousand on by their words."""
 
 
+def ordered(array: pa.Array) -> list[str]:
+    order, distinct = in_order(array)
+    texts: list[str] = array.take(order).to_pylist()
+    assert not (distinct and len(set(texts)) < len(texts))
+    return texts
+
+
 @given(TEXT, TAILS, TAILS, st.sampled_from(["", "x" * 9, "/category/of-some-length/"]))
 def test_the_quick_order_is_the_bytewise_one(prefix: str, tails: list[str], ends: list[str], head: str) -> None:
     texts = [f"{prefix}{tail}{head}{end}" for tail in tails for end in ends]
     texts += [f"{text}{number}" for number in range(LIMIT // len(texts) + 1) for text in texts]
     array = pa.array(["before", *texts, "after"], pa.string())[1:-1]
-    assert array.take(in_order(array)).to_pylist() == sorted(texts)
+    assert ordered(array) == sorted(texts)
 
 
 @pytest.mark.parametrize("length", range(12))
@@ -45,7 +64,7 @@ def test_texts_that_end_at_the_very_end_of_their_buffer_are_in_order(length: int
     array = pa.array(texts, pa.string())
     exact = pa.py_buffer("".join(texts).encode())
     array = pa.Array.from_buffers(pa.string(), len(texts), [None, array.buffers()[1], exact])
-    assert array.take(in_order(array)).to_pylist() == sorted(texts)
+    assert ordered(array) == sorted(texts)
 
 
 def test_columns_of_every_kind_are_in_order() -> None:
@@ -58,7 +77,7 @@ def test_columns_of_every_kind_are_in_order() -> None:
         ["https://a.example/same"] * 5_000,
     ):
         array = pa.array(texts, pa.string())
-        assert array.take(in_order(array)).to_pylist() == sorted(texts)
+        assert ordered(array) == sorted(texts)
 
 
 @given(TEXT, st.lists(TEXT, max_size=30))
@@ -69,7 +88,7 @@ def test_the_quick_order_is_the_bytewise_one_where_the_last_text_ends_with_the_m
     texts = [prefix + tail for tail in tails]
     for rows in (texts, [*texts, prefix + "~"], [*texts, ""]):
         array = pa.array(rows, pa.string())
-        assert array.take(in_order(array)).to_pylist() == sorted(rows)
+        assert ordered(array) == sorted(rows)
 
 
 @given(st.lists(TEXT, max_size=40), st.sets(TEXT, max_size=6))
@@ -82,6 +101,35 @@ def test_every_row_is_routed_to_the_last_window_that_begins_before_it(locs: list
             assert window == sum(border <= loc for border in borders)
             found.append(loc)
     assert sorted(found) == sorted(locs)
+
+
+@given(
+    TEXT,
+    TAILS,
+    TAILS,
+    st.sampled_from(["", "x" * 9, "/category/of-some-length/"]),
+    st.lists(TEXT, max_size=6),
+    st.data(),
+)
+def test_the_quick_places_among_borders_are_those_of_the_texts(
+    prefix: str, tails: list[str], ends: list[str], head: str, marks: list[str], data: st.DataObject
+) -> None:
+    texts = [f"{prefix}{tail}{head}{end}" for tail in tails for end in ends]
+    texts += [f"{text}{number}" for number in range(LIMIT // len(texts) + 1) for text in texts]
+    among = data.draw(st.lists(st.sampled_from(texts), max_size=6))
+    marks += [prefix + mark for mark in marks] + [f"{prefix}{tail}{head}{mark}" for tail in tails[:3] for mark in marks]
+    borders = sorted({*among, *(text[:-1] for text in among), *marks} - {""})
+    array = pa.array(["before", *texts, "after"], pa.string())[1:-1]
+    assert places_among(array, borders).tolist() == [bisect_right(borders, text) for text in texts]
+
+
+def test_rows_of_categories_find_their_places_by_their_numbers() -> None:
+    """Borders in a head that no row has, between two heads, and before and behind all rows."""
+    texts = [f"https://a.example/category-{n % 7}/slug-{n * 2_654_435_761 % 2**32:08x}" for n in range(5_000)]
+    drawn = sorted(texts)[::357]
+    odd = ["https://a.example/category-", "https://a.example/category-3", "https://a.example/category-33/z", "h", "z"]
+    borders = sorted([*drawn, *odd])
+    assert places_among(pa.array(texts), borders).tolist() == [bisect_right(borders, text) for text in texts]
 
 
 def test_samples_are_a_function_of_the_set_of_locs() -> None:
@@ -154,11 +202,14 @@ def test_groups_are_bounded_and_cover_all_windows(rows: int, jobs: int) -> None:
         assert sum(window.rows for window in planned[first:past]) <= limits.GROUP_ROWS
 
 
+MOMENTS = {"2026-01-01": 2 * 1_767_225_600, "2026-02-01": 2 * 1_769_904_000}
+
+
 def table(rows: list[tuple[str, str | None, int]]) -> pa.Table:
     return pa.table(
         {
             "loc": pa.array([loc for loc, _, _ in rows], pa.string()),
-            "lastmod": pa.array([lastmod for _, lastmod, _ in rows], pa.string()),
+            "moment": pa.array([lastmod and MOMENTS[lastmod] for _, lastmod, _ in rows], pa.int64()),
             "fingerprint": pa.array([print_ for _, _, print_ in rows], pa.uint64()),
             "row": pa.array(range(len(rows)), pa.int64()),
         }
@@ -176,11 +227,11 @@ def test_the_winner_of_a_loc_does_not_depend_on_the_order_of_rows(
     shuffled = list(rows)
     random_.shuffle(shuffled)
     one, other = (winners(table(variant), known) for variant in (rows, shuffled))
-    columns = ["loc", "lastmod", "fingerprint"]
+    columns = ["loc", "moment", "fingerprint"]
     assert one.rows.select(columns).to_pylist() == other.rows.select(columns).to_pylist()
     assert one.rows.column("loc").to_pylist() == sorted({loc for loc, _, _ in rows})
     assert one.rows.num_rows + one.losers.num_rows == len(rows)
-    for loc, lastmod, print_ in ((r["loc"], r["lastmod"], r["fingerprint"]) for r in one.rows.to_pylist()):
+    for loc, lastmod, print_ in ((r["loc"], r["lastmod"], r["fingerprint"]) for r in dated(one.rows).to_pylist()):
         rivals = [(row[1] or "", loc in "ab" and row[2] == published) for row in rows if row[0] == loc]
         assert (lastmod or "", loc in "ab" and print_ == published) == max(rivals)
 
@@ -340,7 +391,7 @@ def test_a_row_wins_by_its_date_then_by_its_fingerprint_and_no_column_is_needed(
     assert bare.losers.num_rows == 1
     assert winners(rows.slice(0, 1)).rows.num_rows == 1
     assert winners(rows.slice(0, 0)).rows.num_rows == 0
-    alike = pa.table({"loc": ["a", "a"], "key": ["x", "y"], "row": [5, 4], "lastmod": ["2026-01-01"] * 2})
+    alike = pa.table({"loc": ["a", "a"], "key": ["x", "y"], "row": [5, 4], "moment": [MOMENTS["2026-01-01"]] * 2})
     assert winners(alike).rows.column("row").to_pylist() == [5]
 
 

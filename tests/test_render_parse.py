@@ -16,7 +16,7 @@ from tests.test_own_output import everything  # noqa: F401 - a fixture
 
 
 def written(rows: pa.Table) -> bytes:
-    return b"".join(urlset.document(urlset.entries(rows), 0, rows.num_rows, urlset.namespaces(rows)))
+    return b"".join(urlset.document(urlset.entries(rows), urlset.namespaces(rows)))
 
 
 def test_every_extension_comes_back(everything: TestSite) -> None:  # noqa: F811 - the imported fixture

@@ -14,9 +14,14 @@ from sitemap_etl.render.fence import FENCE_BYTES
 from tests.support.rendered import by_expat, by_lxml, document, everything, rows, values
 
 
+def texts(entries: urlset.Entries) -> list[str]:
+    found: list[str] = entries.joined().to_pylist()
+    return found
+
+
 def test_an_entry_holds_its_elements_in_the_order_of_the_xsd():
     table = rows({"loc": "https://shop.example/a", "lastmod": "2026-01-02", "changefreq": "daily", "priority": 8})
-    assert urlset.entries(table).to_pylist() == [
+    assert texts(urlset.entries(table)) == [
         (
             "<url><loc>https://shop.example/a</loc><lastmod>2026-01-02</lastmod>"
             "<changefreq>daily</changefreq><priority>0.8</priority></url>\n"
@@ -26,7 +31,7 @@ def test_an_entry_holds_its_elements_in_the_order_of_the_xsd():
 
 def test_a_value_that_is_null_leaves_no_element_behind():
     table = rows({"lastmod": "2026-01-02"}, {"changefreq": "never"}, {"priority": 10}, {})
-    assert urlset.entries(table).to_pylist() == [
+    assert texts(urlset.entries(table)) == [
         "<url><loc>https://shop.example/0</loc><lastmod>2026-01-02</lastmod></url>\n",
         "<url><loc>https://shop.example/1</loc><changefreq>never</changefreq></url>\n",
         "<url><loc>https://shop.example/2</loc><priority>1.0</priority></url>\n",
@@ -42,14 +47,14 @@ def test_every_priority_has_one_decimal():
 
 
 def test_columns_that_are_missing_are_taken_for_null():
-    assert urlset.entries(pa.table({"loc": ["https://shop.example/"]})).to_pylist() == [
+    assert texts(urlset.entries(pa.table({"loc": ["https://shop.example/"]}))) == [
         "<url><loc>https://shop.example/</loc></url>\n"
     ]
 
 
 def test_ampersand_and_apostrophe_of_a_url_are_escaped():
     table = rows({"loc": "https://shop.example/?a=1&b=it's&amp;c"})
-    assert urlset.entries(table).to_pylist() == [
+    assert texts(urlset.entries(table)) == [
         "<url><loc>https://shop.example/?a=1&amp;b=it&apos;s&amp;amp;c</loc></url>\n"
     ]
     assert values(by_expat(document(table)), "s:url/s:loc") == ["https://shop.example/?a=1&b=it's&amp;c"]
@@ -57,7 +62,7 @@ def test_ampersand_and_apostrophe_of_a_url_are_escaped():
 
 def test_each_extension_is_rendered_and_only_where_it_is():
     table = everything()
-    entries = urlset.entries(table).to_pylist()
+    entries = texts(urlset.entries(table))
     marks = ("<image:image>", "<video:video>", "<news:news>", "<xhtml:link ", "<mobile:mobile/>")
     assert [[entry.count(mark) for mark in marks] for entry in entries] == [
         [0, 0, 0, 0, 0], [0, 0, 0, 0, 0], [0, 0, 0, 0, 0], [0, 0, 0, 0, 0],
@@ -99,32 +104,23 @@ def test_the_longest_wrapper_is_known():
 def test_the_size_of_every_entry_is_known_before_the_file_is():
     table = everything()
     rendered = urlset.entries(table)
-    sizes = urlset.sizes(rendered).to_pylist()
-    assert sizes == [len(entry.encode()) for entry in rendered.to_pylist()]
+    sizes = rendered.sizes.tolist()
+    assert sizes == [len(entry.encode()) for entry in texts(rendered)]
     for start, stop in ((0, table.num_rows), (3, 7), (10, 11)):
-        parts = urlset.document(rendered, start, stop, ("image",))
+        parts = urlset.document(rendered.slice(start, stop), ("image",))
         assert sum(map(len, parts)) == sum(sizes[start:stop]) + sum(map(len, urlset.wrapper(("image",))))
-
-
-def test_a_document_is_a_view_of_the_entries_not_a_copy():
-    rendered = urlset.entries(everything())
-    body = urlset.document(rendered, 2, 5, ())[1]
-    assert isinstance(body, memoryview)
-    whole = pa.py_buffer(body)
-    buffer = rendered.buffers()[2]
-    assert buffer.address <= whole.address < buffer.address + buffer.size
-    assert bytes(body).decode() == "".join(rendered.to_pylist()[2:5])
 
 
 def test_slices_and_chunks_of_a_table_give_the_entries_of_the_whole():
     table = everything()
-    expected = urlset.entries(table).to_pylist()
+    expected = texts(urlset.entries(table))
     for start in range(table.num_rows):
-        assert urlset.entries(table.slice(start)).to_pylist() == expected[start:]
+        assert texts(urlset.entries(table.slice(start))) == expected[start:]
     chunked = pa.concat_tables([table.slice(n, 1) for n in range(table.num_rows)])
-    assert urlset.entries(chunked).to_pylist() == expected
-    sliced = urlset.entries(table).slice(4)
-    assert bytes(urlset.document(sliced, 0, 2, ())[1]).decode() == "".join(expected[4:6])
+    assert texts(urlset.entries(chunked)) == expected
+    sliced = urlset.entries(table).slice(4, 9)
+    assert texts(sliced) == expected[4:9]
+    assert bytes(urlset.document(sliced.slice(1, 3), ())[1]).decode() == "".join(expected[5:7])
 
 
 def test_what_lies_under_a_null_list_is_not_rendered():
@@ -132,7 +128,7 @@ def test_what_lies_under_a_null_list_is_not_rendered():
         pa.array([0, 2, 4, 5], pa.int32()), pa.array(list("abcde")), mask=pa.array([False, True, False])
     )
     table = pa.table({"loc": ["https://shop.example/"] * 3, "images": hidden})
-    assert [entry.count("<image:image>") for entry in urlset.entries(table).to_pylist()] == [2, 0, 1]
+    assert [entry.count("<image:image>") for entry in texts(urlset.entries(table))] == [2, 0, 1]
 
 
 def test_elements_that_are_null_in_a_list_are_left_out():
@@ -143,7 +139,7 @@ def test_elements_that_are_null_in_a_list_are_left_out():
             "videos": [None],
         }
     )
-    entry = urlset.entries(table)[0].as_py()
+    (entry,) = texts(urlset.entries(table))
     assert "xhtml:link" not in entry
     assert "video:video" not in entry
     assert entry.count("<image:image>") == 1
@@ -152,7 +148,7 @@ def test_elements_that_are_null_in_a_list_are_left_out():
 def test_a_row_over_the_limit_can_lose_its_extensions_alone():
     table = everything()
     mask = pa.array([n == 9 for n in range(table.num_rows)])
-    entries, lighter = (urlset.entries(t).to_pylist() for t in (table, urlset.without_extensions(table, mask)))
+    entries, lighter = (texts(urlset.entries(t)) for t in (table, urlset.without_extensions(table, mask)))
     assert lighter[9] == (
         "<url><loc>https://shop.example/9</loc><lastmod>2026-01-02T03:04:05Z</lastmod>"
         "<changefreq>daily</changefreq><priority>1.0</priority></url>\n"
@@ -163,18 +159,23 @@ def test_a_row_over_the_limit_can_lose_its_extensions_alone():
 
 def test_entries_that_might_pass_what_a_string_array_takes_are_rendered_in_halves():
     table = everything()
-    rendered = urlset.entries(table, largest=20_000)
-    assert rendered.type == pa.large_string()
-    assert rendered.to_pylist() == urlset.entries(table).to_pylist()
-    assert urlset.sizes(rendered).to_pylist() == urlset.sizes(urlset.entries(table)).to_pylist()
+    rendered, whole = urlset.entries(table, largest=20_000), urlset.entries(table)
+    chunks = [part.num_chunks for part in rendered.parts if isinstance(part, pa.ChunkedArray)]
+    assert chunks
+    assert min(chunks) > 1
+    assert not any(isinstance(part, pa.ChunkedArray) for part in whole.parts)
+    assert texts(rendered) == texts(whole)
+    assert rendered.sizes.tolist() == whole.sizes.tolist()
     for start, stop in ((0, 3), (4, 9)):
-        cut = [b"".join(urlset.document(e, start, stop, ())) for e in (rendered, urlset.entries(table))]
+        cut = [b"".join(urlset.document(e.slice(start, stop), ())) for e in (rendered, whole)]
         assert cut[0] == cut[1]
-    assert urlset.entries(table.slice(3, 1), largest=1).to_pylist() == rendered.to_pylist()[3:4]
+    assert texts(urlset.entries(table.slice(3, 1), largest=1)) == texts(whole)[3:4]
 
 
 def test_a_table_without_rows_has_no_entries():
-    assert len(urlset.entries(frames.PUBLISHED.empty_table())) == 0
+    none = urlset.entries(frames.PUBLISHED.empty_table())
+    assert len(none) == 0
+    assert texts(none) == []
 
 
 @pytest.mark.parametrize(
@@ -193,18 +194,18 @@ def test_rows_that_can_not_be_published_are_refused(table, said):
 
 def test_a_file_past_the_protocols_limits_is_refused():
     rendered = urlset.entries(pa.table({"loc": [f"https://shop.example/{n}" for n in range(50_001)]}))
-    assert len(b"".join(urlset.document(rendered, 0, 50_000, ())).splitlines()) == 50_003
+    assert len(b"".join(urlset.document(rendered.slice(0, 50_000), ())).splitlines()) == 50_003
     with pytest.raises(ValueError, match="50,000 entries, not 50,001"):
-        urlset.document(rendered, 0, 50_001, ())
+        urlset.document(rendered.slice(0, 50_001), ())
     with pytest.raises(ValueError, match="not 0"):
-        urlset.document(rendered, 5, 5, ())
+        urlset.document(rendered.slice(5, 5), ())
     heavy = urlset.entries(rows(*({"images": ["https://i.example/" + "x" * 2_000] * 1_000} for _ in range(26))))
     with pytest.raises(ValueError, match="52,428,800 bytes"):
-        urlset.document(heavy, 0, 26, ("image",))
+        urlset.document(heavy, ("image",))
 
 
 def test_gzip_gives_the_same_bytes_for_the_same_input_and_no_time_or_name():
-    parts = urlset.document(urlset.entries(everything()), 0, 5, ("image",))
+    parts = urlset.document(urlset.entries(everything()).slice(0, 5), ("image",))
     packed = compress.gzip(parts)
     assert packed == compress.gzip([bytes(part) for part in parts])
     assert packed[:4] == b"\x1f\x8b\x08\x00", "no flags: no name, no comment"

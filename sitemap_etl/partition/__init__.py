@@ -6,7 +6,7 @@ Everything here is pure and works on the bytewise order of canonical ASCII locs.
 from sitemap_etl.partition.borders import SAMPLES, Window, distinct, groups, routing_borders, samples, windows
 from sitemap_etl.partition.cut import cut
 from sitemap_etl.partition.route import Routed, route
-from sitemap_etl.partition.winners import Winners, winners
+from sitemap_etl.partition.winners import Winners, dated, winners
 
 __all__ = [
     "SAMPLES",
@@ -14,6 +14,7 @@ __all__ = [
     "Window",
     "Winners",
     "cut",
+    "dated",
     "distinct",
     "groups",
     "route",

@@ -1,14 +1,16 @@
-"""The order of locs, found by a few of their bytes where those tell them apart."""
+"""The order of locs, and their places among borders, by a few of their bytes where those tell them apart."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl.arrow import data_of, offsets_of, windows
+from sitemap_etl.arrow import data_of, mask_of, offsets_of, windows
 
 _WORD: Final = 8
 _FEW: Final = 1_000
@@ -19,8 +21,9 @@ _DISTINCT: Final = 4
 """Sampled rows for each distinct head: with more heads than that, finding them costs more than it tells."""
 
 
-def in_order(locs: pa.Array) -> pa.Array:
-    """The places of `locs` (string, ASCII without NUL, no null) in bytewise order: uint64, for `take`.
+def in_order(locs: pa.Array) -> tuple[pa.Array, bool]:
+    """The places of `locs` (string, ASCII without NUL, no null) in bytewise order: uint64, for `take`; and whether
+    it is known that no two are equal.
 
     All texts between the least and the greatest share the prefix of these two. Behind it stands a head of some bytes,
     one of few: a category, a product line. The place of a row's head among the heads and the bytes that follow make
@@ -29,23 +32,55 @@ def in_order(locs: pa.Array) -> pa.Array:
     half. The order of equal texts is not defined.
     """
     if len(locs) < _FEW or len(data_of(locs)) < _WORD:
-        return pc.sort_indices(locs)
-    ends = pc.min_max(locs).as_py()
-    prefix = _shared(ends["min"].encode(), ends["max"].encode())
-    keys = _keys(locs, prefix, _head(locs, prefix))
+        return pc.sort_indices(locs), False
+    prefix = _shared(*_ends(locs))
+    keys, _ = _keys(locs, prefix, _head(locs, prefix))
     order = np.argsort(keys)
     ordered = keys[order]
     again = ordered[1:] == ordered[:-1]
+    if not again.any():
+        return pa.array(order.astype(np.uint64)), True
     tied = np.zeros(len(order), bool)
     tied[1:] |= again
     tied[:-1] |= again
-    if tied.any():
-        rows = order[tied]
-        group = np.cumsum(np.concatenate(([True], ~again)), dtype=np.uint32)[tied]
-        ties = pa.record_batch({"group": pa.array(group), "loc": locs.take(pa.array(rows))})
-        sort_keys = [("group", "ascending"), ("loc", "ascending")]
-        order[tied] = rows[pc.sort_indices(ties, sort_keys=sort_keys).to_numpy()]
-    return pa.array(order.astype(np.uint64))
+    rows = order[tied]
+    group = np.cumsum(np.concatenate(([True], ~again)), dtype=np.uint32)[tied]
+    ties = pa.record_batch({"group": pa.array(group), "loc": locs.take(pa.array(rows))})
+    sort_keys = [("group", "ascending"), ("loc", "ascending")]
+    order[tied] = rows[pc.sort_indices(ties, sort_keys=sort_keys).to_numpy()]
+    return pa.array(order.astype(np.uint64)), False
+
+
+def places_among(locs: pa.Array, borders: Sequence[str]) -> np.ndarray:
+    """How many of the borders, which ascend, are not behind each loc (as above): int64.
+
+    By the same numbers as `in_order`; texts are compared only where a row has that of a border.
+    """
+    if not borders or len(locs) < _FEW or len(data_of(locs)) < _WORD:
+        return _searched(locs, borders)
+    least, greatest = _ends(locs)
+    before = bisect_right(borders, least)
+    between = borders[before : bisect_right(borders, greatest)]  # those share the prefix of all texts
+    if not between:
+        return np.full(len(locs), before, np.int64)
+    prefix = _shared(least, greatest)
+    keys, marks = _keys(locs, prefix, _head(locs, prefix), between)
+    found: np.ndarray = np.searchsorted(marks, keys, side="right")
+    tied = np.flatnonzero((found > 0) & (marks[found - 1] == keys))
+    found[tied] = _searched(locs.take(pa.array(tied)), between)
+    return found + before
+
+
+def _searched(locs: pa.Array, borders: Sequence[str]) -> np.ndarray:
+    """`places_among` by comparing texts."""
+    found: np.ndarray = pc.search_sorted(pa.array(borders, locs.type), locs, side="right").to_numpy()
+    return found.astype(np.int64)
+
+
+def _ends(locs: pa.Array) -> tuple[str, str]:
+    """The least and the greatest text."""
+    ends = pc.min_max(locs).as_py()
+    return ends["min"], ends["max"]
 
 
 def _head(locs: pa.Array, prefix: int) -> int:
@@ -60,19 +95,29 @@ def _head(locs: pa.Array, prefix: int) -> int:
     return found
 
 
-def _keys(locs: pa.Array, prefix: int, head: int) -> np.ndarray:
-    """Numbers (uint64) in whose order the locs stand, as far as their heads and the bytes behind tell them apart."""
+def _keys(locs: pa.Array, prefix: int, head: int, others: Sequence[str] = ()) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers (uint64) in whose order the locs stand, as far as their heads and the bytes behind tell them apart; and
+    those of other texts between the least and the greatest of them.
+    """
     keys = _word(locs, prefix + head)
+    texts = pa.array([*others, " " * _WORD])  # there are as many bytes as a word has
+    marks = _word(texts, prefix + head)[:-1]
     if not head:
-        return keys
+        return keys, marks
     heads = pc.binary_slice(locs.cast(pa.binary()), prefix, prefix + head).dictionary_encode()
-    ranks = np.empty(len(heads.dictionary), np.uint64)
-    ranks[pc.sort_indices(heads.dictionary).to_numpy()] = np.arange(len(ranks), dtype=np.uint64)
-    bits = np.uint64((len(ranks) - 1).bit_length())
+    order = pc.sort_indices(heads.dictionary)
+    ordered = heads.dictionary.take(order)
+    bits = np.uint64((len(ordered) - 1).bit_length())
     if not bits:
-        return keys
-    ranked: np.ndarray = ranks[heads.indices.to_numpy()] << (np.uint64(64) - bits) | keys >> bits
-    return ranked
+        return keys, marks
+    ranks = np.empty(len(ordered), np.uint64)
+    ranks[order.to_numpy()] = np.arange(len(ranks), dtype=np.uint64)
+    theirs = pc.binary_slice(texts.cast(pa.binary()), prefix, prefix + head)[:-1]
+    at = pc.search_sorted(ordered, theirs).to_numpy()
+    there = mask_of(pc.equal(ordered.take(pa.array(at)), theirs))  # of a head that no loc has: before all of the next
+    left = np.uint64(64) - bits
+    ranked: np.ndarray = ranks[heads.indices.to_numpy()] << left | keys >> bits
+    return ranked, at.astype(np.uint64) << left | np.where(there, marks >> bits, np.uint64(0))
 
 
 def _word(locs: pa.Array, at: int) -> np.ndarray:
@@ -96,7 +141,7 @@ def _word(locs: pa.Array, at: int) -> np.ndarray:
     return found
 
 
-def _shared(one: bytes, other: bytes) -> int:
-    """How many bytes two texts share at their beginning."""
+def _shared(one: str, other: str) -> int:
+    """How many characters two texts share at their beginning."""
     short = min(len(one), len(other))
     return next((at for at in range(short) if one[at] != other[at]), short)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sitemap_etl.arrow import column_of, grouped
 from sitemap_etl.frozen import Frozen
+from sitemap_etl.partition.order import places_among
 
 
 class Routed(Frozen):
@@ -31,8 +31,7 @@ def route(table: pa.Table, borders: Sequence[str]) -> Routed:
         starts = np.full(len(borders) + 2, rows, np.int64)
         starts[0] = 0
         return Routed(table, starts)
-    locs = column_of(table, "loc")
-    window = pc.search_sorted(pa.array(borders, locs.type), locs, side="right").to_numpy()
+    window = places_among(column_of(table, "loc"), borders)
     order, starts = grouped(window, len(borders) + 1)
     if np.all(window[1:] >= window[:-1]):
         return Routed(table, starts)

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl.arrow import column_of, mask_of
+from sitemap_etl import lastmod
+from sitemap_etl.arrow import column_of, mask_of, numbers_of
 from sitemap_etl.frames import PROVENANCE
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.hashes import combine, hash_column
 from sitemap_etl.partition.order import in_order
+
+_FIRST: Final = 1_000
+"""Rows that are looked at before all are."""
+
+
+_NEVER: Final = -(1 << 62)
+"""Before every moment."""
 
 
 class Winners(Frozen):
@@ -31,7 +41,10 @@ def winners(table: pa.Table, known: pa.Table | None = None) -> Winners:
     table = table.combine_chunks()
     locs = column_of(table, "loc")
     if not _ascending(locs):
-        table = table.take(in_order(locs)).combine_chunks()
+        order, distinct = in_order(locs)
+        table = table.take(order).combine_chunks()
+        if distinct:
+            return Winners(table, table.slice(0, 0))
         locs = column_of(table, "loc")
     if table.num_rows < 2:
         return Winners(table, table.slice(0, 0))
@@ -52,18 +65,19 @@ def winners(table: pa.Table, known: pa.Table | None = None) -> Winners:
 
 
 def _ascending(locs: pa.Array) -> bool:
-    if len(locs) < 2:
-        return True
-    return bool(pc.all(pc.less_equal(locs.slice(0, len(locs) - 1), locs.slice(1))).as_py())
+    """Whether they are in order. Most that are not show it among the first."""
+    return all(
+        bool(pc.all(pc.less_equal(some.slice(0, len(some) - 1), some.slice(1))).as_py())
+        for some in (locs.slice(0, _FIRST), locs)
+        if len(some) > 1
+    )
 
 
 def _age(rows: pa.Table) -> np.ndarray:
-    """Rank by lastmod, newest 0, nulls last. The text of a lastmod sorts like its time."""
-    if "lastmod" not in rows.column_names:
+    """The smaller, the newer; nulls last."""
+    if "moment" not in rows.column_names:
         return np.zeros(rows.num_rows, np.int64)
-    texts = pc.fill_null(column_of(rows, "lastmod"), "")  # sorts before every date
-    ranks: np.ndarray = pc.rank(texts, sort_keys="descending", tiebreaker="dense").to_numpy()
-    return ranks
+    return -numbers_of(rows.column("moment"), _NEVER)
 
 
 def _unlike_published(rows: pa.Table, known: pa.Table | None) -> np.ndarray:
@@ -77,9 +91,18 @@ def _unlike_published(rows: pa.Table, known: pa.Table | None) -> np.ndarray:
 
 
 def _identity(rows: pa.Table) -> np.ndarray:
-    """A hash of everything about a row but where it came from."""
+    """A hash of everything about a row, as it is published, but where it came from."""
+    rows = dated(rows)
     names = sorted(set(rows.column_names) - set(PROVENANCE))
     return combine([hash_column(rows.column(name)) for name in names])
+
+
+def dated(rows: pa.Table) -> pa.Table:
+    """Rows of the inventory with their lastmod as it is published, instead of the moment."""
+    if "moment" not in rows.column_names:
+        return rows
+    found = lastmod.texts(column_of(rows, "moment"))
+    return rows.drop_columns("moment").append_column("lastmod", found)
 
 
 def stretch(table: pa.Table, low: str, high: str | None) -> pa.Table:

@@ -345,7 +345,7 @@ def rerender(run: Run, entry: Entry, kind: Kind, key: str) -> Object:
     if kind == "text":
         parts = text.document(rows, 0, rows.num_rows)
     else:
-        parts = urlset.document(urlset.entries(rows), 0, rows.num_rows, urlset.namespaces(rows))
+        parts = urlset.document(urlset.entries(rows), urlset.namespaces(rows))
     staged = put_staged(run, f"again/{key}", parts, gzipped=key.endswith(".gz"))
     published = entry.file if kind == "file" else entry.text
     assert published is not None

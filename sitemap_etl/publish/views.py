@@ -47,18 +47,17 @@ def recent_drafts(run: Run, drafts: Sequence[Draft], sections: Mapping[str, Sect
         return []
     table = table.take(pc.sort_indices(table.column("loc"))).combine_chunks()
     rendered = urlset.entries(table)
-    sizes = urlset.sizes(rendered).to_numpy()
-    starts = cut(sizes, Shards().inside(urlset.WRAPPER_BYTES))
+    starts = cut(rendered.sizes, Shards().inside(urlset.WRAPPER_BYTES))
     return [
-        _recent(run, table.slice(start, stop - start), rendered.slice(start, stop - start), number)
+        _recent(run, table.slice(start, stop - start), rendered.slice(start, stop), number)
         for number, (start, stop) in enumerate(zip(starts, [*starts[1:], table.num_rows], strict=True), 1)
     ]
 
 
-def _recent(run: Run, rows: pa.Table, rendered: pa.Array, number: int) -> Draft:
+def _recent(run: Run, rows: pa.Table, rendered: urlset.Entries, number: int) -> Draft:
     key = run.site.publish.names.file_name(RECENT, number)
-    parts = urlset.document(rendered, 0, rows.num_rows, urlset.namespaces(rows))
-    staged = put_staged(run, f"views/{key}", parts, gzipped=key.endswith(".gz"))
+    xml = urlset.document(rendered, urlset.namespaces(rows))
+    staged = put_staged(run, f"views/{key}", xml, gzipped=key.endswith(".gz"))
     locs = rows.column("loc")
     entry = Entry(
         section=RECENT,
@@ -67,7 +66,7 @@ def _recent(run: Run, rows: pa.Table, rendered: pa.Array, number: int) -> Draft:
         first=locs[0].as_py(),
         last=locs[-1].as_py(),
         rows=rows.num_rows,
-        body=len(parts[1]),
+        body=int(rendered.sizes.sum()),
         index=1,
         file=file_of(key, staged, run.plan.now),
         snapshot="",

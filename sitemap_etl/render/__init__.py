@@ -2,7 +2,7 @@
 
 | module | gives |
 |---|---|
-| `urlset` | `<url>` entries of whole columns, and files cut out of them without a copy |
+| `urlset` | `<url>` entries of whole columns, and the files that are cut out of them |
 | `index` | the sitemap index |
 | `text` | one URL a line |
 | `feeds` | RSS 2.0 with Media RSS, and Atom 1.0 |

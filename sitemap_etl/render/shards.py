@@ -42,7 +42,7 @@ class Shard(Frozen):
     rows: pa.Table
     kept: bool
     renewed: bool = False
-    entries: pa.Array | None = None
+    entries: urlset.Entries | None = None
 
 
 @dataclass
@@ -53,7 +53,7 @@ class _Piece:
     parent: int | None
     bytes: int
     written: bool
-    entries: pa.Array | None = None
+    entries: urlset.Entries | None = None
 
 
 def shards(
@@ -128,7 +128,8 @@ class _Window:
         """A stretch that must be written, as one piece or several."""
         if stop <= start:
             return []
-        sizes, entries = self.rendered(start, stop)
+        entries = self.rendered(start, stop)
+        sizes = entries.sizes
         upto = None if last is None else _place(self.locs.slice(start, stop - start), last, side="right")
         starts = cut(sizes, self.bounds, upto)
         ends = [*starts[1:], stop - start]
@@ -140,17 +141,16 @@ class _Window:
                 parent if at == 0 else None,
                 int(sizes[begin:end].sum()),
                 written=True,
-                entries=entries.slice(begin, end - begin),
+                entries=entries.slice(begin, end),
             )
             for at, (begin, end) in enumerate(zip(starts, ends, strict=True))
         ]
 
-    def rendered(self, start: int, stop: int) -> tuple[np.ndarray, pa.Array]:
-        """Sizes and entries of a stretch; a row that no file could hold loses its extensions."""
+    def rendered(self, start: int, stop: int) -> urlset.Entries:
+        """The entries of a stretch; a row that no file could hold loses its extensions."""
         rows = self.compared.rows.slice(start, stop - start)
         entries = urlset.entries(rows)
-        sizes = urlset.sizes(entries).to_numpy()
-        over = sizes > self.bounds.bytes
+        over = entries.sizes > self.bounds.bytes
         if over.any():
             self.stripped += rows.column("loc").filter(pa.array(over)).to_pylist()
             table = self.compared.rows
@@ -160,8 +160,7 @@ class _Window:
                 rows=pa.concat_tables([table.slice(0, start), bare, table.slice(stop)]).combine_chunks(),
             )
             entries = urlset.entries(bare)
-            sizes = urlset.sizes(entries).to_numpy()
-        return sizes, entries
+        return entries
 
     def same(self, piece: _Piece, published: Published) -> bool:
         """Whether a piece has the pages of a published file, as they were."""
@@ -179,7 +178,7 @@ class _Window:
         if piece.written:
             entries = piece.entries
             if entries is None:  # a merged one
-                _, entries = self.rendered(piece.start, piece.stop)
+                entries = self.rendered(piece.start, piece.stop)
             return Shard(piece.low, piece.parent, piece.start, rows, kept=False, entries=entries)
         renewed = bool(self.compared.beside[piece.start : piece.stop].any())
         rows = with_columns(rows, self._published(piece), STICKY)

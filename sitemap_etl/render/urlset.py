@@ -1,4 +1,4 @@
-"""`<url>` entries of whole columns, and sitemaps cut out of them without a copy.
+"""`<url>` entries of whole columns, and the sitemaps that are cut out of them.
 
 Element order is the XSD's: loc, lastmod, changefreq, priority, then the extensions. A namespace is
 declared only in the files that use it.
@@ -7,13 +7,15 @@ declared only in the files that use it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl import limits
-from sitemap_etl.arrow import bytes_of, offsets_of, single
+from sitemap_etl.arrow import bytes_of, is_list, numbers_of, plain, single
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.render import elements
 from sitemap_etl.render.escape import escaped_urls
 from sitemap_etl.render.fence import FENCE_BYTES
@@ -38,9 +40,7 @@ _FOOTER: Final = b"</urlset>\n"
 _STRING_BYTES: Final = 2**31 - 1
 """What Arrow's 32-bit offsets reach."""
 _LONGEST_REFERENCE: Final = len("&quot;")
-_ENTRY_TAGS: Final = 500
-"""Bytes of the tags around one row's plain values and news, at most."""
-_ELEMENT_TAGS: Final = {"images": 60, "videos": 2_000, "alternates": 60}
+_TAGS: Final = 2_000
 """Bytes of the tags around one element, at most: a video may have 17 elements and 32 tags."""
 
 
@@ -53,38 +53,47 @@ def _column(table: pa.Table, name: str) -> pa.Array | None:
     return None if column.null_count == len(column) else single(column)
 
 
-def entries(table: pa.Table, *, largest: int = _STRING_BYTES) -> pa.Array:
-    """One complete `<url>…</url>` and a line feed a row, in one contiguous array.
+Part: TypeAlias = str | pa.Array | pa.ChunkedArray
+"""A text that all rows have, or a column with that of each: string or a dictionary of strings; null is nothing."""
 
-    `table` has columns of `frames.PUBLISHED`; those it lacks are taken for null. Row i has exactly
-    `offsets[i + 1] - offsets[i]` bytes in its file (`sizes`). The type is string; it is large_string where
-    the entries might exceed `largest` bytes, which are then rendered in halves. Raises ValueError where a
-    loc is null or a priority outside 0 to 10.
+
+class Entries(Frozen):
+    """The entries of rows, each one complete `<url>…</url>` and a line feed, in parts: a file's are joined as it is
+    written, in memory that serves for one file after the other.
+
+    `sizes`: the bytes of each entry in its file, int64.
     """
-    if table.num_rows < 2 or _most_bytes(table) <= largest:
-        return _entries(table)
-    middle = table.num_rows // 2
-    halves = [entries(part, largest=largest) for part in (table.slice(0, middle), table.slice(middle))]
-    return pa.concat_arrays([half.cast(pa.large_string()) for half in halves])
+
+    parts: tuple[Part, ...]
+    sizes: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.sizes)
+
+    def slice(self, start: int, stop: int) -> Entries:
+        """Those of the rows from `start` to before `stop`."""
+        parts = (part if isinstance(part, str) else part.slice(start, stop - start) for part in self.parts)
+        return Entries(tuple(parts), self.sizes[start:stop])
+
+    def joined(self) -> pa.Array:
+        """One text a row, in one contiguous array: string."""
+        if not len(self):
+            return pa.array([], pa.string())
+        return elements.joined([part if isinstance(part, str) else plain(part) for part in self.parts])
 
 
-def _most_bytes(table: pa.Table) -> int:
-    """More than the entries can take: every byte escaped to the longest reference, every element there."""
-    total: int = table.nbytes * _LONGEST_REFERENCE + table.num_rows * _ENTRY_TAGS
-    for name in ("images", "videos", "alternates"):
-        column = _column(table, name)
-        if column is not None:
-            total += int(pc.sum(pc.list_value_length(column)).as_py() or 0) * _ELEMENT_TAGS[name]
-    return total
+def entries(table: pa.Table, *, largest: int = _STRING_BYTES) -> Entries:
+    """The entries of a table's rows.
 
-
-def _entries(table: pa.Table) -> pa.Array:
-    loc = _column(table, "loc")
+    `table` has columns of `frames.PUBLISHED`; those it lacks are taken for null. A column that might make more than
+    `largest` bytes is rendered in halves. Raises ValueError where a loc is null or a priority outside 0 to 10.
+    """
     if table.num_rows == 0:
-        return pa.array([], pa.string())
+        return Entries((), np.empty(0, np.int64))
+    loc = _column(table, "loc")
     if loc is None or loc.null_count:
         raise ValueError("a row without a loc can't be rendered")
-    parts: list[pa.Array | str] = ["<url><loc>", escaped_urls(loc), "</loc>"]
+    parts: list[Part] = ["<url><loc>", _in_halves(escaped_urls, loc, largest), "</loc>"]
     for name in ("lastmod", "changefreq"):
         column = _column(table, name)
         if column is None:
@@ -98,18 +107,42 @@ def _entries(table: pa.Table) -> pa.Array:
         bounds = pc.min_max(priority).as_py()
         if bounds["min"] < 0 or bounds["max"] > 10:
             raise ValueError(f"priorities are tenths from 0 to 10, not {bounds['min']} to {bounds['max']}")
-        parts.append(_PRIORITIES.take(priority))
+        parts.append(pa.DictionaryArray.from_arrays(priority, _PRIORITIES))
     for name, (_, render) in _EXTENSIONS.items():
         column = _column(table, name)
         if column is not None:
-            parts.append(render(column))
+            parts.append(_in_halves(render, column, largest))
     parts.append("</url>\n")
-    return elements.joined(parts)
+    sizes = np.zeros(table.num_rows, np.int64)
+    for part in parts:
+        sizes += len(part) if isinstance(part, str) else _lengths(part)
+    return Entries(tuple(parts), sizes)
 
 
-def sizes(rendered: pa.Array) -> pa.Array:
-    """The bytes of each entry: int32, or int64 for a large_string array."""
-    return pc.binary_length(rendered)
+def _in_halves(render: Callable[[pa.Array], pa.Array], column: pa.Array, largest: int) -> pa.Array | pa.ChunkedArray:
+    """What is rendered of a column, in several chunks where it might be more than `largest` bytes."""
+    if len(column) < 2 or _most_bytes(column) <= largest:
+        return render(column)
+    middle = len(column) // 2
+    halves = [_in_halves(render, half, largest) for half in (column.slice(0, middle), column.slice(middle))]
+    return pa.chunked_array([chunk for half in halves for chunk in getattr(half, "chunks", [half])])
+
+
+def _most_bytes(column: pa.Array) -> int:
+    """More than a column can take: every byte escaped to the longest reference, every element there."""
+    count = len(column)
+    if is_list(column.type):
+        count += int(pc.sum(pc.list_value_length(column)).as_py() or 0)
+    return int(column.nbytes) * _LONGEST_REFERENCE + count * _TAGS
+
+
+def _lengths(part: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """The bytes that each row has of a part."""
+    if pa.types.is_dictionary(part.type):
+        sizes = pc.binary_length(part.dictionary).take(part.indices)
+    else:
+        sizes = pc.binary_length(part)
+    return numbers_of(sizes)
 
 
 def namespaces(table: pa.Table) -> tuple[str, ...]:
@@ -133,23 +166,19 @@ WRAPPER_BYTES: Final = sum(map(len, wrapper(tuple(_NAMESPACES)))) + FENCE_BYTES
 """Bytes of the longest header, the footer and a fence."""
 
 
-def document(rendered: pa.Array, start: int, stop: int, prefixes: tuple[str, ...]) -> list[bytes | memoryview]:
-    """A sitemap of the entries from `start` to before `stop`: header, their bytes as they lie in memory, footer.
+def document(rendered: Entries, prefixes: tuple[str, ...]) -> list[bytes | memoryview]:
+    """A sitemap of the entries: header, their bytes, footer.
 
     Raises ValueError where it would be no valid sitemap: no entry, more than 50,000, or more than
     52,428,800 bytes.
     """
-    rows = stop - start
-    if not 0 < rows <= limits.SITEMAP_ROWS:
-        raise ValueError(f"a sitemap takes 1 to {limits.SITEMAP_ROWS:,} entries, not {rows:,}")
+    if not 0 < len(rendered) <= limits.SITEMAP_ROWS:
+        raise ValueError(f"a sitemap takes 1 to {limits.SITEMAP_ROWS:,} entries, not {len(rendered):,}")
     header, footer = wrapper(prefixes)
-    offsets = offsets_of(rendered)
-    first = int(offsets[0])
-    body = bytes_of(rendered).data[int(offsets[start]) - first : int(offsets[stop]) - first]
-    total = len(header) + len(body) + len(footer)
+    total = len(header) + int(rendered.sizes.sum()) + len(footer)
     if total > limits.SITEMAP_BYTES:
         raise ValueError(f"a sitemap takes {limits.SITEMAP_BYTES:,} bytes, not {total:,}")
-    return [header, body, footer]
+    return [header, bytes_of(rendered.joined()).data, footer]
 
 
 def without_extensions(table: pa.Table, row_mask: pa.Array) -> pa.Table:

@@ -401,7 +401,7 @@ def _rows_of(data: bytes) -> pa.Table | None:
         return None
     if not rows.num_rows:
         return None
-    again = b"".join(urlset.document(urlset.entries(rows), 0, rows.num_rows, urlset.namespaces(rows)))
+    again = b"".join(urlset.document(urlset.entries(rows), urlset.namespaces(rows)))
     return rows if again == data else None
 
 

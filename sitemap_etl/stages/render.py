@@ -172,9 +172,9 @@ class _Group:
             staged = replace(staged, text=lines)
         if shard.entries is None:
             return staged
-        xml = urlset.document(shard.entries, 0, rows.num_rows, urlset.namespaces(rows))
+        xml = urlset.document(shard.entries, urlset.namespaces(rows))
         made = put_staged(self.run, f"{key}.xml", xml, gzipped=gzipped)
-        return replace(staged, body=len(xml[1]), xml=made)
+        return replace(staged, body=int(shard.entries.sizes.sum()), xml=made)
 
     def _count(self, window: Window, place: np.ndarray, numbers: list[int], lows: list[str]) -> None:
         compared = window.compared
@@ -281,7 +281,7 @@ _SAMPLED: Final = 1_000
 
 def _dates(dates: pa.ChunkedArray) -> tuple[int, tuple[int, ...] | None]:
     """How many rows have no lastmod; of the others least, deciles and greatest, in days since 1970, or None."""
-    there = dates.drop_null()
+    there = dates.drop_null() if dates.null_count else dates
     if not len(there):
         return len(dates), None
     some = there.take(pa.array(np.unique(np.linspace(0, len(there) - 1, _SAMPLED).astype(np.int64))))
@@ -304,7 +304,7 @@ def _most_frequent(dates: pa.ChunkedArray) -> dict[str, int]:
 
     Such a value is the most frequent of any sample too, so the column is only scanned for that one.
     """
-    dates = dates.drop_null()
+    dates = dates.drop_null() if dates.null_count else dates
     if not len(dates):
         return {}
     sample = dates.take(pa.array(np.unique(np.linspace(0, len(dates) - 1, 1_000).astype(np.int64))))

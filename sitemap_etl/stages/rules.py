@@ -64,4 +64,4 @@ def hook_of(section: Section) -> Hook:
 def is_dated(section: Section, columns: set[str]) -> bool:
     """Whether the section has a lastmod rule (or the column that stands for one)."""
     kind = section.lastmod.kind
-    return kind in ("column", "newest_of", "fingerprint") or (kind == "default" and "lastmod" in columns)
+    return kind in ("column", "newest_of", "fingerprint") or (kind == "default" and "moment" in columns)

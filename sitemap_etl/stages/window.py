@@ -16,7 +16,7 @@ from sitemap_etl.arrow import column_of
 from sitemap_etl.diff import Compared, Dating, compare, places
 from sitemap_etl.frames import ASIDE, INVENTORY, SNAPSHOT, conform, without_fingerprints
 from sitemap_etl.frozen import Frozen
-from sitemap_etl.partition import winners
+from sitemap_etl.partition import dated, winners
 from sitemap_etl.stages.partition import signals_of
 from sitemap_etl.stages.published import overlapping, published_rows, remembered, same_definition
 from sitemap_etl.stages.quiet import LISTED_ALREADY
@@ -196,8 +196,9 @@ def _first_of_each(table: pa.Table) -> pa.Table:
 class Unique(Frozen):
     """The rows of a stretch that a section lists, ordered by loc, each once.
 
-    `gathered`: rows that came from this run's inventory. `duplicates`: frames.ASIDE. `twice`: locs with a slash at
-    their end that are listed without it too, here or in a section before this one.
+    `rows`: as `frames.INVENTORY`, with a lastmod. `gathered`: rows that came from this run's inventory. `duplicates`:
+    frames.ASIDE. `twice`: locs with a slash at their end that are listed without it too, here or in a section before
+    this one.
     """
 
     rows: pa.Table
@@ -285,7 +286,7 @@ def unique_rows(reader: Reader, section: str, low: str, high: str | None, known:
                 rows = rows.filter(pa.array(~taken)).combine_chunks()
         mine = column_of(rows, "loc")
         twice.append(_with_and_without(mine, mine))
-    return Unique(rows, pa.concat_tables(losers), gathered, pa.concat_arrays(twice))
+    return Unique(dated(rows), pa.concat_tables(losers), gathered, pa.concat_arrays(twice))
 
 
 def _with_and_without(some: pa.Array, others: pa.Array) -> pa.Array:

@@ -12,7 +12,7 @@ from datetime import datetime
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl import robots, urls
+from sitemap_etl import lastmod, robots, urls
 from sitemap_etl.arrow import column_of, is_text, mask_of, single
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.frames import ASIDE, Tally
@@ -83,7 +83,7 @@ def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, row: pa.Array, 
 def dates_of(raw: pa.Table, rules: Rules, *, read_at: datetime) -> list[str | None]:
     """The lastmod of each raw row as its source has it. Raises as `transform`."""
     found = source_dates(_renamed(raw, rules), rules, read_at, Tally())
-    return [None] * raw.num_rows if found is None else found.to_pylist()
+    return [None] * raw.num_rows if found is None else lastmod.texts(found).to_pylist()
 
 
 def _renamed(raw: pa.Table, rules: Rules) -> pa.Table:

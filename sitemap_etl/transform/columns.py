@@ -38,7 +38,7 @@ def inventory_of(
     source = batch.table
     dated = source_dates(source, rules, read_at, notes, loc)
     if dated is not None:
-        columns["lastmod"] = dated
+        columns["moment"] = dated
     if section.lastmod.kind == "fingerprint":
         require(source, section.lastmod.columns, rules, "lastmod: fingerprint")
         columns["fingerprint"] = pa.array(lastmod.fingerprint(source, section.lastmod.columns))
@@ -79,7 +79,7 @@ def _extensions(source: pa.Table, loc: pa.Array, rules: Rules, notes: Tally, col
 def source_dates(
     source: pa.Table, rules: Rules, read_at: datetime, notes: Tally, loc: pa.Array | None = None
 ) -> pa.Array | None:
-    """The lastmod of each row as its source has it; None where the section takes none from there."""
+    """The lastmod of each row as its source has it, as a moment; None where the section takes none from there."""
     names: Sequence[str]
     rule = rules.settings.lastmod
     match rule.kind:
@@ -93,7 +93,7 @@ def source_dates(
             return None
     require(source, names, rules, "lastmod")
     dates = [
-        lastmod.from_column(
+        lastmod.moments(
             column_of(source, name),
             name=name,
             timezone=rule.timezone,

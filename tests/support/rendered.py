@@ -77,8 +77,7 @@ def everything() -> pa.Table:
 
 def document(table: pa.Table) -> bytes:
     """One sitemap of all rows."""
-    rendered = urlset.entries(table)
-    return b"".join(urlset.document(rendered, 0, table.num_rows, urlset.namespaces(table)))
+    return b"".join(urlset.document(urlset.entries(table), urlset.namespaces(table)))
 
 
 def by_lxml(data: bytes) -> lxml.etree._Element:

@@ -367,7 +367,7 @@ def _may_fit(rule: dict[str, str], texts: Sequence[str]) -> bool:
 def _read(column: _Column, rule: dict[str, str], now: datetime) -> pa.Array | None:
     """The dates of a column by a rule, null where they can't be; None where the rule is of no use for it."""
     try:
-        return lastmod.from_column(
+        found = lastmod.moments(
             column.values,
             name=column.name,
             timezone=rule.get("timezone"),
@@ -378,6 +378,7 @@ def _read(column: _Column, rule: dict[str, str], now: datetime) -> pa.Array | No
         )
     except InvalidSource:
         return None
+    return lastmod.texts(found)
 
 
 def _changed(dated: Sequence[_Dated]) -> Dates | None:

@@ -218,10 +218,10 @@ class _Reader:
         """The rows with dates as we write them; what is none is left out."""
         written = column_of(rows.combine_chunks(), "lastmod")
         try:
-            dates = lastmod.from_column(written, name="lastmod", timezone="UTC", read_at=self._now, tally=Tally())
+            found = lastmod.moments(written, name="lastmod", timezone="UTC", read_at=self._now, tally=Tally())
         except InvalidSource:  # numbers
-            dates = pa.nulls(len(written), pa.string())
-        return pa.table([rows.column("loc"), dates], schema=_LISTED)
+            found = pa.nulls(len(written), pa.int64())
+        return pa.table([rows.column("loc"), lastmod.texts(found)], schema=_LISTED)
 
     def _names(self, index: str) -> dict[str, str]:
         """The names under which the index, and the files where all of them have one form, keep their addresses."""
