@@ -36,8 +36,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sitemap_etl.memory import keep_memory
-
 SITE = """
 name: bench
 site: https://www.shop.example
@@ -141,10 +139,9 @@ def exports(folder: Path, kind: str, rows: int) -> None:
 
 
 def floor(folder: Path) -> None:
-    """Decode the export, and compress what was published, with as much memory kept as by a run."""
+    """Decode the export, and compress what was published."""
     from sitemap_etl.render import compress
 
-    keep_memory()
     pa.set_cpu_count(1)
     for path in sorted((folder / "a").glob("*.parquet")):
         for _ in pq.ParquetFile(path).iter_batches(500_000):
@@ -276,7 +273,6 @@ def main() -> None:
         {"floor": floor, "script": script}[arguments.child](arguments.folder)
         print(time.process_time() - before)
         return
-    keep_memory()  # what the processes are told that this one starts
     head = ("URLs", "what", "µs a row, least (median)", "× floor", "× first", "million rows/s")
     if arguments.markdown:
         print(f"| {' | '.join(head)} |\n|{'---|' * len(head)}")

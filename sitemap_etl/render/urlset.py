@@ -6,7 +6,7 @@ declared only in the files that use it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -82,6 +82,32 @@ class Entries(Frozen):
         return elements.joined([part if isinstance(part, str) else plain(part) for part in self.parts])
 
 
+def _folded(parts: Iterable[Part]) -> list[Part]:
+    """The parts with texts that stand beside a dictionary's words in the words: there is less to join then."""
+    found: list[Part] = []
+    for part in parts:
+        last = found[-1] if found else None
+        if isinstance(part, str):
+            if last is not None and _is_word(last):
+                found[-1] = _with(last, "", part)
+                continue
+        elif isinstance(last, str) and _is_word(part):
+            found[-1] = _with(part, last, "")
+            continue
+        found.append(part)
+    return found
+
+
+def _is_word(part: Part) -> bool:
+    """Whether each row has a word of a dictionary."""
+    return isinstance(part, pa.DictionaryArray) and not part.null_count
+
+
+def _with(words: pa.DictionaryArray, before: str, after: str) -> pa.DictionaryArray:
+    """The same with a text around each word."""
+    return pa.DictionaryArray.from_arrays(words.indices, elements.wrapped(before, words.dictionary, after))
+
+
 def entries(table: pa.Table, *, largest: int = _STRING_BYTES) -> Entries:
     """The entries of a table's rows.
 
@@ -113,6 +139,7 @@ def entries(table: pa.Table, *, largest: int = _STRING_BYTES) -> Entries:
         if column is not None:
             parts.append(_in_halves(render, column, largest))
     parts.append("</url>\n")
+    parts = _folded(parts)
     sizes = np.zeros(table.num_rows, np.int64)
     for part in parts:
         sizes += len(part) if isinstance(part, str) else _lengths(part)
