@@ -168,12 +168,9 @@ class _Column:
         last_day = self.last_second // DAY + 1
         self._disbelieve(written, DATE, self.first_second // DAY, last_day, DAY)
         self._disbelieve(written, INSTANT, self.first_second, self.last_second, 1)
-        found, is_instant = written.value, written.kind == INSTANT
-        found[written.kind == DATE] *= DAY
-        found *= 2
-        found += is_instant
+        is_instant = written.kind == INSTANT
         there = is_instant | (written.kind == DATE)
-        return pa.array(found, mask=None if there.all() else ~there)
+        return pa.array(2 * written.seconds + is_instant, mask=None if there.all() else ~there)
 
     def _serial(self) -> Written:
         """What a column of a spreadsheet's serial numbers says, as numbers or as text; other text as ever."""
