@@ -21,7 +21,7 @@ from sitemap_etl.runs.local import publish_locally
 from sitemap_etl.runs.rollback import published_sets, roll_back
 from sitemap_etl.state import layout, records
 from sitemap_etl.state.codec import decode, encode, seal, unseal
-from sitemap_etl.state.records import FORMAT, Current, Document, Lease, Manifest, Plan
+from sitemap_etl.state.records import FORMAT, RUN_FORMAT, Current, Document, Lease, Manifest, Plan, Transformed
 from sitemap_etl.state.store import parse_document
 from tests.support.released import released
 from tests.support.sites import TestSite, pages
@@ -71,7 +71,9 @@ def test_what_a_newer_release_added_is_kept_and_written_back(site: TestSite) -> 
 
 
 def test_what_an_older_release_did_not_write_takes_its_default() -> None:
-    plan = parse_document(seal({"format": FORMAT, "run_id": "r", "now": "n", "base": None, "site": {}}), Plan, WHERE)
+    plan = parse_document(
+        seal({"format": RUN_FORMAT, "run_id": "r", "now": "n", "base": None, "site": {}}), Plan, WHERE
+    )
     assert plan == Plan("r", "n", None, {})
 
 
@@ -267,10 +269,18 @@ def test_a_publish_that_an_earlier_release_left_open_is_taken_over(tmp_path: Pat
     assert site.night(9).summary.status == "unchanged"
 
 
+@pytest.mark.parametrize("kind", [Plan, Transformed])
+def test_the_rows_of_a_run_that_another_release_began_are_not_taken_for_ours(kind: type[Document]) -> None:
+    """In the folder of a run more than the documents may mean something else, such as the columns of spools."""
+    older = seal({"format": RUN_FORMAT - 1, "run_id": "r", "now": "n", "base": None, "site": {}, "section": "s"})
+    with pytest.raises(Refused, match=rf"run format {RUN_FORMAT - 1}.*uses format {RUN_FORMAT}. Start a new run"):
+        parse_document(older, kind, WHERE)
+
+
 def test_a_run_that_another_format_began_is_refused_in_words(tmp_path: Path) -> None:
     old = released(tmp_path, "at_rest")
     before = old.site.public().objects()
-    with pytest.raises(Refused, match=rf"run format 1.*uses format {FORMAT}. Start a new run"):
+    with pytest.raises(Refused, match=rf"run format 1.*uses format {RUN_FORMAT}. Start a new run"):
         publish_locally(old.site.load(), old.dry, old.site.environment, force=(), reason=None, adopt=False)
     assert old.site.public().objects() == before
 

@@ -17,8 +17,6 @@ from sitemap_etl.partition.order import in_order
 
 _FIRST: Final = 1_000
 """Rows that are looked at before all are."""
-
-
 _NEVER: Final = -(1 << 62)
 """Before every moment."""
 

@@ -27,21 +27,21 @@ _NAMESPACES: Final = {
     "xhtml": limits.NS_XHTML,
     "mobile": limits.NS_MOBILE,
 }
-_EXTENSIONS: Final[dict[str, tuple[str, Callable[[pa.Array], pa.Array]]]] = {
-    "images": ("image", elements.images),
-    "videos": ("video", elements.videos),
-    "news": ("news", elements.news),
-    "alternates": ("xhtml", elements.alternates),
-    "mobile": ("mobile", elements.mobile),
+_EXTENSIONS: Final[dict[str, tuple[str, Callable[[pa.Array], pa.Array], int]]] = {
+    "images": ("image", elements.images, 60),
+    "videos": ("video", elements.videos, 2_000),
+    "news": ("news", elements.news, 300),
+    "alternates": ("xhtml", elements.alternates, 60),
+    "mobile": ("mobile", elements.mobile, 20),
 }
-"""Column → its prefix and what renders it, in the order they stand in an entry."""
+"""Column → its prefix, what renders it, and the bytes of the tags around one element, at most (a video may have 17
+elements and 32 tags); in the order they stand in an entry.
+"""
 _PRIORITIES: Final = pa.array([f"<priority>{tenths // 10}.{tenths % 10}</priority>" for tenths in range(11)])
 _FOOTER: Final = b"</urlset>\n"
 _STRING_BYTES: Final = 2**31 - 1
 """What Arrow's 32-bit offsets reach."""
 _LONGEST_REFERENCE: Final = len("&quot;")
-_TAGS: Final = 2_000
-"""Bytes of the tags around one element, at most: a video may have 17 elements and 32 tags."""
 
 
 def _column(table: pa.Table, name: str) -> pa.Array | None:
@@ -119,7 +119,7 @@ def entries(table: pa.Table, *, largest: int = _STRING_BYTES) -> Entries:
     loc = _column(table, "loc")
     if loc is None or loc.null_count:
         raise ValueError("a row without a loc can't be rendered")
-    parts: list[Part] = ["<url><loc>", _in_halves(escaped_urls, loc, largest), "</loc>"]
+    parts: list[Part] = ["<url><loc>", _in_halves(escaped_urls, loc, 0, largest), "</loc>"]
     for name in ("lastmod", "changefreq"):
         column = _column(table, name)
         if column is None:
@@ -134,10 +134,10 @@ def entries(table: pa.Table, *, largest: int = _STRING_BYTES) -> Entries:
         if bounds["min"] < 0 or bounds["max"] > 10:
             raise ValueError(f"priorities are tenths from 0 to 10, not {bounds['min']} to {bounds['max']}")
         parts.append(pa.DictionaryArray.from_arrays(priority, _PRIORITIES))
-    for name, (_, render) in _EXTENSIONS.items():
+    for name, (_, render, tags) in _EXTENSIONS.items():
         column = _column(table, name)
         if column is not None:
-            parts.append(_in_halves(render, column, largest))
+            parts.append(_in_halves(render, column, tags, largest))
     parts.append("</url>\n")
     parts = _folded(parts)
     sizes = np.zeros(table.num_rows, np.int64)
@@ -146,21 +146,23 @@ def entries(table: pa.Table, *, largest: int = _STRING_BYTES) -> Entries:
     return Entries(tuple(parts), sizes)
 
 
-def _in_halves(render: Callable[[pa.Array], pa.Array], column: pa.Array, largest: int) -> pa.Array | pa.ChunkedArray:
+def _in_halves(
+    render: Callable[[pa.Array], pa.Array], column: pa.Array, tags: int, largest: int
+) -> pa.Array | pa.ChunkedArray:
     """What is rendered of a column, in several chunks where it might be more than `largest` bytes."""
-    if len(column) < 2 or _most_bytes(column) <= largest:
+    if len(column) < 2 or _most_bytes(column, tags) <= largest:
         return render(column)
     middle = len(column) // 2
-    halves = [_in_halves(render, half, largest) for half in (column.slice(0, middle), column.slice(middle))]
+    halves = [_in_halves(render, half, tags, largest) for half in (column.slice(0, middle), column.slice(middle))]
     return pa.chunked_array([chunk for half in halves for chunk in getattr(half, "chunks", [half])])
 
 
-def _most_bytes(column: pa.Array) -> int:
+def _most_bytes(column: pa.Array, tags: int) -> int:
     """More than a column can take: every byte escaped to the longest reference, every element there."""
     count = len(column)
     if is_list(column.type):
         count += int(pc.sum(pc.list_value_length(column)).as_py() or 0)
-    return int(column.nbytes) * _LONGEST_REFERENCE + count * _TAGS
+    return int(column.nbytes) * _LONGEST_REFERENCE + count * tags
 
 
 def _lengths(part: pa.Array | pa.ChunkedArray) -> np.ndarray:
@@ -175,7 +177,7 @@ def _lengths(part: pa.Array | pa.ChunkedArray) -> np.ndarray:
 def namespaces(table: pa.Table) -> tuple[str, ...]:
     """The prefixes that these rows use, of image, video, news, xhtml and mobile, in this order."""
     found = []
-    for name, (prefix, _) in _EXTENSIONS.items():
+    for name, (prefix, _, _) in _EXTENSIONS.items():
         column = _column(table, name)
         if column is not None and elements.is_used(column):
             found.append(prefix)

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from sitemap_etl import __version__, lastmod
 from sitemap_etl.config import Section
+from sitemap_etl.frames import INVENTORY
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.hashes import added
 from sitemap_etl.robots import without_blocks
@@ -64,8 +65,8 @@ def _hash(values: Sequence[Any]) -> str:
 
 
 def source_of(run: Run, name: str, buckets: Sequence[MirrorBucket] = ()) -> str | None:
-    """A hash of the rules that are applied to the rows of a section, and of the files of its mirror; None where they
-    may make something else of the same rows.
+    """A hash of the rules that are applied to the rows of a section, of what their sums are of, and of the files of
+    its mirror; None where they may make something else of the same rows.
     """
     if changes_by_itself(run.site.sections[name]):
         return None
@@ -75,7 +76,7 @@ def source_of(run: Run, name: str, buckets: Sequence[MirrorBucket] = ()) -> str 
     told = run.plan.robots
     if told is not None:
         told = without_blocks(told.encode("latin-1")).decode("latin-1")  # our blocks name sitemaps, and differ by night
-    return _hash([files, asked, told, *settings_of(run.plan.site, name)])
+    return _hash([INVENTORY.names, files, asked, told, *settings_of(run.plan.site, name)])
 
 
 def likely_quiet(written: Mapping[str, Any], base: Manifest, known: Mapping[str, MadeFrom]) -> tuple[str, ...]:

@@ -196,9 +196,9 @@ def _first_of_each(table: pa.Table) -> pa.Table:
 class Unique(Frozen):
     """The rows of a stretch that a section lists, ordered by loc, each once.
 
-    `rows`: as `frames.INVENTORY`, with a lastmod. `gathered`: rows that came from this run's inventory. `duplicates`:
-    frames.ASIDE. `twice`: locs with a slash at their end that are listed without it too, here or in a section before
-    this one.
+    `rows`: `frames.INVENTORY`, with a lastmod in place of the moment. `gathered`: rows that came from this run's
+    inventory. `duplicates`: frames.ASIDE. `twice`: locs with a slash at their end that are listed without it too, here
+    or in a section before this one.
     """
 
     rows: pa.Table

@@ -22,7 +22,7 @@ from sitemap_etl.frames import SNAPSHOT, conform, filled
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.state import layout
 from sitemap_etl.state.codec import damaged, decode, encode, seal, unseal
-from sitemap_etl.state.records import FORMAT, Current, Document, LastRun, Manifest, Owner, RunDocument
+from sitemap_etl.state.records import Current, Document, LastRun, Manifest, Owner, RunDocument
 from sitemap_etl.storage import ABSENT, Expect, PreconditionFailed, Stat, Storage
 
 GRACE: Final = timedelta(days=2)
@@ -58,19 +58,19 @@ def parse_document(data: bytes, kind: type[_D], where: str) -> _D:
     found = body.setdefault("format", 1)
     if not isinstance(found, int) or found < 1:
         raise damaged(where, f"format: expected a whole number from 1 on, got {found!r}")
-    if found > FORMAT:
+    if found > kind.newest:
         raise Refused(
             f"{where} is a {kind.title} of format {found}, which a newer release of sitemap_etl wrote; this one "
-            f"({__version__}) reads formats up to {FORMAT}. Update it: nothing was changed"
+            f"({__version__}) reads formats up to {kind.newest}. Update it: nothing was changed"
         )
-    if found < FORMAT and issubclass(kind, RunDocument):
+    if found < kind.newest and issubclass(kind, RunDocument):
         raise Refused(
             f"{where}: the run was started by a release of sitemap_etl with run format {found}; this release "
-            f"({__version__}) uses format {FORMAT}. Start a new run; nothing public was touched"
+            f"({__version__}) uses format {kind.newest}. Start a new run; nothing public was touched"
         )
-    if found < FORMAT:
+    if found < kind.newest:
         try:
-            body = {**kind.upgraded(body), "format": FORMAT}
+            body = {**kind.upgraded(body), "format": kind.newest}
         except (AttributeError, KeyError, TypeError) as error:
             raise damaged(where, f"it is no {kind.title} of format {found}") from error
     return decode(kind, body, where)

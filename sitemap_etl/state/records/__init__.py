@@ -7,6 +7,7 @@ Releases of one format work side by side, also in one run: what another one adde
 
 from sitemap_etl.state.records.base import (
     FORMAT,
+    RUN_FORMAT,
     Document,
     Record,
     RunDocument,
@@ -102,6 +103,7 @@ __all__ = [
     "COUNTED",
     "FORMAT",
     "ROBOTS_TXT",
+    "RUN_FORMAT",
     "Agreed",
     "Aligned",
     "Answered",

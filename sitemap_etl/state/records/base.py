@@ -9,7 +9,9 @@ from typing import Any, ClassVar, Final, Self
 from sitemap_etl.frozen import Frozen
 
 FORMAT: Final = 2
-"""The format of the documents that this release writes. It reads earlier ones of the state, and runs of this one."""
+"""The format of the documents of the state that this release writes. It reads earlier ones."""
+RUN_FORMAT: Final = 3
+"""That of the documents in the folder of a run, and of the rows beside them. Nothing of an earlier one is read."""
 
 
 class Record(Frozen):
@@ -23,6 +25,7 @@ class Document(Record):
 
     format: int = field(default=FORMAT, kw_only=True)
 
+    newest: ClassVar[int] = FORMAT
     title: ClassVar[str] = "object"  # what messages call it
 
     @classmethod
@@ -33,6 +36,10 @@ class Document(Record):
 
 class RunDocument(Document):
     """A document in the folder of a run: only releases of one format share a run."""
+
+    format: int = field(default=RUN_FORMAT, kw_only=True)
+
+    newest: ClassVar[int] = RUN_FORMAT
 
 
 class Summed(Record):
