@@ -6,7 +6,7 @@ Every figure is the processor time of a whole process tree: the command `sitemap
 and its report. In each round a site has a first night, a night without a change, and one on which 1 % of the rows were
 updated, 0.1 % added and 0.1 % removed; then what they are compared with does its work in a process of its own:
 
-floor    decodes the same Parquet and compresses the same bytes: no design can do less
+floor    decodes the same Parquet and compresses the same bytes, the better of two times: no design can do less
 script   what a good engineer writes in an hour: pandas, f-strings, gzip; no checks, no duplicates, no state. It holds
          all rows at once: a hundred million take more memory than most machines have
 
@@ -269,9 +269,13 @@ def main() -> None:
         exports(arguments.folder, arguments.urls, arguments.rows)
         return
     if arguments.child:
-        before = time.process_time()
-        {"floor": floor, "script": script}[arguments.child](arguments.folder)
-        print(time.process_time() - before)
+        work = {"floor": floor, "script": script}[arguments.child]
+        took = []
+        for _ in range(2 if work is floor else 1):  # the second time with memory that the system has cleared already
+            before = time.process_time()
+            work(arguments.folder)
+            took.append(time.process_time() - before)
+        print(min(took))
         return
     head = ("URLs", "what", "µs a row, least (median)", "× floor", "× first", "million rows/s")
     if arguments.markdown:
