@@ -81,7 +81,7 @@ PUBLISHED: Final = pa.schema(
 
 INVENTORY: Final = pa.schema(
     [
-        *(PUBLISHED.remove(PUBLISHED.get_field_index("lastmod"))),
+        *PUBLISHED.remove(PUBLISHED.get_field_index("lastmod")),
         ("moment", pa.int64()),  # the lastmod, as `lastmod.moments` has it: render makes text of it
         ("fingerprint", pa.uint64()),  # of the rule's columns
         ("signal", pa.uint16()),  # bin of the `percentile_of` column

@@ -154,7 +154,8 @@ def _in_halves(
         return render(column)
     middle = len(column) // 2
     halves = [_in_halves(render, half, tags, largest) for half in (column.slice(0, middle), column.slice(middle))]
-    return pa.chunked_array([chunk for half in halves for chunk in getattr(half, "chunks", [half])])
+    chunks = [half.chunks if isinstance(half, pa.ChunkedArray) else [half] for half in halves]
+    return pa.chunked_array([*chunks[0], *chunks[1]])
 
 
 def _most_bytes(column: pa.Array, tags: int) -> int:
