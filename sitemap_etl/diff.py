@@ -46,8 +46,8 @@ class Dating(Frozen):
 class Compared(Frozen):
     """The outcome for `rows`, ordered by loc as they came; masks are one a row.
 
-    `at`: the place of the row's loc in the published rows, or -1. `moved`: an added row that stood in another section;
-    there `changed` is against how it stood there. `differs`: the file's bytes would, priority and changefreq aside.
+    `at`: the place of the row's loc in the published rows, or -1. `moved`: a row that stood in another section; there
+    `changed` is against how it stood there. `differs`: the file's bytes would, priority and changefreq aside.
     `beside`: only what the snapshot keeps beside them would. `dated`: the page was published with a lastmod, in this
     section or another; one that lies in the future is none. `gone`: places of published rows that are no longer there.
     """
@@ -113,8 +113,8 @@ def compare(
     """Join this run's `rows` with the published ones by loc and decide what each publishes.
 
     `rows`: columns of `frames.INVENTORY` with a lastmod, ordered by loc, each once. `known`: `frames.SNAPSHOT` rows of
-    the same stretch, ordered. `at`: the `places` of the rows among them. `moved`: the same of rows that are published
-    in another section. `elsewhere`: those and rows that left lately: columns loc, lastmod, fingerprint (null where it
+    the same stretch, ordered. `at`: the `places` of the rows among them. `moved`: the same of rows that come from
+    another section. `elsewhere`: those and rows that left lately: columns loc, lastmod, fingerprint (null where it
     can't be compared), ordered; their dates are kept.
     """
     locs = column_of(rows, "loc")
@@ -125,7 +125,7 @@ def compare(
     if dating.fingerprint:
         fresh = _put(fresh, "lastmod", _dated(fresh, old, found, dating, elsewhere))
     there = places(locs, column_of(moved, "loc"))
-    came = ~found & (there >= 0)
+    came = there >= 0
     if came.any():
         before = _taken(moved, there)
         old_or_moved = pa.table(
@@ -134,13 +134,11 @@ def compare(
         )
     else:
         old_or_moved = old
-    lastmod_differs = _unlike(fresh, old_or_moved, "lastmod")
-    extension_differs = np.zeros(len(at), bool)
-    for name in EXTENSIONS:
-        extension_differs |= _unlike(fresh, old_or_moved, name)
+    lastmod_differs, extension_differs = _differences(fresh, old_or_moved)
+    changed = (found | came) & (lastmod_differs if dating.dated else extension_differs)
+    if (came & found).any():
+        lastmod_differs, extension_differs = _differences(fresh, old)
     differs = (lastmod_differs | extension_differs) & found
-    changed = lastmod_differs if dating.dated else extension_differs
-    changed &= found | came
     beside = np.zeros(len(at), bool)
     for name in BESIDE:
         beside |= _unlike(fresh, old, name) & found
@@ -199,6 +197,14 @@ def _since(old: pa.Table, found: np.ndarray, changed: np.ndarray, dating: Dating
     if dating.back:
         kept = pc.if_else(pc.greater(kept, dating.epoch), dating.epoch, kept)
     return pc.if_else(pa.array(found & ~changed), kept, new)
+
+
+def _differences(one: pa.Table, other: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+    """Where the lastmods differ, and where another extension does."""
+    extensions = np.zeros(one.num_rows, bool)
+    for name in EXTENSIONS:
+        extensions |= _unlike(one, other, name)
+    return _unlike(one, other, "lastmod"), extensions
 
 
 def _unlike(one: pa.Table, other: pa.Table, name: str) -> np.ndarray:

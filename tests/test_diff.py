@@ -236,10 +236,16 @@ def test_a_row_that_moved_is_compared_with_how_it_stood_there() -> None:
     assert marked(result.dated) == [0, 1]
 
 
-def test_a_row_of_the_section_has_not_moved_though_another_one_lists_it_too() -> None:
-    result = compared([row("a")], [row("a", since=6)], moved=(row("a", since=4),))
-    assert marked(result.moved) == []
-    assert of(result, "since") == [6]
+def test_what_a_view_showed_is_compared_with_how_the_section_listed_it_that_gave_it_away() -> None:
+    """Its file is still written by how the view showed it."""
+    now = [row("a", lastmod="2026-01-01"), row("b", lastmod="2026-01-02")]
+    shown = [row("a", lastmod="2026-01-02", since=6), row("b", lastmod="2026-01-02", since=6)]
+    moved = (row("a", lastmod="2026-01-01", since=4), row("b", lastmod="2026-01-01", since=5))
+    result = compared(now, shown, moved=moved)
+    assert marked(result.moved) == [0, 1]
+    assert marked(result.changed) == [1]
+    assert marked(result.differs) == [0]
+    assert of(result, "since") == [4, EPOCH]
 
 
 # --- dates by fingerprint ----------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from sitemap_etl import limits
 from sitemap_etl.dates import instant
 from sitemap_etl.frames import Tally
 from sitemap_etl.frozen import Frozen
-from sitemap_etl.publish.moves import Moves
+from sitemap_etl.publish.moves import Moves, turned
 from sitemap_etl.settings import Gates, NewPages
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import Counts, Gate, GateStatus, SetSize
@@ -122,14 +122,14 @@ def gates_of(run: Run, outcomes: Mapping[str, Outcome], moves: Moves, forced: fr
     `outcomes`: of each section. What a person let through in a section does not stop the site as well.
     """
     base = run.base
-    recent = last_week(run, moves)
+    recent, anew = last_week(run, moves), turned(run)
     gates: list[Gate] = []
     total = Outcome(Counts(removed=sum(moves.dropped.values())))
     lost = 0
     for name, own in outcomes.items():
         section = run.site.sections[name]
         published = base.sections.get(name) if base is not None else None
-        before = published.listed if published is not None else 0
+        before = published.listed if published is not None and name not in anew else 0
         largest = max([before + moves.net(name), *(size.sections.get(name, 0) for size in recent)])
         scope = _scope(own, before, largest)
         if section.view:
@@ -191,8 +191,9 @@ def last_week(run: Run, moves: Moves) -> list[SetSize]:
     if run.base is None:
         return []
     since, until = instant(run.now - WEEK), run.plan.now
+    anew = turned(run)
     return [
-        replace(size, sections={name: max(0, count + moves.net(name)) for name, count in size.sections.items()})
+        replace(size, sections={n: max(0, count + moves.net(n)) for n, count in size.sections.items() if n not in anew})
         for size in run.base.history
         if since <= size.at <= until
     ]

@@ -66,13 +66,16 @@ _MOVED = pa.schema(
 
 
 def net_moves(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry]) -> Moves:
-    """Find the rows that one section lost and another won. Views take no part."""
+    """Find the rows that one section lost and another won. Views take no part.
+
+    What became a view gives away what others list now; it lost nothing else, because it still shows it.
+    """
     receipts = [receipt for receipt in rendered if not run.site.sections[receipt.section].view]
     moves = Moves(_MOVED.empty_table())
     gone = list(_rows_of(run, dropped))
     for table in gone:
         moves.dropped[table.column("section")[0].as_py()] += table.num_rows
-    lost = [*_removed(run, receipts), *gone]
+    lost = [*_removed(run, receipts), *gone, *_rows_of(run, _became_views(run))]
     if not lost:
         return moves
     hashes = np.sort(np.concatenate([hash64(table.column("loc")) for table in lost]))
@@ -87,6 +90,8 @@ def net_moves(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry]) 
     for name, count in _counts(moves.moved, "section").items():
         moves.into[name] = count
     for name, count in _counts(moves.moved, "was_section").items():
+        if name in run.site.sections and run.site.sections[name].view:
+            continue
         moves.out_of[name] = count
         if name in moves.dropped:
             moves.dropped[name] -= count
@@ -130,6 +135,21 @@ def net_changes(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry]
     arrived = moves.moved.filter(moves.moved.column("changed"))
     parts.append(conform(arrived.append_column("kind", pa.repeat(pa.scalar("changed"), arrived.num_rows)), CHANGES))
     return pa.concat_tables(parts)
+
+
+def _became_views(run: Run) -> list[Entry]:
+    """Published shards of sections that are views only now."""
+    sections = run.site.sections
+    names = {name for name in turned(run) if sections[name].view}
+    return [entry for entry in run.base.entries if entry.section in names] if run.base is not None else []
+
+
+def turned(run: Run) -> set[str]:
+    """Sections that became views, or are none any more: what they listed says nothing of what they lose."""
+    if run.base is None:
+        return set()
+    sections = run.site.sections
+    return {name for name, state in run.base.sections.items() if name in sections and sections[name].view != state.view}
 
 
 def _removed(run: Run, receipts: Sequence[Rendered]) -> Iterator[pa.Table]:

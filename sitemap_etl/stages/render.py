@@ -179,14 +179,14 @@ class _Group:
     def _count(self, window: Window, place: np.ndarray, numbers: list[int], lows: list[str]) -> None:
         compared = window.compared
         rows = compared.rows
-        added, changed = pa.array(compared.added), pa.array(compared.changed & ~compared.moved)
+        added, changed = pa.array(window.added), pa.array(compared.changed & ~window.added)
         removed = window.removed
         self.counts += GroupCounts(
             gathered=window.unique.gathered,
             listed=rows.num_rows,
             duplicates=window.unique.duplicates.num_rows,
-            added=int(compared.added.sum()),
-            changed=int((compared.changed & ~compared.moved).sum()),
+            added=pc.sum(added).as_py() or 0,
+            changed=pc.sum(changed).as_py() or 0,
             removed=removed.num_rows,
         )
         self._count_dates(window)
@@ -194,7 +194,7 @@ class _Group:
             picked = rows if pc.all(mask).as_py() else rows.filter(mask)
             if kind == "added":
                 self._sample(picked)
-            since_moved = pa.array(compared.changed, mask=~compared.moved).filter(mask)
+            since_moved = pa.array(compared.changed, mask=~window.arrived).filter(mask)
             self._write_changes(kind, picked, place[mask_of(mask)], since_moved)
             if self.section.lastmod.kind != "fingerprint" and picked.num_rows:
                 self.new_dates.update(_most_frequent(picked.column("lastmod")))

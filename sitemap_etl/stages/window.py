@@ -208,16 +208,31 @@ class Unique(Frozen):
 
 
 class Window(Frozen):
-    """One stretch, ready to be cut: this run's rows against the published ones, and where they came from."""
+    """One stretch, ready to be cut: this run's rows against the published ones, and where they came from.
+
+    `shown`: what is published of the section was a view. A view gives nothing away: what it showed is dated and written
+    as of any section, and neither known nor lost.
+    """
 
     compared: Compared
     known: pa.Table
     unique: Unique
+    shown: bool
+
+    @cached_property
+    def added(self) -> np.ndarray:
+        """Rows that the section did not list: a mask."""
+        return np.ones_like(self.compared.added) if self.shown else self.compared.added
+
+    @cached_property
+    def arrived(self) -> np.ndarray:
+        """Those of them that stood in another section, or in the view: a mask."""
+        return self.added & (self.compared.moved | (self.compared.at >= 0))
 
     @cached_property
     def removed(self) -> pa.Table:
         """Published rows that are no longer there."""
-        return self.known.take(pa.array(self.compared.gone))
+        return self.known.slice(0, 0) if self.shown else self.known.take(pa.array(self.compared.gone))
 
 
 def read_window(reader: Reader, section: str, low: str, high: str | None) -> Window:
@@ -249,9 +264,10 @@ def read_window(reader: Reader, section: str, low: str, high: str | None) -> Win
     )
     locs = column_of(rows, "loc")
     at = places(locs, column_of(known, "loc"))
-    moved = reader.moved(section, locs if (at < 0).all() else locs.filter(pa.array(at < 0)))
+    shown = published is not None and published.view and not site_section.view
+    moved = reader.moved(section, locs if shown or (at < 0).all() else locs.filter(pa.array(at < 0)))
     elsewhere = reader.dated_elsewhere(section, moved) if dating.fingerprint else None
-    return Window(compare(rows, known, at, dating, moved, elsewhere), known, unique)
+    return Window(compare(rows, known, at, dating, moved, elsewhere), known, unique, shown)
 
 
 def unique_rows(reader: Reader, section: str, low: str, high: str | None, known: pa.Table) -> Unique:

@@ -297,21 +297,29 @@ class Model:
             view = is_view(night.keys(name))
             if not view:
                 moved = {loc: plain[loc][1] for loc in listed if loc in plain}
-                night.before[name] = {**moved, **night.before[name]}
-            before = night.before[name]
+                night.before[name] = {**night.before[name], **moved}  # as a section listed it, not as a view showed it
+            if name in base and base[name].view != view:
+                night.turned.add(name)
+            before, new = night.before[name], self._new(night, name, plain)
             dated = gives_dates(night.keys(name), sources[name].columns)
             least = most = 0
-            for loc in listed.keys() & before.keys():
+            for loc in listed.keys() - new:
                 links = night.links_of(name, loc)
                 found = {changed(before[loc], v.lastmod, v.images, links, dated=dated) for v in listed[loc]}
                 least += found == {True}
                 most += True in found or (links is None and not dated)
             gone = before.keys() - listed.keys() if view else self._of(base, name) - everywhere
-            night.counts[name]["added"] = len(listed.keys() - before.keys())
+            night.counts[name]["added"] = len(new)
             night.counts[name]["removed"] = len(gone)
             night.changed[name] = (least, most)
-            if name in base and base[name].view != view:
-                night.turned.add(name)
+
+    @staticmethod
+    def _new(night: Night, name: str, plain: Mapping[str, Any]) -> set[str]:
+        """The pages that it adds. A view gives none away: what it showed is new to the section that it becomes."""
+        new = night.listed[name].keys() - night.before[name].keys()
+        if name in night.turned and not is_view(night.keys(name)):
+            new |= night.listed[name].keys() - plain.keys()
+        return new
 
     @staticmethod
     def _of(base: Mapping[str, Section], name: str) -> set[str]:
@@ -328,6 +336,8 @@ class Model:
         if self.current is not None:
             for name, section in self.current.sections.items():
                 self.away[name].update(section.pages)
+                if name in found.sections and found.sections[name].view != section.view:
+                    found.counted_from[name] = found.now
         self.current = found
         self.sets.append(found)
         self.mirrors = dict(found.mirrors)
@@ -349,7 +359,8 @@ class Model:
             views = {"max_drop": 1.0, "min_urls": 0} if is_view(keys) else {}
             limits = {**site_limits, **views, **keys.get("gates", {})}
             before = set(night.before[name]) if is_view(keys) else self._of(base, name)
-            turned = bool(night.turned)  # whether the pages of a section that became a view are gone is left open
+            if name in night.turned:
+                before = set()
             answers = {
                 "max_drop": self._drops(night, name, before, set(listed) if is_view(keys) else taken, limits),
                 "max_growth": len(before) >= FEW and counts["added"] / len(before) > limits["max_growth"],
@@ -358,13 +369,13 @@ class Model:
                 "min_urls": counts["listed"] < limits["min_urls"],
             }
             if limits["pages"] and not is_view(keys):
-                answers["pages"] = fails(listed.keys() - night.before[name].keys(), limits["pages"])
+                answers["pages"] = fails(self._new(night, name, plain), limits["pages"])
             for gate, answer in answers.items():
                 if f"{name}.{gate}" in force:
                     passed[gate].add(name)
                 else:
-                    night.gates[f"{name}.{gate}"] = None if turned and gate != "min_urls" else answer
-                    if answer is not False or turned:
+                    night.gates[f"{name}.{gate}"] = answer
+                    if answer is not False:
                         passed[gate].add(name)
         names = [name for name in night.counts if not is_view(night.keys(name))]
         kinds = ("extracted", "carried", "rejected", "added")
@@ -379,12 +390,14 @@ class Model:
         }
         if site_limits["pages"]:
             read = [name for name in night.listed if not is_view(night.keys(name))]
-            new = {loc for name in read for loc in night.listed[name].keys() - night.before[name].keys()}
+            new = {loc for name in read for loc in self._new(night, name, plain)}
             answers["pages"] = fails(new, site_limits["pages"])
         for gate, answer in answers.items():
             if gate not in force:
                 # What a section lets through, its section's gate answers for, by shares that are not told in full.
-                open_ = (night.turned and gate != "min_urls") or (answer is not False and passed[gate])
+                open_ = answer is not False and bool(passed[gate])
+                # Whether the pages of a section that became a view are gone is left open.
+                open_ |= gate == "max_drop" and any(is_view(night.keys(name)) for name in night.turned)
                 night.gates[gate] = None if open_ else answer
 
     def _drops(
@@ -394,7 +407,7 @@ class Model:
         if len(before) >= FEW and len(before - now) / len(before) > limits["max_drop"]:
             return True
         answers = set()
-        for each in self.sets:
+        for each in self.sets if name not in night.turned else ():
             since = night.base.counted_from.get(name) if night.base else None
             old = night.now - each.now > timedelta(days=7) or (since is not None and each.now < since)
             if old and each is not night.base:

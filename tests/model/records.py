@@ -134,7 +134,7 @@ class Night:
     links: dict[str, Links | None] = field(default_factory=dict)  # None: the documents leave it open
     stay: set[str] = field(default_factory=set)  # sections that stay as published
     held: set[str] = field(default_factory=set)  # those of them whose source is broken
-    turned: set[str] = field(default_factory=set)  # that became views, or are none any more: what changed is left open
+    turned: set[str] = field(default_factory=set)  # that became views, or are none any more
     error: str = ""
     counts: dict[str, dict[str, int]] = field(default_factory=dict)
     changed: dict[str, tuple[int, int]] = field(default_factory=dict)  # at least, at most

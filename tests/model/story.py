@@ -426,8 +426,8 @@ class Story(Edits):
             for name, section in found.sections.items()
         )
         base = before.sections if before is not None else {}
-        # Whether a page that only a view shows is still listed is left open.
-        without = {name for name in base.keys() & found.sections if base[name].view != found.sections[name].view}
+        # Whether a page that only a view shows now is still listed is left open.
+        without = {name for name in base.keys() & found.sections if not base[name].view and found.sections[name].view}
         self.hearing.published(before, found, quiet=quiet, without=without)
 
     def _restored(self, old: Set, done: Done) -> None:
@@ -493,9 +493,9 @@ class Story(Edits):
                 problems += [] if never else [f"{name} is not in the summary"]
                 continue
             for each, number in wanted.items():
-                if counts[each] != number and not (night.turned and each in ("added", "removed")):
+                if counts[each] != number:
                     problems.append(f"{name}: {each} {counts[each]}, expected {number}")
-            least, most = (0, counts["listed"]) if night.turned else night.changed[name]
+            least, most = night.changed[name]
             if not least <= counts["changed"] <= most:
                 problems.append(f"{name}: changed {counts['changed']}, expected {least} to {most}")
         for name, reasons in night.reasons.items():

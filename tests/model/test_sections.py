@@ -1,0 +1,307 @@
+"""What random nights found: sections whose pages move, come and go, and what engines hear of it."""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from tests.model.nights import night, ping, two_sections, urls
+from tests.model.world import Spec, World
+
+BODY = {"fingerprint": ["body"]}
+
+
+def test_engines_hear_of_the_pages_of_a_section_that_leaves_the_site_file(world: World) -> None:
+    ping(world)
+    two_sections(world)
+    night(world)
+    del world.specs["b"]
+    assert sorted(night(world).posted) == sorted(urls(world, *range(11, 20)))
+
+
+def test_a_rollback_counts_and_tells_of_pages_without_dates_that_it_changes(world: World) -> None:
+    ping(world)
+    first, _ = two_sections(world, lastmod="none")
+    first.contract = {"images"}
+    night(world)
+    first.rows[0]["images"] = '["/i/1.jpg"]'
+    assert night(world).posted == urls(world, 1)
+    world.pass_time(timedelta(days=1))
+    done = world.roll_back(None)
+    assert done.summary is not None
+    assert done.summary["sections"]["a"]["changed"] == 1
+    assert (
+        done.summary["engines"]["indexnow"]["details"]["changed"]
+        + done.summary["engines"]["indexnow"]["details"]["left"]
+        == 1
+    )
+
+
+def test_a_page_that_moved_is_no_example_of_what_was_added_or_removed(world: World) -> None:
+    first, second = two_sections(world)
+    night(world)
+    second.rows.append(first.rows.pop(0))
+    summary = night(world).summary
+    assert summary is not None
+    assert summary["sections"]["a"]["removed"] == summary["sections"]["b"]["added"] == 0
+    assert summary["examples"] == {}
+
+
+def test_a_page_that_moved_and_has_other_images_is_changed_where_there_are_no_dates(world: World) -> None:
+    ping(world)
+    first, second = two_sections(world, lastmod="none")
+    first.contract = second.contract = {"images"}
+    night(world)
+    second.rows.append({**first.rows.pop(0), "images": '["/i/1.jpg"]'})
+    done = night(world)
+    assert done.summary is not None
+    assert done.summary["sections"]["b"]["changed"] == 1
+    assert done.posted == urls(world, 1)
+
+
+def test_the_numbers_of_files_outlive_their_section(world: World) -> None:
+    first, _ = two_sections(world, shards={"rows": 5})
+    night(world)
+    del world.specs["a"]
+    night(world)
+    world.specs["a"] = first
+    night(world)
+    assert sorted(world.look().section("a")) == [4, 5, 6]
+
+
+def test_a_page_that_only_moved_is_not_among_the_recent_ones(world: World) -> None:
+    world.site.keys["recent"] = "3d"
+    first, second = two_sections(world)
+    night(world)
+    second.rows.append(first.rows.pop(0))
+    night(world)
+    assert not any("recent" in key for key in world.look().index)
+
+
+@pytest.mark.parametrize("why", ["down", "left out"])
+def test_what_an_engine_did_not_hear_goes_with_the_next_run_also_if_that_is_quiet(world: World, why: str) -> None:
+    ping(world)
+    first, _ = two_sections(world, lastmod="updated")
+    night(world)
+    first.rows[0]["updated"] = "2021-03-02"
+    world.up = why != "down"
+    assert night(world, ping=why != "left out").posted == []
+    world.up = True
+    done = night(world)
+    assert done.summary is not None
+    assert done.summary["status"] == "unchanged"
+    assert done.posted == urls(world, 1)
+
+
+def test_a_section_that_moves_pages_to_another_one_drops_nothing(world: World) -> None:
+    del world.site.keys["gates"]
+    world.specs["a"] = Spec("a", rows=[world.row(number) for number in range(40)])
+    world.specs["b"] = Spec("b", rows=[world.row(number) for number in range(40, 60)])
+    night(world)
+    first, second = world.specs["a"], world.specs["b"]
+    second.rows += first.rows[:15]
+    del first.rows[:15]
+    done = night(world)
+    assert done.summary is not None
+    assert done.summary["status"] == "published", done.summary["error"]
+
+
+def test_pages_that_lose_their_date_by_a_move_to_another_section_count_as_undated(world: World) -> None:
+    """A gate that is asked for the site looks at the site: the pages had a lastmod, and have none now."""
+    del world.site.keys["gates"]
+    world.specs["a"] = Spec("a", rows=[world.row(number) for number in range(40)], keys={"lastmod": "updated"})
+    world.specs["b"] = Spec("b", rows=[world.row(number) for number in range(40, 60)])
+    night(world)
+    first, second = world.specs["a"], world.specs["b"]
+    second.rows += first.rows[:15]
+    del first.rows[:15]
+    done = night(world)
+    assert done.summary is not None
+    assert done.summary["status"] == "refused"
+
+
+def test_text_sitemaps_come_and_go_with_the_site_file(world: World) -> None:
+    first, _ = two_sections(world)
+    night(world)
+    first.keys["formats"] = ["xml", "text"]
+    night(world)
+    assert set(world.look().texts) == {"sitemap-a-00001.txt.gz"}
+    del first.keys["formats"]
+    night(world)
+    night(world, days=3)
+    assert world.look().texts == {}
+
+
+def test_a_section_that_gives_its_fingerprints_up_has_no_changed_pages(world: World) -> None:
+    world.site.keys["recent"] = "3d"
+    first, _ = two_sections(world, lastmod=BODY)
+    night(world)
+    first.keys["lastmod"] = "none"
+    done = night(world)
+    assert done.summary is not None
+    assert done.summary["sections"]["a"]["changed"] == 0
+    assert not any("recent" in key for key in world.look().index)
+
+
+def test_a_quiet_night_makes_no_set_also_when_pages_that_left_are_forgotten(world: World) -> None:
+    first, _ = two_sections(world, lastmod=BODY)
+    night(world)
+    first.rows.pop()
+    night(world)
+    sets = len(world.history())
+    done = night(world, days=31)
+    assert done.summary is not None
+    assert done.summary["status"] == "unchanged"
+    assert len(world.history()) == sets
+
+
+def test_pages_that_wait_for_an_engine_count_once_against_its_share(world: World) -> None:
+    ping(world, max_share=0.5)
+    first, _ = two_sections(world, lastmod="updated")
+    night(world)
+    for row in first.rows[:5]:
+        row["updated"] = "2021-03-02"
+    night(world, ping=False)
+    for row in first.rows[:5]:
+        row["updated"] = "2021-03-03"
+    assert sorted(night(world).posted) == sorted(urls(world, *range(1, 6)))  # 5 of 18
+
+
+def test_a_page_that_changes_every_day_is_told_of_every_day(world: World) -> None:
+    ping(world)
+    first, _ = two_sections(world, lastmod="updated")
+    night(world)
+    for day in (2, 3):
+        first.rows[0]["updated"] = f"2021-03-{day:02}"
+        assert night(world).posted == urls(world, 1)
+
+
+def test_a_file_stays_two_days_after_it_left_the_index_also_where_its_run_is_older(world: World) -> None:
+    first, _ = two_sections(world, shards={"rows": 5})
+    night(world)
+    del first.rows[2:]
+    shown = night(world, dry_run=True).summary
+    assert shown is not None
+    world.pass_time(timedelta(days=5))
+    world.publish(shown["run_id"])
+    gone = "sitemap-a-00002.xml.gz"
+    assert gone not in world.look().index
+    night(world, days=1)
+    assert gone in world.look().objects
+    night(world, days=1.1)
+    assert gone not in world.look().objects
+
+
+def test_priority_alone_rewrites_no_file_of_a_view(world: World) -> None:
+    first, second = two_sections(world)
+    second.rows = [dict(row) for row in first.rows]
+    second.keys = {"view": True, "priority": {"percentile_of": "sales"}}
+    night(world)
+    before = world.look().objects
+    for row in second.rows:
+        row["sales"] = row["sales"] * 17 % 41
+    done = night(world)
+    assert done.summary is not None
+    assert done.summary["status"] == "unchanged"
+    assert world.look().objects == before
+
+
+def test_a_view_that_leaves_the_site_file_takes_no_pages_along(world: World) -> None:
+    first, second = two_sections(world)
+    second.rows = [dict(row) for row in first.rows]
+    second.keys = {"view": True}
+    night(world)
+    del world.specs["b"]
+    world.specs["c"] = Spec("c", rows=[first.rows.pop(0)])
+    summary = night(world).summary
+    assert summary is not None
+    assert [(counts["added"], counts["removed"]) for counts in summary["sections"].values()] == [(0, 0), (0, 0)]
+
+
+def test_priority_alone_rewrites_no_file_whose_new_pages_go_behind_it(world: World) -> None:
+    first, _ = two_sections(world, shards={"rows": 10, "fill": 0.9}, priority={"percentile_of": "sales"})
+    first.rows = [world.row(number) for number in (11, 12, 14, 16, 19, 21, 22, 24, 26)]
+    night(world)
+    before = world.look().objects["sitemap-a-00001.xml.gz"]
+    first.rows += [world.row(number) for number in (31, 32, 34, 36)]
+    night(world)
+    assert len(world.look().section("a")) == 2
+    assert world.look().objects["sitemap-a-00001.xml.gz"] == before
+
+
+# --- views ------------------------------------------------------------------------------------------
+
+
+def test_no_set_is_published_in_which_a_page_stands_twice_outside_views(world: World) -> None:
+    world.specs["a"] = Spec("a", rows=[world.row(number) for number in range(1, 5)])
+    world.specs["b"] = Spec("b", rows=[world.row(number) for number in range(5, 7)])
+    night(world)
+    world.specs["a"].keys["view"] = True
+    world.specs["b"].rows += [world.row(3), world.row(4)]
+    with contextlib.suppress(AssertionError):  # it may well be refused
+        night(world, sections=["b"])
+    locs = [entry.loc for entries in world.look().entries.values() for entry in entries]
+    assert sorted(locs) == sorted(set(locs))
+
+
+def view_and_section(world: World, *, site: bool = True) -> tuple[Spec, Spec]:
+    """Pages 1 to 40 in section a, the first 30 of them, or others, shown by the view b. Both are published."""
+    ping(world)
+    del world.site.keys["gates"]
+    world.specs["a"] = Spec("a", rows=[world.row(number) for number in range(1, 41)])
+    shown = range(1, 31) if site else range(61, 91)
+    world.specs["b"] = Spec("b", rows=[world.row(number) for number in shown], keys={"view": True})
+    assert night(world).summary["status"] == "published"
+    return world.specs["a"], world.specs["b"]
+
+
+def changes(summary: dict[str, Any]) -> dict[str, tuple[int, int, int]]:
+    """Section → added, changed, removed."""
+    return {name: (c["added"], c["changed"], c["removed"]) for name, c in summary["sections"].items()}
+
+
+def test_a_page_that_leaves_a_view_for_a_section_is_new_also_when_the_view_is_none_any_more(world: World) -> None:
+    _, shown = view_and_section(world, site=False)
+    del shown.keys["view"]
+    world.specs["c"] = Spec("c", rows=[shown.rows.pop(0)])
+    done = night(world)
+    assert changes(done.summary) == {"a": (0, 0, 0), "b": (29, 0, 0), "c": (1, 0, 0)}
+    assert sorted(done.posted) == sorted(urls(world, *range(61, 91)))
+
+
+def test_pages_that_a_view_showed_are_not_lost_when_it_is_none_any_more(world: World) -> None:
+    _, shown = view_and_section(world)
+    del shown.keys["view"]
+    del shown.rows[2:]  # others still list what it showed; here these two are duplicates
+    shown.rows += [world.row(50)]
+    done = night(world)
+    assert done.summary["status"] == "published", done.summary["error"]
+    assert changes(done.summary) == {"a": (0, 0, 0), "b": (1, 0, 0)}
+    assert done.posted == urls(world, 50)
+
+
+def test_a_view_that_takes_the_pages_over_adds_none_and_its_section_loses_none(world: World) -> None:
+    listed, shown = view_and_section(world)
+    del shown.keys["view"]
+    shown.rows[0]["updated"] = "2021-03-01"
+    del listed.rows[:30]
+    done = night(world)
+    assert done.summary["status"] == "published", done.summary["error"]
+    assert changes(done.summary) == {"a": (0, 0, 0), "b": (0, 0, 0)}
+    assert done.posted == []
+
+
+def test_a_section_that_becomes_a_view_gives_its_pages_to_those_that_list_them(world: World) -> None:
+    listed, shown = view_and_section(world, site=False)
+    del shown.keys["view"]
+    night(world)
+    shown.keys["view"] = True
+    listed.rows += [dict(row) for row in shown.rows]
+    world.pass_time(timedelta(hours=1))
+    done = night(world)
+    assert done.summary["status"] == "published", done.summary["error"]
+    assert changes(done.summary)["a"] == (0, 0, 0)
+    assert done.posted == []
