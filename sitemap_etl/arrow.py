@@ -234,6 +234,23 @@ def is_visible(data: np.ndarray) -> bool:
     return not any(bool((block >= _VISIBLE).any()) for block in blocks)
 
 
+def exact(values: pa.Array) -> pa.Array:
+    """The values in memory that begins and ends with them, and that says nothing else: no bytes beneath nulls.
+
+    Equal arrays are then written as equal bytes. Arrow pads what it writes of a slice with what follows it in memory.
+    """
+    kind = values.type
+    text, numbers = pa.types.is_string(kind) or pa.types.is_binary(kind), pa.types.is_primitive(kind)
+    if values.null_count or pa.types.is_boolean(kind) or not (text or numbers):
+        return values.take(pa.array(np.arange(len(values))))
+    if text:
+        offsets = offsets_of(values)
+        return over(kind, offsets - offsets[0] if offsets[0] else offsets, bytes_of(values))
+    width = kind.bit_width // 8
+    buffer = values.buffers()[1].slice(values.offset * width, len(values) * width)
+    return pa.Array.from_buffers(kind, len(values), [None, buffer])
+
+
 # --- groups ---
 
 

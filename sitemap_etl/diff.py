@@ -136,17 +136,21 @@ def compare(
         old_or_moved = old
     lastmod_differs, extension_differs = _differences(fresh, old_or_moved)
     changed = (found | came) & (lastmod_differs if dating.dated else extension_differs)
-    if (came & found).any():
+    since = _since(old_or_moved, found | came, changed, dating)
+    both = came & found
+    if both.any():
         lastmod_differs, extension_differs = _differences(fresh, old)
     differs = (lastmod_differs | extension_differs) & found
     beside = np.zeros(len(at), bool)
     for name in BESIDE:
         beside |= _unlike(fresh, old, name) & found
+    if both.any():
+        beside |= both & mask_of(pc.fill_null(pc.not_equal(since, old.column("since")), fill_value=True))
     if dating.back:
         beside |= found & mask_of(pc.fill_null(pc.greater(old.column("since"), dating.epoch), False))
     taken = np.zeros(known.num_rows, bool)
     taken[at[found]] = True
-    fresh = _put(fresh, "since", _since(old_or_moved, found | came, changed, dating))
+    fresh = _put(fresh, "since", since)
     dates = old_or_moved.column("lastmod")
     dated = (found | came) & mask_of(pc.is_valid(lastmod.until(dates, dating.now) if dating.back else dates))
     return Compared(fresh, at, ~found, came, changed, differs, beside & ~differs, dated, np.flatnonzero(~taken))

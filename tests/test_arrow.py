@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +23,7 @@ def layouts(values: list[str | None]) -> list[pa.Array | pa.ChunkedArray]:
     text = pa.array(values, pa.string())
     found = [text, *(text.cast(kind) for kind in (pa.large_string(), pa.string_view())), text.dictionary_encode()]
     found.append(text.cast(pa.large_string()).dictionary_encode())
-    found.append(pa.compute.run_end_encode(text))
+    found.append(pc.run_end_encode(text))
     slices = [pa.concat_arrays([one, one, one]).slice(len(values), len(values)) for one in found]
     chunks = [pa.chunked_array([one.slice(0, 2), one.slice(2, 0), one.slice(2)]) for one in found]
     return [*found, *slices, *chunks, pa.chunked_array([text]), pa.array(values, pa.binary()).cast(pa.string())]
@@ -104,6 +106,52 @@ def test_the_memory_of_a_slice_is_its_own(values: list[str | None], data: st.Dat
         assert [value or "" for value in again.cast(pa.string()).to_pylist()] == [
             value or "" for value in values[begin : begin + length]
         ]
+
+
+def rows_of(kind: pa.DataType) -> st.SearchStrategy[Any]:
+    """Values of a column of a snapshot, of any size and often null."""
+    if pa.types.is_list(kind):
+        return st.none() | st.lists(rows_of(kind.value_type), max_size=3)
+    if pa.types.is_struct(kind):
+        return st.none() | st.fixed_dictionaries({field.name: rows_of(field.type) for field in kind})
+    if pa.types.is_boolean(kind):
+        return st.none() | st.booleans()
+    if pa.types.is_integer(kind):
+        return st.none() | st.integers(0, 2 ** (kind.bit_width - 1) - 1)
+    return st.none() | st.text(max_size=9)
+
+
+def written(array: pa.Array) -> bytes:
+    """The bytes of an array as a message."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(
+        sink, pa.schema([("x", array.type)]), options=pa.ipc.IpcWriteOptions(compression="lz4")
+    ) as to:
+        to.write_batch(pa.record_batch([array], ["x"]))
+    return bytes(sink.getvalue())
+
+
+@pytest.mark.parametrize("name", SNAPSHOT.names)
+@given(st.data())
+def test_equal_rows_are_written_as_equal_bytes_whatever_is_around_and_beneath_them(
+    name: str, data: st.DataObject
+) -> None:
+    kind = SNAPSHOT.field(name).type
+    values = data.draw(st.lists(rows_of(kind), max_size=20))
+    if data.draw(st.booleans()):
+        values = [value for value in values if value is not None]
+    before, after = (data.draw(st.lists(rows_of(kind), max_size=20)) for _ in range(2))
+    alone = pa.array(values, kind)
+    among = pa.concat_arrays([pa.array(before, kind), alone, pa.array(after, kind)]).slice(len(before), len(values))
+    hidden = alone
+    if pa.types.is_integer(kind) and alone.null_count:
+        beneath = pc.fill_null(alone, data.draw(st.integers(1, 9)))
+        hidden = pa.Array.from_buffers(kind, len(alone), [alone.buffers()[0], beneath.buffers()[1]])
+    for found in (among, hidden):
+        exactly = arrow.exact(found)
+        exactly.validate(full=True)
+        assert exactly.equals(alone)
+        assert written(exactly) == written(arrow.exact(alone))
 
 
 def test_what_occurs_in_bytes_is_found_beyond_the_first_block() -> None:

@@ -238,14 +238,15 @@ def test_a_row_that_moved_is_compared_with_how_it_stood_there() -> None:
 
 def test_what_a_view_showed_is_compared_with_how_the_section_listed_it_that_gave_it_away() -> None:
     """Its file is still written by how the view showed it."""
-    now = [row("a", lastmod="2026-01-01"), row("b", lastmod="2026-01-02")]
-    shown = [row("a", lastmod="2026-01-02", since=6), row("b", lastmod="2026-01-02", since=6)]
-    moved = (row("a", lastmod="2026-01-01", since=4), row("b", lastmod="2026-01-01", since=5))
-    result = compared(now, shown, moved=moved)
-    assert marked(result.moved) == [0, 1]
+    now = [row("a", lastmod="2026-01-01"), row("b", lastmod="2026-01-02"), row("c", lastmod="2026-01-01")]
+    shown = [row(loc, lastmod="2026-01-02", since=6) for loc in "ab"] + [row("c", lastmod="2026-01-01", since=6)]
+    moved = [row("a", lastmod="2026-01-01", since=4), *(row(loc, lastmod="2026-01-01", since=6) for loc in "bc")]
+    result = compared(now, shown, moved=tuple(moved))
+    assert marked(result.moved) == [0, 1, 2]
     assert marked(result.changed) == [1]
     assert marked(result.differs) == [0]
-    assert of(result, "since") == [4, EPOCH]
+    assert marked(result.beside) == [1]
+    assert of(result, "since") == [4, EPOCH, 6]
 
 
 # --- dates by fingerprint ----------------------------------------------------------------------------

@@ -22,6 +22,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sitemap_etl.arrow import column_of, data_of, offsets_of
 from sitemap_etl.engines.backlog import Waiting, left_of, mark_of, ordered, without
 from sitemap_etl.errors import ConfigError, DamagedState, Refused
 from sitemap_etl.explain.explain import explain
@@ -33,6 +34,7 @@ from sitemap_etl.runs.verify import verify_state
 from sitemap_etl.state import layout
 from sitemap_etl.state.lease import take_lease
 from tests.support.command import call
+from tests.support.released import released
 from tests.support.sites import FIRST_NIGHT, TestSite, pages
 from tests.support.storages import Died
 
@@ -266,6 +268,23 @@ def test_it_can_be_killed_at_any_write_and_done_again(shop: Shop, tmp_path: Path
         writes += 5
     shop.store.revive()
     assert writes > 30
+
+
+def test_snapshots_of_an_earlier_release_lose_what_stands_behind_their_rows(tmp_path: Path) -> None:
+    """Arrow had padded them with the beginning of the rows that followed in memory."""
+    site = released(tmp_path, "at_rest").site
+    site.night(8)
+
+    def have_more() -> list[str]:
+        keys = [stat.key for stat in site.state().storage.list(layout.SNAPSHOTS)]
+        locs = {key: column_of(site.state().snapshot(key, ["loc"]), "loc") for key in keys}
+        return [key for key, column in locs.items() if len(data_of(column)) > offsets_of(column)[-1]]
+
+    assert have_more()
+    forgotten = forget_rows(site.load(), site.environment, urls=["https://shop.example/never"])
+    assert forgotten.rewritten["snapshots"]
+    assert not have_more()
+    assert verify_state(site.load(), site.environment).sound
 
 
 def test_it_can_be_done_twice_and_says_where_there_is_nothing(shop: Shop) -> None:

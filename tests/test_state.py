@@ -13,6 +13,7 @@ from dataclasses import is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from sitemap_etl.errors import DamagedState, Refused, Unavailable
@@ -195,6 +196,16 @@ def test_a_snapshot_that_exists_is_not_trusted_by_its_name(site: TestSite) -> No
     path.write_bytes(b"something else")
     assert state.put_snapshot(rows.drop_columns([])) == entry.snapshot
     assert state.snapshot(entry.snapshot).equals(rows)
+
+
+def test_a_snapshot_says_nothing_of_the_rows_that_stood_beside_its_own(site: TestSite) -> None:
+    """Every file has its own: what is forgotten in one must not go on at the end of another."""
+    state, entry = site.state(), site.manifest().entries[0]
+    rows = state.snapshot(entry.snapshot)
+    among = pa.concat_tables([rows, rows.slice(7), rows]).combine_chunks()
+    assert state.put_snapshot(among.slice(0, len(rows))) == entry.snapshot
+    assert state.put_snapshot(among.slice(2 * len(rows) - 7)) == entry.snapshot
+    assert state.snapshot(state.put_snapshot(among.slice(0, 3))).equals(rows.slice(0, 3))
 
 
 def test_a_broken_lease_counts_as_expired(site: TestSite) -> None:

@@ -21,7 +21,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sitemap_etl.arrow import column_of
+from sitemap_etl.arrow import column_of, data_of, offsets_of
 from sitemap_etl.config import Site
 from sitemap_etl.dates import instant
 from sitemap_etl.engines.backlog import Waiting, mark_of, ordered, without
@@ -165,7 +165,10 @@ class _Forgetting(Traces):
     # --- rows as published, and the sets that name them ---
 
     def _rewrite_snapshots(self) -> dict[str, Kept]:
-        """Snapshots that have some of the rows, each with what takes its place."""
+        """Snapshots that have some of the rows, each with what takes its place.
+
+        Those of release 0.1.0 may end with the beginning of other rows, and are written anew as well.
+        """
         found: dict[str, Kept] = {}
         for key in sorted({key for manifest in self.manifests.values() for key in snapshots_of(manifest)}):
             try:
@@ -174,7 +177,9 @@ class _Forgetting(Traces):
                 if self.work.stat(key) is None and (self.current is None or key not in snapshots_of(self.current)):
                     continue  # of a set that is no longer kept
                 raise
-            if self.marks.of_locs(rows.column("loc")).any() or self.marks.linking(column_of(rows, "alternates")).any():
+            locs, alternates = column_of(rows, "loc"), column_of(rows, "alternates")
+            has_more = len(data_of(locs)) > offsets_of(locs)[-1]
+            if has_more or self.marks.of_locs(locs).any() or self.marks.linking(alternates).any():
                 kept = self.marks.without(self.state.snapshot(key))
                 found[key] = Kept.of(kept, self.state.put_snapshot(kept) if kept.num_rows else None)
         return found

@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 import pyarrow as pa
 
 from sitemap_etl import __version__
+from sitemap_etl.arrow import column_of, exact
 from sitemap_etl.errors import DamagedState, Refused, Unavailable
 from sitemap_etl.frames import SNAPSHOT, conform, filled
 from sitemap_etl.frozen import Frozen
@@ -216,11 +217,11 @@ class State:
     def put_snapshot(self, rows: pa.Table) -> str:
         """Keep rows (frames.SNAPSHOT, ordered by loc) under the hash of their bytes; gives the key."""
         used = filled(rows) or ["loc"]
+        schema = rows.select(used).schema
+        batch = pa.record_batch([exact(column_of(rows, name)) for name in used], schema=schema)
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(
-            sink, rows.select(used).schema, options=pa.ipc.IpcWriteOptions(compression="lz4")
-        ) as writer:
-            writer.write_table(rows.select(used).combine_chunks())
+        with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+            writer.write_batch(batch)
         data = memoryview(sink.getvalue())
         key = layout.snapshot(hashlib.sha256(data).hexdigest())
         self._keep(key, data)
