@@ -85,6 +85,15 @@ def said_to(ear: Side, *paths: str) -> list[Request]:
     return [request for request in ear.requests if request.path.startswith(paths)]
 
 
+def last_words(logs: Path) -> str:
+    """How the log of each component of Airflow ends, without what says nothing of the run of a DAG."""
+    ends = []
+    for log in sorted(logs.glob("*.log")):
+        lines = [line for line in log.read_text(errors="replace").splitlines() if "http_access_log" not in line]
+        ends.append("\n".join([f"--- {log.name}", *(line[:300] for line in lines[-25:])]))
+    return "\n".join(ends)
+
+
 @pytest.fixture
 def ear() -> Iterator[Side]:
     """Where people and monitors listen."""
@@ -196,7 +205,8 @@ def test_the_dag_runs_under_a_real_scheduler_and_ctrl_c_leaves_nothing_behind(tm
         assert "When it fails" in details["doc_md"]
 
         # A run that the clock started, and that waits for a database, is told as late while it goes on.
-        until(lambda: said_to(ear, "/late"), (due - datetime.now(UTC)).total_seconds() + 300)
+        patience = (due - datetime.now(UTC)).total_seconds() + 300
+        until(lambda: said_to(ear, "/late") or served.poll() is not None, patience)
         (said,) = said_to(ear, "/late")
         assert (said.json["status"], said.json["name"]) == ("late", "late")
         assert "and is still running" in said.json["reason"]
@@ -214,6 +224,10 @@ def test_the_dag_runs_under_a_real_scheduler_and_ctrl_c_leaves_nothing_behind(tm
         assert running(family) == running_in(sessions | {served.pid}) == []
         assert (home / "bucket" / "demo-public" / "sitemap-places-00001.xml.gz").is_file()
         assert "Traceback" not in shown.read_text()
+    except Exception as error:
+        error.add_note(f"make airflow {'still runs' if served.poll() is None else 'has ended'}: {shown.read_text()}")
+        error.add_note(last_words(home / "logs"))
+        raise
     finally:
         with suppress(ProcessLookupError):
             served.terminate()
