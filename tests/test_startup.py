@@ -41,7 +41,7 @@ def test_help_and_the_version_load_no_library_of_data_settings_or_requests(optio
 
 
 def test_a_run_over_exports_loads_neither_pandas_nor_duckdb_nor_the_client_of_s3(site: TestSite) -> None:
-    assert not loaded("run", site.path, cwd=site.folder) & {"pandas", "duckdb", "boto3"}
+    assert not loaded("run", site.path, cwd=site.folder) & {"pandas", "duckdb", "boto3", "rich"}
 
 
 def test_a_run_that_asks_nobody_over_the_web_loads_nothing_that_would(site: TestSite) -> None:

@@ -17,7 +17,6 @@ from typing import Any, Final
 from urllib.parse import unquote, urljoin, urlsplit
 
 import httpcore
-import httpx
 
 from sitemap_etl import __version__
 from sitemap_etl.limits import PUBLIC_ROBOTS_BYTES
@@ -35,6 +34,7 @@ from sitemap_etl.web.answer import (
     Untrusted,
     WebError,
 )
+from sitemap_etl.web.bare import httpx
 from sitemap_etl.web.inflate import GZIP, inflated
 from sitemap_etl.web.network import Forbidden, Halted, IsPublic, Network, Resolve, Waits, resolved
 
@@ -113,7 +113,7 @@ class Client:
         named = f"sitemap_etl/{__version__}"
         self._http = httpx.Client(
             transport=_Transport(Network(self._waits, resolve, None), Network(self._waits, resolve, public), trust),
-            timeout=None,  # noqa: S113 - the deadline of each request bounds it
+            timeout=None,  # the deadline of each request bounds it
             follow_redirects=False,
             trust_env=False,
             cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),  # as crawlers: each request is the first
