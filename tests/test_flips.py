@@ -29,8 +29,8 @@ from sitemap_etl.stages.transform import transform_split
 from sitemap_etl.state import layout
 from sitemap_etl.state.lease import release_lease
 from sitemap_etl.state.records import Options
+from tests.support.catalog import Catalog
 from tests.support.sites import FIRST_NIGHT, pages
-from tests.test_incremental import Catalog
 
 READ_BY_PEOPLE = ("report.html", ".gitignore")
 RULE = {"group": "pair", "hreflang": "lang"}

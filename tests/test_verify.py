@@ -15,8 +15,8 @@ from sitemap_etl.state import layout
 from sitemap_etl.state.codec import seal, unseal
 from sitemap_etl.state.lease import take_lease
 from sitemap_etl.state.records import FORMAT
+from tests.support.catalog import Catalog
 from tests.support.sites import TestSite, pages
-from tests.test_incremental import Catalog
 
 
 @pytest.fixture
