@@ -76,6 +76,18 @@ def test_one_flipped_bit_anywhere_is_found_and_told_with_its_cost(site: Catalog)
     assert verify(site).sound
 
 
+def test_a_feed_whose_rows_were_lost_is_made_again_though_nothing_else_changed(site: Catalog) -> None:
+    feed = site.public().objects()["news.rss.xml"]
+    assert site.night(4).summary.status == "unchanged"
+    top = site.manifest().sections["news"].top
+    assert top is not None
+    (work_of(site) / top).unlink()
+    assert verify(site, repair=True).sound
+    assert set(site.night(5).summary.quiet) == {"pages", "prints"}
+    assert site.public().objects()["news.rss.xml"] == feed
+    assert site.manifest().sections["news"].top == top
+
+
 @pytest.mark.parametrize("how", ["damaged", "gone"])
 def test_rows_are_made_again_from_the_published_files(site: Catalog, how: str) -> None:
     before = site.public().objects()

@@ -57,7 +57,7 @@ def _published(state: SectionState | None, shards: Sequence[Entry]) -> list[Any]
     if state is None:
         return None
     files = [(one.number, one.low, one.snapshot, one.file.key, one.text is not None) for one in shards]
-    return [state.rule, state.kinds, state.listed, state.view, state.dated, files]
+    return [state.rule, state.kinds, state.listed, state.view, state.dated, state.top, files]
 
 
 def _hash(values: Sequence[Any]) -> str:

@@ -357,8 +357,8 @@ class Settling:
                 self.say(f"{key} lies there and belongs to nothing")
             elif self.clock >= retired[key] + GRACE and not self.died:
                 self.say(f"{key} left the set at {retired[key]:%Y-%m-%dT%H:%M:%SZ} and still lies there")
-        came_back = retired.keys() & there  # with the same bytes, a late delete could find them
         unsure = self.model.unsure
+        came_back = (retired.keys() | unsure) & there  # with the same bytes, a late delete could find them
         unsure.update(self.loose)
         unsure -= there - self.loose
         for key in [key for key in retired if key in there or key not in objects]:

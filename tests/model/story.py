@@ -17,6 +17,7 @@ from tests.model.rules import changed, is_view
 from tests.model.settle import INDEX, Seen, Settling
 from tests.model.settle import ROBOTS as ROBOTS_TXT
 from tests.model.world import KEY, Done, Spec, World, stamp
+from tests.support.sites import content
 
 TALLY: Counter[str] = Counter()
 """What the nights of this process were, and what they went through."""
@@ -197,7 +198,7 @@ class Story(Edits):
         self.doing = doing
         site = self.world.write()
         robots = self.world.public.objects()[ROBOTS_TXT]  # the site's own rules may be others now
-        self.seen.objects[ROBOTS_TXT] = self.seen.content[ROBOTS_TXT] = robots
+        self.seen.objects[ROBOTS_TXT], self.seen.content[ROBOTS_TXT] = robots, content(ROBOTS_TXT, robots)
         return site
 
     def _night(self, *, kill: tuple[int, str] | None = None, ping: bool = True, **options: Any) -> None:

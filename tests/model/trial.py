@@ -137,7 +137,11 @@ class Trial(Story):
             raise
 
     def leave(self) -> None:
-        """The nights after: whatever trouble left is gone when its time is over."""
+        """The nights after: whatever trouble left is gone when its time is over.
+
+        What a killed writer left in a folder is removed when something is written there.
+        """
+        before = self.seen.objects
         self._pass(timedelta(days=3))
         self.good_night()
         self._pass(timedelta(days=16))
@@ -145,7 +149,8 @@ class Trial(Story):
         self.good_night(full=True)
         self._pass(timedelta(hours=1))
         self.good_night()
-        if left := self.world.temporary():
+        spared = [self.world.folder / "public"] if self.seen.objects == before else []
+        if left := [path for path in self.world.temporary() if path.parent not in spared]:
             self._fail([f"temporary files are left: {', '.join(str(path) for path in left)}"])
 
 
