@@ -22,7 +22,7 @@ from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavaila
 from sitemap_etl.extras import demand
 from sitemap_etl.sources.batches import conform, plain_schema
 from sitemap_etl.sources.files import S3, each, look_at
-from sitemap_etl.sources.lake import Batch, DataFile, Values
+from sitemap_etl.sources.lake_table import Batch, DataFile, Values
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FEED: Final = "delta.enableChangeDataFeed"
@@ -65,7 +65,7 @@ def open_table(address: str, version: int | None, as_of: datetime | None) -> Del
 
 
 class DeltaTable:
-    """One version of a Delta table; see `lake.Table`."""
+    """One version of a Delta table; see `lake_table.Table`."""
 
     def __init__(self, address: str, table: Any, moment: datetime) -> None:
         self._address = address

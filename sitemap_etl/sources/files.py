@@ -26,6 +26,7 @@ import pyarrow.fs
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.sources import tables
+from sitemap_etl.sources.unsteady import changed, gone
 
 if TYPE_CHECKING:
     from sitemap_etl.sources.s3 import Bucket, Object
@@ -126,16 +127,6 @@ def check_unchanged(files: Sequence[File]) -> None:
                 raise gone(file.path)
             if now != file:
                 raise changed(file.path)
-
-
-def changed(path: str) -> Unavailable:
-    """The error for a file that is not the one that was planned."""
-    return Unavailable(f"{path} changed while it was read: the export may still be under way")
-
-
-def gone(path: str) -> Unavailable:
-    """The error for a file that is no longer there."""
-    return Unavailable(f"{path} was there when it was planned and is gone: the export may be under way")
 
 
 class RemoteFile(pa.PythonFile):  # type: ignore[misc] # pyarrow ships no types

@@ -20,7 +20,7 @@ from sitemap_etl.errors import ConfigError, InvalidSource, Refused, SitemapEtlEr
 from sitemap_etl.extras import demand
 from sitemap_etl.sources.batches import plain_schema
 from sitemap_etl.sources.files import S3
-from sitemap_etl.sources.lake import Batch, DataFile, Values
+from sitemap_etl.sources.lake_table import Batch, DataFile, Values
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NONE: Final = "none"
@@ -79,7 +79,7 @@ def _load(address: str) -> Any:
 
 
 class IcebergTable:
-    """One snapshot of an Iceberg table under one schema; see `lake.Table`."""
+    """One snapshot of an Iceberg table under one schema; see `lake_table.Table`."""
 
     def __init__(self, address: str, table: Any, snapshot: int | None, schema: int | None) -> None:
         self._address = address

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 
@@ -24,6 +24,7 @@ from sitemap_etl import limits
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.sources.batches import conform, fit
+from sitemap_etl.sources.lake_table import DataFile, Table, Values
 from sitemap_etl.sources.parameters import Value
 from sitemap_etl.sources.splits import GONE, ORDER, Split, pack_schema, unpack_schema
 
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from sitemap_etl.sources.rowwise import RowSelect
 
 Kind = Literal["delta", "iceberg"]
-Values = Mapping[str, Sequence[Any]]
-"""Column → the values of which a row has one."""
 _CHANGES: Final = pa.schema([(GONE, pa.bool_()), (ORDER, pa.int64())])
 
 
@@ -47,46 +46,6 @@ class TableSource(Frozen):
     query: str | None = None
     params: Mapping[str, Value] = field(default_factory=dict, repr=False)
     label: str = "table"
-
-
-class DataFile(Frozen):
-    """A data file of a version. `rows`: None where the table does not say. `mark`: what else of it may change."""
-
-    name: str
-    bytes: int
-    rows: int | None = None
-    mark: str = ""
-
-
-class Batch(Frozen):
-    """Rows of a table, those of changes with what they are: `gone`, and their `order`."""
-
-    rows: pa.RecordBatch
-    gone: bool | None = None
-    order: int = 0
-
-
-class Table(Protocol):
-    """One version of a table. Its methods raise `InvalidSource`, `Refused`, `Unavailable`."""
-
-    version: str
-    moment: datetime
-    schema: pa.Schema
-
-    def files(self, filter_: Values) -> list[DataFile] | None:
-        """The data files that may have such rows; None where it can only be read as a whole."""
-
-    def rows(self, names: Sequence[str] | None, columns: Sequence[str], filter_: Values) -> Iterator[pa.RecordBatch]:
-        """The rows of these data files, of all where None; those that were deleted are not among them."""
-
-    def lost(self, names: Sequence[str]) -> str | None:
-        """One of these data files that is there no longer; None where none is missed."""
-
-    def feed(self, since: str) -> str | None:
-        """Why the table can't say which rows changed after an earlier version; None where it can, see `changes`."""
-
-    def changes(self, since: str, columns: Sequence[str], filter_: Values) -> Iterator[Batch]:
-        """The rows that changed after an earlier version, as the table's own feed has them."""
 
 
 def find_table(source: TableSource) -> Table:

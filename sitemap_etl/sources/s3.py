@@ -26,7 +26,7 @@ from botocore.exceptions import (
 
 from sitemap_etl.errors import SitemapEtlError, Unavailable
 from sitemap_etl.s3 import FAILURES, S3Client, status_of, translated
-from sitemap_etl.sources.files import changed, gone
+from sitemap_etl.sources.unsteady import changed, gone
 
 _OPENERS: Final = 4
 """Pieces of an object that are fetched at once."""

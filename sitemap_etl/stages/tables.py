@@ -15,6 +15,7 @@ from sitemap_etl.frames import Tally
 from sitemap_etl.lastmod.dates import FUTURE
 from sitemap_etl.settings import DeltaSource
 from sitemap_etl.sources import Split, lake, unpack_schema
+from sitemap_etl.sources.lake_table import Table
 from sitemap_etl.stages.basis import changes_by_itself, names_the_time, settings_of
 from sitemap_etl.stages.generation import Generation, digest, other_columns
 from sitemap_etl.stages.parameters import BEGINNING, params_of
@@ -76,7 +77,7 @@ def is_settled(counts: Counts, notes: Sequence[Tally]) -> bool:
 def reading_of_table(
     site: Site,
     section: Section,
-    table: lake.Table,
+    table: Table,
     asked: lake.TableSource,
     generation: Generation,
     *,
