@@ -240,6 +240,13 @@ def exact(values: pa.Array) -> pa.Array:
     Equal arrays are then written as equal bytes. Arrow pads what it writes of a slice with what follows it in memory.
     """
     kind = values.type
+    if pa.types.is_struct(kind):
+        children = [exact(child) for child in values.flatten()]
+        return pa.StructArray.from_arrays(children, fields=list(kind), mask=values.is_null())
+    if pa.types.is_list(kind):
+        taken = values.take(pa.array(np.arange(len(values))))
+        offsets = pa.array(offsets_of(taken))
+        return pa.ListArray.from_arrays(offsets, exact(taken.values), kind, mask=taken.is_null())
     text, numbers = pa.types.is_string(kind) or pa.types.is_binary(kind), pa.types.is_primitive(kind)
     if values.null_count or pa.types.is_boolean(kind) or not (text or numbers):
         return values.take(pa.array(np.arange(len(values))))

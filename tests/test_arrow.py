@@ -147,6 +147,10 @@ def test_equal_rows_are_written_as_equal_bytes_whatever_is_around_and_beneath_th
     if pa.types.is_integer(kind) and alone.null_count:
         beneath = pc.fill_null(alone, data.draw(st.integers(1, 9)))
         hidden = pa.Array.from_buffers(kind, len(alone), [alone.buffers()[0], beneath.buffers()[1]])
+    if pa.types.is_struct(kind) and alone.null_count:
+        under = [pa.repeat(pa.scalar("x", field.type), len(alone)) for field in kind]
+        kept = [pc.if_else(alone.is_valid(), alone.field(at), other) for at, other in enumerate(under)]
+        hidden = pa.StructArray.from_arrays(kept, fields=list(kind), mask=alone.is_null())
     for found in (among, hidden):
         exactly = arrow.exact(found)
         exactly.validate(full=True)

@@ -543,6 +543,20 @@ def test_views_are_not_visited(tmp_path: Path, live: Website) -> None:
     assert asked_pages(live) == {f"/p/{n:06}" for n in range(5)}
 
 
+@pytest.mark.parametrize("view", [True, False])
+def test_pages_that_another_section_gives_away_leave_the_sample_to_the_new_ones(
+    tmp_path: Path, live: Website, view: bool
+) -> None:
+    site = visiting(tmp_path, live)
+    site.section("p", pages(300)).section("q", pages(300 if view else 1, start=0 if view else 900), view=view)
+    site.night(1)
+    broken(live, *range(500, 525))
+    site.section("p", pages(1, start=950)).section("q", pages(300) + pages(25, start=500))
+    done = site.night(2, force=("p.max_drop", "max_drop"), reason="they moved")
+    assert done.summary.status == "refused"
+    assert by_name(done)["q.pages"].status == "refused"
+
+
 def test_new_pages_of_all_sections_are_asked_of_the_site_together(tmp_path: Path, live: Website) -> None:
     site = visiting(tmp_path, live)
     for n, name in enumerate("abc"):

@@ -12,7 +12,7 @@ from sitemap_etl import limits
 from sitemap_etl.dates import instant
 from sitemap_etl.frames import Tally
 from sitemap_etl.frozen import Frozen
-from sitemap_etl.publish.moves import Moves, turned
+from sitemap_etl.publish.moves import Moves, is_view, turned
 from sitemap_etl.settings import Gates, NewPages
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import Counts, Gate, GateStatus, SetSize
@@ -132,13 +132,14 @@ def gates_of(run: Run, outcomes: Mapping[str, Outcome], moves: Moves, forced: fr
         before = published.listed if published is not None and name not in anew else 0
         largest = max([before + moves.net(name), *(size.sections.get(name, 0) for size in recent)])
         scope = _scope(own, before, largest)
-        if section.view:
+        view = is_view(run, name)
+        if view:
             scope = replace(scope, dates=Dates())
         elif section.lastmod.kind == "none":
             scope = replace(scope, undated_by_rule=True)
         found = evaluate(name, scope, section.gates, forced)
         gates += found
-        if section.view:
+        if view:
             continue
         overruled = {gate.name.rpartition(".")[2] for gate in found if gate.status == "forced"}
         if "max_drop" in overruled:

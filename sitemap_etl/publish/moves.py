@@ -25,7 +25,7 @@ class Moves:
     """`moved`: loc, lastmod, was_section, was_number, section, group, shard, changed.
 
     `into`, `out_of`, `changed`: moved rows by section, and those of them that changed.
-    `dropped`: rows of sections that the site file no longer has and no other lists, by section.
+    `dropped`: rows that no section lists any more, of those that the site file no longer has and of new views.
     `placed`: (section, group, place) → key of the file the shard becomes.
     """
 
@@ -68,14 +68,17 @@ _MOVED = pa.schema(
 def net_moves(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry]) -> Moves:
     """Find the rows that one section lost and another won. Views take no part.
 
-    What became a view gives away what others list now; it lost nothing else, because it still shows it.
+    What became a view gives away what others list now. Of the rest it lost only what it no longer shows.
     """
+    became = {name for name in turned(run) if run.site.sections[name].view}
     receipts = [receipt for receipt in rendered if not run.site.sections[receipt.section].view]
     moves = Moves(_MOVED.empty_table())
     gone = list(_rows_of(run, dropped))
-    for table in gone:
+    unlisted = [*gone, *_removed(run, [receipt for receipt in rendered if receipt.section in became])]
+    for table in unlisted:
         moves.dropped[table.column("section")[0].as_py()] += table.num_rows
-    lost = [*_removed(run, receipts), *gone, *_rows_of(run, _became_views(run))]
+    were = [] if run.base is None else [entry for entry in run.base.entries if entry.section in became]
+    lost = [*_removed(run, receipts), *gone, *_rows_of(run, were)]
     if not lost:
         return moves
     hashes = np.sort(np.concatenate([hash64(table.column("loc")) for table in lost]))
@@ -90,11 +93,11 @@ def net_moves(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry]) 
     for name, count in _counts(moves.moved, "section").items():
         moves.into[name] = count
     for name, count in _counts(moves.moved, "was_section").items():
-        if name in run.site.sections and run.site.sections[name].view:
-            continue
-        moves.out_of[name] = count
-        if name in moves.dropped:
-            moves.dropped[name] -= count
+        if name not in became:
+            moves.out_of[name] = count
+    for table in unlisted:
+        listed = pc.sum(pc.is_in(table.column("loc"), column_of(moves.moved, "loc"))).as_py()
+        moves.dropped[table.column("section")[0].as_py()] -= listed
     moves.changed.update(_counts(moves.moved.filter(moves.moved.column("changed")), "section"))
     return moves
 
@@ -115,18 +118,20 @@ def net_changes(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry]
 
     `dropped`: shards of sections that the site file no longer has; their rows are removed.
     """
-    moved = column_of(moves.moved, "loc")
+    moved, anew = column_of(moves.moved, "loc"), turned(run)
     parts = [CHANGES.empty_table()]
     for table in _rows_of(run, dropped):
         gone = table.filter(pc.invert(pc.is_in(table.column("loc"), moved)))
         kind = pa.repeat(pa.scalar("removed"), gone.num_rows)
         parts.append(conform(gone.append_column("kind", kind), CHANGES))
     for receipt in rendered:
-        if run.site.sections[receipt.section].view:
-            continue
-        table = read_changes(run, receipt)
+        view, again = run.site.sections[receipt.section].view, receipt.section in anew
+        table = read_changes(run, receipt) if again or not view else None
         if table is None:
             continue
+        if again:  # as a section it has lost what it no longer shows; as a view it had nothing to lose
+            removed = pc.equal(table.column("kind"), "removed")
+            table = table.filter(removed if view else pc.invert(removed))
         if len(moved):
             known = pc.is_in(table.column("loc"), moved)
             crossing = pc.and_(known, pc.not_equal(table.column("kind"), "changed"))
@@ -137,19 +142,18 @@ def net_changes(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry]
     return pa.concat_tables(parts)
 
 
-def _became_views(run: Run) -> list[Entry]:
-    """Published shards of sections that are views only now."""
-    sections = run.site.sections
-    names = {name for name in turned(run) if sections[name].view}
-    return [entry for entry in run.base.entries if entry.section in names] if run.base is not None else []
+def is_view(run: Run, section: str) -> bool:
+    """Whether the section is a view in what the run publishes: one that is not rendered stays what it was."""
+    published = run.base.sections.get(section) if run.base is not None else None
+    if published is None or section in run.partition().sections:
+        return run.site.sections[section].view
+    return published.view
 
 
 def turned(run: Run) -> set[str]:
-    """Sections that became views, or are none any more: what they listed says nothing of what they lose."""
-    if run.base is None:
-        return set()
-    sections = run.site.sections
-    return {name for name, state in run.base.sections.items() if name in sections and sections[name].view != state.view}
+    """Sections that this run makes views, or that are none any more: how much they listed tells no loss."""
+    base = run.base.sections if run.base is not None else {}
+    return {name for name, state in base.items() if name in run.site.sections and is_view(run, name) != state.view}
 
 
 def _removed(run: Run, receipts: Sequence[Rendered]) -> Iterator[pa.Table]:

@@ -182,7 +182,7 @@ def _summary(run: Run, published: Published) -> Summary:
         base=run.plan.base,
         options=Asked(run.options.sections, run.options.full, run.options.limit),
         sections=proposal.counts,
-        views=tuple(name for name in proposal.counts if run.site.sections[name].view),
+        views=tuple(name for name in proposal.counts if proposal.sections[name].view),
         kept=proposal.held,
         reasons=proposal.reasons,
         clusters=planned.clusters or Clusters() if aligned is None else Clusters(aligned.aligned, aligned.notes),
@@ -215,14 +215,15 @@ def _examples(run: Run, proposal: Proposal) -> dict[str, dict[str, tuple[str, ..
     for receipt in run.all_rendered():
         for kind, locs in receipt.examples.items():
             stayed = [loc for loc in locs if kind == "changed" or not pc.is_in(pa.scalar(loc), moved).as_py()]
-            if stayed and kind in COUNTED:
+            if stayed and kind in COUNTED and proposal.counts[receipt.section].of(kind):
                 shown = found.setdefault(receipt.section, {})
                 shown[kind] = (*shown.get(kind, ()), *stayed)[:EXAMPLES]
     kinds: tuple[ChangeKind, ...] = ("added", "changed", "removed")
     for name, counts in proposal.counts.items() if len(moved) else ():
         for kind in kinds:
-            if counts.of(kind) and kind not in found.get(name, {}):
-                found.setdefault(name, {})[kind] = _more_examples(run, proposal, name, kind)
+            missing = bool(counts.of(kind)) and kind not in found.get(name, {})
+            if missing and (more := _more_examples(run, proposal, name, kind)):
+                found.setdefault(name, {})[kind] = more
     return found
 
 

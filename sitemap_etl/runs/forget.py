@@ -21,7 +21,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sitemap_etl.arrow import column_of, data_of, offsets_of
+from sitemap_etl.arrow import column_of
 from sitemap_etl.config import Site
 from sitemap_etl.dates import instant
 from sitemap_etl.engines.backlog import Waiting, mark_of, ordered, without
@@ -49,7 +49,7 @@ from sitemap_etl.state.records import (
     Splits,
     Summary,
 )
-from sitemap_etl.state.store import put_document, read_document
+from sitemap_etl.state.store import put_document, read_document, snapshot_of
 from sitemap_etl.storage import PreconditionFailed
 
 REASON: Final = "rows were forgotten (state forget)"
@@ -172,15 +172,15 @@ class _Forgetting(Traces):
         found: dict[str, Kept] = {}
         for key in sorted({key for manifest in self.manifests.values() for key in snapshots_of(manifest)}):
             try:
-                rows = self.state.snapshot(key, ["loc", "alternates"])
+                rows = self.state.snapshot(key)
             except DamagedState:
                 if self.work.stat(key) is None and (self.current is None or key not in snapshots_of(self.current)):
                     continue  # of a set that is no longer kept
                 raise
             locs, alternates = column_of(rows, "loc"), column_of(rows, "alternates")
-            has_more = len(data_of(locs)) > offsets_of(locs)[-1]
-            if has_more or self.marks.of_locs(locs).any() or self.marks.linking(alternates).any():
-                kept = self.marks.without(self.state.snapshot(key))
+            named = self.marks.of_locs(locs).any() or self.marks.linking(alternates).any()
+            if named or snapshot_of(rows)[0] != key:
+                kept = self.marks.without(rows)
                 found[key] = Kept.of(kept, self.state.put_snapshot(kept) if kept.num_rows else None)
         return found
 

@@ -157,9 +157,8 @@ def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
     }
     for name, state in base.sections.items():
         sections.setdefault(name, replace(state, listed=0, removed_lately=None, top=None, mirror=None))
-    same = {entry.snapshot for entry in old.entries} & {entry.snapshot for entry in base.entries}
-    before = _rows(run, [e for e in base.entries if e.snapshot and e.snapshot not in same], base)
-    after = _rows(run, [e for e in old.entries if e.snapshot and e.snapshot not in same], old)
+    same = _listed(base).keys() & _listed(old).keys()
+    before, after = (_rows(run, [one for key, one in _listed(of).items() if key not in same], of) for of in (base, old))
     changes, moves_to = _difference(before, after)
     sections = {name: _with_removed(run, name, state, before, base) for name, state in sections.items()}
     counts = _counts(run, sections, changes)
@@ -240,6 +239,12 @@ def _difference(before: pa.Table, after: pa.Table) -> tuple[pa.Table, dict[str, 
     return pa.concat_tables(parts), {key: frozenset(receivers) for key, receivers in moves_to.items()}
 
 
+def _listed(manifest: Manifest) -> dict[str, Entry]:
+    """Snapshot → the file that lists its rows, outside of views."""
+    views = {name for name, state in manifest.sections.items() if state.view}
+    return {entry.snapshot: entry for entry in manifest.entries if entry.snapshot and entry.section not in views}
+
+
 def _rows(run: Run, entries: list[Entry], manifest: Manifest) -> pa.Table:
     """The rows of these shards, with the section and the file they stand in.
 
@@ -257,8 +262,6 @@ def _rows(run: Run, entries: list[Entry], manifest: Manifest) -> pa.Table:
     tables = [schema.empty_table()]
     for entry in entries:
         state = manifest.sections.get(entry.section, SectionState())
-        if state.view:
-            continue
         rows = run.state.snapshot(entry.snapshot)
         owner = [pa.repeat(pa.scalar(of), rows.num_rows) for of in (entry.section, entry.file.key, state.dated)]
         shown = pa.array(combine([hash_column(rows.column(name)) for name in EXTENSIONS]))

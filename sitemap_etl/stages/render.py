@@ -187,13 +187,12 @@ class _Group:
             duplicates=window.unique.duplicates.num_rows,
             added=pc.sum(added).as_py() or 0,
             changed=pc.sum(changed).as_py() or 0,
-            removed=removed.num_rows,
+            removed=0 if window.shown else removed.num_rows,
         )
         self._count_dates(window)
+        self._sample(window)
         for kind, mask in (("added", added), ("changed", changed)):
             picked = rows if pc.all(mask).as_py() else rows.filter(mask)
-            if kind == "added":
-                self._sample(picked)
             since_moved = pa.array(compared.changed, mask=~window.arrived).filter(mask)
             self._write_changes(kind, picked, place[mask_of(mask)], since_moved)
             if self.section.lastmod.kind != "fingerprint" and picked.num_rows:
@@ -210,10 +209,13 @@ class _Group:
             self._write("duplicates", duplicates, ASIDE)
             count_reasons(duplicates, self.reasons, self.run)
 
-    def _sample(self, added: pa.Table) -> None:
-        """Draw from the added rows, where some of them are to be visited before they are listed."""
+    def _sample(self, window: Window) -> None:
+        """Draw from the rows that no section listed, where some of them are to be visited before they are listed."""
         gate = self.section.gates.pages
-        if gate is None or not gate.sample or self.section.view or not added.num_rows:
+        if gate is None or not gate.sample or self.section.view:
+            return
+        added = window.compared.rows.filter(pa.array(window.added & ~window.compared.moved))
+        if not added.num_rows:
             return
         from sitemap_etl.pages import sampled  # brings the HTTP client along, which no other gate needs
 

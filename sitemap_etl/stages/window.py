@@ -210,8 +210,8 @@ class Unique(Frozen):
 class Window(Frozen):
     """One stretch, ready to be cut: this run's rows against the published ones, and where they came from.
 
-    `shown`: what is published of the section was a view. A view gives nothing away: what it showed is dated and written
-    as of any section, and neither known nor lost.
+    `shown`: what is published of the section was a view. What it showed is dated and written as of any section; but it
+    was not listed, so it is added, and what is gone of it is not lost.
     """
 
     compared: Compared
@@ -232,7 +232,7 @@ class Window(Frozen):
     @cached_property
     def removed(self) -> pa.Table:
         """Published rows that are no longer there."""
-        return self.known.slice(0, 0) if self.shown else self.known.take(pa.array(self.compared.gone))
+        return self.known.take(pa.array(self.compared.gone))
 
 
 def read_window(reader: Reader, section: str, low: str, high: str | None) -> Window:

@@ -216,14 +216,7 @@ class State:
 
     def put_snapshot(self, rows: pa.Table) -> str:
         """Keep rows (frames.SNAPSHOT, ordered by loc) under the hash of their bytes; gives the key."""
-        used = filled(rows) or ["loc"]
-        schema = rows.select(used).schema
-        batch = pa.record_batch([exact(column_of(rows, name)) for name in used], schema=schema)
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
-            writer.write_batch(batch)
-        data = memoryview(sink.getvalue())
-        key = layout.snapshot(hashlib.sha256(data).hexdigest())
+        key, data = snapshot_of(rows)
         self._keep(key, data)
         return key
 
@@ -272,6 +265,18 @@ class State:
                 pa.py_buffer(stored.data), options=pa.ipc.IpcReadOptions(included_fields=included)
             )
         return conform(reader.read_all(), schema)
+
+
+def snapshot_of(rows: pa.Table) -> tuple[str, memoryview]:
+    """The key of a snapshot of these rows (frames.SNAPSHOT, ordered by loc), and its bytes: of equal rows the same."""
+    used = filled(rows) or ["loc"]
+    schema = rows.select(used).schema
+    batch = pa.record_batch([exact(column_of(rows, name)) for name in used], schema=schema)
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+        writer.write_batch(batch)
+    data = memoryview(sink.getvalue())
+    return layout.snapshot(hashlib.sha256(data).hexdigest()), data
 
 
 def ended(current: Current, run_id: str, at: str, status: str) -> Current:

@@ -70,11 +70,12 @@ class BucketFaults(FolderFaults):
         def plan(seen: Seen) -> Fault | None:
             nonlocal count
             # Only of a write with a condition can a store say that it does not hold. What it changes must be caught
-            # before anybody reads it, so it is a file that no index names yet.
+            # before anybody reads it, so it is a sitemap that no index names yet.
             headers = {name.lower() for name in seen.headers}
             if fault in (CONFLICT, FAILED) and not headers & {"if-match", "if-none-match"}:
                 return None
-            if fault == CORRUPT and not ("if-none-match" in headers and "/public/" in seen.path):
+            sitemap = "/public/" in seen.path and seen.path.endswith(".xml.gz")
+            if fault == CORRUPT and not ("if-none-match" in headers and sitemap):
                 return None
             count += 1
             return fault if at <= count < at + times else None

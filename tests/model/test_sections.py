@@ -305,3 +305,76 @@ def test_a_section_that_becomes_a_view_gives_its_pages_to_those_that_list_them(w
     assert done.summary["status"] == "published", done.summary["error"]
     assert changes(done.summary)["a"] == (0, 0, 0)
     assert done.posted == []
+
+
+def test_engines_hear_of_what_a_section_no_longer_shows_when_it_becomes_a_view(world: World) -> None:
+    listed, shown = view_and_section(world, site=False)
+    del shown.keys["view"]
+    night(world)
+    world.site.keys["gates"] = {"max_drop": 1}
+    shown.keys["view"] = True
+    listed.rows.append(shown.rows.pop(0))
+    del shown.rows[-2:]
+    done = night(world)
+    assert changes(done.summary) == {"a": (0, 0, 0), "b": (0, 0, 3)}
+    assert set(done.summary["examples"]["b"]["removed"]) == set(urls(world, 89, 90))
+    assert sorted(done.posted) == sorted(urls(world, 89, 90))
+
+
+@pytest.mark.parametrize("how", ["held", "not read"])
+def test_a_section_that_is_to_become_a_view_is_none_until_it_is_read(world: World, how: str) -> None:
+    listed, shown = view_and_section(world, site=False)
+    del shown.keys["view"]
+    night(world)
+    shown.keys |= {"view": True, "on_error": "keep"}
+    shown.broken = how == "held"
+    done = night(world, sections=["a"] if how == "not read" else [])
+    assert done.summary["status"] == ("partial" if how == "held" else "unchanged"), done.summary["error"]
+    assert done.summary["views"] == []
+    shown.broken = False
+    listed.rows += [dict(row) for row in shown.rows]
+    done = night(world)
+    assert done.summary["views"] == ["b"]
+    assert changes(done.summary)["a"] == (0, 0, 0)
+    assert done.posted == []
+
+
+@pytest.mark.parametrize("view", ["at first", "in between"])
+def test_a_rollback_over_a_section_that_became_a_view_counts_what_is_listed_outside_views(
+    world: World, view: str
+) -> None:
+    """The files of both are the same in both sets; they are others' pages in one of them."""
+    first, second = two_sections(world)
+    ping(world)
+    other = [dict(row) for row in first.rows]
+    if view == "at first":
+        first.keys, second.rows = {"view": True}, [*second.rows, *other]
+    night(world)
+    before = world.current()
+    if view == "at first":
+        first.keys, second.rows = {}, second.rows[:-9]
+    else:
+        first.keys, second.rows = {"view": True}, [*second.rows, *other]
+    night(world)
+    world.pass_time(timedelta(hours=1))
+    done = world.roll_back(before)
+    assert done.summary is not None
+    assert changes(done.summary) == {"a": (0, 0, 0), "b": (0, 0, 0)}
+    assert done.summary["views"] == (["a"] if view == "at first" else [])
+    assert done.posted == []
+
+
+def test_a_page_that_leaves_with_its_view_and_comes_back_has_its_date(world: World) -> None:
+    _, shown = two_sections(world)
+    shown.keys = {"view": True, "lastmod": {"fingerprint": ["body"], "until_changed": "updated"}}
+    night(world)
+    shown.rows[0]["body"] = "another"
+    night(world)
+    (dated,) = (entry.lastmod for entry in world.look().section("b")[1] if entry.loc == urls(world, 11)[0])
+    gone = shown.rows.pop(0)
+    del shown.keys["view"]
+    night(world)
+    shown.rows.append(gone)
+    night(world)
+    (now,) = (entry.lastmod for entry in world.look().section("b")[1] if entry.loc == urls(world, 11)[0])
+    assert now == dated
