@@ -24,6 +24,8 @@ from sitemap_etl.state import layout, records
 from sitemap_etl.state.codec import decode, encode, seal, unseal
 from sitemap_etl.state.records import FORMAT, RUN_FORMAT, Current, Document, Lease, Manifest, Plan, Transformed
 from sitemap_etl.state.store import parse_document
+from sitemap_etl.storage import ABSENT, Stat
+from sitemap_etl.storage.protocol import precondition_failed
 from tests.support.released import released
 from tests.support.sites import TestSite, pages
 from tests.support.storages import Counting, Wrapped, Wrapping
@@ -245,6 +247,30 @@ def test_a_lease_that_cannot_be_given_back_fails_no_run_that_published(site: Tes
     assert site.night(5).summary.status == "published"
     site.environment = environment
     assert site.night(6).summary.status == "unchanged"
+
+
+class _Refusing(Wrapped):
+    def put(self, key: str, data: Any, **options: Any) -> Stat:
+        if "/intent-" in key:
+            raise precondition_failed(self._inner.url_of(key), key, ABSENT, None)
+        return self._inner.put(key, data, **options)
+
+
+class Refusing(Wrapping):
+    """A store that will not have an intent, though nothing is in its place."""
+
+    storage = _Refusing
+
+
+def test_a_store_that_refuses_whatever_is_new_ends_the_run(site: TestSite) -> None:
+    environment, site.environment = site.environment, Refusing().around(site.environment)
+    before = site.public().objects()
+    site.export("products", pages(118, title="Lamp"))
+    with pytest.raises(Unavailable, match=r"refuses objects that do not exist yet.*conditional writes are broken"):
+        site.night(5)
+    assert site.public().objects() == before
+    site.environment = environment
+    assert site.night(6).summary.status == "published"
 
 
 # --- releases ----------------------------------------------------------------------------------------

@@ -15,9 +15,10 @@ import secrets
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from sitemap_etl.dates import instant
-from sitemap_etl.errors import DamagedState, Refused
+from sitemap_etl.errors import DamagedState, Refused, Unavailable
 from sitemap_etl.publish.retention import kept_manifests
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state import layout
@@ -26,6 +27,9 @@ from sitemap_etl.state.lease import holder
 from sitemap_etl.state.records import Current, Intent, MadeFrom, Retired, Write
 from sitemap_etl.state.store import GRACE, Held, ended, put_document, read_document
 from sitemap_etl.storage import ABSENT, PreconditionFailed
+
+_REFUSALS: Final = 10
+"""Intents that a store may refuse though nothing is there, as it may where a request of an earlier try is under way."""
 
 
 class Overtaken(Refused):
@@ -146,13 +150,20 @@ class Claim:
             numbers={**self.numbers, **(numbers or {})},
             claim=secrets.token_hex(8),
         )
+        refusals = 0
         while True:
             self._number += 1
             key = layout.intent(self.run.run_id, self._number)
             try:
                 put_document(work, key, replace(intent, number=self._number), expect=ABSENT)
-            except PreconditionFailed:
-                continue  # of an earlier try of this run, or on its way from one
+            except PreconditionFailed as error:  # of an earlier try of this run, or on its way from one
+                refusals += error.found is None
+                if refusals < _REFUSALS:
+                    continue
+                raise Unavailable(
+                    f"{work.url} refuses objects that do not exist yet, {key} and {refusals - 1} before it. Nothing "
+                    "was published; run again. If that does not help, the store's conditional writes are broken"
+                ) from error
             break
         self._swap(replace(self.held.current, pending=key))
 
