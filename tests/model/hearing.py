@@ -86,6 +86,7 @@ class Hearing:
             self.sent[loc] = now
 
     def lost(self, urls: Iterable[str]) -> None:
-        """What it knew was damaged: of these and all that it must hear it may hear, or not."""
+        """What is known of it was damaged: of these and all it must hear it may hear, or not, and at once again."""
         self.may |= {*urls, *self.must}
         self.must.clear()
+        self.sent.clear()
