@@ -163,6 +163,17 @@ def test_by_hand_nobody_hears_of_a_run_that_was_never_committed(world: World) ->
     assert world.heard() == []
 
 
+def test_by_hand_everything_is_what_is_published_whatever_the_site_file_says_by_now(world: World) -> None:
+    world.site.section("v", pages(10, start=500), view=True)
+    world.night(2)
+    world.forget()
+    world.site.keys["sections"]["v"]["view"] = False
+    world.site.keys["sections"]["p"]["view"] = True
+    environment = world.site.store.around(world.site.environment)
+    ping_by_hand(world.site.load(), environment, engines=("indexnow",), since=None, everything=True)
+    assert sorted(int(end or 0) for end in world.heard()) == list(range(100))
+
+
 def test_changes_that_a_paused_run_puts_late_are_never_heard(world: World) -> None:
     """It was taken over, and its process went on for one write."""
     world.pages(100, 6)

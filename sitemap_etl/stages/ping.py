@@ -27,7 +27,7 @@ from sitemap_etl.state.changes import (
     together,
 )
 from sitemap_etl.state.codec import decode, encode, seal, unseal
-from sitemap_etl.state.records import Answered, LedgerData, Notification
+from sitemap_etl.state.records import Answered, LedgerData, Manifest, Notification
 from sitemap_etl.state.store import State
 
 
@@ -187,7 +187,7 @@ def put_by_hand(site: Site, environment: Environment, *, since: str | None, ever
         )
     later = [] if since is None else runs[runs.index(since) + 1 :]
     tables = [table for run in later if (table := changes_of_run(state, run)) is not None]
-    changes = _whole_site(state, site) if everything else together(tables) if tables else CHANGES.empty_table()
+    changes = _whole_site(state, manifest) if everything else together(tables) if tables else CHANGES.empty_table()
     addresses = tuple(site.publish.at + index.file.key for index in manifest.indexes)
     feeds = tuple(site.publish.at + file.key for file in manifest.extras)
     run_id = new_run_id(environment.clock())
@@ -252,14 +252,11 @@ def key_file(site: Site, environment: Environment) -> tuple[str, bytes] | None:
     return _engine(site, "indexnow", environment).key_file()
 
 
-def _whole_site(state: State, site: Site) -> pa.Table:
+def _whole_site(state: State, manifest: Manifest) -> pa.Table:
     """Every URL that is listed, as added."""
-    manifest = state.manifest(state.current().manifest)
-    assert manifest is not None
     tables = [CHANGES.empty_table()]
     for entry in manifest.entries:
-        section = site.sections.get(entry.section)
-        if not entry.snapshot or (section is not None and section.view):
+        if not entry.snapshot or manifest.sections[entry.section].view:
             continue
         rows = state.snapshot(entry.snapshot, ["loc", "lastmod"])
         count = rows.num_rows
