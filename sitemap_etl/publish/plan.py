@@ -221,6 +221,7 @@ def made_manifest(
     if base is not None:
         for name, number in [*base.numbers.items(), *((name, s.next_number) for name, s in base.sections.items())]:
             gone[name] = max(number, gone.get(name, 1))
+    plain = {name for name, state in target.sections.items() if not state.view}
     manifest = Manifest(
         name=run.site.name,
         site=run.site.site,
@@ -229,7 +230,7 @@ def made_manifest(
         to=run.site.publish.to,
         base=run.plan.base,
         sections={name: _numbered(state, numbers.get(name, 1)) for name, state in target.sections.items()},
-        numbers={name: number for name, number in gone.items() if name not in target.sections},
+        numbers={name: number for name, number in gone.items() if name not in plain},
         entries=tuple(desired.entries),
         indexes=tuple(desired.indexes),
         extras=tuple(desired.extras),

@@ -145,7 +145,7 @@ def _read_section(
     counts = _account(run, name, receipts, proposal)
     old = {entry.number: entry for entry in run.base.of(name)} if run.base is not None else {}
     gone_before = run.base.numbers.get(name, 1) if run.base is not None else 1
-    number = 1 if section.view else published.next_number if published is not None else gone_before
+    number = 1 if section.view else max(gone_before, published.next_number if published is not None else 1)
     first = True
     for receipt in receipts:
         for place, shard in enumerate(receipt.shards):

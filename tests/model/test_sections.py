@@ -72,6 +72,20 @@ def test_the_numbers_of_files_outlive_their_section(world: World) -> None:
     assert sorted(world.look().section("a")) == [4, 5, 6]
 
 
+def test_the_numbers_of_files_outlive_the_nights_on_which_their_section_is_a_view(world: World) -> None:
+    first, _ = two_sections(world, shards={"rows": 5})
+    night(world)
+    given = set(world.look().section("a"))
+    rows, first.rows, first.keys["view"] = first.rows, first.rows[:3], True
+    night(world)
+    night(world)
+    assert set(world.look().section("a")) == {1}
+    first.rows = rows
+    del first.keys["view"]
+    night(world)
+    assert set(world.look().section("a")) & given == {1}
+
+
 def test_a_page_that_only_moved_is_not_among_the_recent_ones(world: World) -> None:
     world.site.keys["recent"] = "3d"
     first, second = two_sections(world)
