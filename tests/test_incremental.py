@@ -11,15 +11,12 @@ from sitemap_etl.errors import ConfigError, InvalidSource
 from sitemap_etl.runs.validate import problems_of
 from sitemap_etl.state.mirror import read_mirror
 from sitemap_etl.state.records import Mirror
-from tests.support.catalog import CHANGED, SELECT, SHOP, Catalog
+from tests.support.catalog import CHANGED, SELECT, SHOP, Catalog, of_pages
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Catalog:
-    site = Catalog(tmp_path)
-    site.table("pages", 100)
-    site.read("pages")
-    return site
+    return of_pages(tmp_path)
 
 
 # --- what is read, and what is listed -----------------------------------------------------------------

@@ -16,7 +16,7 @@ from sitemap_etl.errors import DamagedState
 from sitemap_etl.runs.local import publish_locally
 from sitemap_etl.runs.rollback import roll_back
 from sitemap_etl.state.mirror import DELTAS
-from tests.support.catalog import CHANGED, SELECT, SHOP, Catalog
+from tests.support.catalog import CHANGED, SELECT, SHOP, Catalog, of_pages
 from tests.support.crash import essence
 from tests.support.sites import FIRST_NIGHT
 from tests.support.storages import Counting
@@ -24,10 +24,7 @@ from tests.support.storages import Counting
 
 @pytest.fixture
 def site(tmp_path: Path) -> Catalog:
-    site = Catalog(tmp_path)
-    site.table("pages", 100)
-    site.read("pages")
-    return site
+    return of_pages(tmp_path)
 
 
 # --- generations --------------------------------------------------------------------------------------

@@ -17,16 +17,13 @@ from sitemap_etl.stages.run import open_run
 from sitemap_etl.state import layout
 from sitemap_etl.state.records import Counts, Options, Transformed
 from sitemap_etl.storage import open_storage
-from tests.support.catalog import SELECT, SHOP, Catalog
+from tests.support.catalog import SELECT, SHOP, Catalog, of_pages
 from tests.support.sites import FIRST_NIGHT
 
 
 @pytest.fixture
 def site(tmp_path: Path) -> Catalog:
-    site = Catalog(tmp_path)
-    site.table("pages", 100)
-    site.read("pages")
-    return site
+    return of_pages(tmp_path)
 
 
 def shelves(site: Catalog) -> None:

@@ -185,8 +185,8 @@ class _Group:
             gathered=window.unique.gathered,
             listed=rows.num_rows,
             duplicates=window.unique.duplicates.num_rows,
-            added=pc.sum(added).as_py() or 0,
-            changed=pc.sum(changed).as_py() or 0,
+            added=int(window.added.sum()),
+            changed=int((compared.changed & ~window.added).sum()),
             removed=0 if window.shown else removed.num_rows,
         )
         self._count_dates(window)

@@ -50,3 +50,11 @@ class Catalog(TestSite):
     def mirror(self, section: str = "pages") -> Mirror:
         work = self.state().storage
         return read_mirror(work, self.state().current().mirrors[section])
+
+
+def of_pages(folder: Path) -> Catalog:
+    """One whose section `pages` reads a hundred of them."""
+    site = Catalog(folder)
+    site.table("pages", 100)
+    site.read("pages")
+    return site

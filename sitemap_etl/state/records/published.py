@@ -197,9 +197,7 @@ class Manifest(Document):
     to: str = ""  # where the files are
     base: str | None = None
     sections: Mapping[str, SectionState] = field(default_factory=dict)
-    numbers: Mapping[str, int] = field(
-        default_factory=dict
-    )  # of sections that left or became views: the number of their next file
+    numbers: Mapping[str, int] = field(default_factory=dict)  # of sections that left or are views: of their next file
     entries: tuple[Entry, ...] = ()
     indexes: tuple[Index, ...] = ()
     extras: tuple[File, ...] = ()  # feeds: published, but in no index
