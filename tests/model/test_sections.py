@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.model.nights import night, ping, two_sections, urls
-from tests.model.world import Spec, World
+from tests.model.world import Done, Spec, World
 
 BODY = {"fingerprint": ["body"]}
 
@@ -110,29 +110,26 @@ def test_what_an_engine_did_not_hear_goes_with_the_next_run_also_if_that_is_quie
     assert done.posted == urls(world, 1)
 
 
-def test_a_section_that_moves_pages_to_another_one_drops_nothing(world: World) -> None:
+def night_of_a_move(world: World, **keys: Any) -> Done:
+    """Of 40 pages of a, which has these keys, 15 move to b, under the gates that hold by default."""
     del world.site.keys["gates"]
-    world.specs["a"] = Spec("a", rows=[world.row(number) for number in range(40)])
-    world.specs["b"] = Spec("b", rows=[world.row(number) for number in range(40, 60)])
+    world.specs["a"] = first = Spec("a", rows=[world.row(number) for number in range(40)], keys=keys)
+    world.specs["b"] = second = Spec("b", rows=[world.row(number) for number in range(40, 60)])
     night(world)
-    first, second = world.specs["a"], world.specs["b"]
     second.rows += first.rows[:15]
     del first.rows[:15]
-    done = night(world)
+    return night(world)
+
+
+def test_a_section_that_moves_pages_to_another_one_drops_nothing(world: World) -> None:
+    done = night_of_a_move(world)
     assert done.summary is not None
     assert done.summary["status"] == "published", done.summary["error"]
 
 
 def test_pages_that_lose_their_date_by_a_move_to_another_section_count_as_undated(world: World) -> None:
     """A gate that is asked for the site looks at the site: the pages had a lastmod, and have none now."""
-    del world.site.keys["gates"]
-    world.specs["a"] = Spec("a", rows=[world.row(number) for number in range(40)], keys={"lastmod": "updated"})
-    world.specs["b"] = Spec("b", rows=[world.row(number) for number in range(40, 60)])
-    night(world)
-    first, second = world.specs["a"], world.specs["b"]
-    second.rows += first.rows[:15]
-    del first.rows[:15]
-    done = night(world)
+    done = night_of_a_move(world, lastmod="updated")
     assert done.summary is not None
     assert done.summary["status"] == "refused"
 
