@@ -13,7 +13,8 @@ A message says what, which one, what was expected, what to do next. It never hol
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import ClassVar
 
@@ -23,11 +24,13 @@ class SitemapEtlError(Exception):
 
     `exit_code` is what the command ends with; `kind` names the error in JSON. `run_id`: the run it ended,
     where one had begun. `about`: what was being worked on, by name: `stage`, `section`, `split`.
+    `ours`: whether what a run keeps itself failed: its state, its files, what it publishes; and no source.
     """
 
     exit_code: ClassVar[int] = 70  # EX_SOFTWARE of sysexits.h
     kind: ClassVar[str] = "defect"
     run_id: str | None = None
+    ours: bool = False
     about: Mapping[str, str | int] = MappingProxyType({})
 
 
@@ -64,6 +67,7 @@ class DamagedState(SitemapEtlError):
 
     exit_code = 65
     kind = "state"
+    ours = True
 
 
 class Unavailable(SitemapEtlError):
@@ -71,6 +75,16 @@ class Unavailable(SitemapEtlError):
 
     exit_code = 3
     kind = "unavailable"
+
+
+@contextmanager
+def of_ours() -> Iterator[None]:
+    """What is raised in here is of what a run keeps itself: `SitemapEtlError.ours`."""
+    try:
+        yield
+    except SitemapEtlError as error:
+        error.ours = True
+        raise
 
 
 def defect(error: BaseException) -> str:

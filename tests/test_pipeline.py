@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
+from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from sitemap_etl import limits
-from sitemap_etl.errors import ConfigError, InvalidSource, Refused
-from sitemap_etl.runs.local import publish_locally
-from sitemap_etl.state.records import Counts
-from tests.support.sites import TestSite, pages
-from tests.support.storages import BrokenReceipts
+from sitemap_etl.errors import ConfigError, InvalidSource, Refused, Unavailable
+from sitemap_etl.runs.local import publish_locally, run_locally
+from sitemap_etl.state.records import Counts, Options
+from tests.support.sites import FIRST_NIGHT, TestSite, pages
+from tests.support.storages import BrokenReceipts, Full
 
 SMALL = {"rows": 100, "fill": 0.9}
 
@@ -210,6 +211,23 @@ def test_a_section_that_is_kept_stays_and_still_counts(site: TestSite) -> None:
     assert done.summary.sections["b"].carried == 30
     assert len(site.public().locs()) == 61
     assert "b.csv" in done.summary.kept["b"]
+
+
+@pytest.mark.parametrize("staged", ["extract/1-*.parquet", "transform/1-*.spool"])
+def test_a_run_without_room_for_its_own_files_holds_no_section_for_that(site: TestSite, staged: str) -> None:
+    """Pages move to a section whose rows can't be staged: held, it would not list them, and the other one no longer."""
+    site.section("a", pages(30))
+    site.section("b", pages(30, start=100), on_error="keep")
+    site.night(1)
+    locs = site.public().locs()
+    site.export("a", pages(20))
+    site.export("b", pages(30, start=100) + pages(10, start=20))
+    full = Full(staged).around(site.at(FIRST_NIGHT + timedelta(days=1)))
+    with pytest.raises(Unavailable, match=r"can't write .*File too large"):
+        run_locally(site.load(), Options(), full, jobs=1)
+    assert site.public().locs() == locs
+    site.night(3)
+    assert sorted(site.public().locs()) == sorted(locs)
 
 
 def test_with_one_section_run_the_others_stay_and_their_urls_are_not_listed_twice(site: TestSite) -> None:

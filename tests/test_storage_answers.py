@@ -120,6 +120,7 @@ def test_each_answer_to_a_condition_becomes_what_it_means(shape: Shape, behind: 
     with pytest.raises(SitemapEtlError) as raised:
         behind.put("k", b"ours", expect=ABSENT)
     assert type(raised.value) is shape.becomes
+    assert raised.value.ours
     assert shape.says in str(raised.value)
     assert f"{behind.url}/k" in str(raised.value)
     assert raised.value.__cause__ is not None

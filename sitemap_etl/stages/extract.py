@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from sitemap_etl import limits, sources
 from sitemap_etl.arrow import grouped
 from sitemap_etl.config import DatabaseSource, Section, Site, TableSource
-from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
+from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable, of_ours
 from sitemap_etl.partition import Routed
 from sitemap_etl.sources import File, Session, SharedSnapshot, Split, lake
 from sitemap_etl.stages.parameters import BEGINNING, params_of, planned_params, unspoken
@@ -159,12 +159,21 @@ def extract_split(run: Run, n: int, *, final: bool = True) -> Extracted:
         else:
             receipt = _copied(run, n, unit)
     except SitemapEtlError as error:
-        if section.on_error == "keep" and (final or isinstance(error, (InvalidSource, Refused))):
+        if holds(section, error, final=final):
             return run.leave(name, Extracted(held=str(error)))
-        if isinstance(error, Unavailable) or not isinstance(error, InvalidSource):
-            raise
-        raise InvalidSource(named(section, error)) from error
+        if isinstance(error, InvalidSource):
+            raise InvalidSource(named(section, error)) from error
+        raise
     return run.leave(name, receipt)
+
+
+def holds(section: Section, error: SitemapEtlError, *, final: bool) -> bool:
+    """Whether the section stays as published for this error of its source.
+
+    `final`: no other attempt follows, which could end otherwise. A run whose own files fail has no other section that
+    could be published either, so no section is held for that.
+    """
+    return section.on_error == "keep" and not error.ours and (final or isinstance(error, (InvalidSource, Refused)))
 
 
 def named(section: Section, error: Exception) -> str:
@@ -187,10 +196,11 @@ def _scratch(unit: Unit) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as folder:
             yield Path(folder)
     except OSError as error:
-        raise Unavailable(
-            f"{unit.label}: its rows can't be staged in {tempfile.gettempdir()}: {error}. Make room there, or set "
-            "TMPDIR to a folder with more, and run again"
-        ) from error
+        with of_ours():
+            raise Unavailable(
+                f"{unit.label}: its rows can't be staged in {tempfile.gettempdir()}: {error}. Make room there, or set "
+                "TMPDIR to a folder with more, and run again"
+            ) from error
 
 
 def _copied(run: Run, n: int, unit: Unit) -> Extracted:

@@ -16,12 +16,12 @@ import pyarrow as pa
 
 from sitemap_etl.arrow import grouped
 from sitemap_etl.config import DatabaseSource
-from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError
+from sitemap_etl.errors import InvalidSource, SitemapEtlError
 from sitemap_etl.partition import Routed
 from sitemap_etl.sources import pack_schema, unpack_schema
 from sitemap_etl.stages.basis import source_of
 from sitemap_etl.stages.bucket import READERS, Bucket
-from sitemap_etl.stages.extract import incremental_keys, named
+from sitemap_etl.stages.extract import holds, incremental_keys, named
 from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.spool import (
     Place,
@@ -171,7 +171,7 @@ def merge_bucket(run: Run, n: int, *, final: bool = True) -> Transformed:
         with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
             receipt = Bucket(run, n, section_name, bucket, Path(scratch)).merge()
     except SitemapEtlError as error:
-        if section.on_error == "keep" and (final or isinstance(error, (InvalidSource, Refused))):
+        if holds(section, error, final=final):
             return run.leave(name, Transformed(section_name, held=str(error)))
         if isinstance(error, InvalidSource):
             raise InvalidSource(named(section, error)) from error

@@ -14,7 +14,7 @@ from http import HTTPStatus
 from sitemap_etl import engines, limits, sources, web
 from sitemap_etl.config import DatabaseSource, Section, Site, TableSource
 from sitemap_etl.dates import instant
-from sitemap_etl.errors import ConfigError, InvalidSource, Refused, SitemapEtlError, Unavailable
+from sitemap_etl.errors import ConfigError, SitemapEtlError, Unavailable
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.settings.site import STATE_FOLDER
 from sitemap_etl.sources import Split, lake, unpack_schema
@@ -23,7 +23,7 @@ from sitemap_etl.stages.about import about, note
 from sitemap_etl.stages.arrival import await_sources, demand_arrival
 from sitemap_etl.stages.basis import likely_quiet
 from sitemap_etl.stages.clock import moment_of
-from sitemap_etl.stages.extract import label_of, plan_splits, read_schema, reads_changes_only, session_of
+from sitemap_etl.stages.extract import holds, label_of, plan_splits, read_schema, reads_changes_only, session_of
 from sitemap_etl.stages.generation import Generation, digest, other_columns
 from sitemap_etl.stages.parameters import BEGINNING, has_secrets, params_digest, params_of, unspoken
 from sitemap_etl.stages.run import Environment, Run, check_options, new_run_id, open_work, state_of
@@ -267,7 +267,7 @@ class _Sources:
                 with about(section=name):
                     self._add(section)
             except SitemapEtlError as error:
-                if section.on_error == "keep" and (final or isinstance(error, (InvalidSource, Refused))):
+                if holds(section, error, final=final):
                     self.held[name] = str(error)
                 else:
                     problems.append(_in_section(name, error))

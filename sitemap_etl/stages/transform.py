@@ -23,7 +23,7 @@ from sitemap_etl.limits import GATHERED_BYTES, GATHERED_ROWS, WINDOW_ROWS
 from sitemap_etl.partition import SAMPLES, distinct, route, routing_borders, samples
 from sitemap_etl.sources import LINES
 from sitemap_etl.stages.basis import changes_by_itself, sums_of_split
-from sitemap_etl.stages.extract import named, read_raw
+from sitemap_etl.stages.extract import holds, named, read_raw
 from sitemap_etl.stages.published import published_ranges
 from sitemap_etl.stages.raw import KINDS, RawRows, read_again
 from sitemap_etl.stages.rules import rules_of
@@ -78,7 +78,7 @@ def transform_split(run: Run, n: int, *, final: bool = True) -> Transformed:
     try:
         receipt = _transform(run, n, name, sums_of_split(run, n))
     except SitemapEtlError as error:
-        if section.on_error == "keep" and (final or isinstance(error, (InvalidSource, Refused))):
+        if holds(section, error, final=final):
             return run.leave(name, Transformed(section.name, held=str(error)))
         if isinstance(error, InvalidSource):
             raise InvalidSource(named(section, error)) from error

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError
+from sitemap_etl.errors import ConfigError, Refused, of_ours
 from sitemap_etl.storage.body import Body
 from sitemap_etl.storage.folder import (
     MISSING,
@@ -255,12 +255,11 @@ class LocalStorage:
 
     @contextmanager
     def _errors(self, action: str, key: str) -> Iterator[None]:
-        try:
-            yield
-        except SitemapEtlError:
-            raise
-        except OSError as error:
-            raise translated(error, action, self.url_of(key)) from error
+        with of_ours():
+            try:
+                yield
+            except OSError as error:
+                raise translated(error, action, self.url_of(key)) from error
 
 
 def _stat(key: str, status: os.stat_result, etag: str | None) -> Stat:

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from botocore.exceptions import ClientError
 
-from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError, Unavailable
+from sitemap_etl.errors import ConfigError, Refused, Unavailable, of_ours
 from sitemap_etl.limits import PUT_BYTES
 from sitemap_etl.s3 import FAILURES, S3Client, code_of, condition_failed, status_of, translated
 from sitemap_etl.storage.body import Body
@@ -305,19 +305,17 @@ class S3Storage:
 
     @contextmanager
     def _errors(self, action: str, key: str) -> Iterator[None]:
-        try:
-            yield
-        except SitemapEtlError:
-            raise
-        except Changed as error:
-            say = f"can't {action} {self.url_of(key)}: its content is not what its checksum says ({error}). Try again."
-            raise Unreadable(say) from error
-        except Broken as error:
-            say = f"can't {action} {self.url_of(key)}: the response was damaged ({error}). Try again."
-            raise Unavailable(say) from error
-        except FAILURES as error:
-            url = self.url_of(key)
-            raise translated(error, action, url, bucket=self.bucket, endpoint=self._client.address) from error
+        url = self.url_of(key)
+        with of_ours():
+            try:
+                yield
+            except Changed as error:
+                say = f"can't {action} {url}: its content is not what its checksum says ({error}). Try again."
+                raise Unreadable(say) from error
+            except Broken as error:
+                raise Unavailable(f"can't {action} {url}: the response was damaged ({error}). Try again.") from error
+            except FAILURES as error:
+                raise translated(error, action, url, bucket=self.bucket, endpoint=self._client.address) from error
 
 
 def _encryption(sse: str | None) -> dict[str, str]:

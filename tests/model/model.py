@@ -53,7 +53,7 @@ class Model:
         self.mirrors: dict[str, Mirror] = {}  # as of the last run that was published or found nothing to do
         self.numbers: dict[str, int] = defaultdict(int)  # section → the highest number it ever had
         self.retired: dict[str, datetime] = {}  # key → when it left the set
-        self.away: dict[str, dict[str, Page]] = defaultdict(dict)  # section → pages that it listed once
+        self.away: dict[str, dict[str, tuple[Page, Section]]] = defaultdict(dict)  # section → pages that it listed once
         self.undone: dict[str, dict[str, Page]] = defaultdict(dict)  # section → pages as they were before a rollback
         self.unsure: set[str] = set()  # keys of which the documents don't say when they left it
 
@@ -249,9 +249,10 @@ class Model:
             found += [version(rival, was.lastmod, content) for rival, content in contents if content in was.prints]
         if (known is None or known[0] != name) and loc in self.away[name]:
             # Whether it is a new page or one that was only away is left open.
-            was = self.away[name][loc]
-            found += [version(rival, was.lastmod, content) for rival, content in contents if content in was.prints]
-            found += [version(rival, moment, content) for rival, content in contents if {content} != was.prints]
+            was, then = self.away[name][loc]
+            alike = then.definition == definition  # else its date is kept, and nothing is compared
+            found += [version(rival, was.lastmod, each) for rival, each in contents if not alike or each in was.prints]
+            found += [version(rival, moment, each) for rival, each in contents if {each} != was.prints]
         return list(dict.fromkeys(found))
 
     def _ever(self, name: str) -> bool:
@@ -335,7 +336,7 @@ class Model:
                 found.counted_from[None] = found.now
         if self.current is not None:
             for name, section in self.current.sections.items():
-                self.away[name].update(section.pages)
+                self.away[name].update({loc: (page, section) for loc, page in section.pages.items()})
                 if name in found.sections and found.sections[name].view != section.view:
                     found.counted_from[name] = found.now
         self.current = found

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import resource
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime
+from fnmatch import fnmatch
 from typing import Any
 
 from sitemap_etl.stages.run import Environment
@@ -60,6 +62,27 @@ class BrokenReceipts(Wrapping):
     def __init__(self, key: str, counter: str) -> None:
         self.key = key
         self.counter = counter
+
+
+class _Full(Wrapped):
+    def put(self, key: str, *arguments: Any, **options: Any) -> Stat:
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        if fnmatch(key, self._outer.pattern):
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+        try:
+            stat: Stat = self._inner.put(key, *arguments, **options)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        return stat
+
+
+class Full(Wrapping):
+    """Folders without room for objects whose key is like this pattern."""
+
+    storage = _Full
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
 
 
 class _Counting(Wrapped):
