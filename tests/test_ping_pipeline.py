@@ -22,6 +22,7 @@ from sitemap_etl.state.codec import encode
 from tests.support.command import call
 from tests.support.engines import Reply, Request, Side
 from tests.support.sites import TestSite, pages
+from tests.support.storages import Full
 
 KEY = "0123456789abcdef0123456789abcdef"
 BING = "bing-secret-4711"
@@ -114,6 +115,21 @@ def test_a_failing_engine_touches_neither_the_set_nor_the_others(world: World) -
     assert summary.engines["indexnow"].status == "accepted"
     assert world.site.manifest().run_id == summary.run_id
     assert world.site.manifest().indexing["bing"].status == "unavailable"
+
+
+def test_an_engine_whose_answer_the_store_does_not_take_has_failed_and_hears_of_it_the_next_night(world: World) -> None:
+    world.night(1)
+    world.change(3)
+    finished = world.site.night(2)
+    environment = Full("*indexnow*").around(world.site.environment)
+    summary = ping_locally(finished, environment)
+    assert summary.status == "partial"
+    assert summary.engines["indexnow"].status == "unavailable"
+    assert "File too large" in summary.engines["indexnow"].message
+    assert summary.engines["bing"].status == "accepted"
+    world.change(3, 4)
+    world.night(3)
+    assert {f"{world.side.url}/p/{n:06}" for n in (3, 4)} <= set(world.posted())
 
 
 def test_an_engine_that_was_away_hears_of_it_the_next_night(world: World) -> None:

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 import pyarrow as pa
@@ -238,11 +239,14 @@ def _more_examples(run: Run, proposal: Proposal, section: str, kind: ChangeKind)
     return tuple(loc for each in stayed for loc in each.to_pylist())[:EXAMPLES]
 
 
-def add_answers(run: Run, summary: Summary) -> Summary:
-    """The summary with what the engines answered, which goes into the manifest too."""
+def add_answers(run: Run, summary: Summary, unkept: Mapping[str, Answered] = MappingProxyType({})) -> Summary:
+    """The summary with what the engines answered, which goes into the manifest too.
+
+    `unkept`: answers that the state may not have taken.
+    """
     answers = {}
     for engine in engines_of(run.site):
-        answer = answer_of(run.state, run.run_id, engine)
+        answer = unkept.get(engine) or answer_of(run.state, run.run_id, engine)
         if answer is not None:
             answers[engine] = answer
     failed = any(answer.failed for answer in answers.values()) and summary.status in ("published", "unchanged")

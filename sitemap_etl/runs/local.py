@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from sitemap_etl.config import Site
-from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError
+from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.publish.publish import Published, publish
 from sitemap_etl.publish.summary import add_answers, finish_run, put_summary, read_summary
 from sitemap_etl.runs.build import build, timed
@@ -22,7 +22,7 @@ from sitemap_etl.stages.plan import start_run
 from sitemap_etl.stages.run import Environment, Run, check_options, open_run, open_work, state_of
 from sitemap_etl.state import layout
 from sitemap_etl.state.lease import release_lease, take_lease
-from sitemap_etl.state.records import Options, Partition, Summary
+from sitemap_etl.state.records import Answered, Options, Partition, Summary
 from sitemap_etl.storage import Storage
 
 SPLIT_ROWS: Final = 500_000
@@ -210,6 +210,7 @@ def ping_locally(finished: Finished, environment: Environment) -> Summary:
     if not engines:
         return summary
     environment.advance("ping", 0, len(engines))
+    unkept: dict[str, Answered] = {}
     for n, engine in enumerate(engines):
         with about(stage="ping", engine=engine):
             try:
@@ -219,7 +220,9 @@ def ping_locally(finished: Finished, environment: Environment) -> Summary:
                 )
             except SitemapEtlError as error:
                 environment.log(f"{engine}: {error}")
+                away = isinstance(error, Unavailable)
+                unkept[engine] = Answered(engine, "unavailable" if away else "failed", 0, str(error))
         environment.advance("ping", n + 1, len(engines))
-    summary = add_answers(run, summary)
+    summary = add_answers(run, summary, unkept)
     put_summary(run, summary)
     return summary

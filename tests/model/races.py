@@ -47,7 +47,9 @@ class Races(Trial):
             if committed:
                 self.adopt(asked)
             else:
+                before = self.seen
                 self._look_at(asked)
+                self.found_nothing_to_do(asked, before)
                 # Whoever runs next takes over from it, and puts again what it may have put.
                 self.broken = self.broken or any("/intent-" in write for write in sleeper.writes)
             base = self.world.current()

@@ -319,10 +319,17 @@ class Story(Edits):
         if self.overtaken():
             self._tally("killed after the commit")
             self.adopt(asked, before)
-        elif self.model.current is not None and self.world.ended_quietly(asked.night.now):
+        elif self.found_nothing_to_do(asked, before):
             self._tally("failed after it had found nothing to do")
-            self._keep(asked.night, self._there(asked, before), self.model.current)
         self.broken = True
+
+    def found_nothing_to_do(self, asked: Asked, before: Seen) -> bool:
+        """Whether the run had said so when it ended or stood still. `before`: what was public before it."""
+        current = self.model.current
+        if current is None or not self.world.ended_quietly(asked.night.now):
+            return False
+        self._keep(asked.night, self._there(asked, before), current)
+        return True
 
     def overtaken(self) -> bool:
         """Whether another set was committed than the one the model knows."""
@@ -387,7 +394,7 @@ class Story(Edits):
         wanted = {"unchanged"} if exact else {"published", "unchanged"} if same else {"published"}
         if night.held:
             wanted = {"partial"}
-        elif not self.world.up and ping:
+        elif (not self.world.up and ping) or (self.broken and _unasked(done)):
             wanted.add("partial")
         if self._status(done) not in wanted:
             problems.append(f"expected the status {wanted}, it {self._ended(done)}")
@@ -477,7 +484,9 @@ class Story(Edits):
 
     def _heard(self, done: Done, *, ping: bool) -> None:
         silent = "pending on quiet nights" in NOT_YET and done.summary is not None and not done.summary["published"]
-        if "ping" in self.world.site.keys and ping and self.model.current is not None and not silent:
+        if self.broken and _unasked(done):
+            self.hearing.interrupted(done.posted, self.world.now)
+        elif "ping" in self.world.site.keys and ping and self.model.current is not None and not silent:
             listed = len(self.model.current.plain())
             problems = self.hearing.asked(done.posted, self.world.now, listed, 1, up=self.world.up)
             told = done.summary["engines"] if done.summary else {}
@@ -556,3 +565,9 @@ def _listed(night: Night) -> set[str]:
     if night.error:
         return set()
     return {loc for name, listed in night.listed.items() if not is_view(night.keys(name)) for loc in listed}
+
+
+def _unasked(done: Done) -> bool:
+    """Whether the run says that the engine could not be asked, as it may where its store failed."""
+    engines = done.summary["engines"] if done.summary else {}
+    return any(answer["status"] in ("unavailable", "failed") for answer in engines.values())
