@@ -45,8 +45,7 @@ class Hearing:
             for each in (before, after):
                 self.may |= each.sections[name].pages.keys() if name in each.sections else set()
         if quiet:
-            self.may |= self.must.keys()
-            self.must.clear()
+            self._leave_open()
         shown = {loc: page.core for loc, (_, page) in new.items()}
         for loc in [loc for loc, was in self.must.items() if shown.get(loc) == was]:
             self.may.add(loc)  # there and back again
@@ -55,7 +54,10 @@ class Hearing:
     def asked(self, posted: Iterable[str], now: datetime, listed: int, max_share: float, *, up: bool) -> list[str]:
         """What is wrong with what was sent in this run."""
         posted = list(posted)
+        spam = len(self.must.keys() | self.may) > max_share * listed  # of so many it is not even asked
         if not up:
+            if spam:
+                self._leave_open()
             return [f"the engine is down and was told {posted}"] if posted else []
         problems = []
         if len(posted) != len(set(posted)):
@@ -65,10 +67,9 @@ class Hearing:
         if early := sorted(loc for loc in posted if loc in self.sent and now - self.sent[loc] < AGAIN):
             problems.append(f"the engine was told again of {early} within ten minutes")
         due = {loc for loc in self.must if loc not in self.sent or now - self.sent[loc] >= AGAIN}
-        if len(self.must.keys() | self.may) > max_share * listed:
-            if not posted:  # more than this share of the site is not sent
-                self.may |= self.must.keys()
-                self.must.clear()
+        if spam:
+            if not posted:
+                self._leave_open()
         elif silent := sorted(due - set(posted)):
             problems.append(f"the engine was not told of {silent}")
         for loc in posted:
@@ -87,6 +88,11 @@ class Hearing:
 
     def lost(self, urls: Iterable[str]) -> None:
         """What is known of it was damaged: of these and all it must hear it may hear, or not, and at once again."""
-        self.may |= {*urls, *self.must}
-        self.must.clear()
+        self.may |= set(urls)
+        self._leave_open()
         self.sent.clear()
+
+    def _leave_open(self) -> None:
+        """Whether it hears of what it must hear is open."""
+        self.may |= self.must.keys()
+        self.must.clear()
