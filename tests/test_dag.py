@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import shutil
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -18,21 +15,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
-from sitemap_etl.airflow.pools import MISSING, demand_pools
-from sitemap_etl.errors import ConfigError
-from tests.support.airflow import PROJECT, Airflow, airflow
-from tests.support.command import call
+from tests.support.airflow import Airflow, airflow
+from tests.support.dags import SITE, Shop
 from tests.support.engines import Reply, Request, Side
 from tests.support.operator import Operator
 from tests.support.s3 import S3Server, s3_server
 
-STAGES = ["plan", "build", "extract", "partition", "render", "publish", "ping"]
-CLUSTERS = ["clusters", "collect", "align"]
 MANY = {"small": 0}
 """`airflow:` of a site that is not to run in one task, however small."""
-SITE = "https://shop.example"
 DEAD = "postgresql://reader:hunter2-secret@127.0.0.1:1/catalog"
 """A database that nobody serves."""
 
@@ -41,53 +32,6 @@ DEAD = "postgresql://reader:hunter2-secret@127.0.0.1:1/catalog"
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
     with airflow(tmp_path_factory.mktemp("airflow")) as one:
         yield one
-
-
-class Shop:
-    """A folder with a site file, its exports, and where it publishes."""
-
-    def __init__(self, folder: Path, running: Airflow) -> None:
-        self.folder = folder
-        self.sites = folder / "sites"
-        self.sites.mkdir()
-        self.public = folder / "public"
-        self.airflow = running
-        self.environ: dict[str, str] = {}
-
-    def site(self, stem: str = "shop", /, **keys: Any) -> None:
-        """Write a site file; `pages` is its section unless `keys` say otherwise."""
-        given = {
-            "site": SITE,
-            "publish": {"to": "../public", "at": f"{SITE}/"},
-            "work": "../work",
-            "sections": {"pages": {"from": {"csv": "../pages.csv"}}},
-        }
-        (self.sites / f"{stem}.yaml").write_text(yaml.safe_dump({**given, **keys}, sort_keys=False))
-
-    def pages(self, count: int, name: str = "pages", *, day: int = 1) -> None:
-        lines = [f"/{name}/{n},2026-01-{day:02}" for n in range(count)]
-        (self.folder / f"{name}.csv").write_text("\n".join(["loc,lastmod", *lines, ""]))
-
-    def run(self, conf: dict[str, Any] | None = None, dag: str = "shop") -> Any:
-        return self.airflow.run(self.sites, dag, conf, **self.environ)
-
-    def publish(self) -> None:
-        """A night before the one in question: by the command, which does the same in a tenth of the time."""
-        assert call("run", self.sites / "shop.yaml").code == 0
-
-    def files(self) -> dict[str, tuple[bytes, int]]:
-        """What is published, with the moments of writing."""
-        return {
-            str(path.relative_to(self.public)): (path.read_bytes(), path.stat().st_mtime_ns)
-            for path in self.public.rglob("*")
-            if path.is_file()
-        }
-
-    def lease(self) -> Path:
-        return self.folder / "work" / "shop" / "state" / "lease.json"
-
-    def summary(self) -> dict[str, Any]:
-        return json.loads(max((self.folder / "work" / "shop" / "reports").glob("*/summary.json")).read_text())
 
 
 @pytest.fixture
@@ -568,94 +512,6 @@ def test_an_unknown_connection_says_how_to_make_it(shop: Shop) -> None:
     assert "AIRFLOW_CONN_NOWHERE" in run.log
 
 
-def test_each_site_file_at_the_top_of_the_folder_is_one_dag(shop: Shop) -> None:
-    shop.site("shop", schedule={"cron": "0 2 * * *", "timezone": "Europe/Berlin"})
-    shop.site("blog", extends="_base.yaml", work="../blog")
-    (shop.sites / "_base.yaml").write_text("keep: 3\n")
-    (shop.sites / "notes.txt").write_text("not a site")
-    (shop.sites / "old").mkdir()
-    (shop.sites / "old" / "shop.yaml").write_text((shop.sites / "shop.yaml").read_text())
-    found = shop.airflow.describe(shop.sites)
-    assert found["import_errors"] == {}
-    assert sorted(found["dags"]) == ["blog", "shop"]
-    one = found["dags"]["shop"]
-    assert "0 2 * * *" in one["timetable"]
-    assert "Europe/Berlin" in one["timetable"]
-    assert "Null" in found["dags"]["blog"]["timetable"]
-    assert (one["catchup"], one["max_active_runs"]) == (False, 1)
-    assert "When it fails" in one["doc"]
-
-
-def test_an_event_of_an_asset_or_the_clock_starts_a_site(shop: Shop) -> None:
-    shop.site(schedule={"assets": ["s3://exports/products", "stock"], "or_cron": "0 4 * * *", "timezone": "Asia/Tokyo"})
-    shop.site("waits", work="../waits", schedule={"assets": "x-sitemap://shop"})
-    dags = shop.airflow.describe(shop.sites)["dags"]
-    both = dags["shop"]["timetable"]
-    assert "AssetOrTime" in both
-    for part in ("s3://exports/products", "stock", "0 4 * * *", "Asia/Tokyo"):
-        assert part in both
-    assert "x-sitemap://shop" in dags["waits"]["timetable"]
-
-
-def test_what_this_airflow_cannot_do_leaves_out_one_site_and_says_what_it_has(shop: Shop) -> None:
-    shop.site()
-    shop.site("lost", work="../lost", airflow={"executor": "LocalExecuter"})
-    shop.site("odd", work="../odd", schedule={"assets": ["airflow://x"]})
-    found = shop.airflow.describe(shop.sites)
-    assert list(found["dags"]) == found["usable"] == ["shop"]
-    (error,) = found["import_errors"].values()
-    assert str(shop.sites / "lost.yaml") in error
-    assert 'no executor "LocalExecuter", it has LocalExecutor; did you mean LocalExecutor?' in error
-    assert 'odd.yaml: schedule.assets: Airflow does not take "airflow://x"' in error
-
-
-def test_the_tasks_are_the_stages_and_three_of_them_are_mapped(shop: Shop) -> None:
-    shop.site()
-    rule = {"group": "walk", "hreflang": "lang"}
-    shop.site("walks", sections={"walks": {"from": {"csv": "../walks.csv"}, "alternates": rule}})
-    dags = shop.airflow.describe(shop.sites)["dags"]
-    tasks = dags["shop"]["tasks"]
-    assert sorted(tasks) == sorted(STAGES)
-    assert [name for name in STAGES if tasks[name]["mapped"]] == ["extract", "render", "ping"]
-    assert tasks["build"]["upstream"] == tasks["partition"]["upstream"] == ["extract"]
-    assert tasks["publish"]["upstream"] == ["build", "render"]
-    assert {one["retries"] for one in tasks.values()} == {3}
-    assert sorted(dags["walks"]["tasks"]) == sorted(STAGES + CLUSTERS)
-    assert dags["walks"]["tasks"]["render"]["upstream"] == ["align", "partition"]
-
-
-def test_operators_decide_how_airflow_runs_the_tasks(shop: Shop) -> None:
-    asked = {"pool": "catalog", "owner": "search", "priority": 7, "timeout": "90m", "queue": "big", "retries": 1}
-    shop.site(airflow={**asked, "tags": ["shops"]})
-    shop.site("plain", work="../plain")
-    dags = shop.airflow.describe(shop.sites)["dags"]
-    tasks = dags["shop"]["tasks"]
-    assert dags["shop"]["tags"] == ["shops", "sitemap"]
-    for key, value in (("owner", "search"), ("priority", 7), ("timeout", 5400), ("queue", "big"), ("retries", 1)):
-        assert {task[key] for task in tasks.values()} == {value}
-    # Only what reads a source takes a slot of the pool; above all plan does not, which tells that there is none.
-    assert [name for name in STAGES if tasks[name]["pool"] == "catalog"] == ["build", "extract"]
-    plain = dags["plain"]["tasks"].values()
-    assert {(task["pool"], task["priority"], task["timeout"]) for task in plain} == {("default_pool", 1, 21600)}
-    assert {task["rule"] for task in tasks.values()} != {task["rule"] for task in plain}
-
-
-def test_a_pool_that_does_not_exist_is_found_by_the_scheduler_and_told_by_plan(shop: Shop) -> None:
-    shop.site("pooled", airflow={"pool": "nowhere"})
-
-    def missing(*created: str) -> list[str] | None:
-        environ = {"SITEMAP_ETL_SITES": str(shop.sites)}
-        answer, log = shop.airflow.ask("start", environ, dag="pooled", run_id="tonight", pools=created)
-        assert "error" not in answer, log
-        return answer.get(MISSING)
-
-    with pytest.raises(ConfigError) as told:
-        demand_pools(missing())
-    assert "airflow.pool: Airflow has no pool nowhere, and never starts a task that needs it" in str(told.value)
-    assert "airflow pools set nowhere 4" in str(told.value)
-    demand_pools(missing("nowhere"))  # it was created, and plan was cleared
-
-
 @pytest.mark.thorough  # a minute passes; test_airflow_waiting.py has the parts
 def test_an_export_that_does_not_come_is_waited_for_and_then_its_section_stays_as_published(shop: Shop) -> None:
     shop.pages(30)
@@ -677,70 +533,3 @@ def test_an_export_that_does_not_come_is_waited_for_and_then_its_section_stays_a
     assert run.states("wait") == ["success"]
     assert "section posts: waiting for its source until" in run.log
     assert list(shop.summary()["kept"]) == ["posts"]
-
-
-def test_who_starts_a_run_is_asked_for_typed_parameters(shop: Shop) -> None:
-    shop.site()
-    one = shop.airflow.describe(shop.sites)["dags"]["shop"]
-    assert one["defaults"] == {
-        "sections": [],
-        "full": False,
-        "dry_run": False,
-        "ping": True,
-        "force": [],
-        "reason": None,
-        "now": None,
-        "moved": False,
-    }
-    assert one["params"]["sections"]["items"]["enum"] == ["pages"]
-    assert "pages.max_drop" in one["params"]["force"]["items"]["enum"]
-    for wrong in ({"sections": ["nope"]}, {"full": "yes"}, {"force": "max_drop"}, {"reason": 3}):
-        answer, _ = shop.airflow.ask("run", {"SITEMAP_ETL_SITES": str(shop.sites)}, dag="shop", conf=wrong, only=None)
-        assert next(iter(wrong)) in answer["error"]
-
-
-def test_a_broken_site_file_is_an_import_error_with_file_and_key_and_hides_no_other_dag(shop: Shop) -> None:
-    shop.site()
-    shop.site("broken", publsh="nowhere")
-    (shop.sites / "worse.yaml").write_text("site: [")
-    found = shop.airflow.describe(shop.sites)
-    (error,) = found["import_errors"].values()
-    assert str(shop.sites / "broken.yaml") in error
-    assert "publsh" in error
-    assert str(shop.sites / "worse.yaml") in error
-    assert list(found["shown_errors"].values()) == [error]
-    assert found["usable"] == ["shop"]  # in the database too, where a file's error takes its DAGs back
-    (shop.sites / "broken.yaml").unlink()
-    (shop.sites / "worse.yaml").unlink()
-    assert shop.airflow.describe(shop.sites)["shown_errors"] == {}
-
-
-def test_two_site_files_of_one_name_are_both_left_out(shop: Shop) -> None:
-    shop.site("shop")
-    shop.site("copy", name="shop")
-    shop.site("blog", work="../blog")
-    found = shop.airflow.describe(shop.sites)
-    assert list(found["dags"]) == ["blog"]
-    (error,) = found["import_errors"].values()
-    assert "copy.yaml" in error
-    assert "shop.yaml" in error
-
-
-def test_a_folder_of_site_files_that_is_not_there_is_told(shop: Shop) -> None:
-    found = shop.airflow.describe(shop.folder / "sights")
-    assert found["dags"] == {}
-    assert "sights" in next(iter(found["import_errors"].values()))
-
-
-def test_parsing_the_dag_file_imports_no_heavy_library(shop: Shop) -> None:
-    shop.site()
-    script = "import runpy, sys; runpy.run_path(sys.argv[1]); print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", script, PROJECT / "dags" / "sitemaps.py"],
-        env={**os.environ, **shop.airflow.environ, "SITEMAP_ETL_SITES": str(shop.sites)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    heavy = {"pandas", "pyarrow", "duckdb", "boto3", "numpy", "lxml", "sitemap_etl.stages"}
-    assert heavy & set(done.stdout.split()) == set()
