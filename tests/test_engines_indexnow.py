@@ -259,7 +259,11 @@ def test_runs_that_wait_too_long_are_given_up_and_counted(world: World) -> None:
     [
         ({"quiet_because": "first publish of the site"}, "first publish of the site"),
         ({"listed": 9}, r"2 of 9 URLs changed \(22\.2%, max_share is 20\.0%\)"),
-        ({"listed": 0}, "2 of 0 URLs changed"),
+        ({"listed": 0}, r"2 of 2 URLs changed \(100\.0%"),
+        (
+            {"listed": 9, "before": "r0"},
+            r"To send them anyway: sitemap-etl ping 's 1\.yaml' --engine indexnow --since r0\. ",
+        ),
     ],
 )
 def test_where_the_whole_site_would_go_nothing_goes_and_the_command_is_named(
@@ -267,12 +271,22 @@ def test_where_the_whole_site_would_go_nothing_goes_and_the_command_is_named(
 ) -> None:
     world.settings = {"max_share": 0.2}
     rows = [("/a", "added", None), ("/b", "added", None)]
-    result = world.submit("r1", rows, **values)
+    result = world.submit("r1", rows, site_file="s 1.yaml", **values)
     assert (result.status, result.failed, world.side.requests) == ("skipped", False, [])
     assert result.message.startswith("sent nothing: ")
-    assert result.message.endswith("sitemap-etl ping shop.yaml --engine indexnow --all")
+    every = f"To send all {values.get('listed', 10_000_000):,} URLs of the site: sitemap-etl ping 's 1.yaml'"
+    assert result.message.endswith(f"{every} --engine indexnow --all")
     assert re.search(words, result.message)
     assert world.submit("r1", rows, **values, all=True).sent == 2
+
+
+def test_of_removed_urls_the_share_is_of_the_site_that_listed_them(world: World) -> None:
+    world.settings = {"max_share": 0.2}
+    removed = [("/a", "removed", None), ("/b", "removed", None)]
+    assert "2 of 9 URLs changed" in world.submit("r1", removed, listed=7).message
+    assert world.submit("r2", removed, listed=8).sent == 2
+    world.settings = {"max_share": 1.0}
+    assert world.submit("r3", [(f"/{n}", "removed", None) for n in range(9)], listed=1).sent == 9
 
 
 def test_a_fifth_of_the_site_is_not_too_much(world: World) -> None:

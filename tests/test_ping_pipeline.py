@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -21,12 +22,15 @@ from sitemap_etl.state.changes import notification_of
 from sitemap_etl.state.codec import encode
 from tests.support.command import call
 from tests.support.engines import Reply, Request, Side
-from tests.support.sites import TestSite, pages
+from tests.support.sites import FIRST_NIGHT, TestSite, pages
 from tests.support.storages import Full
 
 KEY = "0123456789abcdef0123456789abcdef"
 BING = "bing-secret-4711"
 TOKEN = "hook-token-0815"
+SECOND = FIRST_NIGHT + timedelta(days=1)
+PENDING: dict[str, Any] = {"engines": (), "since": None, "everything": False}
+"""What a person asks for who gives no options."""
 
 
 class World:
@@ -236,8 +240,36 @@ def test_without_ping_nobody_is_told_and_by_hand_they_are(world: World) -> None:
     assert answers["indexnow"].status == "accepted"
     assert world.posted() == [f"{world.side.url}/p/000005"]
     again = ping_by_hand(world.site.load(), world.site.environment, engines=("indexnow",), since=None, everything=False)
-    assert again["indexnow"].sent == 1
+    assert again["indexnow"].status == "nothing"
+    assert "accepted: sent 1 URL" in again["indexnow"].message
     assert len(world.posted()) == 1
+
+
+def test_by_hand_the_rest_of_a_day_s_limit_is_sent_and_then_nothing_is_pending(world: World) -> None:
+    world.site.keys["ping"]["indexnow"]["daily_limit"] = 2
+    world.night(1)
+    world.change(3, 4, 5)
+    world.night(2)
+    assert len(world.posted()) == 2
+    ping_by_hand(world.site.load(), world.site.at(SECOND + timedelta(days=1)), **PENDING)
+    assert set(world.posted()) == {f"{world.side.url}/p/{n:06}" for n in (3, 4, 5)}
+    again = ping_by_hand(world.site.load(), world.site.environment, **PENDING)["indexnow"]
+    assert (again.status, again.sent) == ("nothing", 0)
+    assert "nothing is pending" in again.message
+    assert len(world.posted()) == 3
+
+
+def test_what_is_more_than_max_share_is_sent_by_the_command_that_the_message_names(world: World) -> None:
+    world.night(1)
+    world.change(count=79)
+    world.site.environment = replace(world.site.environment, site_file=str(world.site.path))
+    message = world.night(2).engines["indexnow"].message
+    assert "21 of 100 URLs changed (21.0%" in message
+    command = re.search(rf"anyway: sitemap-etl ping {world.site.path} --engine indexnow --since (\S+)\. ", message)
+    assert command is not None
+    assert world.posted() == []
+    ping_by_hand(world.site.load(), world.site.environment, **{**PENDING, "since": command[1]})
+    assert set(world.posted()) == {f"{world.side.url}/p/{n:06}" for n in range(79, 100)}
 
 
 def test_all_sends_every_url(world: World) -> None:

@@ -6,7 +6,7 @@ https://www.indexnow.org/documentation
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, ClassVar, Final
@@ -59,7 +59,7 @@ class IndexNow(HttpEngine[settings.IndexNow]):
         if submission.run_id not in known and (submission.all or not book.knows(submission.run_id)):
             new.append(submission.run_id)
         tables = {run: table for run in new if (table := submission.changes_of(run)) is not None}
-        if new and (reason := self._quiet(submission, _urls(tables.values()))):
+        if new and (reason := self._quiet(submission, tables.values())):
             left = sum(entry.left for entry in waiting)
             return Answer(self.name, "skipped", 0, f"sent nothing: {reason}", {"requests": 0, "left": left})
         waiting += [Waiting(run) for run, table in tables.items() if table.num_rows]
@@ -67,18 +67,22 @@ class IndexNow(HttpEngine[settings.IndexNow]):
             return Answer(self.name, "nothing", 0, "no URLs are pending", {"requests": 0, "left": 0})
         return _Work(self, book, exchange, submission, *_load(waiting, tables, submission)).carry_out()
 
-    def _quiet(self, submission: Submission, changes: int) -> str | None:
-        """Why none of these changes are sent."""
+    def _quiet(self, submission: Submission, tables: Collection[pa.Table]) -> str | None:
+        """Why none of these changes, each run's from the oldest to the newest, are sent."""
         if submission.all:
             return None
-        by_hand, listed = submission.by_hand(self.name, "--all"), submission.listed
+        listed, every = submission.listed, submission.by_hand(self.name, "--all")
+        whole = f"To send all {listed:,} URLs of the site: {every}"
         if submission.quiet_because:
-            return f"{submission.quiet_because}. To send the {changes:,} URLs anyway: {by_hand}"
-        if changes > self.settings.max_share * listed:
-            share = f"{changes / listed:.1%}" if listed else "all"
+            return f"{submission.quiet_because}. {whole}"
+        changed, removed = _urls(tables)
+        site = max(listed + removed, changed)
+        if changed > self.settings.max_share * site:
+            if submission.before is not None:
+                whole = f"To send them anyway: {submission.by_hand(self.name, '--since', submission.before)}. {whole}"
             return (
-                f"{changes:,} of {listed:,} URLs changed ({share}, max_share is {self.settings.max_share:.1%}), "
-                f"and search engines treat so many as spam. To send them anyway: {by_hand}"
+                f"{changed:,} of {site:,} URLs changed ({changed / site:.1%}, max_share is "
+                f"{self.settings.max_share:.1%}), and search engines treat so many as spam. {whole}"
             )
         return None
 
@@ -221,7 +225,7 @@ class _Work:
                 f"{held:,} are left for a later run: they were sent less than {INDEXNOW_COOLDOWN // 60} minutes ago"
             )
         if self.given_up:
-            waits.append(f"{self.given_up:,} of earlier runs were given up: their changes no longer exist")
+            waits.append(f"{self.given_up:,} of earlier runs were given up, which nobody took for {RUNS_WAITING} runs")
         if out:
             waits.append(f"{out:,} are not under {self.exchange.redact(self._scope())} and are never sent")
         if not sent.num_rows:
@@ -235,10 +239,15 @@ class _Work:
         return Answer("indexnow", "accepted", sent.num_rows, "; ".join([message, *waits]), details)
 
 
-def _urls(tables: Iterable[pa.Table]) -> int:
-    """How many URLs these changes are of: one that changed in several runs counts once."""
-    hashes = [hash64(table["loc"]) for table in tables]
-    return len(np.unique(np.concatenate(hashes))) if hashes else 0
+def _urls(tables: Collection[pa.Table]) -> tuple[int, int]:
+    """How many URLs changed in these runs, each counted once; how many of them the last one of theirs removed."""
+    seen, removed = np.empty(0, np.uint64), 0
+    for table in reversed(list(tables)):
+        hashes = hash64(table["loc"])
+        newest = ~np.isin(hashes, seen)
+        removed += int((newest & pc.equal(table["kind"], "removed").to_numpy()).sum())
+        seen = np.union1d(seen, hashes)
+    return len(seen), removed
 
 
 def _load(

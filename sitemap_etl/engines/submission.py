@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from dataclasses import asdict, field
 from typing import Any, Literal
@@ -29,9 +30,10 @@ class Submission(Frozen):
     `changes`: `frames.CHANGES` of this run alone, in any order. `listed`: URLs of the site now.
     `pending_runs`: earlier runs, oldest first, of which no engine was notified; `earlier` returns their changes.
     `quiet_because`: why engines that send URLs send nothing (first publish, fingerprints reset, lost state); `all`
-    overrides it. `earlier`: returns the changes of an earlier run, None if they no longer exist. Those of a run in
-    `Engine.pending` are requested again in later runs and must not change meanwhile: `ping --since` therefore stores
-    its changes under a `run_id` of its own.
+    overrides it. For messages: `site_file`, where the site was read from, and `before`, the run after which all of this
+    changed, None where `ping --since` does not know it. `earlier`: returns the changes of an earlier run, None
+    if they no longer exist. Those of a run in `Engine.pending` are requested again in later runs and must not
+    change meanwhile: `ping --since` therefore stores its changes under a `run_id` of its own.
     """
 
     name: str
@@ -45,6 +47,8 @@ class Submission(Frozen):
     pending_runs: tuple[str, ...] = ()
     quiet_because: str | None = None
     all: bool = False
+    site_file: str = "SITE.yaml"
+    before: str | None = None
     earlier: Callable[[str], pa.Table | None] = field(default=_forgotten, repr=False)
 
     def changes_of(self, run_id: str) -> pa.Table | None:
@@ -56,8 +60,8 @@ class Submission(Frozen):
         return [index.address for index in self.indexes if index.changed or self.all]
 
     def by_hand(self, engine: str, *options: str) -> str:
-        """The command that sends everything now."""
-        return " ".join(["sitemap-etl ping", f"{self.name}.yaml", "--engine", engine, *options])
+        """The command that sends something now: what is pending, or what these options say."""
+        return " ".join(["sitemap-etl ping", shlex.quote(self.site_file), "--engine", engine, *options])
 
 
 Status = Literal["accepted", "nothing", "skipped", "partial", "refused", "unavailable"]

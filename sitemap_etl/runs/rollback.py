@@ -32,7 +32,7 @@ from sitemap_etl.publish.views import RECENT, feed_objects, recent_drafts
 from sitemap_etl.runs.local import Finished
 from sitemap_etl.stages.about import note
 from sitemap_etl.stages.clock import moment_of
-from sitemap_etl.stages.ping import engines_of, ping_engine, put_by_hand
+from sitemap_etl.stages.ping import engines_of, ping_engine, put_by_hand, settled_answer
 from sitemap_etl.stages.published import in_time, rows_in_time, same_definition
 from sitemap_etl.stages.run import Environment, Run, new_run_id, open_work, state_of
 from sitemap_etl.state import layout
@@ -316,8 +316,9 @@ def ping_by_hand(
     asked = engines or known
     environment.advance("ping", 0, len(asked))
     for n, name in enumerate(asked):
+        settled = settled_answer(site, run_id, name, environment)
         try:
-            answer = ping_engine(site, run_id, name, environment)
+            answer = ping_engine(site, run_id, name, environment) if settled is None else _nothing_new(run_id, settled)
         except Unavailable as error:
             answer = Answered(name, "unavailable", 0, str(error))
         answers[name] = answer
@@ -325,3 +326,9 @@ def ping_by_hand(
         environment.detail(told, engine=name, status=answer.status, sent=answer.sent)
         environment.advance("ping", n + 1, len(asked))
     return answers
+
+
+def _nothing_new(run_id: str, settled: Answered) -> Answered:
+    """What there is to say where nothing is pending. `settled`: the engine's answer to this run."""
+    told = f"nothing is pending. At run {run_id}: {settled.status}: {settled.message}"
+    return Answered(settled.engine, "nothing", 0, told, settled.details)

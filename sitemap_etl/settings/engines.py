@@ -170,7 +170,8 @@ class IndexNow(Engine):
         default=0.2,
         ge=0,
         le=1,
-        description="If more than this share of the site changes in one run, nothing is sent and the run says so.",
+        description="If more than this share of the site, with the URLs that were removed, changes in one run, nothing "
+        "is sent and the run says so.",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import PurePath
 from typing import Any
@@ -104,6 +105,15 @@ class StoredLedger(Frozen):
         self.state.storage.put(layout.ledger(self.engine), seal(data), content_type="application/json")
 
 
+def settled_answer(site: Site, run_id: str, engine: str, environment: Environment) -> Answered | None:
+    """What an engine answered to a run, where nothing of it is pending any more; else None."""
+    state = state_of(site, environment)
+    state.current()  # the state of another site is refused before anything is written there
+    done = answer_of(state, run_id, engine)
+    settled = done is not None and done.status in ("accepted", "nothing", "skipped")
+    return done if settled and not _is_waiting(state, engine) else None
+
+
 def ping_engine(
     site: Site, run_id: str, engine: str, environment: Environment, *, open_client: Callable[[], Any] | None = None
 ) -> Answered:
@@ -116,9 +126,8 @@ def ping_engine(
     help, Refused where nothing is known of the run.
     """
     state = state_of(site, environment)
-    state.current()  # the state of another site is refused before anything is written there
-    done = answer_of(state, run_id, engine)
-    if done is not None and done.status in ("accepted", "nothing", "skipped"):
+    done = settled_answer(site, run_id, engine, environment)
+    if done is not None:
         return done
     runs = runs_with_changes(state)
     # What a run left that was never committed is no change of the site.
@@ -128,9 +137,15 @@ def ping_engine(
     if not notification.by_hand:
         earlier = runs[: runs.index(run_id)] if run_id in runs else runs
         pending = tuple(run for run in earlier if not _is_notified(state, run, engine))
+    first = runs.index((*pending, run_id)[0]) if own is not None or pending else 0
     try:
         changes = None if own is None else changes_of_run(state, run_id)
         submission = _submission(site, state, run_id, notification, changes, pending)
+        submission = replace(
+            submission,
+            site_file=environment.site_file or submission.site_file,
+            before=runs[first - 1] if first else None,
+        )
         made = _engine(site, engine, environment)
         with (open_client or engines.open_client)() as client:
             answer = _submit(made, submission, StoredLedger(state, engine, environment.log), client, environment.clock)

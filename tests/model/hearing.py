@@ -51,13 +51,10 @@ class Hearing:
             self.may.add(loc)  # there and back again
             del self.must[loc]
 
-    def asked(self, posted: Iterable[str], now: datetime, listed: int, max_share: float, *, up: bool) -> list[str]:
+    def asked(self, posted: Iterable[str], now: datetime, *, up: bool) -> list[str]:
         """What is wrong with what was sent in this run."""
         posted = list(posted)
-        spam = len(self.must.keys() | self.may) > max_share * listed  # of so many it is not even asked
         if not up:
-            if spam:
-                self._leave_open()
             return [f"the engine is down and was told {posted}"] if posted else []
         problems = []
         if len(posted) != len(set(posted)):
@@ -67,10 +64,7 @@ class Hearing:
         if early := sorted(loc for loc in posted if loc in self.sent and now - self.sent[loc] < AGAIN):
             problems.append(f"the engine was told again of {early} within ten minutes")
         due = {loc for loc in self.must if loc not in self.sent or now - self.sent[loc] >= AGAIN}
-        if spam:
-            if not posted:
-                self._leave_open()
-        elif silent := sorted(due - set(posted)):
+        if silent := sorted(due - set(posted)):
             problems.append(f"the engine was not told of {silent}")
         for loc in posted:
             self.must.pop(loc, None)

@@ -487,8 +487,7 @@ class Story(Edits):
         if self.broken and _unasked(done):
             self.hearing.interrupted(done.posted, self.world.now)
         elif "ping" in self.world.site.keys and ping and self.model.current is not None and not silent:
-            listed = len(self.model.current.plain())
-            problems = self.hearing.asked(done.posted, self.world.now, listed, 1, up=self.world.up)
+            problems = self.hearing.asked(done.posted, self.world.now, up=self.world.up)
             told = done.summary["engines"] if done.summary else {}
             self._fail([f"{problem}; the summary says {told}" for problem in problems])
 
