@@ -129,6 +129,35 @@ def test_with_one_section_run_the_other_ones_pages_still_count(site: TestSite) -
     assert set(links(site, "/en/1")) == {"en", "de", "x-default"}
 
 
+@pytest.mark.parametrize("held", [False, True])
+def test_links_of_a_section_that_is_not_read_are_told_of_until_it_is(site: TestSite, held: bool) -> None:
+    rule = {**RULE, "cluster": "shop"}
+    site.section("a", pages_in("en"), alternates=rule)
+    site.section("b", [*pages_in("de fr"), {"loc": "/b", "item": None, "lang": None}], alternates=rule, on_error="keep")
+    site.night(1)
+    site.export("a", pages_in("en")[1:])
+    rows = (site.folder / "b.csv").read_bytes()
+    if held:
+        (site.folder / "b.csv").unlink()
+    warnings = site.night(2, sections=[] if held else ["a"]).summary.warnings
+    (told,) = (warning for warning in warnings if "hreflang" in warning)
+    assert told.startswith("b was not read, so 2 of its pages, such as https://shop.example/")
+    assert links(site, "/de/0")["en"] == "/en/0"  # as it was published
+    (site.folder / "b.csv").write_bytes(rows)
+    done = site.night(3).summary
+    assert not any("hreflang" in warning for warning in done.warnings)
+    assert set(links(site, "/de/0")) == {"de", "fr"}
+
+
+def test_links_that_stay_right_without_a_reading_are_not_told_of(site: TestSite) -> None:
+    rule = {**RULE, "cluster": "shop"}
+    site.section("a", pages_in("en", 9), alternates=rule)
+    site.section("b", pages_in("de"), alternates=rule)
+    site.night(1)
+    site.export("a", pages_in("en", 8))  # /en/8 had no other language
+    assert site.night(2, sections=["a"]).summary.warnings == ()
+
+
 MEMBER = st.tuples(st.integers(0, 4), st.integers(0, 9), st.sampled_from(["en", "de", "fr", "x-default"]))
 
 

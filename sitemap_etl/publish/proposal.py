@@ -115,7 +115,13 @@ def propose(run: Run, force: frozenset[str] | None = None) -> Proposal:
         f"{name} {'stays as published' if name in proposal.sections else 'was never published and is left out'}: {why}"
         for name, why in proposal.held.items()
     ]
-    proposal.warnings = held + proposal.warnings
+    aligned = run.aligned()
+    stale = [
+        f"{name} was not read, so {pages:,} of its pages, such as {example}, keep hreflang links that are no longer "
+        f"those of their clusters. The next run that reads {name} corrects them"
+        for name, (pages, example) in (aligned.stale if aligned is not None else {}).items()
+    ]
+    proposal.warnings = held + stale + proposal.warnings
     if any(receipt.new for receipt in rendered):
         from sitemap_etl.publish.visits import visit_new  # brings the HTTP client along
 

@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 
 from sitemap_etl.arrow import column_of, dealt
 from sitemap_etl.frames import Tally
-from sitemap_etl.hashes import hash64
+from sitemap_etl.frozen import Frozen
+from sitemap_etl.hashes import hash64, hash_rows
 from sitemap_etl.partition import Routed, route
 from sitemap_etl.partition.clusters import MEMBERS, close
 from sitemap_etl.stages.run import Run
@@ -29,6 +30,8 @@ from sitemap_etl.state.records import Aligned, Collected, Partition, Spool
 
 LINKS: Final = 500_000
 """Links that a bucket is planned for: about 60 MB."""
+_LINKED: Final = pa.schema([("group", pa.string()), ("loc", pa.string()), ("links", pa.uint64())])
+"""A page's published links, as a hash."""
 
 
 def cluster_units(run: Run) -> list[int]:
@@ -116,8 +119,10 @@ def align(run: Run) -> Aligned:
     notes = Tally()
     with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
         outputs = _Outputs(run, planned, Path(scratch))
-        spools = [receipt.spool for receipt in receipts] + _stand_ins(run, planned, buckets, Path(scratch))
+        stand_ins = _stand_ins(run, planned, buckets, Path(scratch))
+        spools = [receipt.spool for receipt in receipts] + [one.members for one in stand_ins]
         aligned = 0
+        stale: dict[str, tuple[int, str]] = {}
         for bucket in range(buckets):
             tables = [table for spool in spools for table in read_windows(run.staging, spool, [bucket])]
             if not tables:
@@ -128,24 +133,62 @@ def align(run: Run) -> Aligned:
             for at in pc.unique(closed.rows.column("section")).to_pylist():
                 rows = closed.rows.filter(pc.equal(closed.rows.column("section"), at)).select(["loc", "alternates"])
                 outputs.write(names[at], rows)
+            for one in stand_ins:
+                differ = _differing(run, one, bucket, closed.rows)
+                if len(differ):
+                    stale[one.section] = (stale.get(one.section, (0, ""))[0] + len(differ), differ[0].as_py())
         sections = outputs.put()
-    return run.leave(layout.ALIGN, Aligned(sections, notes, aligned))
+    return run.leave(layout.ALIGN, Aligned(sections, notes, aligned, stale))
 
 
-def _stand_ins(run: Run, planned: Partition, buckets: int, scratch: Path) -> list[Spool]:
-    """Members in sections that were not read this time: as they are published."""
+class _StandIn(Frozen):
+    """Members in a section that was not read this time, as they are published; and their published links: LINKED."""
+
+    section: str
+    members: Spool
+    linked: Spool
+
+
+def _stand_ins(run: Run, planned: Partition, buckets: int, scratch: Path) -> list[_StandIn]:
+    """The sections that were not read this time and share a cluster with one that was."""
     clusters = {rule.cluster for name in planned.sections if (rule := run.site.sections[name].alternates) is not None}
     found = []
     for name, section in run.site.sections.items():
         rule = section.alternates
         if run.base is None or name in planned.sections or rule is None or rule.cluster not in clusters:
             continue
-        writer = SpoolWriter(scratch / f"published-{name}", MEMBERS, buckets)
+        members = SpoolWriter(scratch / f"published-{name}", MEMBERS, buckets)
+        linked = SpoolWriter(scratch / f"linked-{name}", _LINKED, buckets)
         for entry in run.base.of(name):
-            rows = run.state.snapshot(entry.snapshot, ["loc", "cluster", "hreflang"])
-            writer.write(_bucketed(_members(run, name, rows), buckets))
-        found.append(writer.put(run.staging, f"{run.attempt(f'collect/{name}')}.spool"))
+            rows = run.state.snapshot(entry.snapshot, ["loc", "cluster", "hreflang", "alternates"])
+            own = _members(run, name, rows)
+            members.write(_bucketed(own, buckets))
+            groups = own.select(["group", "loc"]).group_by("loc", use_threads=False).aggregate([("group", "first")])
+            at = pc.index_in(groups.column("loc"), rows.column("loc"))
+            links = pa.array(_links(rows.column("alternates").take(at)))
+            linked.write(
+                _bucketed(pa.table([groups.column("group_first"), groups.column("loc"), links], _LINKED), buckets)
+            )
+        key = run.attempt(f"collect/{name}")
+        put = members.put(run.staging, f"{key}.spool"), linked.put(run.staging, f"{key}-linked.spool")
+        found.append(_StandIn(name, *put))
     return found
+
+
+def _links(alternates: pa.ChunkedArray) -> np.ndarray:
+    """A hash of each page's links; 0 where it has none."""
+    none = pc.is_null(alternates).to_numpy() | (pc.fill_null(pc.list_value_length(alternates), 0).to_numpy() == 0)
+    return np.where(none, np.uint64(0), hash_rows(pa.table({"alternates": alternates}), {}))
+
+
+def _differing(run: Run, one: _StandIn, bucket: int, closed: pa.Table) -> pa.ChunkedArray:
+    """The locs of a section that stays as published whose links are others by now."""
+    tables = [_LINKED.empty_table(), *read_windows(run.staging, one.linked, [bucket])]
+    published = pa.concat_tables(tables)
+    at = pc.index_in(published.column("loc"), closed.column("loc"))
+    now = pa.array(_links(closed.column("alternates"))).take(at.combine_chunks())
+    same = pc.equal(published.column("links"), pc.fill_null(now, 0))
+    return published.column("loc").filter(pc.invert(same))
 
 
 class _Outputs:

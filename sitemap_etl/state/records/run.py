@@ -347,6 +347,8 @@ class Aligned(RunDocument):
     sections: Mapping[str, tuple[Spool, ...]] = field(default_factory=dict)
     notes: Tally = field(default_factory=Tally)
     aligned: int = 0  # pages that have links
+    stale: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+    """Section that was not read → pages whose published links are no longer those of their cluster, and one of them."""
 
     title: ClassVar[str] = "receipt of align"
 
