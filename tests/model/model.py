@@ -414,6 +414,8 @@ class Model:
             if old and each is not night.base:
                 continue
             pages = set(each.plain()) if name is None else self._of(each.sections, name)
+            if name is not None and len(pages) < FEW <= len(pages) + len(set(night.listed[name]) & set(each.plain())):
+                answers.add(None)  # whether it was large enough counts with what moves into it only tonight
             if len(pages) >= FEW:
                 gone = len(pages - now) / len(pages) > limits["max_drop"]
                 mine = now if name is None else set(night.listed[name])
