@@ -238,7 +238,8 @@ def test_13_a_damaged_state_is_told_as_such_with_its_path(desk: Desk, text: str)
     for command in ("run", "history"):
         said = refused(65, command, site)
         assert said.startswith(f"{current} is damaged: ")
-        assert said.endswith("Restore this object from an earlier version of it or from a backup of the state")
+        assert "Restore this object from an earlier version of it or from a backup of the state" in said
+        assert said.endswith(f"sitemap-etl state verify {site}")
 
 
 def test_13_a_lease_that_nobody_can_read_holds_nobody_back(desk: Desk) -> None:

@@ -110,6 +110,22 @@ def test_rows_are_made_again_from_the_published_files(site: Catalog, how: str) -
     assert {key: data for key, data in site.public().objects().items() if key in before} == before
 
 
+def test_pages_whose_rows_are_made_again_are_not_shown_as_changed_lately(tmp_path: Path) -> None:
+    """When each of them changed is not in its file: none is given the date of the one that changed last."""
+    site = TestSite(tmp_path, recent="3d")
+    site.section("p", pages(30, body="x"), lastmod={"fingerprint": ["body"]})
+    site.night(1)
+    site.export("p", pages(30, body=lambda n: "y" if n == 7 else "x"))
+    site.night(2)
+    assert [entry.loc[-6:] for entry in site.public().entries(views=True) if "recent" in entry.file] == ["000007"]
+    (entry,) = site.manifest().of("p")
+    (work_of(site) / entry.snapshot).write_bytes(b"")
+    assert verify(site, repair=True).sound
+    site.export("p", pages(31, body=lambda n: "y" if n == 7 else "x"))
+    site.night(3)
+    assert [entry.loc[-6:] for entry in site.public().entries(views=True) if "recent" in entry.file] == ["000030"]
+
+
 def test_rows_of_a_file_that_is_not_as_it_was_are_not_made_up(site: Catalog) -> None:
     entry = site.manifest().entries[0]
     (work_of(site) / entry.snapshot).unlink()

@@ -60,8 +60,8 @@ def _lines(found: Verified) -> Iterator[str]:
     if left:
         yield ""
         yield (
-            f"{left:,} of these are not repaired: restore them from a backup of the state, or run with --repair, which "
-            "restores snapshots from published files and removes what the next run recreates"
+            f"{left:,} of these are not repaired: restore them from a backup of the state, or run this command with "
+            "--repair, which restores snapshots from published files and removes what the next run recreates"
         )
 
 

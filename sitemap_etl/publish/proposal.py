@@ -340,7 +340,7 @@ def _warn(
             "changed this night is not known"
         )
     if published is None and plan.rule is not None and run.base is not None:
-        proposal.warnings.append(f"{name}: first publish of this section: its pages have no fingerprint dates yet")
+        proposal.warnings.append(f"{name}: first publish of this section: its new pages have no fingerprint dates yet")
 
 
 def _warn_of_rows(run: Run, name: str, proposal: Proposal) -> None:

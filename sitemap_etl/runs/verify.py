@@ -251,9 +251,7 @@ class _Reading:
             rows = None if data is None else _rows_of(data)
             if rows is None:
                 return None
-            since = pa.repeat(pa.scalar(kept.since, pa.int64()), rows.num_rows)
-            at = rows.schema.get_field_index("since")
-            again = self.state.put_snapshot(rows.set_column(at, rows.schema.field(at), since))
+            again = self.state.put_snapshot(rows)  # when each page changed is not in its file
             for manifest in keys:
                 self._replace(manifest, lambda found: _with_snapshot(found, key, again))
             return f"made again from {kept.file.key}; fingerprints of its {rows.num_rows:,} pages are reset"

@@ -212,7 +212,10 @@ class Site(Settings):
     notify: Notify = Field(default=Notify(), description="Who is told when a run fails.")
     gates: Gates = Field(default=Gates(), description="Limits beyond which a publish is refused.")
     recent: Duration | None = Field(
-        default=None, description="Adds sitemaps of recently changed URLs, first in the index.", examples=["3d"]
+        default=None,
+        description="Adds sitemaps of the URLs that were added or changed in this time after the first publish, first "
+        "in the index.",
+        examples=["3d"],
     )
     airflow: Airflow = Field(default=Airflow(), description="How the DAG runs.")
     keep: Integer = Field(

@@ -54,10 +54,15 @@ def unseal(data: bytes, where: str) -> dict[str, Any]:
     return body
 
 
+VERIFY: Final = "What can be repaired without: sitemap-etl state verify SITE.yaml"
+"""The end of a message about an object that is damaged or gone."""
+
+
 def damaged(where: str, what: str) -> DamagedState:
     """The error for a stored object that can't be believed."""
     return DamagedState(
-        f"{where} is damaged: {what}. Restore this object from an earlier version of it or from a backup of the state"
+        f"{where} is damaged: {what}. Restore this object from an earlier version of it or from a backup of the state. "
+        f"{VERIFY}"
     )
 
 

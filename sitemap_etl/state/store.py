@@ -22,7 +22,7 @@ from sitemap_etl.errors import DamagedState, Refused, Unavailable
 from sitemap_etl.frames import SNAPSHOT, conform, filled
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.state import layout
-from sitemap_etl.state.codec import damaged, decode, encode, seal, unseal
+from sitemap_etl.state.codec import VERIFY, damaged, decode, encode, seal, unseal
 from sitemap_etl.state.records import Current, Document, LastRun, Manifest, Owner, RunDocument
 from sitemap_etl.storage import ABSENT, Expect, PreconditionFailed, Stat, Storage
 
@@ -253,7 +253,7 @@ class State:
         where = self.storage.url_of(key)
         if stored is None:
             raise DamagedState(
-                f"{where} is missing, although a manifest refers to it. Restore it from a backup of the state"
+                f"{where} is missing, although a manifest refers to it. Restore it from a backup of the state. {VERIFY}"
             )
         if layout.snapshot(hashlib.sha256(stored.data).hexdigest()) != key:
             raise damaged(where, "its content does not match the hash in its name")
