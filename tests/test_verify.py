@@ -126,6 +126,21 @@ def test_pages_whose_rows_are_made_again_are_not_shown_as_changed_lately(tmp_pat
     assert [entry.loc[-6:] for entry in site.public().entries(views=True) if "recent" in entry.file] == ["000030"]
 
 
+def test_the_first_night_after_rows_were_made_again_learns_what_their_pages_hold(tmp_path: Path) -> None:
+    """It is no quiet one, so that a change on the night after it is seen."""
+    site = TestSite(tmp_path).section("p", pages(30, body="x"), lastmod={"fingerprint": ["body"]})
+    site.night(1)
+    (entry,) = site.manifest().of("p")
+    (work_of(site) / entry.snapshot).write_bytes(b"")
+    assert verify(site, repair=True).sound
+    (warning,) = site.night(2).summary.warnings
+    assert "p: 30 pages had no fingerprint to compare with" in warning
+    site.export("p", pages(30, body=lambda n: "y" if n == 7 else "x"))
+    assert site.night(3).summary.sections["p"].changed == 1
+    dated = {entry.loc[-6:]: entry.lastmod for entry in site.public().entries() if entry.lastmod}
+    assert dated == {"000007": "2026-11-03T02:00:00Z"}
+
+
 def test_rows_of_a_file_that_is_not_as_it_was_are_not_made_up(site: Catalog) -> None:
     entry = site.manifest().entries[0]
     (work_of(site) / entry.snapshot).unlink()

@@ -339,6 +339,12 @@ def _warn(
             f"{name}: fingerprints reset, because their definition changed: every date stays, and what "
             "changed this night is not known"
         )
+    blind = sum(receipt.counts.blind for receipt in receipts)
+    if blind:
+        proposal.warnings.append(
+            f"{name}: {blind:,} pages had no fingerprint to compare with, because their rows were made again from "
+            "their file: their dates stay, and which of them changed this night is not known"
+        )
     if published is None and plan.rule is not None and run.base is not None:
         proposal.warnings.append(f"{name}: first publish of this section: its new pages have no fingerprint dates yet")
 

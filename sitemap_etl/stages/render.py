@@ -188,6 +188,7 @@ class _Group:
             added=int(window.added.sum()),
             changed=int((compared.changed & ~window.added).sum()),
             removed=0 if window.shown else removed.num_rows,
+            blind=window.blind,
         )
         self._count_dates(window)
         self._sample(window)

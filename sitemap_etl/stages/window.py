@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl import limits, priority
-from sitemap_etl.arrow import column_of
+from sitemap_etl.arrow import column_of, mask_of
 from sitemap_etl.diff import Compared, Dating, compare, places
 from sitemap_etl.frames import ASIDE, INVENTORY, SNAPSHOT, conform, without_fingerprints
 from sitemap_etl.frozen import Frozen
@@ -211,13 +211,15 @@ class Window(Frozen):
     """One stretch, ready to be cut: this run's rows against the published ones, and where they came from.
 
     `shown`: what is published of the section was a view. What it showed is dated and written as of any section; but it
-    was not listed, so it is added, and what is gone of it is not lost.
+    was not listed, so it is added, and what is gone of it is not lost. `blind`: rows that were published without the
+    fingerprint that would tell whether they have changed.
     """
 
     compared: Compared
     known: pa.Table
     unique: Unique
     shown: bool
+    blind: int
 
     @cached_property
     def added(self) -> np.ndarray:
@@ -267,7 +269,18 @@ def read_window(reader: Reader, section: str, low: str, high: str | None) -> Win
     shown = published is not None and published.view and not site_section.view
     moved = reader.moved(section, locs if shown or (at < 0).all() else locs.filter(pa.array(at < 0)))
     elsewhere = reader.dated_elsewhere(section, moved) if dating.fingerprint else None
-    return Window(compare(rows, known, at, dating, moved, elsewhere), known, unique, shown)
+    compared = compare(rows, known, at, dating, moved, elsewhere)
+    blind = _blind(compared, known) if dating.fingerprint and not (dating.reset or shown) else 0
+    return Window(compared, known, unique, shown, blind)
+
+
+def _blind(compared: Compared, known: pa.Table) -> int:
+    """Rows that have a fingerprint now and were published without one."""
+    if not known.column("fingerprint").null_count:
+        return 0
+    old = known.column("fingerprint").take(pa.array(compared.at, pa.int64(), mask=compared.at < 0))
+    there = mask_of(pc.and_(pc.is_null(old), pc.is_valid(compared.rows.column("fingerprint"))))
+    return int((there & (compared.at >= 0)).sum())
 
 
 def unique_rows(reader: Reader, section: str, low: str, high: str | None, known: pa.Table) -> Unique:

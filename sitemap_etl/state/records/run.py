@@ -383,7 +383,8 @@ class StagedShard(Record):
 
 class GroupCounts(Summed):
     """The rows of a group. `gathered`: came from the inventory. `dated`: pages that were published with a lastmod and
-    are listed still; `undated`: those of them that have none now.
+    are listed still; `undated`: those of them that have none now. `blind`: pages of which nothing says whether they
+    have changed.
     """
 
     gathered: int = 0
@@ -394,6 +395,7 @@ class GroupCounts(Summed):
     removed: int = 0
     dated: int = 0
     undated: int = 0
+    blind: int = 0
 
 
 class Rendered(RunDocument):
