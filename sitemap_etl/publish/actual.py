@@ -224,7 +224,8 @@ def survey(
         more = f"\n  … and {len(unmanaged) - 5:,} more" if len(unmanaged) > 5 else ""
         who = "objects exist and were" if len(unmanaged) > 1 else "object exists and was"
         raise Refused(
-            f"{len(unmanaged):,} {who} not created by this state. Nothing public was touched.\n{shown}{more}{cause()}\n"
+            f"{len(unmanaged):,} {who} not created by this state, or changed since. Nothing public was touched.\n"
+            f"{shown}{more}{cause()}\n"
             "  to replace them, keeping a copy in the state: sitemap-etl publish SITE.yaml RUN_ID --adopt"
         )
     return unmanaged
