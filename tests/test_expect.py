@@ -263,6 +263,19 @@ def test_a_manifest_names_files_whatever_they_are_called(export: Folder) -> None
     assert export.whole(elsewhere, "/unload", "csv") == {"unload/0000_part_00"}
 
 
+@pytest.mark.parametrize(
+    "spelled", ["./a.parquet", "a.parquet", "../export/a.parquet", "deep/../a.parquet", "file://{}/a.parquet"]
+)
+def test_names_in_a_manifest_are_spelled_as_listings_of_files_spell_them(export: Folder, spelled: str) -> None:
+    expected = manifest(export, {"name": spelled.format(export.path)})
+    assert export.whole(expected) == {"a.parquet"}
+
+
+def test_sums_of_files_name_them_as_find_does(export: Folder) -> None:
+    """As `sha256sum ./*.parquet` writes them."""
+    assert export.whole(Expected(manifest=export.put("SUMS", f"{A}  ./a.parquet\n"))) == {"a.parquet"}
+
+
 def test_too_few_rows_are_told_before_they_are_read(export: Folder) -> None:
     assert len(export.whole(Expected(min_rows=20))) == 2
     assert "it has 20 rows, and min_rows is 21" in export.why(Expected(min_rows=21))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import random
 from datetime import timedelta
 from pathlib import Path
@@ -143,6 +144,50 @@ def test_every_row_is_accounted_for(site: TestSite) -> None:
     site.section("products", rows, where="loc IS DISTINCT FROM '/p/000002'", gates={"max_rejected": 1})
     counts = site.night(1).summary.sections["products"]
     assert counts == Counts(extracted=54, listed=49, duplicates=1, excluded=2, rejected=2, added=49)
+
+
+def test_a_condition_may_end_with_a_comment(site: TestSite) -> None:
+    site.section("products", pages(5), where="loc <> '/p/000002' -- not this one")
+    site.night(1)
+    assert len(site.public().locs()) == 4
+
+
+@pytest.mark.parametrize(("out", "stay"), [("1", "0"), ("sold out", ""), ("true", "false")])
+def test_a_mark_of_0_or_false_excludes_nothing(site: TestSite, out: str, stay: str) -> None:
+    site.section("products", pages(5, exclude=lambda n: out if n < 2 else stay))
+    site.night(1)
+    assert len(site.public().locs()) == 3
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.float64(), pa.bool_(), pa.decimal128(20, 1)])
+def test_rows_are_excluded_by_numbers_and_booleans(site: TestSite, kind: pa.DataType) -> None:
+    """MySQL has no booleans but numbers."""
+    marks = pa.array([1, 0, None]).cast(pa.int64()).cast(kind)
+    pq.write_table(pa.table({"loc": ["/a", "/b", "/c"], "exclude": marks}), site.folder / "p.parquet")
+    site.keys["sections"] = {"p": {"from": {"parquet": "./p.parquet"}}}
+    done = site.night(1)
+    assert [loc[-2:] for loc in site.public().locs()] == ["/b", "/c"]
+    assert [one.text for one in done.summary.reasons["p"]["excluded"].ordered()] == ["excluded by the source"]
+
+
+def test_a_nested_value_in_both_of_its_forms_is_read_in_each_row_as_it_was_written(site: TestSite) -> None:
+    url = "https://shop.example"
+    plain = {"thumbnail_loc": f"{url}/t.jpg", "title": "t", "description": "d", "content_loc": f"{url}/v.mp4"}
+    videos = [
+        {**plain, "uploader": {"name": "n", "info": f"{url}/u"}, "tag": ["a", "b"]},
+        {**plain, "uploader": "x", "tag": "c d", "restriction": "deny DE US"},
+        {**plain, "restriction": {"relationship": "deny", "value": ["DE", "US"]}},
+    ]
+    lines = [json.dumps({"loc": f"/{n}", "videos": [video]}) for n, video in enumerate(videos)]
+    (site.folder / "p.jsonl").write_text("\n".join(lines))
+    site.keys["sections"] = {"p": {"from": {"jsonl": "./p.jsonl"}}}
+    site.night(1)
+    xml = gzip.decompress(site.public().objects()["sitemap-p-00001.xml.gz"]).decode()
+    assert f'<video:uploader info="{url}/u">n</video:uploader>' in xml
+    assert "<video:uploader>x</video:uploader>" in xml
+    assert "<video:tag>a</video:tag><video:tag>b</video:tag>" in xml
+    assert "<video:tag>c d</video:tag>" in xml
+    assert xml.count('<video:restriction relationship="deny">DE US</video:restriction>') == 2
 
 
 def test_rows_that_are_not_listed_are_kept_with_their_reasons(site: TestSite) -> None:

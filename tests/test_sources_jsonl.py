@@ -76,6 +76,8 @@ def test_types_come_from_all_lines_not_from_the_first(tmp_path: Path) -> None:
         ([{"x": 1}, "a", [1, 2]], ['{"x":1}', "a", "[1,2]"]),
         ([[1], ["a", None]], [["1"], ["a", None]]),
         ([{"x": 1}, {"x": "b", "y": None}], [{"x": "1", "y": None}, {"x": "b", "y": None}]),
+        ([[{"x": 1}], [{"x": {"y": 2}}]], ['[{"x":1}]', '[{"x":{"y":2}}]']),
+        ([[{"x": "a", "z": 1}], [{"x": ["b"]}]], ['[{"x":"a","z":1}]', '[{"x":["b"]}]']),
         ([{}, {}], ["{}", "{}"]),
         ([12345678901234567890, 1], [12345678901234567890.0, 1.0]),
         ([12345678901234567890, 1, "a"], ["12345678901234567890", "1", "a"]),
@@ -179,7 +181,10 @@ def test_text_that_is_not_utf8_is_told_with_its_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        (b'[\n{"loc": "/a"}\n]', r"it is one JSON array: write an object a line, with  jq -c"),
+        (
+            b'[\n{"loc": "/a"}\n]',
+            r"it is one JSON array: write an object a line, with  jq -c '\.\[\]' a\.jsonl > a-lines\.jsonl",
+        ),
         (b"loc,id\n/a,1\n", "it looks like CSV: write csv: instead of jsonl:"),
         (b"PAR1" + b"\x00" * 50, "it is a Parquet file: write parquet:"),
     ],

@@ -14,12 +14,14 @@ scheduler as often as it likes. What counts against an export:
 from __future__ import annotations
 
 import hashlib
+import posixpath
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from datetime import datetime, timedelta
 from importlib import import_module
 from typing import Final, Literal
+from urllib.parse import unquote, urlsplit
 
 from sitemap_etl.errors import InvalidSource, Unavailable
 from sitemap_etl.frozen import Frozen
@@ -224,10 +226,10 @@ def _named(listed: Listed, folder: str, known: Mapping[str, File], *, pays: bool
     """The file that an element of a manifest names: an address, or a path in its folder, or else the end of one."""
     path = _placed(listed.name, folder)
     found = known.get(path)
-    if found is None and _is_full(listed.name):
+    if found is None and (_is_full(listed.name) or not path.startswith(folder)):
         return look_at(path, pays=pays)
     if found is None:
-        ending = [one for one in known.values() if one.path.endswith(f"/{listed.name.lstrip('/')}")]
+        ending = [one for one in known.values() if one.path.endswith(f"/{path.removeprefix(folder)}")]
         found = ending[0] if len(ending) == 1 else None
     return found
 
@@ -237,7 +239,16 @@ def _is_full(name: str) -> bool:
 
 
 def _placed(name: str, folder: str) -> str:
-    return name if _is_full(name) else f"{folder}{name}"
+    """The address of what is called so in a folder: as listings of files spell it, without `./` and `../`."""
+    if name.startswith("file://"):
+        return unquote(urlsplit(name).path)
+    if _is_full(name):
+        return name
+    plain = posixpath.normpath(name)
+    if not plain.startswith("../"):
+        return f"{folder}{plain}"
+    scheme, mark, place = folder.rpartition("://")
+    return f"{scheme}{mark}{posixpath.normpath(place + plain)}"
 
 
 def _marker_of(seen: Seen, file: File, marker: str, *, pays: bool) -> File | None:

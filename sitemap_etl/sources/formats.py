@@ -32,7 +32,8 @@ def advice(path: str, first: bytes, given_as: Kind) -> str | None:
     elif first.startswith(_GZIP) and not name.endswith(".gz"):
         what = f"it is compressed with gzip: rename it to {name}.gz"
     elif text.startswith(b"["):
-        what = f"it is one JSON array: write an object a line, with  jq -c '.[]' {name} > {stem}.jsonl"
+        lines = f"{stem}.jsonl" if f"{stem}.jsonl" != name else f"{stem}-lines.jsonl"
+        what = f"it is one JSON array: write an object a line, with  jq -c '.[]' {name} > {lines}"
     elif text.startswith(b"{"):
         what = None if given_as == "jsonl" else f"it looks like JSON: write jsonl: instead of {given_as}:"
     elif text.startswith((b"<?xml", b"<")):

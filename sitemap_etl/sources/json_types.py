@@ -1,7 +1,8 @@
 r"""The types of JSON values: what all values of a key are together, and a pattern of the lines that have nothing new.
 
-A type here is one that values were found to have: null where they were only `null`, and `string` where they are text or
-of several kinds. Whatever else comes, text it remains (`common`).
+A type here is one that values were found to have: null where they were only `null`, `string` where they are text or
+scalars of several kinds, and `MIXED` where some are lists or objects and others are not. Whatever else comes, text it
+remains (`common`).
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.types as pt
 
+MIXED: Final = pa.large_string()
+"""Of lists or objects and other values. A column with such values anywhere within is JSON text as a whole, so that its
+readers see each row as it was written."""
 _STRUCT_KEYS: Final = 200
 """Keys up to which a nested object is a struct. One with more has data for keys, and stays JSON text."""
 _DEPTH: Final = 50
@@ -40,6 +44,7 @@ _SCALARS: Final = {
     pa.int64(): f"{_INT64}|null",
     pa.float64(): f"{_NUMBER}|null",
     pa.string(): f"{_TEXT}|{_NUMBER}|true|false|null",
+    MIXED: f"{_TEXT}|{_NUMBER}|true|false|null",
 }
 
 
@@ -59,6 +64,8 @@ def common(one: pa.DataType, other: pa.DataType) -> Any:
         return pa.struct(list(kinds.items()))
     if pt.is_list(one) and pt.is_list(other):
         return pa.list_(common(one.value_type, other.value_type))
+    if any(pt.is_nested(kind) or kind == MIXED for kind in (one, other)):
+        return MIXED
     numbers = all(pt.is_integer(kind) or pt.is_floating(kind) for kind in (one, other))
     return pa.float64() if numbers else pa.string()
 
@@ -96,12 +103,19 @@ def _depth(kind: pa.DataType) -> int:
 
 def readable(kind: pa.DataType) -> pa.DataType:
     """The type that a value is read as: what can't be one of these is its JSON text."""
+    if is_mixed(kind):
+        return pa.string()
     if pt.is_list(kind):
         return pa.list_(readable(kind.value_type))
     if pt.is_struct(kind):
         plain = 0 < kind.num_fields <= _STRUCT_KEYS and same_but_case(kind) is None and kind.get_field_index("") < 0
         return pa.struct([(child.name, readable(child.type)) for child in kind]) if plain else pa.string()
     return pa.string() if pt.is_null(kind) else kind
+
+
+def is_mixed(kind: pa.DataType) -> bool:
+    """Whether `MIXED` stands in it."""
+    return bool(kind == MIXED) or any(is_mixed(kind.field(at).type) for at in range(kind.num_fields))
 
 
 def same_but_case(kind: pa.StructType) -> tuple[str, str] | None:

@@ -33,6 +33,7 @@ from sitemap_etl.sources.formats import FIRST, advice
 from sitemap_etl.sources.json_types import (
     common,
     from_duckdb,
+    is_mixed,
     pattern_of,
     readable,
     same_but_case,
@@ -283,15 +284,29 @@ def _block_structure(file: File, text: pa.Array, numbers: np.ndarray) -> pa.Stru
 
 
 def _merged_structure(file: File, text: pa.Array, numbers: np.ndarray) -> pa.StructType:
-    """That of lines which are objects, if they are JSON."""
+    """That of lines which are objects, if they are JSON.
+
+    DuckDB has one word for scalars of several kinds and for lists or objects among others. So where it says that, the
+    structures of the lines are looked at, each once.
+    """
+    structures: list[str] = []
     try:
         with _duckdb() as database:
             ((merged,),) = _run(database, text, "json_group_structure(line::JSON)").to_pydict().values()
+            if merged is not None and '"JSON"' in merged:
+                (structures,) = _run(database, text, "DISTINCT json_structure(line::JSON)").to_pydict().values()
     except duckdb.Error as error:
         if "recursion depth" in str(error):
             raise RecursionError from error
         raise _fault(file, text, numbers) or InvalidSource(f"{file.path}: {error}") from error
-    found = json.loads(merged or "{}")
+    together = _from_structure(merged or "{}")
+    each = reduce(common, map(_from_structure, structures), pa.struct([]))
+    mixed = {child.name: child.type for child in each if is_mixed(child.type)}
+    return pa.struct([(child.name, mixed.get(child.name, child.type)) for child in together])
+
+
+def _from_structure(structure: str) -> Any:
+    found = json.loads(structure)
     return from_duckdb(found if isinstance(found, dict) else {})  # of empty objects it says only that they are JSON
 
 

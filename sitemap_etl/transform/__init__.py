@@ -17,7 +17,7 @@ from sitemap_etl.arrow import column_of, is_text, mask_of, single
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.frames import ASIDE, Tally
 from sitemap_etl.frozen import Frozen
-from sitemap_etl.transform.batch import DELETED, Batch, listed, says_deleted
+from sitemap_etl.transform.batch import DELETED, Batch, is_number, listed, says_deleted, says_yes
 from sitemap_etl.transform.columns import inventory_of, source_dates
 from sitemap_etl.transform.hooks import run_hook, where_mask
 from sitemap_etl.transform.rules import CONTRACT, Hook, Rules
@@ -118,12 +118,11 @@ def _exclude_column(batch: Batch) -> None:
     if "exclude" not in batch.table.column_names:
         return
     column = column_of(batch.table, "exclude")
-    if pa.types.is_boolean(column.type):
-        out, reason = mask_of(column), pa.array(["excluded by the source"] * len(column))
+    if pa.types.is_boolean(column.type) or is_number(column.type):
+        reason = pa.array(["excluded by the source"] * len(column))
     else:
         reason = pc.utf8_trim_whitespace(column.cast(pa.string()))
-        out = mask_of(pc.not_equal(reason, ""))
-    batch.drop(out, reason, batch.excluded)
+    batch.drop(says_yes(column), reason, batch.excluded)
 
 
 def _exclude_by_rule(batch: Batch, loc: pa.Array, rules: Rules) -> pa.Array:

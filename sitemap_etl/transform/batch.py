@@ -72,27 +72,35 @@ def require(table: pa.Table, names: Sequence[str], rules: Rules, rule: str) -> N
         )
 
 
-_NOT_DELETED: Final = pa.array(["", "0", "false", "f"])
+_NO: Final = pa.array(["", "0", "false", "f"])
 
 
 def says_deleted(table: pa.Table, name: str) -> np.ndarray:
-    """Where the `deleted` column says that a row is gone: true, not 0, else neither null nor blank.
-
-    Text that says 0 or false says that the row is there: SQLite gives a column as text where one of its values is.
-    Raises InvalidSource where the source does not yield it.
-    """
+    """Where the `deleted` column says that a row is gone. Raises InvalidSource where the source does not yield it."""
     if name not in table.column_names:
         raise InvalidSource(f"deleted: the source has no column {name!r}. It has: {listed(table.column_names)}")
-    values = column_of(table, name)
+    return says_yes(column_of(table, name))
+
+
+def says_yes(values: pa.Array) -> np.ndarray:
+    """Which values of a mark are set: true, not 0, else neither null nor blank.
+
+    Text that says 0 or false is not: SQLite gives a column as text where one of its values is, MySQL has no booleans.
+    """
     kind = values.type
     if pa.types.is_boolean(kind):
         return mask_of(values)
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+    if is_number(kind):
         return mask_of(pc.not_equal(values, pa.scalar(0).cast(kind)))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         words = pc.utf8_lower(pc.utf8_trim_whitespace(values))
-        return mask_of(pc.invert(pc.is_in(pc.fill_null(words, ""), _NOT_DELETED)))
+        return mask_of(pc.invert(pc.is_in(pc.fill_null(words, ""), _NO)))
     return mask_of(pc.is_valid(values))
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Whether values of this type are numbers."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def _readable(loc: pa.ChunkedArray) -> pa.ChunkedArray:

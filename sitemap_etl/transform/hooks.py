@@ -25,7 +25,7 @@ def where_mask(table: pa.Table, rules: Rules) -> np.ndarray:
         connection.execute("SET enable_progress_bar = false")  # it would be drawn into --json
         connection.register("batch", table)
         try:
-            mask = connection.sql(f"SELECT coalesce(({where}), false) AS keep FROM batch").to_arrow_table()  # noqa: S608 - the person who writes the site file writes SQL
+            mask = connection.sql(f"SELECT coalesce(({where}\n), false) AS keep FROM batch").to_arrow_table()  # noqa: S608 - the person who writes the site file writes SQL
         except duckdb.Error as error:
             raise InvalidSource(
                 f"section {rules.section}: where: {where!r} can't be evaluated: {_words(error)}. "
