@@ -361,6 +361,19 @@ def test_of_an_incremental_source_a_row_is_named_by_its_key_and_the_run_that_rea
     assert ask(site, "/p/new")["answer"] == "listed"
 
 
+def test_a_page_that_a_rollback_took_back_is_explained_by_the_rollback(site: TestSite) -> None:
+    site.section("products", pages(50))
+    first = site.night(1).run.run_id
+    site.export("products", pages(51))
+    site.night(2)
+    done = roll_back(site.load(), first, site.at(FIRST_NIGHT + timedelta(days=2)), reason="broken export")
+    assert done is not None
+    new = ask(site, "https://shop.example/p/000050")["sentence"]
+    assert f"it was not in the source at run {first}" in new
+    assert f", to which rollback {done.run.run_id} of 2026-11-03 02:00 UTC went back" in new
+    assert "rollback" not in ask(site, "https://shop.example/p/000099")["sentence"]
+
+
 def test_after_a_rollback_the_reports_of_what_it_took_back_do_not_speak(site: TestSite) -> None:
     site.section("products", pages(50))
     first = site.night(1).run.run_id

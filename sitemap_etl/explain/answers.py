@@ -185,7 +185,15 @@ class Explained:
             published = self.published or NamedRun(None, None)
             return f"{head}: it is not in the set of {published.in_words()}{near}"
         also = f", nor at {later.run.in_words().removesuffix(',')}" if later is not None else ""
-        return f"{head}: it was not in the source at {self.read_by.in_words()}{also}{near}"
+        return f"{head}: it was not in the source at {self.read_by.in_words()}{self._rolled_back()}{also}{near}"
+
+    def _rolled_back(self) -> str:
+        """That a rollback went back to that run, where a later one had listed the page."""
+        if self.published is None or self.last_listed is None or self.published.rolled_back_to is None:
+            return ""
+        if (self.last_listed.run_id or "") <= self.published.rolled_back_to:
+            return ""
+        return f", to which {self.published.in_words('rollback').removesuffix(',')} went back"
 
 
 def json_of(answer: Explained) -> dict[str, Any]:
