@@ -119,10 +119,11 @@ def _exclude_column(batch: Batch) -> None:
         return
     column = column_of(batch.table, "exclude")
     if pa.types.is_boolean(column.type) or is_number(column.type):
-        reason = pa.array(["excluded by the source"] * len(column))
+        out, reason = says_yes(column), pa.array(["excluded by the source"] * len(column))
     else:
         reason = pc.utf8_trim_whitespace(column.cast(pa.string()))
-    batch.drop(says_yes(column), reason, batch.excluded)
+        out = mask_of(pc.not_equal(reason, ""))
+    batch.drop(out, reason, batch.excluded)
 
 
 def _exclude_by_rule(batch: Batch, loc: pa.Array, rules: Rules) -> pa.Array:
