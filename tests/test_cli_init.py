@@ -224,6 +224,19 @@ def test_json_lines_and_folders_are_known_by_their_names() -> None:
     runs(20)
 
 
+@pytest.mark.parametrize(("own", "expected"), [({"mod": "2026-09-{:02}"}, "mod"), ({}, "none")])
+def test_the_date_in_the_name_of_a_folder_is_that_of_an_export(own: dict[str, str], expected: str) -> None:
+    """Spark and Hive write a folder a night: a page that is in the newest did not change for that."""
+    for day in (1, 2):
+        folder = Path(f"e/dt=2026-11-0{day}")
+        folder.mkdir(parents=True)
+        rows = {name: [date.format(n + 1) for n in range(9)] for name, date in own.items()}
+        pq.write_table(pa.table({"loc": [f"/p/{day}/{n}" for n in range(9)], **rows}), folder / "p.parquet")
+    site = started("e", "--site", "https://shop.example")
+    assert site["sections"]["e"]["lastmod"] == expected
+    runs(18)
+
+
 def test_a_column_of_another_meaning_does_no_harm() -> None:
     Path("x.csv").write_text("loc,priority,lastmod\n/a,700,soon\n/b,20,later\n")
     section = started("x.csv", "--site", "https://shop.example")["sections"]["x"]

@@ -104,7 +104,7 @@ def _from_rows(
     sections: list[str] = []
     origins: Counter[str] = Counter()
     for name, beginning in zip(names, beginnings, strict=True):
-        found = find(beginning.rows, now, wanted)
+        found = find(beginning.rows, now, wanted, beginning.folders)
         origins.update({} if found.address is None else found.address.origins)
         proposal = propose(name, beginning, found)
         sections += proposal.lines

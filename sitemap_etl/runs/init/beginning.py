@@ -44,7 +44,7 @@ https://duckdb.org/docs/stable/internals/storage"""
 
 
 class Beginning(Frozen):
-    """A section to be. `source`: keys of `from`; `rows`: its first rows.
+    """A section to be. `source`: keys of `from`; `rows`: its first rows; `folders`: columns that are names of folders.
 
     `relation`: what a SELECT names after FROM, in the words of `dialect`. Of a table in a database: its `indexes`, and
     about how many rows it has.
@@ -54,6 +54,7 @@ class Beginning(Frozen):
     source: Mapping[str, Any]
     rows: pa.Table
     notes: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
     relation: str = "source"
     dialect: str = "duckdb"
     indexes: Indexes = field(default_factory=Indexes)
@@ -184,7 +185,7 @@ def begin_export(text: str, folder: Path) -> Beginning:
     rows = _first(sources.read(splits[0], batch_rows=ROWS), sources.columns(splits[0]))
     if isinstance(source, CsvSource) and not source.encoding.startswith("utf"):
         notes.append(f"encoding {source.encoding} is a guess: it is not UTF-8{_beyond_ascii(rows)}")
-    return Beginning(section_name(name), keys, rows, tuple(notes))
+    return Beginning(section_name(name), keys, rows, tuple(notes), tuple(splits[0].detail.get("partitions", ())))
 
 
 def _beyond_ascii(rows: pa.Table) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import field
 from datetime import datetime
 from typing import Final
@@ -120,7 +120,7 @@ class Dates(Frozen):
 
 
 class Found(Frozen):
-    """What a sample holds. `same_date`: a column of dates that has only one, so that it is that of the export.
+    """What a sample holds. `same_date`: a column whose dates are those of exports: one in all rows, or in a folder.
 
     `unread`: a column that is called like a date of changes and holds none. `flags`: columns that may say which
     rows are no pages. `keys`: columns with another value in every row.
@@ -136,19 +136,24 @@ class Found(Frozen):
     flags: tuple[str, ...] = ()
 
 
-def find(rows: pa.Table, now: datetime, site: str | None = None) -> Found:
-    """What the columns of a sample hold. `now`: later dates are no changes. `site`: the origin that pages are on."""
+def find(rows: pa.Table, now: datetime, site: str | None = None, folders: Collection[str] = ()) -> Found:
+    """What the columns of a sample hold.
+
+    `now`: later dates are no changes. `site`: the origin that pages are on. `folders`: columns that are the names of
+    folders: their dates are those of exports.
+    """
     if not rows.num_rows:
         return Found(address=Address("loc", "path") if "loc" in rows.column_names else None)
     columns = [_Column(name, column_of(rows.combine_chunks(), name)) for name in rows.column_names]
     images = [column for column in columns if column.images >= MOST]
     address = _address([column for column in columns if column not in images], site)
     dated = [one for column in columns if (one := _dated(column, now)) is not None]
-    changed = _changed([one for one in dated if not one.column.is_same])
+    exported = {one.column.name for one in dated if one.column.is_same or one.column.name in folders}
+    changed = _changed([one for one in dated if one.column.name not in exported])
     taken = {None if address is None else address.column}
     taken |= {column.name for column in (*images, *(one.column for one in dated))}
     left = [column for column in columns if column.name not in taken]
-    same = next((one.column.name for one in dated if one.column.is_same), None)
+    same = next((one.column.name for one in dated if one.column.name in exported), None)
     called = [column.name for column in left if _CHANGE_NAMES.search(column.name)] if changed is None else []
     return Found(
         address=address,

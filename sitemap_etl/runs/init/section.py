@@ -224,7 +224,10 @@ class _Section:
 
     def _why_undated(self) -> str:
         if self.found.same_date is not None:
-            return f"{self.found.same_date} has one date in all rows: is it that of the export?"
+            same = (
+                "one date in all rows" if self.found.same_date not in self.beginning.folders else "the dates of folders"
+            )
+            return f"{self.found.same_date} has {same}: is it that of the export?"
         if self.found.unread is not None:
             return f"{self.found.unread} can't be read as dates"
         return "no column looks like the date of the last change of a page"
