@@ -225,7 +225,7 @@ class _Work:
                 f"{held:,} are left for a later run: they were sent less than {INDEXNOW_COOLDOWN // 60} minutes ago"
             )
         if self.given_up:
-            waits.append(f"{self.given_up:,} of earlier runs were given up, which nobody took for {RUNS_WAITING} runs")
+            waits.append(f"{self.given_up:,} URLs of earlier runs were given up after {RUNS_WAITING} runs")
         if out:
             waits.append(f"{out:,} are not under {self.exchange.redact(self._scope())} and are never sent")
         if not sent.num_rows:

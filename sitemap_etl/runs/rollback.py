@@ -316,8 +316,8 @@ def ping_by_hand(
     asked = engines or known
     environment.advance("ping", 0, len(asked))
     for n, name in enumerate(asked):
-        settled = settled_answer(site, run_id, name, environment)
         try:
+            settled = settled_answer(site, run_id, name, environment)
             answer = ping_engine(site, run_id, name, environment) if settled is None else _nothing_new(run_id, settled)
         except Unavailable as error:
             answer = Answered(name, "unavailable", 0, str(error))
