@@ -238,6 +238,9 @@ def test_a_foreign_object_is_named_and_can_be_adopted_as_the_message_says(site: 
     done = run(site, 1, "--json")
     assert (done.code, done.json["status"]) == (1, "refused")
     assert str(site.folder / "public" / "sitemap.xml") in done.json["error"]
+    assert done.json["sections"]["products"]["listed"] == 100
+    assert done.json["plan"]["unmanaged"] == ["sitemap.xml"]
+    assert "not created by this state" in Path(done.json["report"]).read_text()
     arguments = shown(done, "to replace them")
     assert arguments == ["publish", str(site.path), done.json["run_id"], "--adopt"]
     assert call(*arguments).code == 0
@@ -350,6 +353,23 @@ def test_rollback_publishes_the_set_before(site: TestSite) -> None:
     assert (done.code, done.json["status"]) == (0, "published")
     assert len(site.public().locs()) == 100
     assert "rollback to 20261101T020000Z-" in call("history", site.path).out
+
+
+def test_a_rollback_leaves_what_is_in_its_way_and_says_what_to_do(site: TestSite) -> None:
+    run(site, 1)
+    site.export("products", pages(95, lastmod="2026-10-01"))
+    assert run(site, 2).code == 0
+    file = site.folder / "public" / site.manifest().entries[0].file.key
+    file.write_bytes(b"<not-ours/>")
+    done = call("rollback", site.path, *at("2026-11-03T09:00:00Z"), "--json")
+    assert (done.code, done.json["status"]) == (1, "refused")
+    assert str(file) in done.json["error"]
+    assert "move them elsewhere, and roll back again" in done.json["error"]
+    assert "--adopt" not in done.json["error"]
+    assert file.read_bytes() == b"<not-ours/>"
+    file.rename(site.folder / "elsewhere")
+    assert call("rollback", site.path, *at("2026-11-03T09:00:00Z")).code == 0
+    assert len(site.public().locs()) == 100
 
 
 @pytest.mark.parametrize("again", [False, True])

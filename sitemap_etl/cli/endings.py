@@ -131,7 +131,7 @@ class _Call:
         more = {"status": "refused" if isinstance(error, Refused) else "failed"}
         if run_id is not None:
             more["run_id"] = run_id
-        text, spoken = (named(said, self.site_file, run_id) for said in (str(error), message(error)))
+        text, spoken = (named(said, self.site_file) for said in (str(error), message(error)))
         return self.end(text, error.kind, error.exit_code, spoken=spoken, about=error.about, **more)
 
     def misuse(self, error: typer.TyperException) -> int:

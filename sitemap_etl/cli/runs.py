@@ -210,7 +210,7 @@ def rollback(
 
 def _finish(summary: Summary, site_file: Path, bars: Bars, *, as_json: bool) -> None:
     """Print the outcome of a run and exit with its code."""
-    error = named(summary.error, str(site_file), summary.run_id) if summary.error else None
+    error = named(summary.error, str(site_file)) if summary.error else None
     code = _exit_code(summary)
     if as_json:
         from sitemap_etl.state.codec import encode

@@ -58,7 +58,7 @@ def status(
             if at:
                 paper.print()
             for line in _lines(one):
-                paper.print(named(line, str(path), None), highlight=False, markup=False, soft_wrap=True)
+                paper.print(named(line, str(path)), highlight=False, markup=False, soft_wrap=True)
         sys.stdout.flush()
     if code:
         raise typer.Exit(code)

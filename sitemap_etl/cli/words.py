@@ -17,11 +17,9 @@ def message(error: SitemapEtlError) -> str:
     return text
 
 
-def named(text: str, site_file: str | None, run_id: str | None) -> str:
-    """A message whose example commands name the site file and the run."""
-    if site_file is not None:
-        text = text.replace("SITE.yaml", site_file)
-    return text if run_id is None else text.replace("RUN_ID", run_id)
+def named(text: str, site_file: str | None) -> str:
+    """A message whose example commands name the site file."""
+    return text if site_file is None else text.replace("SITE.yaml", site_file)
 
 
 def duration(seconds: float) -> str:

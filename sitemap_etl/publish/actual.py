@@ -142,6 +142,10 @@ class Actual:
         return (fence.content(key, stored.data) or b"") if stored is not None else b""
 
 
+class Unmanaged(Refused):
+    """Objects are in the way that this state does not know. The run can still be published, by replacing them."""
+
+
 @dataclass
 class Object:
     """One object to be written. `data` gives its bytes as stored. `expect`: `survey` fills it in, a write renews it."""
@@ -200,13 +204,14 @@ def survey(
     ours: Mapping[str, set[str | None]],
     *,
     adopt: bool,
-    cause: Callable[[], str] = str,
+    advice: Callable[[], str] = str,
 ) -> list[Stat]:
     """Fill in what each write expects; gives the unmanaged objects that `adopt` lets it replace.
 
     `ours`: key → ETags under which an object there is known to be ours; None among them: whatever is
-    there (an earlier publish was interrupted). `cause`: what to say of how that may have come about.
-    Raises Refused where an object is not managed by this state.
+    there (an earlier publish was interrupted). `advice`: how that may have come about and what to do, a line
+    each.
+    Raises Unmanaged where an object is not managed by this state.
     """
     there = look(storage, (item.file.key for item in objects))
     unmanaged: list[Stat] = []
@@ -223,9 +228,8 @@ def survey(
         )
         more = f"\n  … and {len(unmanaged) - 5:,} more" if len(unmanaged) > 5 else ""
         who = "objects exist and were" if len(unmanaged) > 1 else "object exists and was"
-        raise Refused(
-            f"{len(unmanaged):,} {who} not created by this state, or changed since. Nothing public was touched.\n"
-            f"{shown}{more}{cause()}\n"
-            "  to replace them, keeping a copy in the state: sitemap-etl publish SITE.yaml RUN_ID --adopt"
+        raise Unmanaged(
+            f"Refused: {len(unmanaged):,} {who} not created by this state, or changed since. Nothing public was "
+            f"touched.\n{shown}{more}{advice()}"
         )
     return unmanaged

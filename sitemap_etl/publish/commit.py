@@ -124,7 +124,16 @@ class _Publication:
     def _survey(self, *, adopt: bool) -> None:
         known = known_etags(self.run, self.actual)
         objects = self.desired.objects()
-        self._keep_adopted(survey(self.public, objects, known, adopt=adopt, cause=self._other_state))
+        self._keep_adopted(survey(self.public, objects, known, adopt=adopt, advice=self._advice))
+
+    def _advice(self) -> str:
+        """What to do about objects that are in the way, and how they may have come there; a line each."""
+        if self.target.rolled_back_to is not None:
+            return f"{self._other_state()}\n  move them elsewhere, and roll back again"
+        return (
+            f"{self._other_state()}\n  to replace them, keeping a copy in the state: sitemap-etl publish SITE.yaml "
+            f"{self.run.run_id} --adopt"
+        )
 
     def _other_state(self) -> str:
         """Why there may be files of a state that is not this one, in a line; nothing where nothing speaks for it."""

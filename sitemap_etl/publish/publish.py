@@ -12,7 +12,7 @@ from sitemap_etl import web
 from sitemap_etl.errors import Refused
 from sitemap_etl.frames import Tally
 from sitemap_etl.limits import SITEMAP_BYTES
-from sitemap_etl.publish.actual import Actual, survey
+from sitemap_etl.publish.actual import Actual, Unmanaged, survey
 from sitemap_etl.publish.commit import Outcome, known_etags, publish_target
 from sitemap_etl.publish.distinct import check_distinct
 from sitemap_etl.publish.gates import Visited, gates_of, last_week
@@ -58,8 +58,8 @@ def publish(
 ) -> Published:
     """Publish what a run rendered, or say why not. What is None is as the run was started with.
 
-    Raises Refused where the accounting does not hold, where an object in the way is not managed by this state, and
-    where another run was first. A gate's refusal is in the answer.
+    Raises Refused where the accounting does not hold and where another run was first. What a person can decide
+    otherwise is in the answer: a gate's refusal, and that of objects in the way which this state does not manage.
     """
     proposal = propose(run, force)
     dry_run = run.options.dry_run if dry_run is None else dry_run
@@ -70,11 +70,16 @@ def publish(
         )
     target = _target(run, proposal, reason)
     check_distinct(run, (draft.entry for draft in target.drafts), target.sections)
-    if proposal.refused or dry_run:
+    error = refusal(run, proposal) if proposal.refused else None
+    outcome = None
+    if error is None and not dry_run:
+        try:
+            outcome = publish_target(run, target, adopt=run.options.adopt if adopt is None else adopt)
+        except Unmanaged as in_the_way:
+            error = in_the_way
+    if outcome is None:
         seen, more = preview(run, target)
-        error = refusal(run, proposal) if proposal.refused else None
         return Published("dry_run" if dry_run else "refused", proposal, None, error, warnings + more, seen)
-    outcome = publish_target(run, target, adopt=run.options.adopt if adopt is None else adopt)
     warnings += outcome.warnings
     if outcome.status == "published" and outcome.manifest is not None:
         warnings += served_otherwise(run, outcome.manifest)

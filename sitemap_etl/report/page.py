@@ -84,8 +84,8 @@ def render(summary: Summary, around: Around = ALONE) -> str:
 
 
 def _named(text: str, summary: Summary) -> str:
-    """A text whose commands name the site file and the run."""
-    return text.replace("RUN_ID", str(summary.run_id)).replace("SITE.yaml", summary.site_file or "SITE.yaml")
+    """A text whose commands name the site file."""
+    return text.replace("SITE.yaml", summary.site_file or "SITE.yaml")
 
 
 AGE_NAMES: Final = ("today", "7 days", "30 days", "90 days", "a year", "3 years", "older")

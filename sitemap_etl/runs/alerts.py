@@ -109,8 +109,7 @@ def alert_of(site: Site, ended: Attempt, site_file: str) -> alerts.Alert:
     failed = [f"{name} failed: {answer.message}" for name, answer in ended.engines.items() if answer.failed]
     held = [f"section {name} stays as published: {why}" for name, why in ended.kept.items()]
     reason = "\n".join([ended.error] if ended.error else [*held, *failed])
-    for word, value in (("SITE.yaml", site_file), ("RUN_ID", ended.run_id)):
-        reason = reason.replace(word, value)
+    reason = reason.replace("SITE.yaml", site_file)
     return alerts.Alert(
         name=site.name,
         site=site.site,

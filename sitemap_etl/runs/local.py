@@ -92,11 +92,6 @@ def _run(
             seconds["total"] = time.monotonic() - started
             with timed(run, "report", {}):
                 summary = finish_run(run, published, seconds)
-        except Refused as error:
-            error.run_id = run.run_id
-            if scratch is not None and run.receipt(layout.PARTITION, Partition) is not None:
-                _keep_staging(run)  # what was in the way may be adopted, or gone tomorrow
-            raise
         except SitemapEtlError as error:
             error.run_id = run.run_id
             raise
