@@ -124,7 +124,7 @@ def summary_of(status: str = "published", **more: Any) -> dict[str, Any]:
             }
         },
         "warnings": ["97 % of 40 new lastmods are alike"],
-        "error": "Refused: products would drop 6\n  publish: sitemap-etl publish SITE.yaml RUN_ID",
+        "error": "Refused: products would drop 6\n  publish: sitemap-etl publish SITE.yaml 20261102T020000Z-51f6",
         "report": "s3://private/shop/reports/20261102T020000Z-51f6/report.html",
         "seconds": {"extract": 12.25, "render": 4_000.0, "total": 4_100.0},
         **more,
