@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sitemap_etl.errors import ConfigError, InvalidSource, Unavailable
+from sitemap_etl.errors import ConfigError, InvalidSource, Refused, Unavailable
 from sitemap_etl.runs import tasks
 from sitemap_etl.runs.local import publish_locally, run_locally
 from sitemap_etl.runs.rollback import roll_back
@@ -29,6 +29,7 @@ from tests.support.s3 import S3Server
 from tests.support.sites import FIRST_NIGHT, TestSite
 
 SHOP = "https://shop.example"
+OPEN = {"max_drop": 1, "max_growth": 99}
 
 
 class Lake(TestSite):
@@ -182,6 +183,15 @@ def test_after_a_rollback_the_table_is_read(site: Lake) -> None:
     assert site.locs() == NUMBERS
     assert site.counts(3).extracted == 98
     assert site.locs() == AFTER
+
+
+def test_a_table_that_was_made_anew_is_read_whatever_its_version(site: Lake) -> None:
+    """A job that drops its table and writes it again begins the versions of Delta Lake anew."""
+    site.keys["gates"] = OPEN
+    for night, first in enumerate((0, 20, 50), start=1):
+        site.table.make_anew(rows(first, 60))
+        assert site.counts(night).listed == 60 - first
+        assert site.locs() == set(map(str, range(first, 60)))
 
 
 def test_a_version_and_a_moment_may_be_named(site: Lake) -> None:
@@ -358,6 +368,60 @@ def test_a_night_that_was_refused_or_only_tried_is_read_again(keyed: Lake) -> No
     assert keyed.locs() == {str(n) for n in range(50, 100)}
     keyed.night(6)
     assert keyed.locs() == {*map(str, range(51, 100)), "fifty", "200"}
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_nothing_of_a_table_is_merged_with_another_that_has_its_place(keyed: Lake, more: int) -> None:
+    keyed.keys["gates"] = OPEN
+    keyed.table.make_anew(rows(0, 30))
+    keyed.night(1)
+    keyed.table.make_anew(rows(20, 60))
+    for n in range(more):
+        keyed.table.append(rows(60 + n, 61 + n))
+    assert keyed.counts(2).carried == 0
+    assert keyed.locs() == set(map(str, range(20, 60 + more)))
+    assert "section p is read in full: its table was dropped and made anew" in keyed.lines
+
+
+def test_a_table_that_is_made_anew_while_it_is_read_is_not_read_as_empty(site: Lake) -> None:
+    source = lake.TableSource(*_named(site))
+    splits = lake.plan_table(lake.find_table(source), source)
+    site.table.make_anew(rows(0, 5))
+    site.table.append(rows(5, 9))
+    with pytest.raises((Refused, InvalidSource), match=r"was dropped and made anew while it was read|has expired"):
+        list(read(splits[0]))
+
+
+def test_a_feed_whose_files_were_removed_is_not_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Lake(tmp_path / "site", made("feed", tmp_path), monkeypatch, key="id")
+    site.night(1)
+    site.table.append(rows(100, 105))
+    table: Any = site.table
+    table.table().optimize.compact()
+    table.expire()
+    assert site.counts(2).listed == 105
+    assert site.locs() == set(map(str, range(105)))
+
+
+def test_a_commit_of_a_feed_that_was_removed_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Lake(tmp_path / "site", made("feed", tmp_path), monkeypatch, key="id")
+    site.night(1)
+    site.table.append(rows(100, 105))
+    table: Any = site.table
+    table.table().create_checkpoint()
+    lost = Path(table.address) / "_delta_log" / f"{site.table.version():020}.json"
+    lost.rename(lost.with_suffix(".gone"))
+    assert site.counts(2).listed == 105
+
+
+def test_a_filter_of_text_goes_on_after_the_table_was_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = Lake(
+        tmp_path / "site", made("delta", tmp_path), monkeypatch, filter={"lastmod": "2026-10-01", "id": [3, 70]}
+    )
+    for night, change in enumerate((lambda: None, lambda: site.table.delete("id < 2"), lambda: renamed(site.table))):
+        change()
+        site.night(night + 1)
+        assert site.locs() == {"3", "70"}
 
 
 def test_a_version_that_has_expired_since_reads_everything(keyed: Lake) -> None:

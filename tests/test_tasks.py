@@ -246,9 +246,23 @@ def test_the_task_of_clusters_tells_how_many_rows_have_their_place_in_one(tmp_pa
     site = site_in(tmp_path, airflow=IN_MANY, database={"from": {"csv": "../walks.csv"}, "alternates": rule})
     rows = "".join(f"/{lang}/{n},i{n},{lang}\n" for n in range(5) for lang in ("de", "en"))
     (tmp_path / "walks.csv").write_text(f"loc,item,lang\n{rows}/alone,,\n")
-    key = until_rendered(site, "run-1")
+    started = tasks.start(site, Options(), OUTSIDE, owner="run-1")
+    key = started.key
+    for part in started.bundles:
+        tasks.extract(key, part, OUTSIDE)
+    tasks.partition(key, OUTSIDE)
     found = [tasks.collect(key, part, OUTSIDE) for part in tasks.clusters(key, OUTSIDE)]
     assert found == [{"members": 10}]
+
+
+def test_a_scheduler_that_knows_of_no_clusters_yet_publishes_no_page_without_its_links(tmp_path: Path) -> None:
+    """A site file that has just gained `alternates` may be read by the tasks before the graph of them is made anew."""
+    keys = {"alternates": {"group": "group", "hreflang": "language"}}
+    site = site_in(tmp_path, airflow=IN_MANY, database={"from": {"csv": "../walks.csv"}, **keys})
+    rows = "".join(f"/{language}/a,a,{language}\n" for language in ("de", "en"))
+    (tmp_path / "walks.csv").write_text(f"loc,group,language\n{rows}")
+    with pytest.raises(Refused, match=r"align\.json is missing: run .* did not get that far"):
+        rendered(tasks.start(site, Options(), OUTSIDE, owner="shop/one"))
 
 
 def test_a_hundred_runs_of_one_second_follow_each_other_by_their_ids() -> None:

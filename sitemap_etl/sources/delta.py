@@ -7,11 +7,13 @@ which leaves out the rows that were deleted.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -57,8 +59,8 @@ def open_table(address: str, version: int | None, as_of: datetime | None) -> Del
                     f"{address} has no version {asked} any more: its log was cleaned up. Its newest is {last}"
                 ) from error
         # Of an earlier version delta-rs numbers the commits wrongly; those of the newest are right.
-        made = newest.history(last - table.version() + 1)[-1].get("timestamp", 0)
-        moment = _EPOCH + timedelta(milliseconds=made)
+        commits = newest.history(last - table.version() + 1)
+        moment = _EPOCH + timedelta(milliseconds=commits[-1].get("timestamp", 0)) if commits else _newest_file(table)
         if as_of is not None and moment > as_of:
             raise InvalidSource(f"{address} has no version of {as_of.isoformat()}: it begins {moment.isoformat()}")
         return DeltaTable(address, table, moment)
@@ -70,6 +72,7 @@ class DeltaTable:
     def __init__(self, address: str, table: Any, moment: datetime) -> None:
         self._address = address
         self._table = table
+        self.identity = str(table.metadata().id)
         self.version = str(table.version())
         self.moment = moment
         self.schema = plain_schema(pa.schema(table.schema().to_arrow()), label=address)
@@ -91,12 +94,25 @@ class DeltaTable:
             known = {
                 file["path"]: file for file in pa.table(self._table.get_add_actions()).select(_SHOWN).to_pylist()
             }  # one a file
-            expected = self._expression(filter_)
             found = []
-            for fragment in self._dataset.get_fragments(expected):
-                file = known.get(fragment.path, {})
-                found.append(DataFile(fragment.path, file.get("size_bytes") or 0, file.get("num_records")))
+            for path in self._with_rows_of(filter_):
+                file = known.get(path, {})
+                found.append(DataFile(path, file.get("size_bytes") or 0, file.get("num_records")))
             return found
+
+    def _with_rows_of(self, filter_: Values) -> list[str]:
+        """The paths of the files that may have such rows, in the table's order.
+
+        After a DELETE or an UPDATE, delta-rs gives the bounds of text in a type that Arrow can't compare with text.
+        Such a column leaves out no file; the rows are filtered as they are read.
+        """
+        found = [one.path for one in self._dataset.get_fragments()]
+        for name, values in filter_.items():
+            asked = self._expression({name: values})
+            with suppress(pa.ArrowNotImplementedError):
+                may = {one.path for one in self._dataset.get_fragments(asked)}
+                found = [path for path in found if path in may]
+        return found
 
     def rows(self, names: Sequence[str] | None, columns: Sequence[str], filter_: Values) -> Iterator[pa.RecordBatch]:
         with _errors(self._address, self.version):
@@ -112,13 +128,16 @@ class DeltaTable:
             some = pa.dataset.FileSystemDataset(
                 fragments, self._dataset.schema, self._dataset.format, self._dataset.filesystem
             )
-            yield from some.to_batches(
-                columns=list(columns),
-                filter=self._expression(filter_),
+            expected = self._expression(filter_)
+            batches = some.to_batches(
+                columns=list(dict.fromkeys([*columns, *filter_])),
                 batch_size=limits.BATCH_ROWS // 4,
                 batch_readahead=1,
                 fragment_readahead=1,
             )
+            for batch in batches:
+                table = pa.Table.from_batches([batch])
+                yield from (table if expected is None else table.filter(expected)).select(list(columns)).to_batches()
 
     def lost(self, names: Sequence[str]) -> str | None:
         there = each(lambda name: look_at(f"{self._address}/{name}"), names)
@@ -131,7 +150,32 @@ class DeltaTable:
             return "it has deletion vectors or mapped columns"
         if int(since) > int(self.version):
             return f"version {since} is newer"
-        return None
+        return self._lost_since(int(since))
+
+    def _lost_since(self, since: int) -> str | None:
+        """Which file of the feed after a version is there no longer, in words; None where none is missed.
+
+        A commit names the files of its changes (`cdc`), or else those whose rows came and went: see the protocol.
+        """
+
+        def changed(version: int) -> list[str] | None:
+            try:
+                with self._dataset.filesystem.open_input_file(f"_delta_log/{version:020}.json") as file:
+                    actions = [json.loads(line) for line in file.read().splitlines() if line.strip()]
+            except FileNotFoundError:
+                return None
+            own = [action["cdc"]["path"] for action in actions if "cdc" in action]
+            other = [action[kind] for action in actions for kind in ("add", "remove") if kind in action]
+            return [unquote(path) for path in own or (one["path"] for one in other if one.get("dataChange", True))]
+
+        with _errors(self._address):
+            versions = range(since + 1, int(self.version) + 1)
+            commits = each(changed, versions)
+            for version, paths in zip(versions, commits, strict=True):
+                if paths is None:
+                    return f"commit {version} of its log was removed"
+            lost = self.lost([path for paths in commits for path in paths or ()])
+        return None if lost is None else f"{lost} was removed"
 
     def changes(self, since: str, columns: Sequence[str], filter_: Values) -> Iterator[Batch]:
         with _errors(self._address, since):
@@ -162,6 +206,13 @@ class DeltaTable:
             one = pc.field(name).isin(typed)
             expression = one if expression is None else expression & one
         return expression
+
+
+def _newest_file(table: Any) -> datetime:
+    """When the youngest of a table's files was written: its log may have been cleaned up to the last commit."""
+    files = pa.table(table.get_add_actions()).column("modification_time")
+    newest = pc.max(files.cast(pa.timestamp("ms", "UTC"))).as_py()
+    return _EPOCH if newest is None else newest
 
 
 _SHOWN: Final = ["path", "size_bytes", "num_records"]

@@ -90,6 +90,7 @@ class IcebergTable:
         self._metadata = metadata.model_copy(update={"current_schema_id": schema})
         table.metadata = self._metadata
         self._table = table
+        self.identity = str(metadata.table_uuid)
         self.version = f"{_NONE if snapshot is None else snapshot}/{schema}"
         found = None if snapshot is None else metadata.snapshot_by_id(snapshot)
         milliseconds = metadata.last_updated_ms if found is None else found.timestamp_ms

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import pyarrow as pa
 
 from sitemap_etl import limits
-from sitemap_etl.errors import InvalidSource
+from sitemap_etl.errors import InvalidSource, Refused
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.sources.batches import conform, fit
 from sitemap_etl.sources.lake_table import DataFile, Table, Values
@@ -62,15 +62,22 @@ def find_table(source: TableSource) -> Table:
 
 
 @lru_cache(maxsize=4)
-def _pinned(kind: Kind, address: str, version: str) -> Table:
-    """The table at a version that was found before: one process reads many of its splits."""
+def _pinned(kind: Kind, address: str, version: str, identity: str) -> Table:
+    """The table at a version that was found before: one process reads many of its splits.
+
+    Raises `Refused` where another table has its address now.
+    """
     if kind == "delta":
         from sitemap_etl.sources import delta
 
-        return delta.open_table(address, int(version), None)
-    from sitemap_etl.sources import iceberg
+        table: Table = delta.open_table(address, int(version), None)
+    else:
+        from sitemap_etl.sources import iceberg
 
-    return iceberg.open_pinned(address, version)
+        table = iceberg.open_pinned(address, version)
+    if table.identity != identity:
+        raise Refused(f"{address} was dropped and made anew while it was read. Run again")
+    return table
 
 
 def columns_of(table: Table, source: TableSource) -> pa.Schema:
@@ -116,7 +123,7 @@ def plan_changes(table: Table, source: TableSource, since: str) -> list[Split] |
     if why is None:
         return [_split(table, source, columns_of(table, source), None, f" since version {since}", since=since)]
     try:
-        before = _pinned(source.kind, source.address, since)
+        before = _pinned(source.kind, source.address, since, table.identity)
         old, new = before.files(source.filter), table.files(source.filter)
     except InvalidSource as error:
         return f"version {since} of its table can't be read any more ({error})"
@@ -152,6 +159,7 @@ def _split(
         "format": source.kind,
         "table": source.address,
         "version": table.version,
+        "identity": table.identity,
         "names": None if files is None else [file.name for file in files],
         "filter": {name: list(values) for name, values in source.filter.items()},
         "query": source.query,
@@ -177,7 +185,7 @@ def read_table(
     Those of changes have `GONE` and `ORDER` besides. `params`: what the SELECT binds. Raises as `find_table`.
     """
     detail = split.detail
-    table = _pinned(detail["format"], detail["table"], detail["version"])
+    table = _pinned(detail["format"], detail["table"], detail["version"], detail["identity"])
     schema = unpack_schema(detail["schema"])
     if columns is not None:
         schema = pa.schema([schema.field(name) for name in columns if name in schema.names])

@@ -32,8 +32,12 @@ class Batch(Frozen):
 
 
 class Table(Protocol):
-    """One version of a table. Its methods raise `InvalidSource`, `Refused`, `Unavailable`."""
+    """One version of a table. Its methods raise `InvalidSource`, `Refused`, `Unavailable`.
 
+    `identity`: tells it from another table at its address, which was dropped and made anew; versions begin anew then.
+    """
+
+    identity: str
     version: str
     moment: datetime
     schema: pa.Schema
@@ -48,7 +52,10 @@ class Table(Protocol):
         """One of these data files that is there no longer; None where none is missed."""
 
     def feed(self, since: str) -> str | None:
-        """Why the table can't say which rows changed after an earlier version; None where it can, see `changes`."""
+        """Why the table can't say which rows changed after an earlier version; None where it can, see `changes`.
+
+        It can't where files that say so are there no longer.
+        """
 
     def changes(self, since: str, columns: Sequence[str], filter_: Values) -> Iterator[Batch]:
         """The rows that changed after an earlier version, as the table's own feed has them."""

@@ -48,6 +48,8 @@ def _another(mirror: Mirror, reading: Reading) -> str | None:
         return "its SELECT is another one"
     if mirror.params != reading.params:
         return "the params of its SELECT are others"
+    if mirror.table != reading.table:
+        return "its table was dropped and made anew"
     if mirror.key != reading.key:
         return f"its key was {mirror.key} and is {reading.key}"
     if mirror.deleted != reading.deleted:

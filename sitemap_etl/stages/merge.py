@@ -201,6 +201,7 @@ def generations(run: Run, sections: Sequence[str]) -> dict[str, Mirror]:
             params=reading.params,
             deleted=reading.deleted,
             version=reading.version,
+            table=reading.table,
             schema=merging.sections[name].schema,
             read_at=reading.read_at,
             full_at=full_at,

@@ -308,7 +308,7 @@ class _Sources:
         asked = asked_of(section, self.site, self.environment, self.now)
         table = lake.find_table(asked)
         params = params_digest(section.name, source, self.site, self.environment)
-        made_from = fingerprint_of(self.site, section, table.version, params, self.robots)
+        made_from = fingerprint_of(self.site, section, table, params, self.robots)
         whole = self.options.limit is None and not self.options.full
         known = made_from is not None and made_from == self.current.versions.get(section.name)
         if whole and known and section.name in self.published:

@@ -234,7 +234,12 @@ class Run:
         return self._needed(layout.collect(unit), Collected)
 
     def aligned(self) -> Aligned | None:
-        """The links of closed clusters; None where there are none to close."""
+        """The links of closed clusters; None where there are none to close.
+
+        Raises Refused where they were left open: a scheduler may follow a plan of tasks that knew of no clusters.
+        """
+        if any(self.site.sections[section].alternates is not None for section, _ in self.partition().units):
+            return self._needed(layout.ALIGN, Aligned)
         return self.receipt(layout.ALIGN, Aligned)
 
     def rendered(self, unit: int) -> Rendered:

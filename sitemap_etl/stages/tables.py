@@ -50,7 +50,7 @@ def wanted_columns(site: Site, section: Section, now: datetime, schema: pa.Schem
     return [name for name in schema.names if name in needs or name == source.key] or schema.names[:1]
 
 
-def fingerprint_of(site: Site, section: Section, version: str, params: str, robots: bytes | None) -> str | None:
+def fingerprint_of(site: Site, section: Section, table: Table, params: str, robots: bytes | None) -> str | None:
     """A hash of all that a section of a table is made from; None where it may become another without any of that.
 
     A section whose published rows have the same hash is as it would be if it were read again. That can't be said where
@@ -61,7 +61,7 @@ def fingerprint_of(site: Site, section: Section, version: str, params: str, robo
     assert isinstance(source, TableSource)
     if changes_by_itself(section) or section.alternates is not None or names_the_time(source.query):
         return None
-    made_from = [version, params, *settings_of(site.to_json(), section.name)]
+    made_from = [table.identity, table.version, params, *settings_of(site.to_json(), section.name)]
     made_from.append(None if robots is None else robots.decode("latin-1"))
     return hashlib.sha256(json.dumps(made_from, sort_keys=True).encode()).hexdigest()[:32]
 
@@ -99,6 +99,7 @@ def reading_of_table(
         select=digest(json.dumps([asked.kind, asked.address, asked.query, dict(asked.filter)], sort_keys=True)),
         params=params,
         version=table.version,
+        table=table.identity,
     )
     reading, mirror = generation.reading(everything)
     if mirror is not None and names_the_time(source.query):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import struct
 import time
 import uuid
@@ -39,6 +40,7 @@ class Written(Protocol):
     def update(self, number: int, loc: str) -> None: ...
     def version(self) -> int: ...
     def expire(self) -> None: ...
+    def make_anew(self, table: pa.Table) -> None: ...
 
 
 class Delta:
@@ -73,6 +75,10 @@ class Delta:
 
     def expire(self) -> None:
         self.table().vacuum(retention_hours=0, dry_run=False, enforce_retention_duration=False)
+
+    def make_anew(self, table: pa.Table) -> None:
+        shutil.rmtree(self.address)
+        self.append(table)
 
     def mask(self, *places: int) -> None:
         """Delete rows of the table's only file by a deletion vector, as Spark does; delta-rs writes none itself.
@@ -230,3 +236,8 @@ class Iceberg:
         table = self.table()
         old = [one.snapshot_id for one in table.metadata.snapshots if one.snapshot_id != self.version()]
         table.maintenance.expire_snapshots().by_ids(old).commit()
+
+    def make_anew(self, table: pa.Table) -> None:
+        self.catalog.drop_table("shop.products")
+        self.catalog.create_table("shop.products", schema=ROWS)
+        self.append(table)

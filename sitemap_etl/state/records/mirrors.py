@@ -41,6 +41,7 @@ class Mirror(Document):
     buckets: tuple[MirrorBucket, ...]
     deleted: str | None = None  # the column that says that a row is gone: such rows are not in it
     version: str | None = None  # of the table that it mirrors
+    table: str | None = None  # tells that from another table at its address
 
     title: ClassVar[str] = "mirror"
 

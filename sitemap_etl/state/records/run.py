@@ -57,6 +57,7 @@ class Reading(Record):
     compared: str | None = None
     deleted: str | None = None  # the column that says that a row is gone
     version: str | None = None  # of the table that is read
+    table: str | None = None  # tells it from another table at its address
 
 
 class RawSums(Record):
