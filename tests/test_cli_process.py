@@ -155,7 +155,8 @@ main()
 @pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize(
-    ("module", "swallowed"), [("sitemap_etl.cli.endings", False), ("sitemap_etl.stages.run", True)]
+    ("module", "swallowed"),
+    [("sitemap_etl.cli.endings", False), ("numpy.dtypes", False), ("sitemap_etl.stages.run", True)],
 )
 def test_a_signal_while_modules_are_imported_is_an_interruption(
     site: TestSite, module: str, swallowed: bool, number: int

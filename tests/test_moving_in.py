@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from sitemap_etl.errors import Refused
-from tests.support.sites import TestSite, pages
+from sitemap_etl.runs.rollback import roll_back
+from tests.support.sites import FIRST_NIGHT, TestSite, pages
 
 
 @pytest.fixture
@@ -38,6 +40,18 @@ def test_new_names_are_taken_by_all_files_at_once(site: TestSite) -> None:
     assert site.night(3).summary.status == "unchanged"
     site.night(6)
     assert not (site.folder / "public" / "sitemap-p-00001.xml.gz").exists()
+
+
+def test_a_rollback_over_new_names_leaves_files_that_are_as_they_were(site: TestSite) -> None:
+    site.night(1)
+    site.keys["publish"] = {"to": "./public", "names": {"file": "{section}-{number}.xml.gz"}}
+    site.export("p", pages(260, lastmod="2026-10-01"))
+    site.night(2)
+    before = {entry.file.key: entry.file.lastmod for entry in site.manifest().entries}
+    roll_back(site.load(), None, site.at(FIRST_NIGHT + timedelta(days=1, hours=8)), reason="test")
+    after = {entry.file.key: entry.file.lastmod for entry in site.manifest().entries}
+    assert after.keys() == before.keys()
+    assert [file for file in after if after[file] != before[file]] == ["p-3.xml.gz"]
 
 
 def test_another_place_gets_every_file(site: TestSite) -> None:

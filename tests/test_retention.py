@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from sitemap_etl.errors import ConfigError, DamagedState, Refused
+from sitemap_etl.publish.publish import publish
 from sitemap_etl.runs.local import Finished, publish_locally, run_locally
 from sitemap_etl.runs.rollback import published_sets, roll_back
+from sitemap_etl.stages.run import open_run
 from sitemap_etl.state import layout
 from sitemap_etl.state.attempts import put_attempt
 from sitemap_etl.state.codec import encode
@@ -244,6 +246,17 @@ def test_a_dry_run_whose_base_is_no_longer_kept_was_overtaken(site: Site) -> Non
 
     with pytest.raises(Refused, match=r"Overtaken: this run started from .*, which is no longer kept"):
         publish_locally(site.load(), dry, site.environment, force=(), reason="test", adopt=False)
+
+
+def test_a_run_whose_state_is_deleted_under_it_says_so(site: Site) -> None:
+    site.export("a", pages(50))
+    dry = site.go(dry_run=True).run
+    before = site.public().objects()
+    shutil.rmtree(site.folder / "work" / "shop" / "state")
+    run = open_run(dry.staging.url, site.environment, staging=dry.staging)
+    with pytest.raises(DamagedState, match=r"is missing: the state was deleted after this run began"):
+        publish(run, dry_run=False)
+    assert site.public().objects() == before
 
 
 def test_a_run_never_gets_the_id_of_another_one_of_the_same_second(site: Site) -> None:

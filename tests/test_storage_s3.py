@@ -337,6 +337,24 @@ def test_a_profile_that_is_not_there_is_named(s3: S3Server, bucket: str, monkeyp
         open_storage(f"s3://{bucket}").get("k")
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("AWS_PROFILE", "nobody", r"S3 can't be used: the AWS configuration is wrong: .*nobody"),
+        ("AWS_SECRET_ACCESS_KEY", None, "S3 can't be used: only a part of the AWS credentials is set"),
+        ("AWS_MAX_ATTEMPTS", "x", "AWS_MAX_ATTEMPTS, or max_attempts in the AWS configuration, is not a number"),
+    ],
+)
+def test_where_a_bucket_is_can_be_asked_before_anything_is_sent(
+    bucket: str, monkeypatch: pytest.MonkeyPatch, name: str, value: str | None, said: str
+) -> None:
+    monkeypatch.delenv(name, raising=False)
+    if value is not None:
+        monkeypatch.setenv(name, value)
+    with pytest.raises((Refused, ConfigError), match=said):
+        _ = open_storage(f"s3://{bucket}").place
+
+
 def test_a_store_that_is_not_running_may_be_tried_again(
     s3: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -159,8 +159,11 @@ def _add_files(run: Run, drafts: Sequence[Draft], actual: Actual, desired: Desir
         found = there.get(file.key)
         if found is None:
             item = _staged(run, file, staged) if staged is not None else rerender(run, desired.entries[at], kind, own)
-            desired.files[item.file.key] = item
-            found = item.file
+            # A file that gets another name may be what lies under that already.
+            found = actual.unchanged([item.file]).get(item.file.key) if staged is None else None
+            if found is None:
+                desired.files[item.file.key] = item
+                found = item.file
         entry = desired.entries[at]
         desired.entries[at] = replace(entry, file=found) if kind == "file" else replace(entry, text=found)
 

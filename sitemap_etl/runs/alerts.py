@@ -51,10 +51,10 @@ def watching(site: Site, environment: Environment, *, dry_run: bool) -> Iterator
 
 
 def tell_start(site: Site, environment: Environment) -> None:
-    """Tell the monitor that a run starts."""
-    notify = _readable(site.notify, environment)
-    if notify is not None:
-        _log(environment, alerts.beat(notify, "start"))
+    """Tell the monitor that a run starts. Settings that can't be read are told of at its end."""
+    if not site.notify.silent:
+        with suppress(ConfigError):
+            _log(environment, alerts.beat(revealed("notify", site.notify, environment.environ), "start"))
 
 
 def tell_end(site: Site, environment: Environment, ended: Attempt) -> None:

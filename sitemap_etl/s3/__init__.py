@@ -94,14 +94,21 @@ class S3Client:
 
     @property
     def store(self) -> str | None:
-        """Where the store is, without a user or password; None: AWS, which has one namespace of buckets."""
-        endpoint = self._client().meta.endpoint_url
+        """Where the store is, without a user or password; None: AWS, which has one namespace of buckets.
+
+        Raises `ConfigError`, `Refused` where what boto3 is told of it can't be right.
+        """
+        try:
+            endpoint = self._client().meta.endpoint_url
+        except FAILURES as error:
+            raise _unanswered(error, "S3 can't be used: ", self.address) from error
         return None if _AWS.search(urlsplit(endpoint).hostname or "") else _public(endpoint)
 
     def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
         """The answer to one request, tried again by boto3 where that may help. Raises what boto3 raises."""
+        client = self._client()
         try:
-            answer: dict[str, Any] = getattr(self._client(), operation)(**arguments)
+            answer: dict[str, Any] = getattr(client, operation)(**arguments)
         except HTTPError as error:
             # The text of an error broke off: the one place where boto3 lets its transport's own exception through.
             raise boto.ResponseStreamingError(error=error) from error
@@ -125,7 +132,7 @@ class S3Client:
             endpoint=client.meta.endpoint_url if own else None,
             timeout=timeout,
             connect_timeout=min(CONNECT_TIMEOUT, timeout),
-            attempts=int(self._session.get_config_variable("max_attempts") or ATTEMPTS),
+            attempts=_attempts(self._session) or ATTEMPTS,
             ca_bundle=self._session.get_config_variable("ca_bundle"),
         )
 
@@ -139,7 +146,7 @@ class S3Client:
     def _make(self) -> Any:
         self._session = below = _session()
         session = boto3.session.Session(botocore_session=below)
-        retries = {"total_max_attempts": ATTEMPTS} if below.get_config_variable("max_attempts") is None else None
+        retries = {"total_max_attempts": ATTEMPTS} if _attempts(below) is None else None
         timeout = _timeout()
         try:
             client = session.client(
@@ -181,6 +188,17 @@ def _session() -> Any:
     session = botocore.session.Session()
     session.register_component("data_loader", _loader())
     return session
+
+
+def _attempts(session: Any) -> int | None:
+    """How often the environment or the AWS configuration says that a request is tried; None where neither does."""
+    try:
+        found: int | None = session.get_config_variable("max_attempts")
+    except ValueError as error:
+        raise ConfigError(
+            "AWS_MAX_ATTEMPTS, or max_attempts in the AWS configuration, is not a number: expected one such as 5"
+        ) from error
+    return found
 
 
 def _timeout() -> float:

@@ -25,7 +25,7 @@ from sitemap_etl import storage as storages
 from sitemap_etl.alerts import Alert
 from sitemap_etl.config import Site, from_json
 from sitemap_etl.connections import Connection, Connections, environment_connections, look_up
-from sitemap_etl.errors import ConfigError, Refused
+from sitemap_etl.errors import ConfigError, DamagedState, Refused
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.settings import Gates
 from sitemap_etl.sources import SharedSnapshot
@@ -122,12 +122,20 @@ class Run:
 
     @cached_property
     def base(self) -> Manifest | None:
-        """The manifest this run compares with. Raises Refused where others have published so much that it is gone."""
+        """The manifest this run compares with.
+
+        Raises Refused where others have published so much that it is gone, DamagedState where the whole state is.
+        """
         key = self.plan.base
         found = None if key is None else self.state.kept_manifest(key)
         if key is None or found is not None:
             return found
         now = self.state.current().manifest
+        if now is None:
+            raise DamagedState(
+                f"{self.work.url_of(key)} is missing: the state was deleted after this run began. Nothing public was "
+                "touched. Restore the state from a backup, and run again"
+            )
         if now != key:
             raise Refused(
                 f"Overtaken: this run started from {key}, which is no longer kept: other runs have published since, "
