@@ -42,6 +42,27 @@ def test_objects_have_their_content_types_and_no_encoding(site: TestSite, s3: S3
     assert all(head["ServerSideEncryption"] == "AES256" for head in heads.values())
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "header"),
+    [("sse", "aws:kms", "ServerSideEncryption"), ("cache_control", "no-store", "CacheControl")],
+)
+@pytest.mark.parametrize("full", [False, True])
+def test_objects_are_put_again_where_they_are_to_carry_something_else(
+    site: TestSite, s3: S3Server, bucket: str, key: str, value: str, header: str, full: bool
+) -> None:
+    s3.client().create_bucket(Bucket=f"{bucket}-private")
+    site.night(1)
+    dates = {file.key: file.lastmod for file in site.manifest().files()}
+    site.keys["publish"] = {**site.keys["publish"], key: value}
+    assert site.night(2, dry_run=True).summary.files.to_write == 3
+    done = site.night(3, full=full)
+    assert done.summary.files.written == 3
+    heads = {name: s3.client().head_object(Bucket=bucket, Key=name) for name in keys(s3, bucket)}
+    assert {head.get(header) for name, head in heads.items() if name.startswith("maps/")} == {value}
+    assert {file.key: file.lastmod for file in site.manifest().files()} == dates
+    assert site.night(4).summary.status == "unchanged"
+
+
 @pytest.mark.thorough
 def test_a_whole_job_with_state_and_staging_in_s3(site: TestSite, s3: S3Server, bucket: str) -> None:
     s3.client().create_bucket(Bucket=f"{bucket}-private")

@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 
 from sitemap_etl.errors import Refused
 from sitemap_etl.render import fence
+from sitemap_etl.settings import Publish
 from sitemap_etl.stages.about import here
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import File
@@ -41,13 +42,19 @@ CONTENT_TYPES: Final = {
 }
 
 
+def carried_by(publish: Publish) -> str:
+    """What objects carry besides their bytes, as text; empty for a folder, whose files carry nothing."""
+    return f"{publish.sse or ''}|{publish.cache_control or ''}" if publish.to.startswith("s3://") else ""
+
+
 class Actual:
     """The public files as they are.
 
     `files`: by key, as the last manifest has them; none where the set is to lie elsewhere now. `again`: the keys of an
     interrupted publish, of which `secured` were put again as they are; `touched`: these, and those of earlier ones that
     were put again lately. `suspect`: keys of which only the object is believed (with `--full`, every one); `there`:
-    what is under them. `relocated`: `publish.to` is not where the last set was put.
+    what is under them. `relocated`: `publish.to` is not where the last set was put. `outdated`: objects carry what the
+    site file does not say any more, so that each is put again.
     """
 
     def __init__(
@@ -62,6 +69,7 @@ class Actual:
         base = run.base
         self.public = public
         self.relocated = base is not None and base.to != run.site.publish.to
+        self.outdated = base is not None and base.carry not in ("", carried_by(run.site.publish))
         published = {file.key: file for file in base.files()} if base is not None else {}
         self.files = {} if self.relocated else published
         self.secured = secured or {}
@@ -88,6 +96,8 @@ class Actual:
                 secured = self.secured.get(file.key)
                 if secured is not None and secured.sha256 == file.sha256:
                     found[file.key] = replace(secured, lastmod=file.lastmod)
+            elif self.outdated:
+                continue
             elif file.key in self.touched:
                 if known is not None and self.is_as_stored(known):
                     found[file.key] = known

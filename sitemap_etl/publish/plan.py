@@ -13,7 +13,7 @@ import pyarrow as pa
 from sitemap_etl import limits
 from sitemap_etl.errors import Refused
 from sitemap_etl.frozen import Frozen
-from sitemap_etl.publish.actual import Actual, Object
+from sitemap_etl.publish.actual import Actual, Object, carried_by
 from sitemap_etl.publish.proposal import Draft, file_of
 from sitemap_etl.render import compress, text, urlset
 from sitemap_etl.render import index as index_document
@@ -231,6 +231,7 @@ def made_manifest(
         run_id=run.run_id,
         now=run.plan.now,
         to=run.site.publish.to,
+        carry=carried_by(run.site.publish),
         base=run.plan.base,
         sections={name: _numbered(state, numbers.get(name, 1)) for name, state in target.sections.items()},
         numbers={name: number for name, number in gone.items() if name not in plain},

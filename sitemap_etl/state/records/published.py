@@ -195,6 +195,7 @@ class Manifest(Document):
     run_id: str
     now: str
     to: str = ""  # where the files are
+    carry: str = ""  # what objects in a bucket carry besides their bytes: encryption and caching; empty: not known
     base: str | None = None
     sections: Mapping[str, SectionState] = field(default_factory=dict)
     numbers: Mapping[str, int] = field(default_factory=dict)  # of sections that left or are views: of their next file
