@@ -160,6 +160,13 @@ def parse(text: str) -> Connection:
     return _from_json(text) if text.startswith("{") else _from_uri(text)
 
 
+def _port(given: Any) -> int | None:
+    """A port as it was written, None where there is none. Raises `ConfigError`."""
+    if given and not str(given).isdecimal():
+        raise ConfigError("its port is not a number")  # nothing is repeated: it may be a password
+    return int(given) if given else None
+
+
 def _from_json(text: str) -> Connection:
     try:
         given: dict[str, Any] | None = json.loads(text)
@@ -167,7 +174,7 @@ def _from_json(text: str) -> Connection:
         extra = given.get("extra") or {}
         extra = dict(json.loads(extra) if isinstance(extra, str) else extra)
         scheme = str(given.get("conn_type") or "").lower()  # an engine asks for none
-        port = int(given["port"]) if given.get("port") else None
+        port = _port(given.get("port"))
     except (ValueError, TypeError, AttributeError):
         given = None
     if given is None:  # the text may hold a password, and so may the parser's error

@@ -204,6 +204,7 @@ def test_every_engine_takes_an_airflow_connection(world: World, write: Callable[
         ('{"password": ', "connection 'c': is not a connection"),
         ("http://[secret-8812", "connection 'c': the URI of the connection can't be read"),
         ('{"login": "secret-8812"}', "connection 'c' has no `key`"),
+        ('{"conn_type": "http", "port": "secret-8812"}', "connection 'c': its port is not a number"),
     ],
 )
 def test_a_connection_that_does_not_serve_is_named_and_not_shown(text: str, words: str) -> None:

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -169,6 +171,10 @@ def test_what_is_no_database_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.db").write_text("loc\n" * 5_000)
     with pytest.raises(InvalidSource, match="not a valid DuckDB database file"):
         rows(tmp_path / "a.db", "SELECT 1")
+    with closing(sqlite3.connect(tmp_path / "b.db")) as database, database:
+        database.execute("CREATE TABLE pages (loc TEXT)")
+    with pytest.raises(InvalidSource, match="b.db is a database of SQLite: write sqlite:/// in place of duckdb:///"):
+        rows(tmp_path / "b.db", "SELECT 1")
 
 
 def test_a_probe_tells_columns_and_types_and_the_clock_its_time(path: Path) -> None:

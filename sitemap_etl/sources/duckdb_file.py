@@ -6,7 +6,7 @@ What becomes of a type is in docs/reference/databases.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +21,8 @@ from sitemap_etl.sources.parameters import Value, bind, quoted
 from sitemap_etl.sources.session import Statement
 
 _FETCH_ROWS: Final = 65_536
+_SQLITE: Final = b"SQLite format 3\0"
+"""How its files begin: https://www.sqlite.org/fileformat.html."""
 _AS_TEXT: Final = ("INTERVAL", "BIT", "TIME WITH TIME ZONE", "UHUGEINT", "BIGNUM", "UNION")
 """Types that Arrow or Parquet has not, or not in their whole range."""
 
@@ -35,6 +37,7 @@ def rows(
     path = Path(connection.schema)
     if not path.is_file():
         raise InvalidSource(f"{label}: there is no DuckDB database at {path}")
+    _demand_duckdb(path, label)
     text, used = bind(sql, values, "duckdb", lambda name: f"${name}", label=label)
     try:
         with opened(str(path)) as database, statement.cancelled_by(database.interrupt):
@@ -48,6 +51,15 @@ def rows(
         raise
     except (duckdb.Error, pa.ArrowException, OSError) as error:
         raise _translated(error, path, label) from error
+
+
+def _demand_duckdb(path: Path, label: str) -> None:
+    """Tell of a file of SQLite, for which DuckDB looks for an extension. What can't be read is for DuckDB to tell."""
+    with suppress(OSError), path.open("rb") as file:
+        if file.read(len(_SQLITE)) == _SQLITE:
+            raise InvalidSource(
+                f"{label}: {path} is a database of SQLite: write sqlite:/// in place of duckdb:/// in its connection"
+            )
 
 
 def _cast(relation: Any) -> Any:
