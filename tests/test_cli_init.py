@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import bz2
-import functools
 import gzip
-import http.server
 import io
 import json
 import lzma
 import sqlite3
-import threading
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import adbc_driver_sqlite
 import duckdb
@@ -23,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from tests.support.beginnings import runs, started
 from tests.support.command import call
 from tests.support.lake import Delta, Iceberg, rows
 from tests.support.mariadb import MariaDB, mariadb  # noqa: F401 - a fixture
@@ -39,27 +35,6 @@ HEADER = ("Artikelnr", "Adresse", "Geändert am", "Bezeichnung")
 @pytest.fixture(autouse=True)
 def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-
-
-def started(source: object, *more: object) -> dict[str, Any]:
-    """The site file that `init` writes; its JSON under `json`."""
-    done = call("init", "--from", source, *more, "--json")
-    assert done.code == 0, done.out
-    site: dict[str, Any] = yaml.safe_load(Path("site.yaml").read_text(encoding="utf-8"))
-    return site | {"json": done.json}
-
-
-def runs(listed: int) -> dict[str, Any]:
-    """What was written passes `validate --connect`, and a dry run lists so many pages; gives the run's JSON."""
-    checked = call("validate", "site.yaml", "--connect")
-    assert checked.code == 0, checked.err
-    done = call("run", "site.yaml", "--dry-run", "--json")
-    assert done.code == 0, done.out
-    sections = done.json["sections"].values()
-    assert sum(section["listed"] for section in sections) == listed
-    assert sum(section["rejected"] + section["excluded"] for section in sections) == 0
-    found: dict[str, Any] = done.json
-    return found
 
 
 def german(delimiter: str = ";") -> str:
@@ -203,11 +178,56 @@ def test_addresses_without_a_scheme_get_one() -> None:
     runs(9)
 
 
+def test_the_site_is_taken_from_addresses_without_a_scheme_too() -> None:
+    Path("x.csv").write_text("page\n" + "".join(f"{'www.' if n % 3 else ''}shop.example/p/{n}\n" for n in range(30)))
+    site = started("x.csv")
+    assert (site["site"], site["urls"]) == ("https://www.shop.example", {"same_as": ["https://shop.example"]})
+    runs(30)
+
+
+@pytest.mark.parametrize("first", ["https://shop.example/0,2026-02-01", "/0,2026-02-01", "shop.example/0"])
+@pytest.mark.parametrize("count", [1, 30])
+def test_a_csv_whose_first_row_is_a_page_is_refused_so_that_no_page_is_lost(first: str, count: int) -> None:
+    Path("x.csv").write_text("".join(f"{first.replace('/0', f'/{n}')}\n" for n in range(count)))
+    done = call("init", "--from", "x.csv")
+    assert done.code == 2
+    assert "x.csv: the first row has to name the columns, and has the address of a page" in done.err
+    assert "write a row of names before it, such as loc" in done.err
+    assert not Path("site.yaml").exists()
+
+
+def test_a_column_may_be_called_like_an_address_if_it_holds_none() -> None:
+    Path("x.csv").write_text("loc,https://shop.example/\n" + "".join(f"/{n},{n}\n" for n in range(9)))
+    started("x.csv", "--site", "https://shop.example")
+    runs(9)
+
+
+def test_dates_of_mails_and_feeds_are_read_in_the_zone_that_they_name() -> None:
+    lines = [f'https://shop.example/{n},"Tue, {n % 28 + 1:02} Sep 2026 10:00:00 GMT"\n' for n in range(30)]
+    Path("x.csv").write_text("url,when\n" + "".join(lines))
+    site = started("x.csv")
+    section = site["sections"]["x"]
+    assert section["lastmod"] == {"column": "when", "format": "%a, %d %b %Y %H:%M:%S GMT", "timezone": "UTC"}
+    assert section["columns"] == {"loc": "url"}
+    assert not [note for note in site["json"]["notes"] if "guess" in note]
+    runs(30)
+
+
 def test_a_second_spelling_of_the_origin_is_the_same_site() -> None:
     Path("x.csv").write_text("loc\n" + "".join(f"http{'s' if n else ''}://shop.example/{n}\n" for n in range(5)))
     site = started("x.csv")
     assert (site["site"], site["urls"]) == ("https://shop.example", {"same_as": ["http://shop.example"]})
+    said = "some pages are at http://shop.example: by urls.same_as they are listed at https://shop.example"
+    assert said in site["json"]["notes"]
     runs(5)
+
+
+def test_pages_on_another_host_are_told_of() -> None:
+    Path("x.csv").write_text("loc\n" + "".join(f"https://{'b' if n == 9 else 'a'}.example/{n}\n" for n in range(10)))
+    site = started("x.csv")
+    assert "urls" not in site
+    said = "some pages are at https://b.example: those are rejected, unless urls: {same_as: […]} names their origin"
+    assert said in site["json"]["notes"]
 
 
 def test_json_lines_and_folders_are_known_by_their_names() -> None:
@@ -459,103 +479,6 @@ def test_a_table_without_addresses_says_what_to_write(monkeypatch: pytest.Monkey
     assert "none of the 1 rows that were read can be listed" in call("validate", "site.yaml", "--connect").err
 
 
-# --- a live sitemap ---
-
-
-@pytest.fixture
-def live(tmp_path: Path) -> Iterator[str]:
-    """A site on loopback, served from the folder `live`."""
-    (tmp_path / "live").mkdir()
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *_args: object) -> None:
-            pass
-
-    handler = functools.partial(Quiet, directory=str(tmp_path / "live"))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
-
-
-NS = 'xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"'
-
-
-def put(name: str, *locs: str, index: bool = False) -> None:
-    outer, inner = ("sitemapindex", "sitemap") if index else ("urlset", "url")
-    dated = "" if index else "<lastmod>2026-10-01T10:00:00</lastmod>"
-    entries = "".join(f"<{inner}><loc>{loc}</loc>{dated}</{inner}>" for loc in locs)
-    path = Path("live") / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f'<?xml version="1.0"?><{outer} {NS}>{entries}</{outer}>')
-
-
-def test_a_live_sitemap_gives_names_sections_and_counts_to_move_in_with(live: str) -> None:
-    names = ["maps/product-sitemap1.xml", "maps/product-sitemap2.xml", "maps/page-sitemap1.xml"]
-    put("maps/sitemap_index.xml", *(f"{live}/{name}" for name in names), index=True)
-    for name in names:
-        put(name, *(f"{live}/{name[5:-4]}/{n}" for n in range(10)))
-    Path("live/robots.txt").write_text(f"Sitemap: {live}/maps/sitemap_index.xml\n")
-    site = started(f"{live}/")
-    assert site["site"] == live
-    assert site["publish"] == {
-        "to": "./public",
-        "at": f"{live}/maps/",
-        "names": {"index": "sitemap_index.xml", "file": "{section}-sitemap{number}.xml"},
-    }
-    assert {name: section["from"] for name, section in site["sections"].items()} == {
-        "product": {"csv": "exports/product.csv.gz"},
-        "page": {"csv": "exports/page.csv.gz"},
-    }
-    assert "section product: 20 URLs in 2 files" in site["json"]["notes"]
-    runs(30)
-    done = call("run", "site.yaml", "--dry-run", "--against", f"{live}/maps/sitemap_index.xml", "--json")
-    against = done.json["against"]
-    assert (against["both"], against["only_here"]["count"], against["only_there"]["count"]) == (30, 0, 0)
-
-
-def test_of_a_large_live_sitemap_some_files_of_each_series_are_read(live: str) -> None:
-    names = [f"sitemap-p-{n:04}.xml" for n in range(45)]
-    put("sitemap.xml", *(f"{live}/{name}" for name in (*names, "sitemap-blog.xml")), index=True)
-    for name in (*names, "sitemap-blog.xml"):
-        put(name, *(f"{live}/{name}/{n}" for n in range(3)))
-    site = started(f"{live}/sitemap.xml")
-    notes = site["json"]["notes"]
-    assert "section p: about 135 URLs in 45 files" in notes
-    assert any("section p: 20 of 45 files were read" in note for note in notes)
-    assert site["publish"] == {"to": "./public", "names": {"file": "sitemap-{section}-{number:04}.xml"}}
-    runs(63)
-
-
-def test_a_sitemap_in_a_file_and_dates_that_are_none(tmp_path: Path) -> None:
-    (tmp_path / "live").mkdir()
-    put("map.xml", "https://shop.example/a", "/b")
-    text = Path("live/map.xml").read_text().replace("2026-10-01T10:00:00", "1790000000")
-    Path("live/map.xml").write_text(text)
-    site = started("live/map.xml")
-    assert (site["site"], site["publish"]) == (
-        "https://shop.example",
-        {"to": "./public", "names": {"index": "map.xml"}},
-    )
-    assert list(site["sections"]) == ["pages"]
-    runs(2)
-
-
-def test_what_is_no_sitemap_writes_nothing(live: str) -> None:
-    Path("live/index.html").write_text("<html><body>Welcome</body></html>")
-    done = call("init", "--from", live)
-    assert done.code == 1
-    assert "robots.txt names no sitemap that lists a page, and there is none at /sitemap.xml" in done.err
-    assert call("init", "--from", "http://127.0.0.1:1/sitemap.xml").code == 3
-    put("sitemap.xml", f"{live}/a")
-    Path("exports").mkdir()
-    Path("exports/pages.csv.gz").write_text("mine")
-    done = call("init", "--from", f"{live}/sitemap.xml")
-    assert done.code == 2
-    assert "exports/pages.csv.gz already exists, and init never replaces a file" in done.err
-    assert not Path("site.yaml").exists()
-
-
 # --- mistakes ---
 
 
@@ -575,6 +498,9 @@ def test_it_replaces_nothing() -> None:
             ["--from", "nope"],
             "there is no file or folder of this name, and no connection of this ID: set AIRFLOW_CONN_N",
         ),
+        (["--from", "none.duckdb"], "there is no file none.duckdb\n"),
+        (["--from", "none.db"], "there is no file none.db\n"),
+        (["--from", "my-shop"], "there is no file my-shop\n"),
         (["--from", "postgresql://reader:ge@heim@db/shop"], "--from: the URI of the connection can't be read"),
         (["--from", "jdbc:postgresql://db/shop"], "is a JDBC connection"),
         (["--table", "product"], "--table needs --from"),

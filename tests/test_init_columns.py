@@ -56,6 +56,7 @@ def test_of_addresses_on_two_hosts_those_of_the_site_are_meant() -> None:
         (["20260928", "20260102"], {"format": "%Y%m%d"}),
         ([20260928, 20260102], {"format": "%Y%m%d"}),
         (["Mon, 28 Sep 2026 10:00:00 +0200"], {"format": "%a, %d %b %Y %H:%M:%S %z"}),
+        (["Mon, 28 Sep 2026 10:00:00 GMT"], {"format": "%a, %d %b %Y %H:%M:%S GMT", "timezone": "UTC"}),
         (["28 Sep 2026", "1 Jan 2026"], {"format": "%d %b %Y"}),
         (["2026-09-28T10:00:00+02:00", "2026-09-28"], {}),
         (["2026-09-28 10:00:00"], {"timezone": "UTC"}),
@@ -126,6 +127,16 @@ def test_images_titles_keys_and_flags() -> None:
     assert (found.images, found.title) == ("Bilder", "Text")
     assert found.keys == ("nr", "Datei")
     assert found.flags == ("aktiv", "status")
+
+
+@pytest.mark.parametrize(
+    "text", ["Tue, {:02} Sep 2031 10:00:00 EST", "{} September 2031", "Sept. {}, 2031", "Sep {:02} 10:00:00 2031"]
+)
+def test_dates_in_words_are_no_titles(text: str) -> None:
+    rows = table(url=lambda n: f"/{n}", until=lambda n: text.format(n % 28 + 1))
+    assert find(rows, NOW).title is None
+    named = table(url=lambda n: f"/{n}", until=lambda n: f"May {n} be with you")
+    assert find(named, NOW).title == "until"
 
 
 def test_columns_of_every_type_are_looked_at_without_harm() -> None:

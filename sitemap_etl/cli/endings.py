@@ -152,7 +152,7 @@ class _Call:
 
 
 def _empty_summary() -> dict[str, Any]:
-    """The keys of a run's summary; none where the import of what knows them was broken off by a signal."""
+    """The keys of a run's summary; none where a signal ended the import of what knows them."""
     try:
         from sitemap_etl.state.codec import encode
         from sitemap_etl.state.records import Summary

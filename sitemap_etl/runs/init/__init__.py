@@ -1,7 +1,9 @@
 """A first site file that runs: proposed from exports, tables or a live sitemap, with comments to go on from.
 
 beginning, live      what there is: exports, tables of a lakehouse or a database; a sitemap that is live
+names, elements      what its files are called; what it says of its pages that exports do not have
 columns              what the columns of a sample hold, by their values
+origins              which of the origins of pages is the site's
 section, text        a section in words of a site file; YAML with comments
 """
 
@@ -18,6 +20,7 @@ from sitemap_etl.frozen import Frozen
 from sitemap_etl.runs.init.beginning import Beginning, begin_export, distinct, find_database, is_sitemap
 from sitemap_etl.runs.init.columns import find
 from sitemap_etl.runs.init.live import EXPORTS, Live, survey
+from sitemap_etl.runs.init.origins import Origins, settle
 from sitemap_etl.runs.init.section import propose
 from sitemap_etl.runs.init.text import flow, line
 from sitemap_etl.settings import Gates
@@ -102,40 +105,36 @@ def _from_rows(
     names = distinct([beginning.name for beginning in beginnings])
     now = environment.clock()
     sections: list[str] = []
-    origins: Counter[str] = Counter()
+    found_at: Counter[str] = Counter()
     for name, beginning in zip(names, beginnings, strict=True):
         found = find(beginning.rows, now, wanted, beginning.folders)
-        origins.update({} if found.address is None else found.address.origins)
+        found_at.update({} if found.address is None else found.address.origins)
         proposal = propose(name, beginning, found)
         sections += proposal.lines
         notes += proposal.notes if len(names) == 1 else [f"section {name}: {note}" for note in proposal.notes]
-    site = wanted or (origins.most_common(1)[0][0] if origins else _PLACEHOLDER)
-    if site == _PLACEHOLDER:
-        notes.append(_TO_REPLACE)
-    same = [name for name in origins if name != site and _host(name) == _host(site)]
-    urls = [f"urls: {flow({'same_as': same})}"] if same else []
+    settled = settle(found_at, wanted, _PLACEHOLDER)
+    notes += _said_of(settled)
     columns = list(dict.fromkeys(name for beginning in beginnings for name in beginning.rows.column_names))
-    text = _text(site, {"to": "./public"}, [*urls, "sections:", *sections])
-    return _written(path, text, Started(str(path), site, columns, names, notes=notes))
+    text = _text(settled.site, {"to": "./public"}, [*settled.lines(), "sections:", *sections])
+    return _written(path, text, Started(str(path), settled.site, columns, names, notes=notes))
 
 
 def _from_live(path: Path, live: Live, wanted: str | None) -> Started:
     """A site that begins as the live sitemap is."""
-    site = wanted or live.site or _PLACEHOLDER
+    origins = settle(live.origins, wanted, _PLACEHOLDER)
     notes = [f"section {one.name}: {one.about}" for one in live.series.values()]
     notes += live.notes
     notes.append(
         f"{EXPORTS}/ has what the live sitemap lists, with its dates, to begin with: replace it by your own sources"
     )
     notes.append(f"what would change: sitemap-etl run {path} --dry-run --against {shown_address(live.target)}")
-    if site == _PLACEHOLDER:
-        notes.append(_TO_REPLACE)
-    text = _text(site, live.publish(), ["sections:", *live.lines()])
-    return _written(path, text, Started(str(path), site, ["loc", "lastmod"], list(live.series), notes=notes))
+    notes += _said_of(origins)
+    text = _text(origins.site, live.publish(origins.site), [*origins.lines(), "sections:", *live.lines()])
+    return _written(path, text, Started(str(path), origins.site, ["loc", "lastmod"], list(live.series), notes=notes))
 
 
-def _host(address: str) -> str:
-    return address.partition("://")[2].removeprefix("www.")
+def _said_of(origins: Origins) -> list[str]:
+    return [*origins.notes(), *([_TO_REPLACE] if origins.site == _PLACEHOLDER else [])]
 
 
 def _origin(site: str) -> str:

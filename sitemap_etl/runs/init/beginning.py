@@ -21,6 +21,7 @@ from sitemap_etl.connections import Connection, parse
 from sitemap_etl.errors import ConfigError, InvalidSource
 from sitemap_etl.extras import installed
 from sitemap_etl.frozen import Frozen
+from sitemap_etl.runs.init.columns import address_in_place_of_a_name
 from sitemap_etl.settings import CsvSource, IcebergSource, TableSource
 from sitemap_etl.sources import Session, lake
 from sitemap_etl.sources.catalog import LIMITED, Catalog, Indexes, Table
@@ -38,6 +39,9 @@ _ADDRESS: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://|jdbc:|\{")
 _CONNECTION_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _TABLE_NAME: Final = re.compile(r"[\w-]+(\.[\w-]+){2,}")
 _EXPORT_NAME: Final = re.compile(r"\.(csv|tsv|txt|jsonl?|ndjson|parquet|pq|gz|bz2|zst|xz|zip)$", re.IGNORECASE)
+_DATABASE_NAME: Final = re.compile(r"\.(duckdb|ddb|sqlite3?|db3?)$", re.IGNORECASE)
+_VARIABLE: Final = re.compile(r"[A-Za-z0-9_]+")
+"""Connection IDs that a variable of the environment can name."""
 _DATABASE_FILES: Final = ((0, b"SQLite format 3\0", "sqlite"), (8, b"DUCK", "duckdb"))
 """Where a database that is a file says so. https://www.sqlite.org/fileformat.html,
 https://duckdb.org/docs/stable/internals/storage"""
@@ -183,6 +187,12 @@ def begin_export(text: str, folder: Path) -> Beginning:
     else:
         keys[source.kind], name = _relative(keys[source.kind], folder), stem.partition(".")[0]
     rows = _first(sources.read(splits[0], batch_rows=ROWS), sources.columns(splits[0]))
+    nameless = address_in_place_of_a_name(rows) if isinstance(source, CsvSource) else None
+    if nameless is not None:
+        raise InvalidSource(
+            f"{text}: the first row has to name the columns, and has the address of a page, {nameless[:_SHOWN]}: "
+            "write a row of names before it, such as loc, or loc,lastmod"
+        )
     if isinstance(source, CsvSource) and not source.encoding.startswith("utf"):
         notes.append(f"encoding {source.encoding} is a guess: it is not UTF-8{_beyond_ascii(rows)}")
     return Beginning(section_name(name), keys, rows, tuple(notes), tuple(splits[0].detail.get("partitions", ())))
@@ -199,11 +209,11 @@ def _recognized(text: str) -> Recognized:
     try:
         return recognize(text)
     except NothingFound as error:
-        if "/" in text or _EXPORT_NAME.search(text):
+        if "/" in text or _EXPORT_NAME.search(text) or _DATABASE_NAME.search(text):
             raise
         if _TABLE_NAME.fullmatch(text) and installed("pyiceberg"):
             return IcebergSource(iceberg=text)
-        if not _CONNECTION_ID.fullmatch(text):
+        if not _VARIABLE.fullmatch(text):
             raise
         raise InvalidSource(
             f"--from {text}: there is no file or folder of this name, and no connection of this ID: set "

@@ -45,6 +45,13 @@ _CHANGE_NAMES: Final = re.compile(
 _DATE_NAMES: Final = re.compile(r"date|datum|fecha|data|time|zeit|_at$|_on$|\bam\b|seit", re.IGNORECASE)
 _CODE: Final = re.compile(r"\S{1,64}")
 _WORDS: Final = re.compile(r"(?=.*[^\W\d_]{2})[^\n{}<>]{2,150}")
+_WRITTEN_DATE: Final = re.compile(
+    r"(?:[a-z]+\.?,? )?(?:\d{1,2}\.? (?:MONTH)[a-z]*\.?|(?:MONTH)[a-z]*\.? \d{1,2}\b),? \d.*".replace(
+        "MONTH", "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec"
+    ),
+    re.IGNORECASE,
+)
+"""Dates in words: they are no titles, though they may be no dates of changes either."""
 _TITLE_NAMES: Final = re.compile(r"title|titel|titre|titulo|headline|name", re.IGNORECASE)
 _FLAG_WORDS: Final = frozenset(
     [
@@ -87,7 +94,16 @@ _FORMATS: Final = (
     *("%d/%m/%Y %H:%M:%S", "%d/%m/%Y %H:%M", "%d/%m/%Y", "%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y %I:%M %p"),
     *("%m/%d/%Y %H:%M:%S", "%m/%d/%Y %H:%M", "%m/%d/%Y", "%d-%m-%Y %H:%M:%S", "%d-%m-%Y %H:%M", "%d-%m-%Y"),
     *("%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%Y/%m/%d", "%Y%m%d%H%M%S", "%Y%m%d"),
-    *("%a, %d %b %Y %H:%M:%S %z", "%a %b %d %H:%M:%S %Y", "%d %b %Y %H:%M", "%d %b %Y", "%b %d, %Y", "%b %d %Y"),
+    *(
+        "%a, %d %b %Y %H:%M:%S %z",
+        "%a, %d %b %Y %H:%M:%S GMT",
+        "%a, %d %b %Y %H:%M:%S UTC",
+        "%a %b %d %H:%M:%S %Y",
+        "%d %b %Y %H:%M",
+        "%d %b %Y",
+        "%b %d, %Y",
+        "%b %d %Y",
+    ),
 )
 """Forms that dates are often exported in; of two that fit alike the first one is taken."""
 _DAY: Final = len("2026-11-20")
@@ -104,7 +120,7 @@ class Address(Frozen):
 
     column: str
     form: str  # url, path, bare (a host without https://), slug
-    origins: Counter[str] = field(default_factory=Counter)  # how often each stands there, of URLs
+    origins: Counter[str] = field(default_factory=Counter)  # how often each stands there, of URLs and bare addresses
 
 
 class Dates(Frozen):
@@ -165,6 +181,17 @@ def find(rows: pa.Table, now: datetime, site: str | None = None, folders: Collec
         keys=tuple(column.name for column in left if column.is_key),
         flags=tuple(column.name for column in columns if column.is_flag),
     )
+
+
+def address_in_place_of_a_name(rows: pa.Table) -> str | None:
+    """The name of a column that is an address, as the values below it are: a page, and no name; None where none is."""
+    name: str
+    for name in rows.column_names:
+        form = next((one for one in (_URL, _PATH, _BARE) if one.fullmatch(name.strip())), None)
+        texts = [] if form is None else _texts(column_of(rows.combine_chunks(), name))
+        if form is not None and sum(form.fullmatch(text) is not None for text in texts) >= MOST * len(texts):
+            return name
+    return None
 
 
 class _Column:
@@ -257,7 +284,8 @@ def _scored(columns: Sequence[_Column], site: str | None) -> Iterator[tuple[floa
         for form, expected in (("url", _URL), ("path", _PATH), ("bare", _BARE)):
             share = column.share(expected)
             if share >= MOST:
-                origins = _origins(column.texts) if form == "url" else Counter[str]()
+                begin = {"url": "", "bare": "https://"}.get(form)
+                origins = Counter[str]() if begin is None else _origins(column.texts, begin)
                 score = share * column.distinct * column.filled / len(column.values)
                 if origins:  # pages are on one host, and suppliers on many
                     wanted = origins[site] if site is not None and site in origins else max(origins.values())
@@ -281,12 +309,12 @@ def _unlikely(name: str, form: str) -> tuple[bool, bool, bool, bool]:
     )
 
 
-def _origins(texts: Sequence[str]) -> Counter[str]:
-    """How often each origin stands in URLs."""
+def _origins(texts: Sequence[str], begin: str = "") -> Counter[str]:
+    """How often each origin stands in URLs. `begin`: what they lack."""
     found: Counter[str] = Counter()
     for text in texts:
         try:
-            found[origin(text)] += 1
+            found[origin(begin + text)] += 1
         except ValueError:
             continue
     return found
@@ -402,7 +430,11 @@ def _changed(dated: Sequence[_Dated]) -> Dates | None:
 
 def _title(columns: Sequence[_Column]) -> str | None:
     """The column that most likely has the titles of pages: words, others in most rows."""
-    words = [column for column in columns if column.distinct > 0.5 and column.share(_WORDS) >= MOST]
+    words = [
+        column
+        for column in columns
+        if column.distinct > 0.5 and column.share(_WORDS) >= MOST and column.share(_WRITTEN_DATE) < MOST
+    ]
     named = [column for column in words if _TITLE_NAMES.search(column.name)]
     several = [column for column in words if 2 * sum(" " in text for text in column.texts) > len(column.texts)]
     return next((column.name for column in (*named, *several)), None)

@@ -7,27 +7,29 @@ import shutil
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
-from pydantic import ValidationError
 
 from sitemap_etl import lastmod
 from sitemap_etl.arrow import column_of
+from sitemap_etl.check.fetch import Fetcher
 from sitemap_etl.check.listing import Listing, listings
 from sitemap_etl.check.options import Options
 from sitemap_etl.errors import ConfigError, InvalidSource, Refused
 from sitemap_etl.frames import Tally
-from sitemap_etl.runs.init.beginning import section_name
+from sitemap_etl.runs.init.elements import elements_in, in_words
+from sitemap_etl.runs.init.names import choose, series_of
+from sitemap_etl.runs.init.origins import host
 from sitemap_etl.runs.init.text import flow
-from sitemap_etl.settings.site import Names
 from sitemap_etl.storage import open_storage
 from sitemap_etl.urls import origin
 from sitemap_etl.web import shown_address
@@ -42,22 +44,26 @@ _SECTIONS: Final = 50
 """Sections that are made; files of further names are one together."""
 _OTHERS: Final = "others"
 _ORIGINS: Final = 100
-"""URLs of a file whose origins are counted."""
+"""Origins of a file that are counted, those that most of its URLs have."""
+_ORIGIN: Final = r"^(?P<origin>(?i:https?)://[^/?#]+)"
 _SECONDS: Final = 300.0
 _STEP_SECONDS: Final = 30.0
-_ENDING: Final = re.compile(r"(\.(xml|txt|rss|atom))?(\.gz)?$", re.IGNORECASE)
-_NO_SECTION: Final = frozenset({"sitemap", "sitemaps", "site", "map", "index", "xml", "urlset", "part"})
 _LISTED: Final = pa.schema([("loc", pa.string()), ("lastmod", pa.string())])
 
 
 @dataclass
 class Series:
-    """The files of the live sitemap that make a section. `read`: how many were; `urls`: what those list."""
+    """The files of the live sitemap that make a section. `read`: how many were; `urls`: what those list.
+
+    `first`: the name of the first one; `dropped`: what that says beside addresses and dates, in words.
+    """
 
     name: str
     files: int = 0
     read: int = 0
     urls: int = 0
+    first: str = ""
+    dropped: list[str] = field(default_factory=list)
 
     @property
     def about(self) -> str:
@@ -69,28 +75,37 @@ class Series:
 
 @dataclass
 class Live:
-    """A live sitemap. `site`: the origin of most of its pages; `index`: where its index is, or its only file."""
+    """A live sitemap. `origins`: those of its pages; `index`: where its index is, or its only file."""
 
     target: str
-    site: str = ""
+    origins: Counter[str] = field(default_factory=Counter)
     index: str = ""
     names: dict[str, str] = field(default_factory=dict)
     series: dict[str, Series] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def publish(self) -> dict[str, Any]:
-        """The mapping `publish`, under which the index keeps its address."""
+    def publish(self, site: str) -> dict[str, Any]:
+        """The mapping `publish`, under which the index keeps its address below a site."""
         found: dict[str, Any] = {"to": "./public"}
-        folder = self.index.rpartition("/")[0] + "/"
-        if self.index and self.site and folder != f"{self.site}/" and folder.startswith(f"{self.site}/"):
-            found["at"] = folder
+        folder = urlsplit(self.index).path.rpartition("/")[0]
+        if folder and self._is_on(site):
+            found["at"] = f"{site}{folder}/"
         return found | ({"names": self.names} if self.names else {})
+
+    def _is_on(self, site: str) -> bool:
+        """Whether the index is on the host of a site."""
+        try:
+            return host(origin(self.index)) == host(site)
+        except ValueError:  # a file of this machine
+            return False
 
     def lines(self) -> Iterator[str]:
         """The sections of the site file."""
         for name, series in self.series.items():
             yield f"  {name}:"
             yield f"    # live: {series.about}. Replace this by your own source:"
+            if series.dropped:
+                yield f"    # (not in this export, but in the live sitemap: {in_words(series.dropped)})"
             yield f"    from: {flow({'csv': f'{EXPORTS}/{name}.csv.gz'})}"
 
 
@@ -154,27 +169,28 @@ class _Reader:
         self._wanted: Counter[str] = Counter()
         self._counting = threading.Lock()
         self._writers: dict[str, Any] = {}
-        self._templates: set[str] = set()
-        self._origins: Counter[str] = Counter()
+        self._forms: dict[str, str] = {}
 
     def live(self) -> Live:
         found = Live(self._target)
         indexes: Counter[str] = Counter()
+        alone: set[str] = set()
         problems: dict[str, str] = {}
         options = Options(now=self._now, open_s3=open_storage, max_time=_SECONDS, timeout=_STEP_SECONDS, robots=False)
         with ExitStack() as stack:
-            for listing in listings(self._target, options, wanted=self._is_wanted):
+            fetcher = stack.enter_context(closing(Fetcher.of(options)))
+            for listing in listings(self._target, options, fetcher=fetcher, wanted=self._is_wanted):
                 if listing.problem:
                     problems.setdefault(listing.name, listing.problem)
                 if listing.read and not listing.rows.num_rows:
                     continue
-                alone = not listing.within or listing.within.endswith("/robots.txt")
-                indexes[listing.name if alone else listing.within] += 1
+                if not listing.within or listing.within.endswith("/robots.txt"):
+                    alone.add(listing.name)
+                indexes[listing.name if listing.name in alone else listing.within] += 1
                 self._add(found, listing, stack)
+            self._note_dropped(found, options, fetcher)
         found.notes += [f"{name}: {problem}" for name, problem in problems.items()]
-        found.site = self._origins.most_common(1)[0][0] if self._origins else ""
         found.index = indexes.most_common(1)[0][0] if indexes else ""
-        found.names = self._names(found.index)
         for series in list(found.series.values()):
             if not series.read:
                 del found.series[series.name]
@@ -184,7 +200,21 @@ class _Reader:
                     f"section {series.name}: {series.read:,} of {series.files:,} files were read, so that "
                     f"{EXPORTS}/{series.name}.csv.gz has only a part of its URLs"
                 )
+        if found.series:
+            chosen = choose(found.index, self._forms, list(found.series), is_file=found.index in alone)
+            found.names = dict(chosen.names)
+            found.notes += chosen.notes
         return found
+
+    def _note_dropped(self, live: Live, options: Options, fetcher: Fetcher) -> None:
+        """Look into the first file of each section for what its export does not have."""
+        for series in live.series.values():
+            series.dropped = elements_in(series.first, self._target, options, fetcher) if series.first else []
+            if series.dropped:
+                live.notes.append(
+                    f"section {series.name}: the live sitemap has {in_words(series.dropped)}, which are not taken "
+                    "over: columns of your own source can bring them"
+                )
 
     def _is_wanted(self, name: str) -> bool:
         """Whether a file is among the first of its series."""
@@ -194,8 +224,7 @@ class _Reader:
             return self._wanted[kind] <= _FILES and self._wanted.total() <= _ALL_FILES
 
     def _add(self, live: Live, listing: Listing, stack: ExitStack) -> None:
-        name, template = _series(listing.name)
-        self._templates |= {template} if template else set()
+        name, self._forms[listing.name] = series_of(listing.name)
         if name not in live.series and len(live.series) >= _SECTIONS:
             name = _OTHERS
         series = live.series.setdefault(name, Series(name))
@@ -204,11 +233,8 @@ class _Reader:
             return
         series.read += 1
         series.urls += listing.rows.num_rows
-        for loc in listing.rows.column("loc").slice(0, _ORIGINS).drop_null().to_pylist():
-            try:
-                self._origins[origin(loc)] += 1
-            except ValueError:
-                continue
+        series.first = series.first or listing.name
+        live.origins += _origins(listing.rows)
         if name not in self._writers:
             sink = stack.enter_context(pa.output_stream(str(self._scratch / f"{name}.csv.gz"), compression="gzip"))
             self._writers[name] = stack.enter_context(pa.csv.CSVWriter(sink, _LISTED))
@@ -223,33 +249,15 @@ class _Reader:
             found = pa.nulls(len(written), pa.int64())
         return pa.table([rows.column("loc"), lastmod.texts(found)], schema=_LISTED)
 
-    def _names(self, index: str) -> dict[str, str]:
-        """The names under which the index, and the files where all of them have one form, keep their addresses."""
-        names = {}
-        base = PurePosixPath(urlsplit(index).path).name if index else ""
-        wanted = {"index": base, "file": next(iter(self._templates)) if len(self._templates) == 1 else ""}
-        for key, value in wanted.items():
-            try:
-                made = Names.model_validate({key: value})
-            except ValidationError:
-                continue
-            if made != Names():
-                names[key] = value
-        return names
 
-
-def _series(address: str) -> tuple[str, str]:
-    """The section that a file makes, by its name, and the form of its name as `names` has it, "" where it has none."""
-    base = unquote(PurePosixPath(urlsplit(address).path).name)
-    ending = _ENDING.search(base)
-    stem = base[: ending.start()] if ending else base
-    plain = re.sub(r"([-_.]?\d+)+$", "", stem)
-    words = [word for word in re.split(r"[-_. ]+", plain) if word and word.lower() not in _NO_SECTION]
-    name = section_name("_".join(words))
-    numbers = re.findall(r"\d+", stem)
-    whole = rf"(?<![^\W\d_]){re.escape(name)}(?![^\W\d_])"
-    if len(numbers) != 1 or len(re.findall(whole, base)) != 1 or numbers[0] in name:
-        return name, ""
-    (number,) = numbers
-    width = f":0{len(number)}" if number.startswith("0") and len(number) > 1 else ""
-    return name, re.sub(whole, "{section}", base).replace(number, f"{{number{width}}}")
+def _origins(rows: pa.Table) -> Counter[str]:
+    """How many URLs of a file have each origin."""
+    found: Counter[str] = Counter()
+    written = pc.struct_field(pc.extract_regex(rows.column("loc"), _ORIGIN), "origin")
+    counts = Counter({one["values"]: one["counts"] for one in pc.value_counts(written).to_pylist()})
+    for text, count in counts.most_common(_ORIGINS):
+        try:
+            found[origin(text or "")] += count
+        except ValueError:
+            continue
+    return found

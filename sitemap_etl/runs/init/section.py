@@ -19,6 +19,8 @@ from sitemap_etl.sources.parameters import quoted
 
 _KEYED: Final = frozenset({"database", "delta", "iceberg"})
 """Sources that can have a key."""
+_ZONES: Final = ("GMT", "UTC")
+"""Formats that end so name the zone of their times."""
 _SPLIT_ROWS: Final = 500_000
 """Rows of a split that is proposed."""
 _PARTS: Final = (2, 64)
@@ -178,12 +180,6 @@ class _Section:
             )
         if address.form == "bare":
             self.notes.append(f"https:// is put before {address.column}, which has none")
-        if len(address.origins) > 1:
-            first, *others = [name for name, _ in address.origins.most_common(4)]
-            self.notes.append(
-                f"most pages are on {first}, some on {', '.join(others)}: those are rejected, unless urls: "
-                "{same_as: […]} names their origin"
-            )
 
     def _lastmod(self) -> Iterator[str]:
         """The lastmod rule; one that needs a time zone, a unit or a format gets a first guess and a note."""
@@ -208,7 +204,7 @@ class _Section:
                 yield line(f"    lastmod: {rule}", "when the page last changed")
             return
         said = []
-        if "timezone" in dates.rule:
+        if "timezone" in dates.rule and not dates.rule.get("format", "").endswith(_ZONES):
             said.append("the times have no zone: is it this one?")
             self.notes.append(f"lastmod: timezone {dates.rule['timezone']} is a guess")
         if "unit" in dates.rule:

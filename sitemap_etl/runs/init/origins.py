@@ -1,0 +1,52 @@
+"""The origin of a site among those that its pages have, and what becomes of the others."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from sitemap_etl.frozen import Frozen
+from sitemap_etl.runs.init.text import flow
+
+_NAMED = 3
+"""Further origins that a note names."""
+
+
+class Origins(Frozen):
+    """`site`: the origin of the site; `same`: others that are spellings of it; `others`: those of other hosts."""
+
+    site: str
+    same: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+    def lines(self) -> list[str]:
+        """The rule of the site file that takes the spellings for the site."""
+        return [f"urls: {flow({'same_as': list(self.same)})}"] if self.same else []
+
+    def notes(self) -> list[str]:
+        """What a person should know of pages that are not at the site's own origin."""
+        notes = []
+        if self.same:
+            notes.append(f"some pages are at {', '.join(self.same)}: by urls.same_as they are listed at {self.site}")
+        if self.others:
+            named = ", ".join(self.others[:_NAMED])
+            notes.append(
+                f"some pages are at {named}: those are rejected, unless urls: {{same_as: […]}} names their origin"
+            )
+        return notes
+
+
+def settle(found: Counter[str], wanted: str | None, placeholder: str) -> Origins:
+    """What the origins of pages are to a site: the one that is `wanted`, else that of most pages, else a placeholder.
+
+    `found`: how many pages have each.
+    """
+    names = [name for name, _ in found.most_common()]
+    site = wanted or (names[0] if names else placeholder)
+    rest = [name for name in names if name != site]
+    same = tuple(name for name in rest if host(name) == host(site))
+    return Origins(site, same, tuple(name for name in rest if name not in same))
+
+
+def host(address: str) -> str:
+    """The host of an origin, without what two spellings of one site differ in."""
+    return address.partition("://")[2].removeprefix("www.")

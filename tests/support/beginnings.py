@@ -1,0 +1,31 @@
+"""A site file as `init` begins it, and whether it runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.support.command import call
+
+
+def started(source: object, *more: object) -> dict[str, Any]:
+    """The site file that `init` writes; its JSON under `json`."""
+    done = call("init", "--from", source, *more, "--json")
+    assert done.code == 0, done.out
+    site: dict[str, Any] = yaml.safe_load(Path("site.yaml").read_text(encoding="utf-8"))
+    return site | {"json": done.json}
+
+
+def runs(listed: int) -> dict[str, Any]:
+    """What was written passes `validate --connect`, and a dry run lists so many pages; gives the run's JSON."""
+    checked = call("validate", "site.yaml", "--connect")
+    assert checked.code == 0, checked.err
+    done = call("run", "site.yaml", "--dry-run", "--json")
+    assert done.code == 0, done.out
+    sections = done.json["sections"].values()
+    assert sum(section["listed"] for section in sections) == listed
+    assert sum(section["rejected"] + section["excluded"] for section in sections) == 0
+    found: dict[str, Any] = done.json
+    return found
