@@ -26,6 +26,7 @@ DOCS = Path(__file__).parent.parent / "docs" / "checks.md"
 
 TOLD_ELSEWHERE = {
     "unreachable": (test_check_web, "test_a_server_that_is_not_there_is_a_finding"),
+    "redirect": (test_check_web, "test_a_redirect_is_followed_and_told"),
     "private-address": (test_check_web, "test_a_public_sitemap_does_not_lead_to_private_addresses"),
     "robots-unavailable": (test_check_web, "test_a_robots_txt_that_fails_is_told"),
     "target-invalid": (test_check_edges, "test_a_target_that_is_none_is_told_beside_the_others"),

@@ -6,6 +6,7 @@ import gzip
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +35,7 @@ from sitemap_etl.check.alternates import Links
 from sitemap_etl.check.cross_file import CrossFile, Look, Spill
 from sitemap_etl.check.listing import listings
 
+MAPS = "https://shop.example/maps/"
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
 
@@ -207,6 +209,66 @@ def test_what_a_folder_cannot_hold_is_not_missing_there(tmp_path: Path) -> None:
     files["index.xml"] = index("https://shop.example/maps/a.xml", "https://shop.example/b.xml")
     report = checked(tmp_path / "three", files, at="https://shop.example/maps/")
     assert {code for code, _ in found(report, tmp_path / "three")} == {"index-out-of-scope", "out-of-scope"}
+
+
+ITSELF: dict[str, tuple[str, list[str], str | None]] = {
+    "alone": ("sitemap.xml", [MAP], None),
+    "beside a file": ("sitemap.xml", [A, MAP], None),
+    "twice": ("sitemap.xml", [A, MAP, MAP], None),
+    "of a folder of the site": ("sitemap.xml", [f"{MAPS}a.xml", f"{MAPS}sitemap.xml"], None),
+    "in a folder": ("maps/sitemap.xml", [f"{MAPS}a.xml", f"{MAPS}sitemap.xml"], None),
+    "in a folder of the host": ("shop.example/sitemap.xml", [A, MAP], None),
+    "at an address": ("sitemap.xml", [f"{MAPS}a.xml", f"{MAPS}sitemap.xml"], MAPS),
+    "alone at an address": ("sitemap.xml", [f"{MAPS}sitemap.xml"], MAPS),
+    "in another spelling": ("sitemap.xml", [A, "https://shop.example:443/sitemap.xml"], "https://shop.example/"),
+}
+
+
+@pytest.mark.parametrize(("name", "listed", "at"), ITSELF.values(), ids=ITSELF)
+def test_an_index_that_lists_itself_is_not_told_to_publish_it(
+    tmp_path: Path, name: str, listed: list[str], at: str | None
+) -> None:
+    page = url(f"{MAPS}a", SELF.replace(A[:-4], f"{MAPS}a") + link("de", f"{MAPS}de"))
+    files = {name: index(*listed), f"{Path(name).parent}/a.xml": urlset(page, XHTML)}
+    if len(listed) == 1:
+        del files[f"{Path(name).parent}/a.xml"]
+    for targets in ((), (name,)):
+        report = checked(tmp_path, files, *targets, at=at)
+        (finding,) = (f for f in report.findings if f.code.startswith("index-") and f.code != "index-duplicate")
+        assert (finding.code, Path(finding.file), finding.line) == (
+            "index-nested",
+            tmp_path / name,
+            2 + len(listed[:2]),
+        )
+        assert (finding.example, finding.detail) == (listed[-1], "it lists itself")
+        assert finding.count == listed.count(listed[-1])
+        told = {f.code for f in report.findings}
+        assert "not-followed" not in told
+        assert ("hreflang-unlisted" in told) == (len(listed) > 1), "all was read that there is"
+
+
+@pytest.mark.parametrize(
+    ("listed", "at"),
+    [
+        ([A, "https://shop.example/blog/sitemap.xml"], None),
+        (["https://shop.example/blog/sitemap.xml"], None),
+        ([A, "https://shop.example/blog/sitemap.xml"], "https://shop.example/"),
+    ],
+)
+def test_a_missing_index_that_is_called_like_this_one_is_missing(
+    tmp_path: Path, listed: list[str], at: str | None
+) -> None:
+    report = checked(tmp_path, {"sitemap.xml": index(*listed), "a.xml": FINE}, at=at)
+    assert {f.code for f in report.findings} - {"file-not-listed"} == {"index-file-missing"}
+
+
+def test_an_index_on_standard_input_may_list_itself() -> None:
+    options = Options(now=NOW, at=MAP, open_stdin=lambda: BytesIO(index(MAP, A)), robots=False)
+    report = check(["-"], options=options)
+    assert [(f.code, f.detail) for f in report.findings] == [
+        ("index-nested", "it lists itself"),
+        ("not-followed", "1 files"),
+    ]
 
 
 def test_pages_of_files_that_were_not_read_are_not_missing(tmp_path: Path) -> None:

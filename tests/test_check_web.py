@@ -10,12 +10,13 @@ from datetime import UTC, datetime
 
 import pytest
 import trustme
-from broken_sitemaps import FINE, index, url, urls, urlset
+from broken_sitemaps import FINE, SELF, XHTML, index, link, url, urls, urlset
 
 from sitemap_etl.check import Options, Report, check
 from sitemap_etl.check.fetch import Fetcher
 from sitemap_etl.check.listing import listings
 from sitemap_etl.web import Client, is_public
+from tests.support.command import call
 from tests.support.website import Answer, Website, website
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -113,7 +114,7 @@ ANSWERS: dict[str, tuple[str, Callable[[Website], Answer], set[str]]] = {
     "a redirect to what is not http": (
         "/s.xml",
         lambda _: (302, {"Location": "file:///etc/passwd"}, b""),
-        {"redirect"},
+        {"redirect-invalid"},
     ),
     "a redirect to itself": ("/s.xml", lambda _: (301, {"Location": "/s.xml"}, b""), {"redirect-limit"}),
     "another host": ("/s.xml", lambda _: (200, XML, FINE), {"foreign-host"}),
@@ -136,6 +137,74 @@ def test_a_redirect_is_followed_and_told(site: Website) -> None:
     assert report.findings[0].detail == f"to {site.root}/maps/s.xml"
 
 
+NOWHERE = {
+    "ftp://x/": "it redirects to ftp://x/, which is neither http nor https",
+    "itms-apps://x/app": "it redirects to itms-apps://x/app, which is neither http nor https",
+    "file:///etc/passwd": "it redirects to file:///etc/passwd, which is neither http nor https",
+    "https:///s.xml": "it redirects to https:///s.xml, which has no host",
+    "//[": "it redirects to //[, which is no valid address",
+    "https://127.0.0.1:99999/": "it redirects to https://127.0.0.1:99999/, whose port is not a number from 1 to 65535",
+    "http://[::bad": "{root}/s.xml redirects to no valid address",
+    "http://me:secret@[::bad": "{root}/s.xml redirects to no valid address",
+    "https://127.0.0.1:port/": "{root}/s.xml redirects to no valid address",
+}
+"""What a redirect names that can't be asked, and what is said of it."""
+
+
+@pytest.mark.parametrize(("location", "said"), NOWHERE.items())
+def test_a_file_that_redirects_to_what_can_t_be_asked_is_an_error(site: Website, location: str, said: str) -> None:
+    """It was not read; and it is not asked again, because that can't help."""
+    site.answers["/s.xml"] = (301, {"Location": location}, b"")
+    (finding,) = (report := checked(f"{site.root}/s.xml", robots=False)).findings
+    assert (finding.code, finding.severity) == ("redirect-invalid", "error")
+    assert (finding.file, finding.example) == (f"{site.root}/s.xml", f"{site.root}/s.xml")
+    assert finding.detail == said.format(root=site.root)
+    assert report.exit_code() == 1
+    assert len(site.asked) == 1
+
+
+def test_the_redirect_that_names_no_address_is_told_where_others_led_to_it(site: Website) -> None:
+    site.answers = {
+        "/s.xml": (301, {"Location": "/t.xml"}, b""),
+        "/t.xml": (301, {"Location": "http://[::bad"}, b""),
+    }
+    (finding,) = checked(f"{site.root}/s.xml", robots=False).findings
+    assert (finding.code, finding.example) == ("redirect-invalid", f"{site.root}/s.xml")
+    assert finding.detail == f"{site.root}/t.xml redirects to no valid address"
+
+
+@pytest.mark.parametrize("location", ["ftp://x/", "http://[::bad"])
+def test_an_index_whose_only_file_redirects_to_nowhere_is_not_fine(site: Website, location: str) -> None:
+    site.answers = {
+        "/i.xml": (200, XML, index(f"{site.root}/s.xml")),
+        "/s.xml": (301, {"Location": location}, b""),
+    }
+    report = checked(f"{site.root}/i.xml", robots=False)
+    assert codes(report) == {"redirect-invalid"}
+    assert report.exit_code() == 1
+    listed = list(listings(f"{site.root}/i.xml", Options(), fetcher=Fetcher(5, client=Client(resolve=loopback))))
+    assert [listing.problem.partition(" (")[0] for listing in listed] == [report.findings[0].title]
+
+
+@pytest.mark.parametrize(
+    ("location", "said"),
+    [
+        ("ftp://x/", "it redirects to ftp://x/, which is neither http nor https"),
+        ("http://[::bad", "{root}/robots.txt redirects to no valid address"),
+    ],
+)
+def test_a_robots_txt_that_redirects_to_nowhere_is_told(site: Website, location: str, said: str) -> None:
+    site.answers = {"/s.xml": (200, XML, site.page()), "/robots.txt": (301, {"Location": location}, b"")}
+    (finding,) = checked(f"{site.root}/s.xml").findings
+    assert (finding.code, finding.detail) == ("robots-unavailable", said.format(root=site.root))
+
+
+def test_a_redirect_to_no_address_is_refused_from_the_command_line(site: Website) -> None:
+    """Not exit code 3, which says that trying again may help."""
+    site.answers["/s.xml"] = (301, {"Location": "http://[::bad"}, b"")
+    assert call("check", f"{site.root}/s.xml", "--isolated", "--no-robots").code == 1
+
+
 def test_a_server_that_is_not_there_is_a_finding(site: Website) -> None:
     site.server.server_close()
     assert codes(checked(f"{site.root}/s.xml", robots=False)) == {"unreachable"}
@@ -155,6 +224,48 @@ def test_a_listed_file_that_is_gone_is_told_at_its_line_of_the_index(site: Websi
     }
     (finding,) = checked(f"{site.root}/s.xml").findings
     assert (finding.code, finding.file, finding.line) == ("index-file-missing", f"{site.root}/s.xml", 4)
+
+
+@pytest.mark.parametrize(
+    ("loc", "code"),
+    [
+        ("/a.xml", "loc-relative"),
+        ("a.xml", "loc-relative"),
+        ("//127.0.0.1/a.xml", "loc-relative"),
+        ("ftp://127.0.0.1/a.xml", "loc-scheme"),
+    ],
+)
+def test_a_listed_file_that_nobody_looked_for_is_not_said_to_be_missing(site: Website, loc: str, code: str) -> None:
+    site.answers = {
+        "/s.xml": (200, XML, index(loc, f"{site.root}/b.xml")),
+        "/a.xml": (200, XML, site.page("/a")),
+        "/b.xml": (200, XML, urlset(url(f"{site.root}/b", SELF + link("de", f"{site.root}/de")), XHTML)),
+    }
+    assert codes(checked(f"{site.root}/s.xml")) - {"hreflang-no-self"} == {code}
+    fetcher = Fetcher(5, client=Client(resolve=loopback))
+    listed = {found.name: found.problem for found in listings(f"{site.root}/s.xml", Options(), fetcher=fetcher)}
+    assert listed == {
+        f"{site.root}/b.xml": "",
+        loc: "it was not read: its address does not begin with http:// or https://",
+    }
+
+
+def test_an_index_that_lists_itself_is_told_so(site: Website) -> None:
+    site.answers = {
+        "/s.xml": (200, XML, index(f"{site.root}/a.xml", f"{site.root}/s.xml")),
+        "/a.xml": (200, XML, site.page()),
+    }
+    (finding,) = checked(f"{site.root}/s.xml").findings
+    assert (finding.code, finding.line, finding.example) == ("index-nested", 4, f"{site.root}/s.xml")
+    assert finding.detail == "it lists itself"
+    fetcher = Fetcher(5, client=Client(resolve=loopback))
+    listed = list(listings(f"{site.root}/s.xml", Options(), fetcher=fetcher))
+    assert [(found.name, found.problem) for found in listed] == [(f"{site.root}/a.xml", "")]
+
+
+def test_a_robots_txt_that_names_itself_is_no_index(site: Website) -> None:
+    site.answers["/robots.txt"] = (200, TEXT, f"User-agent: *\nSitemap: {site.root}/robots.txt\n".encode())
+    assert codes(checked(f"{site.root}/robots.txt")) == set()
 
 
 def test_robots_txt_of_the_host_is_looked_at(site: Website) -> None:

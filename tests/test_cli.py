@@ -127,7 +127,15 @@ def test_without_arguments_the_help_is_shown_as_a_mistake() -> None:
         (["run"], "Missing argument 'SITE.yaml'. See sitemap-etl run --help"),
         (["run", "x.yaml", "--sectoin", "a"], "--section"),
         (["run", "x.yaml", "y"], "unexpected extra argument"),
-        (["run", "x.yaml", "--limit", "0"], "Invalid value for '--limit'"),
+        (
+            ["run", "x.yaml", "--limit", "0"],
+            "--limit: expected a whole number, 1 or more, got '0'. See sitemap-etl run",
+        ),
+        (["run", "x.yaml", "--jobs", "two"], "--jobs: expected a whole number, 1 or more, got 'two'. "),
+        (
+            ["check", "x", "--as", "yahoo"],
+            "--as: expected one of googlebot, bingbot, got 'yahoo'. See sitemap-etl check",
+        ),
         (["run", "x.yaml", "--against", "https://shop.example/sitemap.xml"], "--against needs --dry-run"),
         (["check"], "PATH_OR_URL"),
         (["check", "x.xml", "--fail-on", "info"], "--fail-on"),

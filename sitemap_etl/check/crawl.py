@@ -15,6 +15,7 @@ from sitemap_etl.check.fetch import Fetcher
 from sitemap_etl.check.options import Options
 from sitemap_etl.check.read import Listed, Reading, broken, failure
 from sitemap_etl.check.report import Faults, FileStats, Finding
+from sitemap_etl.check.selves import roots_of, selves_among
 from sitemap_etl.check.sources import Given, Held, Room, Shelf, Source, WebFile, keys_of
 from sitemap_etl.errors import SitemapEtlError, Unavailable
 from sitemap_etl.urls import origin
@@ -65,8 +66,10 @@ class Crawl:
     `read` reads one of them, in any thread, and takes room for it; what it raises is a finding of that file. `deep`: an
     index that another index lists is followed as well.
     Afterwards it knows the `files` that exist, in order; which file lists which (`children`); which of them were found
-    by walking a folder (`walked`); the listed files that are missing (`absent`, by the file that lists them); the
-    hosts that were `asked`; and the problems on the way (`findings`). `ended`: why it ended before all were read.
+    by walking a folder (`walked`); the listed files that are missing (`absent`, by the file that lists them), those
+    that nobody looked for because they have no address of the web (`unasked`), and the entries of an index that name
+    the index itself (`selves`); the hosts that were `asked`; and the problems on the way (`findings`). `ended`:
+    why it ended before all were read.
     """
 
     options: Options
@@ -78,6 +81,8 @@ class Crawl:
     children: list[Child] = field(default_factory=list)
     walked: set[int] = field(default_factory=set)
     absent: dict[int, list[Listed]] = field(default_factory=dict)
+    unasked: dict[int, list[Listed]] = field(default_factory=dict)
+    selves: dict[int, list[Listed]] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
     findings: list[Finding] = field(default_factory=list)
     ended: str = ""
@@ -212,7 +217,8 @@ class Crawl:
 
     def _follow(self, work: Work, number: int, files: list[Listed]) -> None:
         """Put the files that an index or a robots.txt lists into the queue; remember which are not there."""
-        absent: list[Listed] = []
+        lost: list[Listed] = []
+        roots: set[tuple[str, str]] = set()
         for place, listed in enumerate(files):
             try:
                 child = self._child(work, listed)
@@ -220,27 +226,52 @@ class Crawl:
                 self.findings.append(replace(failure(work.source.name, error), line=listed.line))
                 continue
             if child is None:
-                absent.append(listed)
+                lost.append(listed)
                 continue
-            name = child.source.name
-            if name in self._numbers:
-                if self._numbers[name] != number:
-                    self.children.append(Child(number, listed, self._numbers[name]))
-            elif name in self._known:
-                waiting = self._known[name]
-                if waiting.parent is None:
-                    waiting.parent, waiting.listed, waiting.source = number, listed, child.source
-            elif len(self._known) >= self.options.max_files:
+            if child.shelf is not None and child.shelf is work.shelf:
+                roots.add(roots_of(listed.url, child.key))
+            if not self._queued(child, number, listed):
                 detail = f"the limit is {self.options.max_files:,}"
                 left = len(files) - place
                 self.findings.append(
                     Finding("files-not-read", work.source.name, listed.line, None, listed.url, left, detail)
                 )
                 break
-            else:
-                child.parent, child.listed = number, listed
-                self._add(child)
-        if absent and len(absent) == len(files) and work.shelf is not None and not work.shelf.whole:
+        self._lost(work, number, len(files), lost, roots)
+
+    def _queued(self, child: Work, number: int, listed: Listed) -> bool:
+        """Put a listed file into the queue, unless it is known; False if there are too many."""
+        name = child.source.name
+        if name in self._numbers:
+            if self._numbers[name] != number:
+                self.children.append(Child(number, listed, self._numbers[name]))
+            elif self.files[number].kind == "index":
+                self.selves.setdefault(number, []).append(listed)
+        elif name in self._known:
+            waiting = self._known[name]
+            if waiting.parent is None:
+                waiting.parent, waiting.listed, waiting.source = number, listed, child.source
+        elif len(self._known) >= self.options.max_files:
+            return False
+        else:
+            child.parent, child.listed = number, listed
+            self._add(child)
+        return True
+
+    def _lost(self, work: Work, number: int, listed: int, lost: list[Listed], roots: set[tuple[str, str]]) -> None:
+        """Remember which of the listed files are not there, which nobody looked for, and which are the index itself."""
+        if work.shelf is None:
+            if lost:
+                self.unasked[number] = lost
+            return
+        own: set[str] = set()
+        if self.files[number].kind == "index":
+            own = selves_among([one.url for one in lost], work.source.address, work.key, roots)
+        selves = [one for one in lost if one.url in own]
+        absent = [one for one in lost if one.url not in own]
+        if selves:
+            self.selves[number] = selves
+        if absent and len(absent) == listed - len(selves) and not work.shelf.whole:
             first, detail = absent[0], f"{len(absent):,} files"
             self.findings.append(Finding("not-followed", work.source.name, first.line, None, first.url, 1, detail))
         elif absent:

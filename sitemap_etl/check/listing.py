@@ -20,6 +20,7 @@ from sitemap_etl.errors import Refused, Unavailable
 
 _UNWANTED: Final = "unwanted"
 """The kind of a file that nobody wanted to read."""
+_NO_ADDRESS: Final = "it was not read: its address does not begin with http:// or https://"
 
 
 @dataclass
@@ -68,6 +69,9 @@ def listings(
         for number, listed in crawl.absent.items():
             within = crawl.files[number].file
             yield from (Listing(one.url, problem="the file does not exist", within=within) for one in listed)
+        for number, listed in crawl.unasked.items():
+            within = crawl.files[number].file
+            yield from (Listing(one.url, problem=_NO_ADDRESS, within=within) for one in listed)
         for finding in crawl.findings:
             yield Listing(finding.file, problem=_said(finding))
     finally:

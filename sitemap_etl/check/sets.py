@@ -207,7 +207,7 @@ class _Check:
         report.files += [reading.stats for reading in readings]
         report.touched |= {reading.stats.file: reading.touched for reading in readings}
         report.findings += [finding for reading in readings for finding in reading.findings]
-        report.findings += [*self.crawl.findings, *self.rules.findings, *self._absent()]
+        report.findings += [*self.crawl.findings, *self.rules.findings, *self._absent(), *self._selves()]
         if not report.ended:
             for rule in (self._across, self._of_site):
                 try:
@@ -239,7 +239,7 @@ class _Check:
         partial = {"not-followed", "files-not-read"} & {finding.code for finding in self.crawl.findings}
         unread = any(reading.status or not reading.is_whole for reading in self.readings)
         alone = not self.options.follow and any(reading.listed for reading in self.readings)
-        return not (partial or self.crawl.absent or unread or alone)
+        return not (partial or self.crawl.absent or self.crawl.unasked or unread or alone)
 
     def _absent(self) -> list[Finding]:
         """One finding for each file that lists missing files."""
@@ -254,6 +254,15 @@ class _Check:
             if missing:
                 first = min(missing, key=lambda one: one.line)
                 found.append(Finding(code, stats.file, first.line, None, shown(shown_address(first.url)), len(missing)))
+        return found
+
+    def _selves(self) -> list[Finding]:
+        """One finding for each index that lists itself."""
+        found = []
+        for number, listed in sorted(self.crawl.selves.items()):
+            file, first = self.crawl.files[number].file, listed[0]
+            example = shown(shown_address(first.url))
+            found.append(Finding("index-nested", file, first.line, None, example, len(listed), "it lists itself"))
         return found
 
     def _expected(self, number: int) -> Callable[[str], bool]:

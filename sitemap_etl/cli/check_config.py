@@ -156,6 +156,11 @@ def _taken(parameter: Any, value: Any, folder: Path) -> Any:
     return value.isoformat() if isinstance(value, date) else str(value) if kind is str else value
 
 
+def expected(parameter: Any) -> str:
+    """What an option expects."""
+    return next(_fitting(parameter.type_descriptor.annotation, None))[0]
+
+
 def _fitting(kind: Any, value: Any) -> Iterator[tuple[str, bool]]:
     """What an option expects, and whether the value is that."""
     if kind is bool:

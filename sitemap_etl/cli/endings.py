@@ -141,7 +141,7 @@ class _Call:
             print(error, file=sys.stderr)
             return ConfigError.exit_code
         found: Any = getattr(error, "format_message", error.__str__)
-        text = str(found()).rstrip(".")
+        text = _expected(error) or str(found()).rstrip(".")
         path = context.command_path if context is not None else f"sitemap-etl {self.command or ''}".rstrip()
         text += f"{' ' if text.endswith('?') else '. '}See {path} --help"
         return self.end(text, ConfigError.kind, ConfigError.exit_code)
@@ -149,6 +149,18 @@ class _Call:
     def stop(self) -> int:
         """Tell that somebody interrupted."""
         return self.end(_NOT_CHECKED if self.command == "check" else _STOPPED, "interrupted", INTERRUPTED)
+
+
+def _expected(error: Any) -> str:
+    """What an option expected and what it got, "" for any other mistake: else pydantic's words would be read."""
+    param, cause = getattr(error, "param", None), error.__cause__
+    if param is None or not hasattr(cause, "errors"):
+        return ""
+    from sitemap_etl.cli.check_config import expected  # only a mistake needs it
+
+    value, least = cause.errors()[0]["input"], getattr(param, "min", None)
+    more = "" if least is None else f", {least} or more"
+    return f"{param.opts[0]}: expected {expected(param)}{more}, got {value!r}"
 
 
 def _empty_summary() -> dict[str, Any]:
