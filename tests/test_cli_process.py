@@ -7,11 +7,13 @@ import os
 import pty
 import select
 import signal
+import sqlite3
 import struct
 import subprocess
 import sys
 import termios
 import time
+from contextlib import closing
 from fcntl import ioctl
 from pathlib import Path
 
@@ -129,6 +131,24 @@ def test_a_signal_while_the_process_ends_does_not_change_its_exit_code(site: Tes
     (site.folder / "end").touch()
     out, _ = running.communicate(timeout=60)
     assert (json.loads(out)["status"], running.returncode) == ("published", 0)
+
+
+def test_a_database_whose_rows_can_t_be_read_does_not_keep_the_process(site: TestSite) -> None:
+    """What its driver would have given next is for nobody; at the end of a process no thread can be started for it."""
+    with closing(sqlite3.connect(site.folder / "catalog.db")) as database, database:
+        database.execute("CREATE TABLE pages (loc TEXT)")
+        database.execute("INSERT INTO pages VALUES (CAST(x'2fe4' AS TEXT))")
+    site.keys["sections"] = {"pages": {"from": {"database": "catalog", "query": "SELECT loc FROM pages"}}}
+    done = subprocess.run(
+        [sys.executable, "-m", "sitemap_etl", "run", str(site.path)],
+        check=False,
+        env={**os.environ, "AIRFLOW_CONN_CATALOG": f"sqlite:///{site.folder}/catalog.db"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "column 'loc' can't be read as string" in done.stderr
 
 
 STRUCK = """

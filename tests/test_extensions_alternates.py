@@ -139,7 +139,9 @@ def test_what_breaks_a_rule_leaves_alone_and_is_counted():
 
 
 def test_half_a_surrogate_pair_in_json_does_no_harm():
-    assert read(pa.array(['{"en": "/\\ud83d1"}', None, None])) == ([[("en", f"{SITE}/1")], None, None], {})
+    """The address that is left without it is another one."""
+    given = pa.array(['{"en": "/\\ud83d1"}', '{"en": "/\\u00001", "de": "/2"}', None])
+    assert read(given) == ([None, [("de", f"{SITE}/2")], None], {"alternate: control character": 2})
 
 
 @pytest.mark.parametrize("column", [pa.array([1, 2, None]), pa.array([["a"], ["b"], None])])

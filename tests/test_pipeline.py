@@ -6,6 +6,7 @@ import gzip
 import json
 import random
 from datetime import timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -152,10 +153,14 @@ def test_a_condition_may_end_with_a_comment(site: TestSite) -> None:
     assert len(site.public().locs()) == 4
 
 
-@pytest.mark.parametrize("kind", [pa.int8(), pa.float64(), pa.bool_(), pa.decimal128(20, 1)])
+NUMBERS = [pa.int8(), pa.float64(), pa.float16(), pa.decimal128(20, 1), pa.decimal128(1, 0), pa.decimal256(76, 30)]
+
+
+@pytest.mark.parametrize("kind", [*NUMBERS, pa.bool_()], ids=str)
 def test_rows_are_excluded_by_numbers_and_booleans(site: TestSite, kind: pa.DataType) -> None:
     """MySQL has numbers for booleans. Text is the reason, whatever it says."""
-    marks = pa.array([1, 0, None]).cast(pa.int64()).cast(kind)
+    numbers = [None if mark is None else Decimal(mark) for mark in (1, 0, None)]
+    marks = pa.array(numbers, kind) if pa.types.is_decimal(kind) else pa.array([1, 0, None], pa.int8()).cast(kind)
     pq.write_table(pa.table({"loc": ["/a", "/b", "/c"], "exclude": marks}), site.folder / "p.parquet")
     site.keys["sections"] = {"p": {"from": {"parquet": "./p.parquet"}}}
     done = site.night(1)

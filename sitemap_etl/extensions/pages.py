@@ -41,7 +41,7 @@ class Pages(Frozen):
         A relative one is joined to the site, as a loc is. One on the site, or on an origin that is the same, is spelled
         as its pages are listed.
         """
-        given = texts.cleaned(values)
+        given = texts.trimmed(values)  # what no address can hold is not left out of one: it would be another
         if given.null_count == len(given):
             return given
         checked = urls.canonical_urls(absolute(given, None if self.rules is None else self.rules.site))

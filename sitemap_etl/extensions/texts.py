@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from typing import Final
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,9 +15,11 @@ from sitemap_etl.arrow import bytes_of, is_visible, mask_of, occurs, occurs_belo
 FORBIDDEN = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x{fffe}\x{ffff}]"
 """Characters that XML 1.0 (section 2.2) can't hold in any form; UTF-8 has no surrogates anyway."""
 
+_HALVES: Final = re.compile("[\ud800-\udfff]")
+
 
 def readable(values: pa.Array) -> pa.Array:
-    """Any flat column as string; bytes that are no UTF-8 (surrogates among them) are left out.
+    """Any flat column as string; each byte that is no UTF-8 (of surrogates among them) is NUL, which nothing publishes.
 
     Numbers, dates and booleans take Arrow's text form; what has none (lists, structs) becomes null.
     """
@@ -25,7 +31,7 @@ def readable(values: pa.Array) -> pa.Array:
             texts.validate(full=True)
         except pa.ArrowInvalid:
             raw = values.cast(pa.binary()).to_pylist()
-            return pa.array([None if text is None else text.decode("utf-8", "ignore") for text in raw], pa.string())
+            return spelled([None if text is None else text.decode("utf-8", "surrogateescape") for text in raw])
         return texts
     if pa.types.is_floating(kind):
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, kind), values)  # pandas' way to say missing
@@ -35,12 +41,18 @@ def readable(values: pa.Array) -> pa.Array:
         return pa.nulls(len(values), pa.string())
 
 
-def spelled(values: list[str]) -> pa.Array:
-    """Python strings as a column; half a surrogate pair, which JSON can spell, is left out."""
+def spelled(values: Sequence[str | None]) -> pa.Array:
+    """Python strings as a column; half a surrogate pair, which JSON can spell, is NUL: no address can hold either."""
     try:
         return pa.array(values, pa.string())
     except UnicodeEncodeError:
-        return pa.array([value.encode("utf-8", "ignore").decode() for value in values], pa.string())
+        return pa.array([None if value is None else _HALVES.sub("\0", value) for value in values], pa.string())
+
+
+def trimmed(values: pa.Array) -> pa.Array:
+    """Text without blanks around it, otherwise as it came; null where nothing is left."""
+    texts = pc.utf8_trim_whitespace(readable(values))
+    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
 
 
 def cleaned(values: pa.Array) -> pa.Array:

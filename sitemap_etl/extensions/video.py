@@ -110,7 +110,8 @@ def _required(found: Elements, result: dict[str, pa.Array], pages: Pages) -> Ele
         pages.count(reason, mask_of(over), values, found.owner)
         result[name] = values
         keep(pc.and_(pc.is_valid(values), pc.invert(over)))
-    values = _present(found, "thumbnail_loc", pages)
+    _present(found, "thumbnail_loc", pages)
+    values = _field(found, "thumbnail_loc")
     result["thumbnail_loc"] = pages.canonical("video: thumbnail_loc", values, found.owner)
     keep(pc.is_valid(result["thumbnail_loc"]))
     for name in ("content_loc", "player_loc"):

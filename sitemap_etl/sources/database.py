@@ -10,7 +10,8 @@ one snapshot. Bound are the values given and, in a split, `:split_from` and `:sp
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import Final
 
@@ -53,7 +54,8 @@ def read_database(
     types = split.detail.get("types")
     found = rows(connection, sql, values, session, label=split.label, types=types, snapshot=snapshot)
     fetched = min(batch_rows, session.fetch_rows or batch_rows)
-    yield from fit(found, label=split.label, batch_rows=fetched, batch_bytes=batch_bytes)
+    with closing(found):  # also where what came is refused: its statement ends now, not with the process
+        yield from fit(found, label=split.label, batch_rows=fetched, batch_bytes=batch_bytes)
 
 
 def probe_database(
@@ -107,7 +109,7 @@ def rows(
     label: str,
     types: Mapping[str, str] | None = None,
     snapshot: str | None = None,
-) -> Iterator[pa.RecordBatch]:
+) -> Generator[pa.RecordBatch]:
     """The result through the driver of the URI's database, an empty batch first."""
 
     def read(statement: Statement) -> Iterator[pa.RecordBatch]:

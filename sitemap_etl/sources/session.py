@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -154,10 +155,12 @@ def attended(read: Callable[[Statement], Iterator[_T]], session: Session, *, lab
             yield item[0]
     finally:
         driver.asked.put(False)
-        if not over:
+        # While the process ends no thread can be started any more, and whoever tried would wait for ever.
+        if not over and not sys.is_finalizing():
             # It takes a connection of its own: a server that is gone must not keep us either.
             threading.Thread(target=driver.end, name="cancel", daemon=True).start()
-        driver.join(_FAREWELL)
+        if not sys.is_finalizing():
+            driver.join(_FAREWELL)
 
 
 def _awaited(driver: _Driver[_T], until: float, label: str) -> tuple[_T] | BaseException | None:

@@ -91,7 +91,8 @@ def says_yes(values: pa.Array) -> np.ndarray:
     if pa.types.is_boolean(kind):
         return mask_of(values)
     if is_number(kind):
-        return mask_of(pc.not_equal(values, pa.scalar(0).cast(kind)))
+        numbers = values if pa.types.is_integer(kind) else values.cast(pa.float64())
+        return mask_of(pc.and_(pc.not_equal(numbers, 0), pc.invert(pc.is_nan(numbers))))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         words = pc.utf8_lower(pc.utf8_trim_whitespace(values))
         return mask_of(pc.invert(pc.is_in(pc.fill_null(words, ""), _NO)))
