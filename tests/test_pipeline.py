@@ -8,6 +8,7 @@ import random
 from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -151,6 +152,30 @@ def test_a_condition_may_end_with_a_comment(site: TestSite) -> None:
     site.section("products", pages(5), where="loc <> '/p/000002' -- not this one")
     site.night(1)
     assert len(site.public().locs()) == 4
+
+
+@pytest.mark.parametrize(
+    ("column", "keys"), [("exclude", {}), ("item", {"alternates": {"group": "item", "hreflang": "lang"}})]
+)
+@pytest.mark.parametrize("value", [b"\xff\xfe", [1], {"a": 1}])
+def test_a_column_that_is_no_text_is_told_with_its_type(
+    site: TestSite, column: str, keys: dict[str, Any], value: object
+) -> None:
+    table = pa.table({"loc": ["/a", "/b"], "lang": ["de", "en"], column: [value, value]})
+    pq.write_table(table, site.folder / "p.parquet")
+    site.keys["sections"] = {"p": {"from": {"parquet": "./p.parquet"}, **keys}}
+    with pytest.raises(InvalidSource, match=rf"the column '{column}' has type .* can't be read as text: convert it"):
+        site.night(1)
+
+
+@pytest.mark.parametrize("kind", [pa.decimal256(76, 30), pa.float16()], ids=str)
+def test_a_predicate_may_stand_beside_numbers_that_duckdb_has_not(site: TestSite, kind: pa.DataType) -> None:
+    prices = pa.array([Decimal(1), Decimal(3)]) if pa.types.is_decimal(kind) else pa.array([1.0, 3.0])
+    table = pa.table({"loc": ["/a", "/b"], "price": prices.cast(kind)})
+    pq.write_table(table, site.folder / "p.parquet")
+    site.keys["sections"] = {"p": {"from": {"parquet": "./p.parquet"}, "where": "loc <> '/c' AND price > 2"}}
+    site.night(1)
+    assert [loc[-2:] for loc in site.public().locs()] == ["/b"]
 
 
 NUMBERS = [pa.int8(), pa.float64(), pa.float16(), pa.decimal128(20, 1), pa.decimal128(1, 0), pa.decimal256(76, 30)]

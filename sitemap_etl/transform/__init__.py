@@ -17,7 +17,7 @@ from sitemap_etl.arrow import column_of, is_text, mask_of, single
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.frames import ASIDE, Tally
 from sitemap_etl.frozen import Frozen
-from sitemap_etl.transform.batch import DELETED, Batch, is_number, listed, says_deleted, says_yes
+from sitemap_etl.transform.batch import DELETED, Batch, as_text, is_number, listed, says_deleted, says_yes
 from sitemap_etl.transform.columns import inventory_of, source_dates
 from sitemap_etl.transform.hooks import run_hook, where_mask
 from sitemap_etl.transform.rules import CONTRACT, Hook, Rules
@@ -121,7 +121,7 @@ def _exclude_column(batch: Batch) -> None:
     if pa.types.is_boolean(column.type) or is_number(column.type):
         out, reason = says_yes(column), pa.array(["excluded by the source"] * len(column))
     else:
-        reason = pc.utf8_trim_whitespace(column.cast(pa.string()))
+        reason = pc.utf8_trim_whitespace(as_text(column, "exclude", batch.section))
         out = mask_of(pc.not_equal(reason, ""))
     batch.drop(out, reason, batch.excluded)
 

@@ -104,6 +104,17 @@ def is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
+def as_text(column: pa.Array, name: str, section: str) -> pa.Array:
+    """A column of a flat type as text. Raises `InvalidSource` for nested ones, and for bytes that are no UTF-8."""
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowException as error:
+        raise InvalidSource(
+            f"section {section}: the column {name!r} has type {column.type} and can't be read as text: convert it in "
+            "the SELECT, bytes to hexadecimal, say"
+        ) from error
+
+
 def _readable(loc: pa.ChunkedArray) -> pa.ChunkedArray:
     """A raw loc as text for a report, whatever bytes it holds."""
     try:

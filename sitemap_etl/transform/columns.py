@@ -20,7 +20,7 @@ from sitemap_etl.settings import (
     PriorityDepth,
     PriorityPercentile,
 )
-from sitemap_etl.transform.batch import Batch, require
+from sitemap_etl.transform.batch import Batch, as_text, require
 from sitemap_etl.transform.rules import Rules
 
 
@@ -49,7 +49,7 @@ def inventory_of(
     if section.alternates:
         group, hreflang = section.alternates.group, section.alternates.hreflang
         require(source, (group, hreflang), rules, "alternates")
-        columns["cluster"] = column_of(source, group).cast(pa.string())
+        columns["cluster"] = as_text(column_of(source, group), group, rules.section)
         columns["hreflang"] = extensions.hreflang_lists(column_of(source, hreflang), notes)
     if section.feed and "title" in source.column_names:
         columns["title"] = extensions.cleaned(column_of(source, "title"))

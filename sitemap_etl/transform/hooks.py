@@ -23,8 +23,8 @@ def where_mask(table: pa.Table, rules: Rules) -> np.ndarray:
     where = rules.settings.where
     with duckdb.connect(config={"autoinstall_known_extensions": False, "enable_external_access": False}) as connection:
         connection.execute("SET enable_progress_bar = false")  # it would be drawn into --json
-        connection.register("batch", table)
         try:
+            connection.register("batch", _comparable(table))
             mask = connection.sql(f"SELECT coalesce(({where}\n), false) AS keep FROM batch").to_arrow_table()  # noqa: S608 - the person who writes the site file writes SQL
         except duckdb.Error as error:
             raise InvalidSource(
@@ -37,6 +37,14 @@ def where_mask(table: pa.Table, rules: Rules) -> np.ndarray:
             f"section {rules.section}: where: {where!r} must be true or false, but its type is {column.type}"
         )
     return mask_of(column)
+
+
+def _comparable(table: pa.Table) -> pa.Table:
+    """The table with numbers in place of those that DuckDB has no type for: more than 38 digits, half floats."""
+    for at, entry in enumerate(table.schema):
+        if pa.types.is_decimal256(entry.type) or pa.types.is_float16(entry.type):
+            table = table.set_column(at, entry.name, table.column(at).cast(pa.float64()))
+    return table
 
 
 _NO_COLUMN: Final = re.compile(r'Referenced column "([^"]+)" not found')
