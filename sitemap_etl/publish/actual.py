@@ -69,7 +69,8 @@ class Actual:
         base = run.base
         self.public = public
         self.relocated = base is not None and base.to != run.site.publish.to
-        self.outdated = base is not None and base.carry not in ("", carried_by(run.site.publish))
+        carry = carried_by(run.site.publish)
+        self.outdated = base is not None and carry != "" and base.carry not in ("", carry)
         published = {file.key: file for file in base.files()} if base is not None else {}
         self.files = {} if self.relocated else published
         self.secured = secured or {}
