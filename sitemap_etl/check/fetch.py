@@ -20,13 +20,13 @@ from urllib.parse import urlsplit
 from sitemap_etl import __contact__, __version__
 from sitemap_etl.check.options import Options
 from sitemap_etl.check.report import Faults
-from sitemap_etl.errors import Refused
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.urls import origin
 from sitemap_etl.web import (
     REDIRECTS,
     Fetched,
     InvalidAddress,
+    Misled,
     PrivateAddress,
     Stopped,
     TooManyRedirects,
@@ -55,15 +55,9 @@ _CALM: Final = 20
 """Answers in a row after which one more request at a time is tried again."""
 _SILENT: Final = 5
 """Files in a row without any answer after which a host is not asked any more."""
-_NO_ADDRESS: Final = "Invalid URL in location header"
-"""In what the HTTP library says of a redirect whose address it can't read, and so breaks off."""
 _MASK: Final = "•••"
 _SECRET: Final = 4
 """Characters of the shortest value that can be a secret; a shorter one stands in many a message by chance."""
-
-
-class _Misled(WebError, Refused):
-    """The answer redirects to what is no address: it came whole, and the next one would say the same."""
 
 
 class Taken(Frozen):
@@ -236,9 +230,7 @@ class Fetcher:
                     )
             except (Stopped, InvalidAddress, PrivateAddress, TooManyRedirects, Untrusted):
                 raise
-            except WebError as error:
-                if _NO_ADDRESS in error.words:
-                    raise _Misled(error.url, "redirects to no valid address", hops=error.hops) from error
+            except WebError:
                 self.within(left)
                 left -= time.monotonic() - begun
                 if attempt == _TRIES or left <= 0:
@@ -352,12 +344,12 @@ def _report(error: WebError, url: str, faults: Faults) -> None:
         faults.add("private-address", example=error.url, detail=error.words)
     elif isinstance(error, TooManyRedirects):
         faults.add("redirect-limit", example=asked, detail=f"more than {REDIRECTS}, the last one to {error.url}")
+    elif isinstance(error, Misled):
+        faults.add("redirect-invalid", example=asked, detail=str(error)[:300])
     elif isinstance(error, InvalidAddress) and error.hops:
         faults.add(
             "redirect-invalid", example=asked, detail=f"it redirects to {error.url[:200]}, {_unasked(error.url)}"
         )
-    elif isinstance(error, _Misled):
-        faults.add("redirect-invalid", example=asked, detail=str(error)[:300])
     elif isinstance(error, InvalidAddress):
         faults.add("loc-invalid", example=error.url, detail=str(error.__cause__ or error)[:200])
     else:

@@ -51,8 +51,8 @@ def spelled(values: Sequence[str | None]) -> pa.Array:
 
 def trimmed(values: pa.Array) -> pa.Array:
     """Text without blanks around it, otherwise as it came; null where nothing is left."""
-    texts = pc.utf8_trim_whitespace(readable(values))
-    return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+    texts = readable(values)
+    return _filled(texts if is_visible(bytes_of(texts)) else pc.utf8_trim_whitespace(texts))
 
 
 def cleaned(values: pa.Array) -> pa.Array:
@@ -63,6 +63,11 @@ def cleaned(values: pa.Array) -> pa.Array:
         if occurs_below(data, 0x20) or occurs(data, 0xEF):  # 0xEF begins the UTF-8 of U+FFFE and U+FFFF
             texts = pc.replace_substring_regex(texts, FORBIDDEN, "")
         texts = pc.utf8_trim_whitespace(texts)
+    return _filled(texts)
+
+
+def _filled(texts: pa.Array) -> pa.Array:
+    """The texts, null where one is empty."""
     blank = pc.equal(texts, "")
     return pc.if_else(blank, pa.scalar(None, pa.string()), texts) if pc.any(blank).as_py() else texts
 

@@ -110,8 +110,8 @@ def _required(found: Elements, result: dict[str, pa.Array], pages: Pages) -> Ele
         pages.count(reason, mask_of(over), values, found.owner)
         result[name] = values
         keep(pc.and_(pc.is_valid(values), pc.invert(over)))
-    _present(found, "thumbnail_loc", pages)
-    values = _field(found, "thumbnail_loc")
+    present = pc.is_valid(_present(found, "thumbnail_loc", pages))
+    values = pc.if_else(present, texts.readable(_field(found, "thumbnail_loc")), _NULL)
     result["thumbnail_loc"] = pages.canonical("video: thumbnail_loc", values, found.owner)
     keep(pc.is_valid(result["thumbnail_loc"]))
     for name in ("content_loc", "player_loc"):

@@ -246,9 +246,12 @@ class Run:
 
         Raises Refused where they were left open: a scheduler may follow a plan of tasks that knew of no clusters.
         """
-        if any(self.site.sections[section].alternates is not None for section, _ in self.partition().units):
-            return self._needed(layout.ALIGN, Aligned)
-        return self.receipt(layout.ALIGN, Aligned)
+        return self._needed(layout.ALIGN, Aligned) if self._clustered else None
+
+    @cached_property
+    def _clustered(self) -> bool:
+        """Whether a section that is rendered has clusters."""
+        return any(self.site.sections[section].alternates is not None for section, _ in self.partition().units)
 
     def rendered(self, unit: int) -> Rendered:
         """What render left of a unit."""

@@ -47,6 +47,10 @@ class InvalidAddress(WebError, Refused):
     """No http or https address that can be asked."""
 
 
+class Misled(InvalidAddress):
+    """The answer redirects to what is no address at all."""
+
+
 class PrivateAddress(WebError, Refused):
     """The host is at an address that may not be asked."""
 

@@ -25,6 +25,7 @@ from sitemap_etl.web.answer import (
     REDIRECTS,
     Fetched,
     InvalidAddress,
+    Misled,
     PrivateAddress,
     Stopped,
     TooLarge,
@@ -60,6 +61,8 @@ _FAILURES: Final = (
     httpx.InvalidURL,
 )
 _UNSENT: Final = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.ProxyError)
+_NO_LOCATION: Final = "Invalid URL in location header"
+"""What httpx says of a redirect whose address it can't read: it has no error of its own for that."""
 _NO_ADDRESS: Final = (ValueError, httpcore.UnsupportedProtocol, httpx.InvalidURL)
 
 Redact = Callable[[str], str]
@@ -254,6 +257,8 @@ def _fault(error: Exception, url: str, hops: tuple[str, ...], redact: Redact) ->
         return _stopped()
     elif isinstance(error, Forbidden):
         kind, words = PrivateAddress, said
+    elif _NO_LOCATION in said:
+        kind, words = Misled, "redirects to no valid address"
     elif isinstance(error, _NO_ADDRESS):
         kind, words = InvalidAddress, "is not an http or https address"
     elif _distrusted(error):
