@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
@@ -85,13 +86,23 @@ def said_to(ear: Side, *paths: str) -> list[Request]:
     return [request for request in ear.requests if request.path.startswith(paths)]
 
 
-def last_words(logs: Path) -> str:
-    """How the log of each component of Airflow ends, without what says nothing of the run of a DAG."""
-    ends = []
-    for log in sorted(logs.glob("*.log")):
-        lines = [line for line in log.read_text(errors="replace").splitlines() if "http_access_log" not in line]
-        ends.append("\n".join([f"--- {log.name}", *(line[:300] for line in lines[-25:])]))
-    return "\n".join(ends)
+def last_words(home: Path) -> str:
+    """What Airflow knows of the site that is late, and how the log of each of its components ends."""
+    lines = []
+    with sqlite3.connect(home / "airflow" / "airflow.db") as known:
+        for asked in (
+            "SELECT run_id, state, start_date, end_date FROM dag_run WHERE dag_id = 'late'",
+            "SELECT task_id, state, try_number, start_date FROM task_instance WHERE dag_id = 'late'",
+            "SELECT deadline_time, missed, callback_id FROM deadline",
+            "SELECT id, state, trigger_id, output FROM callback",
+            "SELECT id, classpath, created_date, triggerer_id FROM trigger",
+        ):
+            lines += [f"--- {asked}", *map(str, known.execute(asked))]
+    for name in ("triggerer", "scheduler", "dag-processor", "api-server"):
+        log = (home / "logs" / f"{name}.log").read_text(errors="replace").splitlines()
+        said = [line[:200] for line in log if "http_access_log" not in line]
+        lines += [f"--- {name}", *said[-12:]]
+    return "\n".join(lines)
 
 
 @pytest.fixture
@@ -226,7 +237,7 @@ def test_the_dag_runs_under_a_real_scheduler_and_ctrl_c_leaves_nothing_behind(tm
         assert "Traceback" not in shown.read_text()
     except Exception as error:
         error.add_note(f"make airflow {'still runs' if served.poll() is None else 'has ended'}: {shown.read_text()}")
-        error.add_note(last_words(home / "logs"))
+        error.add_note(last_words(home))
         raise
     finally:
         with suppress(ProcessLookupError):

@@ -332,7 +332,7 @@ PRODUCTS = [(n, f"lampe-{n}", f"2026-10-{n % 28 + 1:02} 10:00:00", "2025-01-01 0
 @pytest.fixture(params=["postgresql", "mysql", "sqlite", "duckdb"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
     """The URI of a database with an awkward table of products and an empty one; what it puts around names."""
-    quote = "`" if request.param == "mysql" else '"'
+    quote = "`" if request.param in ("mysql", "sqlite") else '"'
     moment = "DATETIME" if request.param == "mysql" else "TIMESTAMP"
     bytes_ = "BYTEA" if request.param == "postgresql" else "BLOB"
     kinds = ("INTEGER PRIMARY KEY", "VARCHAR(80)", moment, moment, "INTEGER", bytes_)

@@ -59,12 +59,20 @@ def test_a_uuid_becomes_the_text_that_people_know(ids: list[uuid.UUID | None], s
     assert found == [None if i is None else str(i) for i in ids[skip:]]
 
 
-def test_text_that_is_not_utf8_is_told_with_its_column() -> None:
-    broken = pa.Array.from_buffers(
-        pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\x02\0\0\0"), pa.py_buffer(b"\xff\xfe")]
+@pytest.mark.parametrize("kind", [pa.string(), pa.large_string()], ids=str)
+@pytest.mark.parametrize("at", [0, 1, 6, 700])
+def test_text_that_is_not_utf8_is_told_with_its_column(kind: pa.DataType, at: int) -> None:
+    values = [f"Title {n}".encode() for n in range(701)]
+    values[at] = b"Gr\xf6\xdfe"
+    values[1:1] = [None]
+    titles = pa.array(values, pa.large_binary() if kind == pa.large_string() else pa.binary()).view(kind)
+    batch = pa.record_batch({"loc": ["x"] * len(values), "title": titles})
+    with pytest.raises(InvalidSource) as error:
+        list(fit([batch], label="a.parquet"))
+    assert str(error.value) == (
+        r"a.parquet: column 'title' can't be read as string: b'Gr\xf6\xdfe' is not UTF-8. Mend that value where it is "
+        "stored, or yield title as bytes: then only the rows are rejected whose bytes are not UTF-8"
     )
-    with pytest.raises(InvalidSource, match=r"a\.parquet: column 'title' can't be read as string"):
-        list(fit([pa.record_batch({"loc": ["x"], "title": broken})], label="a.parquet"))
 
 
 def test_a_column_name_that_stands_twice_is_a_mistake() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from sitemap_etl.errors import SitemapEtlError, Unavailable
+from sitemap_etl.errors import InvalidSource, SitemapEtlError, Unavailable
 from sitemap_etl.runs.trial import try_section
 from sitemap_etl.runs.validate import problems_of
 from sitemap_etl.stages.run import Environment
@@ -95,9 +95,14 @@ def test_what_a_run_would_refuse_is_found_before_in_the_same_words(
     assert said.partition(", which the source")[0] in str(refused.value)
 
 
-def test_a_split_column_that_is_not_there_is_found_where_sqlite_takes_it_for_a_text(catalog: TestSite) -> None:
+def test_a_split_column_that_is_not_there_is_found_before_the_night_and_in_it(catalog: TestSite) -> None:
+    """In double quotes SQLite would take it for a text."""
     catalog.keys["sections"]["p"]["from"]["split"] = {**SPLIT, "column": "number"}
-    assert found(catalog) == ["section p: split: the source has no column 'number'. It has: id, loc, changed, mixed"]
+    said = "no such column: number\n  split: needs the column 'number' in the result of the SELECT"
+    (problem,) = found(catalog)
+    assert problem.endswith(said)
+    with pytest.raises(InvalidSource, match=said):
+        catalog.night(1)
 
 
 def test_a_hook_that_fails_on_the_rows_is_found(catalog: TestSite, hooks: Callable[..., list[int]]) -> None:

@@ -13,13 +13,11 @@ from dataclasses import field, replace
 from datetime import timedelta
 from typing import Final
 
-from sitemap_etl import sources
 from sitemap_etl.config import DatabaseSource, Section, Site, TableSource
 from sitemap_etl.errors import Unavailable
 from sitemap_etl.frames import Tally
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.settings.kinds import duration_text
-from sitemap_etl.sources.keys import SPLIT_FROM, SPLIT_TO
 from sitemap_etl.stages.extract import (
     check_key,
     columns_of_unit,
@@ -70,7 +68,7 @@ def try_section(
                 durable=False,
                 waits=False,
             )
-            lacks = tuple(_lacks(section, columns_of_unit(run, run.plan.units[0]).names, environment))
+            lacks = tuple(_lacks(section, columns_of_unit(run, run.plan.units[0]).names))
             return Trial(lacks=lacks) if lacks else _tried(_shortened(run, robots), environment)
         except Unavailable as error:
             source = section.source
@@ -134,18 +132,12 @@ def _joined(receipts: list[Transformed], kind: str) -> Tally:
     return joined
 
 
-def _lacks(section: Section, columns: Sequence[str], environment: Environment) -> Iterator[str]:
+def _lacks(section: Section, columns: Sequence[str]) -> Iterator[str]:
     """Every column that the rules need and the source does not have, where a run would name the first."""
     names, has = set(columns), f"It has: {', '.join(columns)}"
     for column, name in section.columns.items():
         if name not in names:
             yield f"columns.{column}: the source has no column {name!r}. {has}"
-    source = section.source
-    if isinstance(source, DatabaseSource) and source.split is not None and source.split.column not in names:
-        # SQLite takes a name that it does not know for a text.
-        bound = sources.named_parameters(environment.connection(source.database), source.query)
-        if not bound & {SPLIT_FROM, SPLIT_TO}:
-            yield f"split: the source has no column {source.split.column!r}. {has}"
     names |= set(section.columns)
     if "loc" not in names:
         yield f"the source has no column 'loc'. {has}"

@@ -18,6 +18,8 @@ from sitemap_etl.errors import InvalidSource
 
 _FIRST_DAY, _LAST_DAY = (date(1, 1, 1) - date(1970, 1, 1)).days, (date(9999, 12, 31) - date(1970, 1, 1)).days
 _UNITS_A_DAY: Final = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+_SHOWN: Final = 100
+"""Bytes of a value that a message shows."""
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
@@ -162,18 +164,46 @@ def _checked(batch: pa.RecordBatch, schema: pa.Schema, label: str) -> pa.RecordB
         plain = batch if batch.schema.equals(schema, check_metadata=True) else conform(batch, schema)
         plain.validate(full=True)
     except pa.ArrowException as error:
-        raise InvalidSource(f"{label}: {_culprit(batch, schema)}{error}") from error
+        raise InvalidSource(f"{label}: {_culprit(batch, schema) or error}") from error
     return plain
 
 
 def _culprit(batch: pa.RecordBatch, schema: pa.Schema) -> str:
+    """Which column, and of text that is not UTF-8 which value, is in the way; empty where it is none alone."""
     for entry in schema:
         if entry.name in batch.schema.names:
+            column = batch.column(entry.name)
             try:
-                _plain(batch.column(entry.name), entry.type).validate(full=True)
-            except pa.ArrowException:
-                return f"column {entry.name!r} can't be read as {entry.type}: "
+                _plain(column, entry.type).validate(full=True)
+            except pa.ArrowException as error:
+                wrong = f"column {entry.name!r} can't be read as {entry.type}"
+                value = _first_invalid(column) if pt.is_string(column.type) or pt.is_large_string(column.type) else None
+                if value is None:
+                    return f"{wrong}: {error}"
+                return (
+                    f"{wrong}: {value[:_SHOWN]!r} is not UTF-8. Mend that value where it is stored, or yield "
+                    f"{entry.name} as bytes: then only the rows are rejected whose bytes are not UTF-8"
+                )
     return ""
+
+
+def _first_invalid(texts: pa.Array) -> bytes | None:
+    """The first of some texts that is not UTF-8; None where all of them are."""
+    if _is_valid(texts):
+        return None
+    while len(texts) > 1:
+        half = texts.slice(0, len(texts) // 2)
+        texts = texts.slice(len(half)) if _is_valid(half) else half
+    value: bytes = texts.view(pa.large_binary() if pt.is_large_string(texts.type) else pa.binary())[0].as_py()
+    return value
+
+
+def _is_valid(column: pa.Array) -> bool:
+    try:
+        column.validate(full=True)
+    except pa.ArrowException:
+        return False
+    return True
 
 
 def _plain(column: pa.Array, kind: pa.DataType) -> pa.Array:

@@ -104,8 +104,11 @@ def names(sql: str, dialect: str) -> set[str]:
 
 
 def quoted(name: str, dialect: str) -> str:
-    """The name of a column or table as the database reads it, whatever is in it."""
-    mark = "`" if dialect == "mysql" else '"'
+    """The name of a column or table as the database reads it, whatever is in it.
+
+    SQLite takes a name in double quotes that it does not know for a text.
+    """
+    mark = "`" if dialect in ("mysql", "sqlite") else '"'
     return mark + name.replace(mark, mark * 2) + mark
 
 

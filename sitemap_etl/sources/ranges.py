@@ -12,6 +12,7 @@ import functools
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -170,11 +171,8 @@ class _Look:
         name = quoted(self.column, self.connection.dialect)
         typed = self.connection.dialect in _CHANCE
         looked = f"{name} AS k FROM {relation} WHERE 1 = 0" if typed else f"min({name}) AS k FROM {relation}"
-        try:
+        with self._hinting():
             batches = list(self._rows(f"SELECT {looked}", values))
-        except InvalidSource as error:
-            hint = f"split: needs the column {self.column!r} in the result of the SELECT"
-            raise InvalidSource(f"{error}\n  {hint}") from error
         if not typed and not any(batch.column("k").drop_null() for batch in batches):
             return Key(self.column, "int")  # no rows
         kind = self._kind(batches[0].schema.field("k").type)
@@ -230,7 +228,8 @@ class _Look:
                 f"WHERE {name} IS NOT NULL AND {condition} ORDER BY {name}"
             )
             read = functools.partial(sqlite.typed_rows, self.connection, asked, values, label=self.label)
-            found = pa.Table.from_batches(attended(read, self.session, label=self.label))
+            with self._hinting():
+                found = pa.Table.from_batches(attended(read, self.session, label=self.label))
             if len(found) >= _ENOUGH * self.parts:
                 break
         kinds = set(found["kind"].unique().to_pylist())
@@ -273,6 +272,15 @@ class _Look:
 
     def _rows(self, sql: str, values: Mapping[str, Value]) -> Iterator[pa.RecordBatch]:
         return rows(self.connection, sql, values, self.session, label=self.label)
+
+    @contextmanager
+    def _hinting(self) -> Iterator[None]:
+        """Add to a refusal of the database what it may have refused."""
+        try:
+            yield
+        except InvalidSource as error:
+            hint = f"split: needs the column {self.column!r} in the result of the SELECT"
+            raise InvalidSource(f"{error}\n  {hint}") from error
 
     def _wrong(self, found: str, expected: str = _KINDS) -> InvalidSource:
         return InvalidSource(f"{self.label}: split.column {self.column!r} {found}: {expected} are expected")
