@@ -175,7 +175,7 @@ def _from_json(text: str) -> Connection:
         extra = dict(json.loads(extra) if isinstance(extra, str) else extra)
         scheme = str(given.get("conn_type") or "").lower()  # an engine asks for none
         port = _port(given.get("port"))
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         given = None
     if given is None:  # the text may hold a password, and so may the parser's error
         raise ConfigError("is not a connection: expected JSON with conn_type, host, login, password, schema, extra")
@@ -221,7 +221,7 @@ def _from_uri(text: str) -> Connection:
     if packed:
         try:
             extra |= json.loads(packed)
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             packed = None
         if packed is None:
             raise ConfigError("the connection's extra is not a JSON object")

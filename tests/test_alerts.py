@@ -19,8 +19,9 @@ from sitemap_etl.runs import tasks
 from sitemap_etl.runs.alerts import alert_of, watching
 from sitemap_etl.runs.local import ping_locally, run_locally
 from sitemap_etl.runs.status import past_runs
+from sitemap_etl.runs.story import counts_of
 from sitemap_etl.settings import Notify
-from sitemap_etl.state.records import Options
+from sitemap_etl.state.records import Attempt, Counts, Options
 from tests.support.command import call
 from tests.support.engines import RESET, Reply, Request, Side
 from tests.support.sites import FIRST_NIGHT, TestSite, pages
@@ -302,6 +303,15 @@ def test_the_command_names_its_own_site_file(site: TestSite, ear: Side) -> None:
     (message,) = heard(ear, "/hook")
     assert message["look"] == f"sitemap-etl status {site.path}"
     assert f"sitemap-etl publish {site.path} " in message["reason"]
+
+
+def test_what_a_view_shows_again_is_not_counted(site: TestSite) -> None:
+    counts = Counts(listed=10, added=3, removed=2)
+    sections, now = {"p": counts, "best": counts}, "2026-11-01T02:00:00Z"
+    ended = Attempt("r", now, status="published", sections=sections, views=("best",))
+    alert = alert_of(site.load(), ended, "shop.yaml")
+    assert (alert.listed, alert.counts) == (10, {"added": 3, "changed": 0, "removed": 2})
+    assert counts_of(ended)["total"]["listed"] == 10
 
 
 def test_what_a_message_says_of_a_run_is_what_is_remembered_of_it(site: TestSite) -> None:

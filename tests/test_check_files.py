@@ -230,11 +230,13 @@ def test_entities_are_never_expanded_and_nothing_outside_is_read(tmp_path: Path)
     assert "hidden-words" not in str(report.to_json())
 
 
-def test_no_more_than_the_limit_is_unpacked(tmp_path: Path) -> None:
-    """A limit below the protocol's cuts the file off and says so only where the protocol's is broken."""
+def test_no_more_than_the_limit_is_unpacked_and_that_is_told(tmp_path: Path) -> None:
     report = checked(tmp_path, "sitemap.xml.gz", gzip.compress(urlset(urls(1000))), max_bytes=20_000)
     assert 0 < report.files[0].rows < 1000
     assert report.files[0].bytes <= 20_000
+    assert [(one.code, one.detail) for one in report.findings] == [("partly-read", "it has more than 20,000 bytes")]
+    report = checked(tmp_path, "sitemap.xml", urlset(urls(2)), max_bytes=100)
+    assert [one.code for one in report.findings] == ["partly-read"], "though nothing of it was judged"
 
 
 def test_counts_say_how_often_and_lines_say_where_first(tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ def test_a_baseline_is_the_same_wherever_the_project_lies_and_ends_with_a_newlin
     assert [path.name for path in (tmp_path / "one" / "ci").iterdir()] == ["known.json"], "nothing is left beside it"
 
 
-@pytest.mark.parametrize("code", ["unreachable", "not-finished", "defect"])
+@pytest.mark.parametrize("code", ["unreachable", "partly-read", "not-finished", "defect"])
 def test_what_says_nothing_of_a_file_is_never_known(code: str, tmp_path: Path) -> None:
     finding = Finding(code, "https://shop.example/a.xml")
     assert judged(tmp_path, [finding], [finding]).new == [finding]
@@ -186,6 +186,9 @@ def test_a_bad_page_has_gone_only_where_pages_were_visited(visited: int, gone: l
         ("[]", "this is not a baseline"),
         ('{"format": 1}', "this is not a baseline"),
         ('{"format": 1, "findings": [{"code": "bom"}]}', "this is not a baseline"),
+        ("[" * 100_000, "the baseline can't be read"),
+        ('{"format": 1, "findings": [{"file": "a", "code": "bom", "detail": "", "count": 1e999}]}', "not a baseline"),
+        ('{"format": 1, "findings": [{"file": "a", "code": "bom", "detail": "", "count": -3}]}', "not a baseline"),
         ('{"format": 2, "findings": []}', "has format 2, and this release reads up to 1; update sitemap-etl"),
     ],
 )

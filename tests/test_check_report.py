@@ -10,6 +10,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 import test_check_edges
+import test_check_files
 import test_check_pages
 import test_check_sets
 import test_check_web
@@ -32,6 +33,7 @@ TOLD_ELSEWHERE = {
     "target-invalid": (test_check_edges, "test_a_target_that_is_none_is_told_beside_the_others"),
     "defect": (test_check_edges, "test_whatever_happens_to_one_file_is_its_finding"),
     "not-finished": (test_check_edges, "test_at_the_end_of_all_time_it_tells_what_it_has_and_what_it_has_not"),
+    "partly-read": (test_check_files, "test_no_more_than_the_limit_is_unpacked_and_that_is_told"),
     "files-not-read": (test_check_sets, "test_the_number_of_files_is_bounded"),
     **dict.fromkeys(
         test_check_pages.FAULTS,

@@ -353,48 +353,16 @@ def test_a_run_that_was_published_is_not_published_again(site: TestSite) -> None
     assert call("publish", site.path, shown).code == 0
 
 
-def test_rollback_publishes_the_set_before(site: TestSite) -> None:
+def test_a_run_of_some_rows_is_not_published(site: TestSite) -> None:
+    """With `--limit` a run shows what it would do; what it did not read would be gone."""
     run(site, 1)
-    site.export("products", pages(95, lastmod="2026-10-01"))
-    run(site, 2)
-    done = call("rollback", site.path, "--reason", "bad export", "--now", "2026-11-03T09:00:00Z", "--json")
-    assert (done.code, done.json["status"]) == (0, "published")
+    shown = run(site, 2, "--limit", 95, "--dry-run", "--json").json["run_id"]
+    done = call("publish", site.path, shown)
+    assert done.code == 1
+    assert (
+        f"Run {shown} read 95 rows of each split (--limit), and would unlist the pages that it did not read" in done.err
+    )
     assert len(site.public().locs()) == 100
-    assert "rollback to 20261101T020000Z-" in call("history", site.path).out
-
-
-def test_a_rollback_leaves_what_is_in_its_way_and_says_what_to_do(site: TestSite) -> None:
-    run(site, 1)
-    site.export("products", pages(95, lastmod="2026-10-01"))
-    assert run(site, 2).code == 0
-    file = site.folder / "public" / site.manifest().entries[0].file.key
-    file.write_bytes(b"<not-ours/>")
-    done = call("rollback", site.path, *at("2026-11-03T09:00:00Z"), "--json")
-    assert (done.code, done.json["status"]) == (1, "refused")
-    assert str(file) in done.json["error"]
-    assert "move them elsewhere, and roll back again" in done.json["error"]
-    assert "--adopt" not in done.json["error"]
-    assert file.read_bytes() == b"<not-ours/>"
-    file.rename(site.folder / "elsewhere")
-    assert call("rollback", site.path, *at("2026-11-03T09:00:00Z")).code == 0
-    assert len(site.public().locs()) == 100
-
-
-@pytest.mark.parametrize("again", [False, True])
-def test_a_rollback_to_what_is_published_says_so_and_does_nothing(site: TestSite, again: bool) -> None:
-    old = run(site, 1, "--json").json["run_id"]
-    if again:
-        site.export("products", pages(95, lastmod="2026-10-01"))
-        run(site, 2)
-        assert call("rollback", site.path, *at("2026-11-03T09:00:00Z")).code == 0
-    before = call("history", site.path).out
-    done = call("rollback", site.path, old, *at("2026-11-04T09:00:00Z"))
-    assert (done.code, done.err) == (0, "")
-    assert done.out == f"The set of run {old} is the one that is published. Nothing was written\n"
-    as_json = call("rollback", site.path, old, *at("2026-11-04T09:00:00Z"), "--json").json
-    assert (as_json["status"], as_json["run_id"], as_json["exit"]) == ("unchanged", old, 0)
-    assert set(as_json) >= RUN_KEYS
-    assert call("history", site.path).out == before
 
 
 def test_explain_ends_with_1_where_a_url_is_not_listed(site: TestSite) -> None:
@@ -424,13 +392,6 @@ def test_a_dry_run_counts_the_files_as_the_run_that_follows_does(site: TestSite)
     as_json = run(site, 3, "--dry-run", "--json").json["files"]
     assert (as_json["to_write"], as_json["robots_txt"], as_json["key_file"]) == (0, False, False)
     assert (as_json["written"], as_json["deleted"]) == (0, 0)
-
-
-def test_rollback_with_nothing_to_go_back_to_ends_with_2(site: TestSite) -> None:
-    assert call("rollback", site.path).code == 2
-    run(site, 1)
-    done = call("rollback", site.path)
-    assert (done.code, done.err) == (2, "shop: the current set is the only one\n")
 
 
 def test_ping_without_engines_says_so(site: TestSite) -> None:

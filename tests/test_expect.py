@@ -212,6 +212,8 @@ def test_sums_of_files_are_manifests() -> None:
     ("text", "error", "said"),
     [
         ('{"files": [', Unavailable, "is no whole JSON, it may still be written"),
+        pytest.param("[" * 100_000, Unavailable, "is no whole JSON", id="nested"),
+        pytest.param('{"rows": ' + "9" * 5_000, Unavailable, "is no whole JSON", id="a long number"),
         ("", Unavailable, "names no file"),
         ('{"files": []}', Unavailable, "names no file"),
         ('{"parts": ["a"]}', InvalidSource, 'expected "files" or "entries", got parts'),

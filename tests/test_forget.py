@@ -225,6 +225,14 @@ def test_history_shows_it_and_older_sets_can_be_gone_back_to_without_the_row(sho
     assert shop.night(11).summary.status == "published"
 
 
+def test_a_key_that_nothing_has_replaces_no_set(shop: Shop) -> None:
+    before = shop.state().current()
+    found = shop.forget("there-is-none")
+    assert (found.run_id, found.rewritten) == (None, {})
+    assert "nothing in the state has this row" in found.left[0]
+    assert shop.state().current() == before
+
+
 def test_a_row_that_was_only_published_is_known_by_its_url(shop: Shop) -> None:
     assert holding(shop, ["p/000900"])["p/000900"]
     shop.forget(urls=["/p/000900"])

@@ -381,6 +381,20 @@ def test_a_column_that_changes_its_type_is_read_from_the_start(site: Catalog) ->
     assert any("its column sold was double and is string" in line for line in site.lines)
 
 
+def test_a_number_that_the_type_of_the_others_can_not_hold_is_told(site: Catalog) -> None:
+    """A column of SQLite has the type of what was read of it: here whole numbers, and then one that is not whole."""
+    site.sql("ALTER TABLE pages ADD COLUMN mark")
+    site.sql("UPDATE pages SET mark = id + (1 << 60)")
+    site.read("pages", "SELECT id, loc, mark FROM pages", lastmod={"fingerprint": ["mark"]})
+    site.night(1)
+    site.sql("UPDATE pages SET mark = 0.5, touched = '2026-11-01T12:00' WHERE id = 7")
+    said = "pages: the column mark is int64 in one part and double in another, .* Cast it to one type in the SELECT"
+    with pytest.raises(InvalidSource, match=said):
+        site.night(2)
+    site.read("pages", "SELECT id, loc, CAST(mark AS TEXT) AS mark FROM pages", lastmod={"fingerprint": ["mark"]})
+    assert site.night(3).summary.sections["pages"].listed == 100
+
+
 # --- full reads and drift -----------------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -15,10 +16,10 @@ from typing import Any
 import pytest
 
 from sitemap_etl.dates import instant
-from sitemap_etl.errors import Refused
+from sitemap_etl.errors import Refused, Unavailable
 from sitemap_etl.stages.run import Environment
 from sitemap_etl.state.layout import LEASE
-from sitemap_etl.state.lease import AnotherRun, release_lease, take_lease
+from sitemap_etl.state.lease import AnotherRun, leased, release_lease, renewing, take_lease
 from sitemap_etl.state.records import Lease
 from sitemap_etl.state.store import parse_document, put_document
 from sitemap_etl.storage import PreconditionFailed, Storage, open_storage
@@ -195,3 +196,31 @@ def test_a_lease_lasts_by_the_clock_of_the_store(tmp_path: Path) -> None:
         take_lease(work, "r2")
     clock.time += timedelta(seconds=1)
     take_lease(work, "r2")
+
+
+def test_a_lease_is_renewed_while_something_lasts_longer_than_it(work: Storage) -> None:
+    renewed = threading.Event()
+
+    def renew() -> None:
+        take_lease(work, "a")
+        renewed.set()
+        raise Unavailable("the store is away, this once")  # the next time it may be there again
+
+    with renewing(renew, every=timedelta(milliseconds=5)):
+        assert renewed.wait(10)
+        renewed.clear()
+        assert renewed.wait(10)
+    renewed.clear()
+    assert not renewed.wait(0.1)
+
+
+def test_a_lease_is_held_while_something_is_done_and_given_back_whatever_comes_of_it(work: Storage) -> None:
+    def fail() -> None:
+        lease = held(work)
+        assert lease is not None
+        assert lease.run_id == "a"
+        raise Unavailable("the store is away")
+
+    with pytest.raises(Unavailable), leased(work, "a"):
+        fail()
+    assert held(work) is None

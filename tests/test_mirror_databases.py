@@ -74,6 +74,60 @@ def test_rows_of_postgresql_are_found_again_by_any_kind_of_key(postgres: Postgre
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("column", "was", "now"),
+    [
+        ("id", "numeric(20, 0)", "numeric(20, 2)"),  # 5 and 5.00 are two keys
+        ("id", "numeric(20, 2)", "numeric(20, 0)"),
+        ("id", "bigint", "numeric(20, 2)"),
+        ("price", "int", "numeric(10, 2)"),
+        ("price", "bigint", "float8"),
+        ("price", "text", "bytea USING convert_to(price, 'UTF8')"),
+    ],
+)
+def test_a_column_of_another_type_is_read_in_full_and_never_merged(
+    postgres: Postgres, tmp_path: Path, column: str, was: str, now: str
+) -> None:
+    """Whatever Arrow could make of both."""
+    kinds = {"id": "int", "price": "int", column: was}
+    large = 2**60 if (column, was) == ("price", "bigint") else 0
+    postgres.execute(
+        f"CREATE TABLE pages (id {kinds['id']}, price {kinds['price']}, slug text, gone bool DEFAULT false, "
+        "touched timestamptz DEFAULT clock_timestamp())",
+        f"INSERT INTO pages SELECT i, ({large} + i)::{kinds['price']}, i FROM generate_series(1, 50) i",
+    )
+    query = "SELECT id, '/p/' || slug AS loc, price, gone FROM pages WHERE touched >= :since"
+    made = shop(tmp_path, postgres.uri, postgres.execute, query, deleted="gone")
+    made.site.keys["sections"]["pages"]["where"] = "price IS NOT NULL"
+    assert made.night().extracted == 50
+    made.execute(
+        f"ALTER TABLE pages ALTER {column} TYPE {now}",
+        "UPDATE pages SET slug = 'renamed', touched = clock_timestamp() WHERE id = 7",
+        "UPDATE pages SET gone = true, touched = clock_timestamp() WHERE id = 8",
+    )
+    assert made.night().extracted == 50
+    assert made.paths() == {f"/p/{n}" for n in range(1, 51) if n not in (7, 8)} | {"/p/renamed"}
+    assert made.night().extracted == 0
+    assert made.night(full=True).listed == 49
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("column", ["id", "price"])
+def test_a_column_of_another_type_is_no_hindrance_to_a_full_read(
+    postgres: Postgres, tmp_path: Path, column: str
+) -> None:
+    postgres.execute(
+        "CREATE TABLE pages (id int, price int, touched timestamptz DEFAULT clock_timestamp())",
+        "INSERT INTO pages SELECT i, i FROM generate_series(1, 50) i",
+    )
+    query = "SELECT id, '/p/' || id::int AS loc, price FROM pages WHERE touched >= :since"
+    made = shop(tmp_path, postgres.uri, postgres.execute, query)
+    made.night()
+    made.execute(f"ALTER TABLE pages ALTER {column} TYPE numeric(10, 2)", "DELETE FROM pages WHERE id > 40")
+    assert made.night(full=True).listed == 40
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize("zone", ["America/New_York", "Asia/Tokyo"])
 def test_the_server_s_own_zone_moves_no_row_out_of_sight(postgres: Postgres, tmp_path: Path, zone: str) -> None:
     """The moments that :since is compared with are the same whatever zone a session shows them in."""

@@ -15,7 +15,7 @@ import pytest
 from sitemap_etl.errors import DamagedState
 from sitemap_etl.runs.local import publish_locally
 from sitemap_etl.runs.rollback import roll_back
-from sitemap_etl.state.mirror import DELTAS
+from sitemap_etl.state.mirror import DELTAS, read_mirror
 from tests.support.catalog import CHANGED, SELECT, SHOP, Catalog, of_pages
 from tests.support.crash import essence
 from tests.support.sites import FIRST_NIGHT
@@ -89,6 +89,20 @@ def test_a_rollback_takes_the_mirror_of_its_set(site: Catalog) -> None:
     assert "/pages/007" in site.locs()
     counts = site.night(3).summary.sections["pages"]
     assert (counts.extracted, counts.carried, counts.removed) == (1, 99, 1), "what came since that set is read again"
+
+
+@pytest.mark.parametrize("lost", ["the generation", "a file of it"])
+def test_a_rollback_to_a_set_whose_mirror_is_gone_has_the_section_read_in_full(site: Catalog, lost: str) -> None:
+    site.night(1)
+    key = site.manifest().sections["pages"].mirror
+    assert key is not None
+    files = [file.key for bucket in read_mirror(site.state().storage, key).buckets for file in bucket.files()]
+    site.sql("UPDATE pages SET exclude = 'x', touched = '2026-11-01T12:00' WHERE id = 7")
+    site.night(2)
+    site.state().storage.delete(key if lost == "the generation" else files[0])
+    roll_back(site.load(), None, site.at(FIRST_NIGHT + timedelta(days=1, hours=3)), reason="test")
+    assert "pages" not in site.state().current().mirrors
+    assert site.night(3).summary.sections["pages"].extracted == 100
 
 
 def test_a_set_without_a_mirror_is_read_in_full(site: Catalog) -> None:

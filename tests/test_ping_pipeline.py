@@ -15,9 +15,12 @@ from typing import Any
 import pytest
 
 from sitemap_etl.errors import ConfigError, SitemapEtlError
+from sitemap_etl.publish.summary import read_summary
+from sitemap_etl.runs import tasks
 from sitemap_etl.runs.local import ping_locally
 from sitemap_etl.runs.rollback import ping_by_hand
 from sitemap_etl.stages.ping import why
+from sitemap_etl.state import layout
 from sitemap_etl.state.changes import notification_of
 from sitemap_etl.state.codec import encode
 from tests.support.command import call
@@ -419,3 +422,17 @@ def test_of_a_defect_only_the_line_is_told_that_raised_it() -> None:
     line = broken.__code__.co_firstlineno + 1
     expected = f"ValueError at test_ping_pipeline.py:{line}: a defect of sitemap_etl, please report it"
     assert why(raised.value) == expected
+
+
+def test_a_run_is_whole_again_when_the_engine_that_was_away_has_answered(world: World) -> None:
+    """A scheduler's task asks it again."""
+    world.replies["/hook"] = Reply(500)
+    finished = world.site.night(1)
+    environment = world.site.environment
+    assert ping_locally(finished, environment).status == "partial"
+    del world.replies["/hook"]
+    key = finished.run.work.url_of(layout.run_folder(finished.run.run_id))
+    tasks.ping(key, range(3), environment)
+    summary = read_summary(finished.run)
+    assert summary is not None
+    assert (summary.status, {answer.failed for answer in summary.engines.values()}) == ("published", {False})

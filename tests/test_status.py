@@ -383,6 +383,19 @@ def test_history_shows_runs_that_failed_beside_the_sets_that_are_kept(site: Test
     assert len(data["sets"]) == 1
 
 
+def test_a_set_whose_run_was_killed_after_its_commit_stands_where_it_was_published(site: TestSite) -> None:
+    for rows in (100, 99, 98):
+        site.export("products", pages(rows))
+        assert call("run", site.path).code == 0
+    runs = [one["run_id"] for one in call("history", site.path, "--json").json["runs"]]
+    for lost in ((runs[1],), (runs[0],), tuple(runs)):
+        for run_id in lost:
+            site.state().storage.delete(layout.attempt(run_id))
+        shown = [line.split()[0] for line in call("history", site.path).out.splitlines()[1:]]
+        assert shown == runs
+    assert call("history", site.path, "--json").json["runs"] == []
+
+
 @pytest.mark.parametrize(
     ("values", "line"),
     [((1, 2, 3), "_#@"), ((5, 5), "##"), ((7,), "#"), ((0, 100, 49, 50), "_@_#"), ((3, 2, 1), "@#_")],

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sitemap_etl.runs.rollback import roll_back
-from tests.support.sites import TestSite, pages
+from tests.support.sites import FIRST_NIGHT, TestSite, pages
 
 PRINT = {"fingerprint": ["title"]}
 OPEN = {"max_drop": 1, "max_growth": 99, "max_rejected": 1, "min_urls": 0}
@@ -106,14 +107,61 @@ def test_a_rollback_and_the_night_after_it_keep_every_date(site: TestSite) -> No
     site.export("a", titled(**{f"p{n}": "new" for n in range(30)}))
     site.night(2)
     expected = dates(site)
-    from datetime import timedelta
-
-    from tests.support.sites import FIRST_NIGHT
-
     roll_back(site.load(), None, site.at(FIRST_NIGHT + timedelta(days=1, hours=8)), reason="test")
     assert dates(site) == {None: 40}
     site.night(3)
     assert dates(site) == expected == {None: 10, SECOND: 30}
+
+
+@pytest.mark.parametrize("between", [{}, {"p7": "other"}], ids=["as it is published", "as it never was"])
+def test_what_a_rollback_took_back_counts_until_the_section_is_read_again(
+    site: TestSite, between: dict[str, str]
+) -> None:
+    """A page that has changed since is dated by the night that finds it, not by what it once was."""
+    site.section("a", titled(), lastmod=PRINT)
+    site.night(1)
+    site.export("a", titled(p7="new"))
+    site.night(2)
+    page = "https://shop.example/p/000007"
+    assert site.public().by_loc()[page].lastmod == SECOND
+    roll_back(site.load(), None, site.at(FIRST_NIGHT + timedelta(days=1, hours=8)), reason="test")
+    assert site.manifest().sections["a"].undone is not None
+    site.export("a", titled(**between))
+    site.night(3)
+    assert site.public().by_loc()[page].lastmod == (THIRD if between else None)
+    assert site.manifest().sections["a"].undone is None
+    site.export("a", titled(p7="new"))
+    site.night(4)
+    assert site.public().by_loc()[page].lastmod == "2026-11-04T02:00:00Z"
+
+
+def test_of_two_rollbacks_what_was_read_last_counts(site: TestSite) -> None:
+    site.section("a", titled(), lastmod=PRINT)
+    first = site.night(1)
+    site.export("a", titled(p7="new", p8="new"))
+    second = site.night(2)
+    for hours, to in ((4, first), (8, second)):
+        roll_back(site.load(), to.run.run_id, site.at(FIRST_NIGHT + timedelta(days=1, hours=hours)), reason="test")
+    site.export("a", titled(p7="new"))
+    site.night(3)
+    found = site.public().by_loc()
+    assert found["https://shop.example/p/000007"].lastmod == SECOND
+    assert found["https://shop.example/p/000008"].lastmod == THIRD, "it is as it was two nights ago, and has changed"
+
+
+def test_a_page_that_left_and_that_a_rollback_brought_back_is_dated_when_it_changes(site: TestSite) -> None:
+    site.section("a", titled(), lastmod=PRINT)
+    first = site.night(1)
+    site.export("a", titled(p7="new"))
+    site.night(2)
+    site.export("a", [row for row in titled() if not row["loc"].endswith("7")])
+    site.night(3)
+    roll_back(site.load(), first.run.run_id, site.at(FIRST_NIGHT + timedelta(days=3)), reason="test")
+    site.export("a", titled())
+    site.night(5)
+    site.export("a", titled(p7="new"))
+    site.night(6)
+    assert site.public().by_loc()["https://shop.example/p/000007"].lastmod == "2026-11-06T02:00:00Z"
 
 
 @pytest.mark.parametrize("first_seen", [False, True])

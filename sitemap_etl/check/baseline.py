@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sitemap_etl.check.codes import CODES
 from sitemap_etl.check.policy import Policy
@@ -21,7 +21,7 @@ from sitemap_etl.errors import ConfigError
 
 FORMAT: Final = 1
 _NUMBER: Final = re.compile(r"[0-9]+(?:[.,:][0-9]+)*")
-TRANSIENT: Final = frozenset({"unreachable", "not-finished", "defect"})
+TRANSIENT: Final = frozenset({"unreachable", "partly-read", "not-finished", "defect"})
 """Codes that say nothing of the files: a baseline never has them."""
 
 
@@ -39,7 +39,7 @@ def read_baseline(path: Path) -> Counter[Key]:
         data = json.loads(path.read_bytes())
     except FileNotFoundError:
         raise ConfigError(f"{path}: there is no such baseline; create it with --write-baseline") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ConfigError(f"{path}: the baseline can't be read: {error}") from error
     if isinstance(data, dict) and isinstance(data.get("format"), int) and data["format"] > FORMAT:
         raise ConfigError(
@@ -48,10 +48,16 @@ def read_baseline(path: Path) -> Counter[Key]:
         )
     try:
         return Counter(
-            {Key(str(f["file"]), str(f["code"]), str(f["detail"])): int(f["count"]) for f in data["findings"]}
+            {Key(str(f["file"]), str(f["code"]), str(f["detail"])): _count(f["count"]) for f in data["findings"]}
         )
     except (LookupError, TypeError, ValueError) as error:
         raise ConfigError(f"{path}: this is not a baseline; write it again with --write-baseline") from error
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or value < 1:
+        raise ValueError(f"{value!r} is no count")
+    return value
 
 
 def write_baseline(path: Path, report: Report) -> int:

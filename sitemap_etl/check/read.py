@@ -179,6 +179,8 @@ def _unpacked(taken: Taken, name: str, faults: Faults, max_bytes: int) -> tuple[
     if len(data) > SITEMAP_BYTES:
         more = "more than " if len(data) > max_bytes else ""
         faults.add("too-many-bytes", detail=f"{more}{min(len(data), max_bytes):,} bytes")
+    elif len(data) > max_bytes:
+        faults.add("partly-read", detail=f"it has more than {max_bytes:,} bytes")
     return (data[:max_bytes], False) if len(data) > max_bytes else (data, whole)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from sitemap_etl import lastmod, priority
@@ -10,7 +10,7 @@ from sitemap_etl.cli.columns import in_columns
 from sitemap_etl.cli.options import strong, width
 from sitemap_etl.cli.plan import beside, comparison_lines, plan_lines
 from sitemap_etl.frames import Reason
-from sitemap_etl.state.records import COUNTED, Attempt, Counts, KeptSet, Summary
+from sitemap_etl.state.records import COUNTED, Attempt, KeptSet, Summary
 from sitemap_etl.visible import visible
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def troubles(summary: Summary) -> Iterator[str]:
 
 
 def _lines(summary: Summary, site_file: str, width: int) -> Iterator[str]:
-    yield from _counts(summary.sections, width)
+    yield from _counts(summary, width)
     files = summary.files
     if summary.plan is not None:
         yield from plan_lines(summary, summary.plan, width)
@@ -102,9 +102,10 @@ def _example(reason: Reason, kind: str) -> str:
     return "" if kind == "notes" else f"    the rows are in {kind}.parquet beside the report"
 
 
-def _counts(sections: Mapping[str, Counts], width: int) -> Iterator[str]:
-    total = sum(sections.values(), Counts())
-    used = [name for name in COUNTED if name in ("extracted", "listed") or total.of(name)]
+def _counts(summary: Summary, width: int) -> Iterator[str]:
+    sections, total = summary.sections, summary.total
+    shown = [*sections.values(), total]
+    used = [name for name in COUNTED if name in ("extracted", "listed") or any(counts.of(name) for counts in shown)]
     rows = [[name, *(f"{counts.of(column):,}" for column in used)] for name, counts in sections.items()]
     if len(rows) > 1:
         rows.append(["all", *(f"{total.of(column):,}" for column in used)])
@@ -112,11 +113,20 @@ def _counts(sections: Mapping[str, Counts], width: int) -> Iterator[str]:
 
 
 def show_history(console: Console, sets: Sequence[KeptSet], attempts: Sequence[Attempt]) -> None:
-    """The runs, newest first, and which of their sets are kept. A set of a release that kept no records has none."""
+    """The runs, newest first, and which of their sets are kept.
+
+    A set without a record of its run, which was killed after its commit or is of a release that kept none, stands above
+    the set that it replaced.
+    """
     kept = {entry.run_id: entry for entry in sets}
     known = {attempt.run_id for attempt in attempts}
     rows = [_past_run(attempt, kept.get(attempt.run_id)) for attempt in attempts]
-    rows += [_past_set(entry) for entry in sets if entry.run_id not in known]
+    at = len(rows)
+    for entry in reversed(sets):
+        if entry.run_id in known:
+            at = next(n for n, row in enumerate(rows) if row[0] == entry.run_id)
+        else:
+            rows.insert(at, _past_set(entry))
     if not rows:
         console.print("Nothing has been published yet.")
         return

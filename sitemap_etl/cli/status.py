@@ -131,7 +131,7 @@ def _lines(found: SiteStatus) -> Iterator[str]:
 
 def _told(one: Attempt, now: str) -> str:
     """One run: when, what became of it, what changed."""
-    total = {what: sum(counts.of(what) for counts in one.sections.values()) for what in ("added", "changed", "removed")}
+    total = {what: one.total.of(what) for what in ("added", "changed", "removed")}
     changes = ", ".join(f"{count:,} {what}" for what, count in total.items() if count)
     status_ = one.status.replace("_", " ")
     return f"{status_}, {_ago(one.ended or one.now, now)}  {one.run_id}{f'  ({changes})' if changes else ''}"

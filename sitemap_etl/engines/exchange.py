@@ -75,7 +75,7 @@ class Reply(Frozen):
         """The parsed body, None where it is no JSON."""
         try:
             return json.loads(self.body)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
 
     def said(self) -> str:

@@ -150,7 +150,7 @@ class SearchConsole(HttpEngine[settings.SearchConsole]):
         except OSError as error:
             # Its text would show the value, which may be a key that was meant to be JSON.
             problem, account = f"names a file that can't be read ({type(error).__name__})", None
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             account = None
         if account is None:
             raise ConfigError(f"ping.search_console.key: {problem}")

@@ -119,10 +119,17 @@ class Claim:
         if intent.run_id == run.run_id:
             return
         changes = list(run.work.list(f"{layout.CHANGES}{intent.run_id}/"))
-        own = layout.manifest(intent.run_id)
-        if changes and all(key != own for key, _ in kept_manifests(run.state, run.site.keep)):
+        if changes and not self._was_committed(intent):
             for stat in changes:
                 run.work.delete(stat.key)
+
+    def _was_committed(self, intent: Intent) -> bool:
+        """Whether the run put its set in place, though it may have died before it could say so."""
+        committed = self.held.current.committed
+        if committed is not None:
+            return intent.run_id in committed
+        own = layout.manifest(intent.run_id)
+        return any(key == own for key, _ in kept_manifests(self.run.state, self.run.site.keep))
 
     def take(
         self,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from sitemap_etl.errors import DamagedState, Refused
 from sitemap_etl.state import layout
 from sitemap_etl.state.attempts import last_good, read_attempts
-from sitemap_etl.state.records import Attempt, Counts, PastRun, PastRuns, Summary
+from sitemap_etl.state.records import Attempt, PastRun, PastRuns, Summary
 from sitemap_etl.state.store import put_document, read_document
 from sitemap_etl.storage import Storage
 
@@ -65,7 +65,7 @@ def put_overview(
 
 def _past(run: Attempt) -> PastRun:
     """A run in a few words."""
-    counts = sum((counts for name, counts in run.sections.items() if name not in run.views), Counts())
+    counts = run.total
     return PastRun(
         run_id=run.run_id,
         now=run.now,

@@ -111,7 +111,7 @@ def snapshots_of(manifest: Manifest) -> set[str]:
     """Keys of the snapshots that a manifest refers to."""
     found = {entry.snapshot for entry in manifest.entries if entry.snapshot}
     for state in manifest.sections.values():
-        found |= {key for key in (state.removed_lately, state.top) if key is not None}
+        found |= set(state.beside())
     return found
 
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from sitemap_etl.arrow import column_of
 from sitemap_etl.dates import instant
-from sitemap_etl.errors import DamagedState, Refused
+from sitemap_etl.errors import DamagedState, Refused, Unavailable
 from sitemap_etl.frames import ASIDE, EXAMPLES
 from sitemap_etl.publish.proposal import Proposal, changes_of
 from sitemap_etl.publish.publish import Published
@@ -61,7 +61,7 @@ def finish_run(run: Run, published: Published, seconds: Mapping[str, float] | No
         remove_staging(run.staging)
         try:
             forget(run)
-        except (DamagedState, Refused) as error:  # what is published is published
+        except (DamagedState, Refused, Unavailable) as error:  # what is published is published
             summary = replace(summary, warnings=(*summary.warnings, f"old state was not cleaned up: {error}"))
             put_summary(run, summary)
     return summary
@@ -249,10 +249,13 @@ def add_answers(run: Run, summary: Summary, unkept: Mapping[str, Answered] = Map
         answer = unkept.get(engine) or answer_of(run.state, run.run_id, engine)
         if answer is not None:
             answers[engine] = answer
-    failed = any(answer.failed for answer in answers.values()) and summary.status in ("published", "unchanged")
+    status = summary.status
+    if status in ("published", "unchanged", "partial"):
+        whole = not summary.kept and not any(answer.failed for answer in answers.values())
+        status = ("published" if summary.published else "unchanged") if whole else "partial"
     if answers and run.state.current().manifest == layout.manifest(run.run_id):
         _keep_answers(run, answers)
-    return replace(summary, engines=answers, status="partial" if failed else summary.status)
+    return replace(summary, engines=answers, status=status)
 
 
 def _keep_answers(run: Run, answers: Mapping[str, Answered]) -> None:

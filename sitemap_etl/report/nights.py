@@ -160,11 +160,7 @@ def _google(run: Attempt, what: str) -> int | None:
 
 
 def _count(run: Attempt, what: str) -> int | None:
-    if not run.sections:
-        return None
-    if what == "listed":
-        return run.listed
-    return sum(counts.of(what) for name, counts in run.sections.items() if name not in run.views)
+    return run.total.of(what) if run.sections else None
 
 
 def _answer(run: Attempt, answer: Answered | None, own: str | None) -> Point:

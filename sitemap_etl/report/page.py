@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from sitemap_etl import __version__, lastmod, priority, urls
@@ -10,7 +10,7 @@ from sitemap_etl.frames import Reason
 from sitemap_etl.report.nights import ALONE, COLUMNS, Around, engines, figures, links, nights, reasons, usual_seconds
 from sitemap_etl.report.paper import moment, several, template
 from sitemap_etl.state.layout import run_of_manifest
-from sitemap_etl.state.records import COUNTED, Answered, Counts, Gate, Shape, Summary
+from sitemap_etl.state.records import COUNTED, Answered, Gate, Shape, Summary
 
 HEADLINES: Final = {
     "published": "Published",
@@ -60,7 +60,7 @@ def render(summary: Summary, around: Around = ALONE) -> str:
         facts=list(_facts(summary)),
         sections=summary.sections,
         views=views,
-        total=_total(summary.sections, views),
+        total=summary.total,
         held=summary.kept,
         unaltered=summary.quiet,
         gates=gates,
@@ -131,7 +131,7 @@ def tone(summary: Summary) -> str:
 
 def lead(summary: Summary) -> str:
     """The sentence below the headline: what is listed and what changed."""
-    total = _total(summary.sections, summary.views)
+    total = summary.total
     changes = f"{total.added:,} added, {total.changed:,} changed, {total.removed:,} removed"
     text = f"{several(total.listed, 'URL')} listed: {changes}."
     if summary.status in ("refused", "dry_run"):
@@ -165,11 +165,6 @@ def _files(summary: Summary) -> Iterator[tuple[str, int]]:
         yield "to write", files.to_write
     if files.to_delete is not None:
         yield "to delete", files.to_delete
-
-
-def _total(sections: Mapping[str, Counts], views: Collection[str]) -> Counts:
-    """The counts of the site, without views, which repeat URLs of other sections."""
-    return sum((counts for name, counts in sections.items() if name not in views), Counts())
 
 
 def _gates(gates: Sequence[Gate]) -> dict[str, dict[str, dict[str, Any]]]:

@@ -121,7 +121,7 @@ def alert_of(site: Site, ended: Attempt, site_file: str) -> alerts.Alert:
         look=f"sitemap-etl status {site_file}" if ended.failed else None,
         report=ended.report,
         listed=ended.listed if ended.sections else None,
-        counts={what: sum(counts.of(what) for counts in ended.sections.values()) for what in _COUNTED},
+        counts={what: ended.total.of(what) for what in _COUNTED},
     )
 
 

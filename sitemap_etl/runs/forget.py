@@ -37,7 +37,7 @@ from sitemap_etl.state import layout
 from sitemap_etl.state.changes import notification_of, put_changes
 from sitemap_etl.state.checked import put_checked
 from sitemap_etl.state.codec import decode, encode
-from sitemap_etl.state.lease import release_lease, take_lease
+from sitemap_etl.state.lease import leased
 from sitemap_etl.state.mirror import without_keys
 from sitemap_etl.state.records import (
     Answered,
@@ -58,7 +58,8 @@ REASON: Final = "rows were forgotten (state forget)"
 class Forgotten(Record):
     """What became of it. `rows`: versions of rows that were found. `rewritten`, `removed`: kind of object → how many.
 
-    `run_id`: the set that took the place of the current one; None: nothing was found. `left`: what is out of reach.
+    `run_id`: the set that took the place of the current one; None: nothing was found, and it stays. `left`: what is out
+    of reach.
     """
 
     place: str
@@ -92,11 +93,8 @@ def forget_rows(
     state = state_of(site, environment, work)
     base = state.manifest(state.current().manifest)
     run_id = new_run_id(environment.clock(), after="" if base is None else base.run_id, work=work)
-    take_lease(work, run_id)
-    try:
+    with leased(work, run_id):
         return _Forgetting(site, environment, run_id).forget(keys, urls, section)
-    finally:
-        release_lease(work, run_id)
 
 
 class Kept(Frozen):
@@ -129,12 +127,12 @@ class _Forgetting(Traces):
         self.refuse()
         pending = self._pending()
         snapshots = self._rewrite_snapshots()
-        if not (self._in_state(snapshots) or self._staged() or self._unreferenced()):
-            return Forgotten(self.work.url, left=_NOTHING_FOUND)
-        self._commit(snapshots)
-        self._manifests(snapshots)
-        self._changes()
-        take_lease(self.work, self.run_id)
+        found = self._in_state(snapshots)
+        if found:
+            self._commit(snapshots)
+            self._manifests(snapshots)
+            self._changes()
+        # What was staged, and what nothing names, is not searched: it goes in any case.
         self._texts()
         self._staging()
         self._adopted()
@@ -146,10 +144,10 @@ class _Forgetting(Traces):
             self.work.url,
             self.rows,
             len(self.marks.locs),
-            self.run_id,
+            self.run_id if found else None,
             dict(sorted((+self.rewritten).items())),
             dict(sorted((+self.removed).items())),
-            tuple(self._left(pending)),
+            tuple(self._left(pending)) if found else _NOTHING_FOUND,
         )
 
     def _pending(self) -> dict[str, list[str]]:
@@ -217,6 +215,7 @@ class _Forgetting(Traces):
                 state,
                 listed=state.listed - fewer[name],
                 removed_lately=_now(snapshots, state.removed_lately),
+                undone=_now(snapshots, state.undone),
                 top=_now(snapshots, state.top),
             )
         cleaned = replace(manifest, entries=tuple(entries), sections=sections)

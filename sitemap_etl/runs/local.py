@@ -7,6 +7,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +22,7 @@ from sitemap_etl.stages.ping import engines_to_notify, ping_engine
 from sitemap_etl.stages.plan import start_run
 from sitemap_etl.stages.run import Environment, Run, check_options, open_run, open_work, state_of
 from sitemap_etl.state import layout
-from sitemap_etl.state.lease import release_lease, take_lease
+from sitemap_etl.state.lease import leased, release_lease, renewing, take_lease
 from sitemap_etl.state.records import Answered, Options, Partition, Summary
 from sitemap_etl.storage import Storage
 
@@ -86,12 +87,14 @@ def _run(
         begun.append(run)
         try:
             _tell_plan(run)
-            build(run, jobs, seconds, renew=lambda: take_lease(run.work, run.run_id))
-            with timed(run, "publish", seconds, counts_itself=True):
-                published = publish(run)
-            seconds["total"] = time.monotonic() - started
-            with timed(run, "report", {}):
-                summary = finish_run(run, published, seconds)
+            renew = partial(take_lease, run.work, run.run_id)
+            with renewing(renew):
+                build(run, jobs, seconds, renew=renew)
+                with timed(run, "publish", seconds, counts_itself=True):
+                    published = publish(run)
+                seconds["total"] = time.monotonic() - started
+                with timed(run, "report", {}):
+                    summary = finish_run(run, published, seconds)
         except SitemapEtlError as error:
             error.run_id = run.run_id
             raise
@@ -172,6 +175,11 @@ def publish_locally(
         else:
             why = "ended before there was anything to publish"
         raise Refused(f"Run {run_id} {why}. Nothing was written")
+    if run.options.limit is not None:
+        raise Refused(
+            f"Run {run_id} read {run.options.limit:,} rows of each split (--limit), and would unlist the pages that it "
+            "did not read. It shows what a run would do, and is not published. Nothing was written"
+        )
     ours, theirs = state.owner, run.state.owner
     if ours is not None and theirs is not None and not ours.is_also(theirs):
         raise Refused(
@@ -180,16 +188,14 @@ def publish_locally(
         )
     run.state.current()
     note(run=run_id)
-    take_lease(work, run_id)
-    try:
-        before = time.monotonic()
-        published = publish(run, dry_run=False, force=frozenset(force), reason=reason, adopt=adopt)
-        summary = finish_run(run, published, {"publish": time.monotonic() - before})
-    except BaseException as error:
-        remember_failure(site, environment, error, run)
-        raise
-    finally:
-        release_lease(work, run_id)
+    with leased(work, run_id):
+        try:
+            before = time.monotonic()
+            published = publish(run, dry_run=False, force=frozenset(force), reason=reason, adopt=adopt)
+            summary = finish_run(run, published, {"publish": time.monotonic() - before})
+        except BaseException as error:
+            remember_failure(site, environment, error, run)
+            raise
     return Finished(run, published, summary)
 
 

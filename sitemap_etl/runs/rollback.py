@@ -5,19 +5,20 @@ from __future__ import annotations
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl.arrow import column_of
+from sitemap_etl.arrow import column_of, mask_of
 from sitemap_etl.config import Site
 from sitemap_etl.dates import instant
 from sitemap_etl.diff import EXTENSIONS
-from sitemap_etl.errors import ConfigError, Unavailable
+from sitemap_etl.errors import ConfigError, DamagedState, Unavailable
 from sitemap_etl.frames import CHANGES, SNAPSHOT, conform, without_fingerprints
 from sitemap_etl.hashes import combine, hash_column
 from sitemap_etl.publish.commit import publish_target
@@ -33,10 +34,11 @@ from sitemap_etl.runs.local import Finished
 from sitemap_etl.stages.about import note
 from sitemap_etl.stages.clock import moment_of
 from sitemap_etl.stages.ping import engines_of, ping_engine, put_by_hand, settled_answer
-from sitemap_etl.stages.published import in_time, rows_in_time, same_definition
+from sitemap_etl.stages.published import first_of_each, in_time, rows_in_time, same_definition
 from sitemap_etl.stages.run import Environment, Run, new_run_id, open_work, state_of
 from sitemap_etl.state import layout
-from sitemap_etl.state.lease import release_lease, take_lease
+from sitemap_etl.state.lease import leased
+from sitemap_etl.state.mirror import read_mirror
 from sitemap_etl.state.records import (
     Answered,
     Counts,
@@ -88,14 +90,15 @@ def roll_back(
     """Publish an older set as a new run: its rows as they were, the numbers of shards never reused.
 
     `run_id`: the set; without it, the last one that differs from the current. None where that set is what is
-    published: then nothing is done. The next nightly run goes
-    on from there. Gates don't hold it. `now`: the clock's time by default; that of the current set is no matter.
-    Raises ConfigError where the set is not kept, Refused as `moment_of`.
+    published: then nothing is done. The next nightly run goes on from there. Gates don't hold it. `now`: the clock's
+    time by default; that of the current set is no matter. Raises ConfigError where the set is not kept or lists pages
+    of another site, Refused as `moment_of`.
     """
     work = open_work(site, environment)
     state = state_of(site, environment, work, moved=moved)
     current = state.current()
     old = _older(state, site, current.manifest, run_id)
+    _demand_same_origin(site, old)
     base = state.manifest(current.manifest)
     assert base is not None
     moment = moment_of(environment.clock(), work.now(), work.url, given=now, reason=reason)
@@ -103,23 +106,17 @@ def roll_back(
         return None
     own = new_run_id(moment, work=work)
     note(run=own)
-    take_lease(work, own)
-    try:
-        with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
-            staging = environment.open_storage(Path(scratch), durable=False)
-            options = Options(reason=reason, moved=moved)
-            plan = Plan(
-                own, instant(moment), current.manifest, site.to_json(), options, site_file=environment.site_file
-            )
-            put_document(staging, layout.PLAN, plan)
-            run = Run(work, staging, plan, environment)
-            run.leave(layout.PARTITION, Partition())
-            before = time.monotonic()
-            published = _publish(run, old, base)
-            summary = finish_run(run, published, {"publish": time.monotonic() - before})
-            return Finished(run, published, summary)
-    finally:
-        release_lease(work, own)
+    with leased(work, own), tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
+        staging = environment.open_storage(Path(scratch), durable=False)
+        options = Options(reason=reason, moved=moved)
+        plan = Plan(own, instant(moment), current.manifest, site.to_json(), options, site_file=environment.site_file)
+        put_document(staging, layout.PLAN, plan)
+        run = Run(work, staging, plan, environment)
+        run.leave(layout.PARTITION, Partition())
+        before = time.monotonic()
+        published = _publish(run, old, base)
+        summary = finish_run(run, published, {"publish": time.monotonic() - before})
+        return Finished(run, published, summary)
 
 
 def _older(state: State, site: Site, current: str | None, run_id: str | None) -> Manifest:
@@ -139,6 +136,17 @@ def _older(state: State, site: Site, current: str | None, run_id: str | None) ->
     raise ConfigError(f"{site.name}: the current set is the only one")
 
 
+def _demand_same_origin(site: Site, old: Manifest) -> None:
+    """Raise ConfigError where a set lists pages of another origin than `site`."""
+    theirs = next((entry.first for entry in old.entries if not entry.first.startswith(f"{site.site}/")), None)
+    if theirs is not None:
+        raise ConfigError(
+            f"{site.name}: run {old.run_id} published pages of another site, such as {theirs}, and `site` is "
+            f"{site.site}. Engines take no page of one site from the sitemap of another. To publish that set again, "
+            "set `site` (and where it is published) back in the site file and pass --moved"
+        )
+
+
 def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
     published = {file.key: file for file in base.files()}
     if old.now > run.plan.now:
@@ -156,11 +164,12 @@ def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
         for name, state in old.sections.items()
     }
     for name, state in base.sections.items():
-        sections.setdefault(name, replace(state, listed=0, removed_lately=None, top=None, mirror=None))
-    same = _listed(base).keys() & _listed(old).keys()
+        sections.setdefault(name, replace(state, listed=0, removed_lately=None, undone=None, top=None, mirror=None))
+    was, listed = _listed(base), _listed(old)
+    same = {key for key, one in listed.items() if key in was and one.file.key == was[key].file.key}
     before, after = (_rows(run, [one for key, one in _listed(of).items() if key not in same], of) for of in (base, old))
     changes, moves_to = _difference(before, after)
-    sections = {name: _with_removed(run, name, state, before, base) for name, state in sections.items()}
+    sections = {name: _with_dates(run, name, state, before, base, old) for name, state in sections.items()}
     counts = _counts(run, sections, changes)
     gone = Moves(pa.table({"loc": pa.array([], pa.string())}))
     proposal = Proposal(drafts, sections, counts, [], gone, {})
@@ -172,7 +181,7 @@ def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
         moves_to=moves_to,
         changes=changes,
         extras=feed_objects(run, {name: state for name, state in sections.items() if name in run.site.sections}),
-        mirrors={name: state.mirror for name, state in sections.items()},
+        mirrors={name: _whole_mirror(run, state.mirror) for name, state in sections.items()},
         versions=dict.fromkeys(sections),  # the next run reads every table
         reason=run.options.reason,
         rolled_back_to=old.run_id,
@@ -180,6 +189,18 @@ def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
     check_distinct(run, (draft.entry for draft in target.drafts), sections)
     outcome = publish_target(run, target)
     return Published(outcome.status, proposal, outcome, None, list(outcome.warnings))
+
+
+def _whole_mirror(run: Run, key: str | None) -> str | None:
+    """The key of a mirror that is still there with all of its files; else the section is read from the start."""
+    if key is None:
+        return None
+    try:
+        mirror = read_mirror(run.work, key)
+    except DamagedState:
+        return None
+    there = {stat.key for stat in run.work.list(layout.MIRRORS)}
+    return key if all(file.key in there for bucket in mirror.buckets for file in bucket.files()) else None
 
 
 def _in_time(run: Run, old: Manifest) -> Manifest:
@@ -202,23 +223,48 @@ def _draft(run: Run, entry: Entry, published: Mapping[str, File]) -> Draft:
     return Draft(replace(entry, file=own(entry.file), text=own(entry.text) if entry.text is not None else None))
 
 
-def _with_removed(run: Run, section: str, old: SectionState, before: pa.Table, base: Manifest) -> SectionState:
-    """The section with what the replaced set says of its rows: should they come again, they have those dates."""
+def _with_dates(
+    run: Run, section: str, state: SectionState, before: pa.Table, base: Manifest, old: Manifest
+) -> SectionState:
+    """The section of the older set with what else is known of its rows, for pages that are published otherwise now.
+
+    How they were read last, which is how the replaced set has them, unless it came of a rollback itself and nothing
+    was read since; and how rows left that it does not list: should they come again, they have those dates.
+    """
+    replaced = base.sections.get(section)
     rows = before.filter(
         pc.and_(pc.equal(before.column("section"), section), pc.is_valid(before.column("fingerprint")))
     )
     since = pa.repeat(pa.scalar(run.epoch, pa.int64()), rows.num_rows)
-    table = conform(rows.select(["loc", "lastmod", "fingerprint"]).append_column("since", since), SNAPSHOT)
-    state = base.sections.get(section)
-    if state is not None and state.removed_lately is not None:
-        left = run.state.snapshot(state.removed_lately)
-        again = pc.is_in(left.column("loc"), column_of(rows, "loc"))
-        table = pa.concat_tables([table, left.filter(pc.invert(again))])
-    if state is None or not same_definition(state, old):
-        table = without_fingerprints(table)
-    if not table.num_rows:
-        return replace(old, removed_lately=None)
-    return replace(old, removed_lately=run.state.put_snapshot(table.take(pc.sort_indices(table.column("loc")))))
+    known = [conform(rows.select(["loc", "lastmod", "fingerprint"]).append_column("since", since), SNAPSHOT)]
+    read = known[0]
+    if replaced is not None and replaced.undone is not None:
+        read = run.state.snapshot(replaced.undone)
+        known.insert(0, read)
+    if replaced is not None and replaced.removed_lately is not None:
+        known.append(run.state.snapshot(replaced.removed_lately))
+    table = first_of_each(pa.concat_tables(known))
+    listed = _is_listed(run, column_of(table, "loc"), old.of(section))
+    undone = table.filter(pc.and_(listed, pc.is_in(table.column("loc"), column_of(read, "loc"))))
+    left = table.filter(pc.invert(listed))
+    if replaced is None or not same_definition(replaced, state):
+        undone, left = undone.slice(0, 0), without_fingerprints(left)
+    return replace(state, removed_lately=_kept(run, left), undone=_kept(run, undone))
+
+
+def _is_listed(run: Run, locs: pa.Array, entries: Sequence[Entry]) -> pa.Array:
+    """Which of these locs, which are ordered, the shards list."""
+    found = np.zeros(len(locs), bool)
+    for entry in entries:
+        first, past = pc.search_sorted(locs, pa.array([entry.first, entry.last + "\0"])).to_pylist()
+        if past > first:
+            theirs = column_of(run.state.snapshot(entry.snapshot, ["loc"]), "loc")
+            found[first:past] |= mask_of(pc.is_in(locs.slice(first, past - first), theirs))
+    return pa.array(found)
+
+
+def _kept(run: Run, rows: pa.Table) -> str | None:
+    return run.state.put_snapshot(rows) if rows.num_rows else None
 
 
 def _difference(before: pa.Table, after: pa.Table) -> tuple[pa.Table, dict[str, frozenset[str]]]:

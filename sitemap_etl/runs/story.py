@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from sitemap_etl.frames import Reason
 from sitemap_etl.state.codec import encode
-from sitemap_etl.state.records import COUNTED, Attempt, Counts, Summary
+from sitemap_etl.state.records import COUNTED, Attempt, Summary
 
 _REASONS: Final = 10
 """Reasons of one kind and section that a log shows, the most frequent first; the report has them all."""
@@ -51,7 +51,7 @@ def counts_of(ended: Attempt) -> dict[str, Any]:
         "run_id": ended.run_id,
         "status": ended.status,
         "files": encode(ended.files),
-        "total": encode(sum(ended.sections.values(), Counts())),
+        "total": encode(ended.total),
         "sections": {},
     }
     size = len(json.dumps(counts))

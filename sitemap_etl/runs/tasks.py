@@ -52,7 +52,7 @@ from sitemap_etl.stages.run import Environment, Run, check_options, open_run, op
 from sitemap_etl.stages.transform import transform_again, transform_split
 from sitemap_etl.state import layout
 from sitemap_etl.state.codec import encode
-from sitemap_etl.state.lease import LEASE_TIME, AnotherRun, holder, release_lease, take_lease
+from sitemap_etl.state.lease import LEASE_TIME, AnotherRun, holder, release_lease, renewing, take_lease
 from sitemap_etl.state.records import Attempt, GroupCounts, Options, Transformed
 
 T = TypeVar("T")
@@ -121,9 +121,9 @@ def _interruptible() -> Iterator[None]:
 
 @contextmanager
 def _remembering(run: Run) -> Iterator[None]:
-    """Keep why a task failed with what becomes of its run; another try of it may mend that."""
+    """Keep why a task failed with what becomes of its run; another try of it may mend that. Its lease lasts."""
     try:
-        with _interruptible():
+        with renewing(partial(_renew, run)), _interruptible():
             yield
     except BaseException as error:
         remember_failure(run.site, run.environment, error, run)
@@ -409,11 +409,10 @@ def news(key: str, environment: Environment) -> dict[str, Any] | None:
     summary = read_summary(open_run(key, environment)) if _is_kept(key, environment) else None
     if summary is None or not summary.published:
         return None
-    sections = [counts for name, counts in summary.sections.items() if name not in summary.views]
     return {
         "run_id": summary.run_id,
         "status": summary.status,
-        **{what: sum(counts.of(what) for counts in sections) for what in ("listed", "added", "changed", "removed")},
+        **{what: summary.total.of(what) for what in ("listed", "added", "changed", "removed")},
         "files": encode(summary.files),
         "index": list(summary.index),
         "report": summary.report,
@@ -459,7 +458,7 @@ def ping(key: str, numbers: Sequence[int], environment: Environment) -> dict[str
                 continue
             try:
                 answer = ping_engine(run.site, run.run_id, engine, environment)
-            except (Unavailable, Refused) as error:
+            except SitemapEtlError as error:
                 problems.append(error)
                 continue
             if answer.failed:
@@ -470,7 +469,10 @@ def ping(key: str, numbers: Sequence[int], environment: Environment) -> dict[str
     finally:
         summary = read_summary(run)
         if summary is not None and not set(names) <= known.keys():
-            put_summary(run, add_answers(run, summary))
+            told = None
+            while told is None or told != add_answers(run, told):  # another task has added an answer meanwhile
+                told = add_answers(run, summary)
+                put_summary(run, told)
     if problems:
         retried = any(isinstance(problem, Unavailable) for problem in problems)
         raise (Unavailable if retried else Refused)("\n".join(str(problem) for problem in problems))

@@ -24,7 +24,7 @@ from sitemap_etl.state import layout
 from sitemap_etl.state.changes import changes_of_run
 from sitemap_etl.state.checked import read_checked
 from sitemap_etl.state.codec import decode, unseal
-from sitemap_etl.state.lease import release_lease, take_lease
+from sitemap_etl.state.lease import leased
 from sitemap_etl.state.records import (
     Answered,
     Attempt,
@@ -80,12 +80,9 @@ def verify_state(site: Site, environment: Environment, *, repair: bool = False) 
     if not repair:
         return _Reading(site, environment, work, repair=False).read()
     run_id = new_run_id(work.now(), work=work)
-    take_lease(work, run_id)
-    try:
+    with leased(work, run_id):
         found = _Reading(site, environment, work, repair=False).read()
         return found if found.sound else _Reading(site, environment, work, repair=True).read()
-    finally:
-        release_lease(work, run_id)
 
 
 class _Reading:
@@ -228,15 +225,13 @@ class _Reading:
         entry = next((entry for entry in published.entries if entry.snapshot == key), None)
         keys = [layout.manifest(manifest.run_id) for manifest in users]
         if entry is None:
-            section, state = next(
-                (name, state) for name, state in published.sections.items() if key in (state.removed_lately, state.top)
-            )
-            left = state.removed_lately == key
-            cost = (
-                f"pages of {section} that left lately and come back have no date by fingerprint"
-                if left
-                else f"the feeds of {section} start anew"
-            )
+            section, state = next((name, state) for name, state in published.sections.items() if key in state.beside())
+            costs = {
+                state.top: f"the feeds of {section} start anew",
+                state.undone: f"pages of {section} that a rollback took back count as changed if they come again",
+                state.removed_lately: f"pages of {section} that left lately and come back have no date by fingerprint",
+            }
+            cost = costs[key]
 
             def forgotten() -> str:
                 for manifest in keys:
@@ -415,6 +410,10 @@ def _without_mirror(manifest: Manifest, section: str) -> Manifest:
 
 def _without(manifest: Manifest, section: str, key: str) -> Manifest:
     state = manifest.sections[section]
-    removed_lately = None if state.removed_lately == key else state.removed_lately
-    state = replace(state, removed_lately=removed_lately, top=None if state.top == key else state.top)
+    state = replace(
+        state,
+        removed_lately=None if state.removed_lately == key else state.removed_lately,
+        undone=None if state.undone == key else state.undone,
+        top=None if state.top == key else state.top,
+    )
     return replace(manifest, sections={**manifest.sections, section: state})

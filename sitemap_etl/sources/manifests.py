@@ -68,7 +68,7 @@ def _json(text: str, path: str) -> tuple[Sequence[Any], Any]:
     """The elements of the list, and the rows of all of them where that is said."""
     try:
         read = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise Unavailable(f"the manifest {path} is no whole JSON, it may still be written: {error}") from error
     if isinstance(read, list):
         return read, None

@@ -57,7 +57,8 @@ def _published(state: SectionState | None, shards: Sequence[Entry]) -> list[Any]
     if state is None:
         return None
     files = [(one.number, one.low, one.snapshot, one.file.key, one.text is not None) for one in shards]
-    return [state.rule, state.kinds, state.listed, state.view, state.dated, state.top, files]
+    undone = [] if state.undone is None else [state.undone]  # the next run that reads the section has to forget it
+    return [state.rule, state.kinds, state.listed, state.view, state.dated, state.top, files, *undone]
 
 
 def _hash(values: Sequence[Any]) -> str:

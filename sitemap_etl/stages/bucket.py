@@ -6,7 +6,6 @@ was read is appended to the bucket as a delta, or folded with it into one file.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -23,6 +22,7 @@ from sitemap_etl.errors import DamagedState, InvalidSource
 from sitemap_etl.frames import ASIDE, ROW_BITS, conform
 from sitemap_etl.hashes import combine, hash64
 from sitemap_etl.sources import GONE, ORDER, unpack_schema
+from sitemap_etl.stages.generation import joins
 from sitemap_etl.stages.rules import rules_of
 from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.spool import (
@@ -329,19 +329,23 @@ class Bucket:
     def _drift(self, fresh: _Fresh) -> Drift | None:
         """How what was read in full differs from the mirror, where an incremental read would not have shown it.
 
-        None where there is nothing to compare with, or what there is can't be read: a full read needs no mirror.
+        None where there is nothing to compare with, or it can't be: a full read needs no mirror.
         """
         if self.reading.compared is None or self.plan.seen is None:
             return None
         try:
             return self._compared(fresh, self.reading.compared, self.plan.seen)
-        except DamagedState as error:
+        except (DamagedState, InvalidSource) as error:
             log = self.run.environment.log
             log(f"warning: section {self.section.name} was read in full and can't be compared with its mirror: {error}")
             return None
 
-    def _compared(self, fresh: _Fresh, compared: str, seen_keys: Spool) -> Drift:
+    def _compared(self, fresh: _Fresh, compared: str, seen_keys: Spool) -> Drift | None:
         mirror = read_mirror(self.run.work, compared)
+        known = unpack_schema(mirror.schema)
+        key = self.reading.key
+        if self.schema.field(key).type != known.field(key).type:
+            return None  # 5 and 5.00 are two keys
         old = [
             bucket
             for number, bucket in enumerate(mirror.buckets)
@@ -351,7 +355,7 @@ class Bucket:
         seen_tables = read_windows(self.run.staging, seen_keys, range(*self.slots))
         seen = np.unique(_stacked([hash64(table.column(KEY)) for table in seen_tables], np.uint64))
         stays = ~(fresh.again | fresh.gone) & pc.is_valid(fresh.keys).to_numpy(zero_copy_only=False)
-        shared = _shared(self.schema, unpack_schema(mirror.schema))
+        shared = _shared(self.schema, known)
         names = shared.names
         now = _stacked([_content(_cast(table, shared), names) for _, table in self._tables(None)], np.uint64)
         ours, ours_content = _without(hash64(fresh.keys)[stays], now[stays], seen)
@@ -392,19 +396,27 @@ def _shared_keys(keys: pa.Array, among: np.ndarray) -> np.ndarray:
 def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table with the columns that the schema has, in its types, and those that are ours."""
     names = [name for name in schema.names if name in table.column_names]
-    columns = [table.column(name).cast(schema.field(name).type) for name in names]
+    columns = []
+    for name in names:
+        try:
+            columns.append(table.column(name).cast(schema.field(name).type))
+        except pa.ArrowInvalid as error:
+            raise InvalidSource(
+                f"the column {name} is {table.column(name).type} in one part and {schema.field(name).type} in another, "
+                f"which can't hold a value of it ({error}). Cast it to one type in the SELECT"
+            ) from error
     own = [name for name in OWN if name in table.column_names]
     return pa.table([*columns, *(table.column(name) for name in own)], names=[*names, *own])
 
 
 def _shared(one: pa.Schema, other: pa.Schema) -> pa.Schema:
     """The columns that both have and that can be compared, each in the type that holds the values of both."""
-    fields = []
-    for name in [name for name in one.names if name in other.names]:
-        pair = [pa.schema([schema.field(name)]) for schema in (one, other)]
-        with contextlib.suppress(pa.ArrowException):  # text against a number: nothing to compare
-            fields.append(pa.unify_schemas(pair, promote_options="permissive").field(0))
-    return pa.schema(fields)
+    pairs = [
+        [pa.schema([schema.field(name)]) for schema in (one, other)]
+        for name in one.names
+        if name in other.names and joins(one.field(name).type, other.field(name).type)
+    ]
+    return pa.schema([pa.unify_schemas(pair, promote_options="permissive").field(0) for pair in pairs])
 
 
 def _without(keys: np.ndarray, content: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -15,6 +15,8 @@ from sitemap_etl.limits import CLOCK_OFF, CLOCK_SKEW
 
 _DAY: Final = timedelta(days=1)
 """No run lasts longer."""
+_LAST_YEAR: Final = 9998
+"""What is reckoned from a time of it can still be written down."""
 
 
 def written(text: str | None, *, said: str = "--now") -> datetime | None:
@@ -25,6 +27,8 @@ def written(text: str | None, *, said: str = "--now") -> datetime | None:
         found = datetime.fromisoformat(text.strip())
     except ValueError as error:
         raise ConfigError(f"{said} {text}: expected a time in ISO 8601, such as 2026-11-20T02:00:00Z") from error
+    if not 1970 <= found.year <= _LAST_YEAR:
+        raise ConfigError(f"{said} {text}: expected a year from 1970 to {_LAST_YEAR}")
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
 
 

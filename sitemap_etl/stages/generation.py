@@ -6,6 +6,7 @@ import hashlib
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from sitemap_etl.errors import DamagedState
 from sitemap_etl.frozen import Frozen
@@ -57,16 +58,27 @@ def _another(mirror: Mirror, reading: Reading) -> str | None:
     return None
 
 
-def other_columns(what: str, known: pa.Schema, found: pa.Schema) -> str | None:
-    """Why rows with the columns of `found` can't go into a mirror with those of `known`; None where they can."""
+def other_columns(what: str, known: pa.Schema, found: pa.Schema, key: str, *, typed: bool) -> str | None:
+    """Why rows with the columns of `found` can't go into a mirror with those of `known`; None where they can.
+
+    `typed`: columns have a type of their own; else that of the values that were read.
+    """
     if set(found.names) != set(known.names):
         return f"its {what} yields other columns: {', '.join(sorted(set(found.names) ^ set(known.names)))}"
-    try:
-        pa.unify_schemas([known, found], promote_options="permissive")
-    except pa.ArrowException:
-        other = next(name for name in known.names if known.field(name).type != found.field(name).type)
-        return f"its column {other} was {known.field(other).type} and is {found.field(other).type}"
+    for name in known.names:
+        was, now = known.field(name).type, found.field(name).type
+        if not (_is_read_alike(was, now) if typed or name == key else joins(was, now)):
+            return f"its column {name} was {was} and is {now}"
     return None
+
+
+def _is_read_alike(one: pa.DataType, other: pa.DataType) -> bool:
+    return bool(one == other or pt.is_null(one) or pt.is_null(other))
+
+
+def joins(one: pa.DataType, other: pa.DataType) -> bool:
+    """Whether the values of two types can be held against each other: in SQLite whole numbers and others, say."""
+    return _is_read_alike(one, other) or {one, other} == {pa.int64(), pa.float64()}
 
 
 def digest(text: str) -> str:

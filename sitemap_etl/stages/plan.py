@@ -421,7 +421,8 @@ class _Sources:
         mirror = read_mirror(self.work, reading.mirror)
         since = datetime.fromisoformat(reading.since)
         found = read_schema(section, source, splits, self.site, self.environment, now=self.now, since=since)
-        return other_columns("SELECT", unpack_schema(mirror.schema), found)
+        typed = self.environment.connection(source.database).dialect != "sqlite"
+        return other_columns("SELECT", unpack_schema(mirror.schema), found, reading.key, typed=typed)
 
 
 def _in_section(name: str, error: SitemapEtlError) -> SitemapEtlError:

@@ -7,10 +7,12 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl import lastmod
+from sitemap_etl.arrow import column_of
 from sitemap_etl.frames import SNAPSHOT, conform, filled
 from sitemap_etl.partition.borders import Range
 from sitemap_etl.partition.winners import stretch
@@ -89,3 +91,14 @@ def published_rows(
         return schema.empty_table()
     rows = pa.concat_tables(tables)
     return stretch(conform(rows.select(filled(rows)).combine_chunks(), schema), low, high)
+
+
+def first_of_each(table: pa.Table) -> pa.Table:
+    """The rows ordered by loc, of several with one loc the first."""
+    if not table.num_rows:
+        return table.combine_chunks()
+    table = table.append_column("rank", pa.array(np.arange(table.num_rows)))
+    table = table.take(pc.sort_indices(table, sort_keys=[("loc", "ascending"), ("rank", "ascending")]))
+    ordered = column_of(table, "loc")
+    again = np.concatenate(([False], pc.equal(ordered.slice(1), ordered.slice(0, len(ordered) - 1)).to_numpy(False)))
+    return table.filter(pa.array(~again)).drop_columns(["rank"]).combine_chunks()

@@ -108,7 +108,7 @@ def reading_of_table(
         found = lake.columns_of(table, asked)
         names = wanted_columns(site, section, now, found)
         read = found if names is None else pa.schema([found.field(name) for name in names])
-        problem = other_columns("table", unpack_schema(mirror.schema), read)
+        problem = other_columns("table", unpack_schema(mirror.schema), read, reading.key, typed=True)
         changed = problem or lake.plan_changes(table, asked, mirror.version or "")
         if not isinstance(changed, str):
             return reading, changed

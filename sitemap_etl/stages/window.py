@@ -18,7 +18,7 @@ from sitemap_etl.frames import ASIDE, INVENTORY, SNAPSHOT, conform, without_fing
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.partition import dated, winners
 from sitemap_etl.stages.partition import signals_of
-from sitemap_etl.stages.published import overlapping, published_rows, remembered, same_definition
+from sitemap_etl.stages.published import first_of_each, overlapping, published_rows, remembered, same_definition
 from sitemap_etl.stages.quiet import LISTED_ALREADY
 from sitemap_etl.stages.rules import is_dated
 from sitemap_etl.stages.run import Run
@@ -36,7 +36,7 @@ class Reader:
         self.run = run
         self.planned = run.partition()
         self._indexes: dict[tuple[str, int], pa.Table] = {}
-        self._removed_lately: dict[str, pa.Table] = {}
+        self._remembered: dict[str, pa.Table] = {}
         self._signals: dict[str, np.ndarray | None] = {}
 
     def gather(
@@ -162,35 +162,31 @@ class Reader:
                 found = found.filter(pa.array(places(column_of(found, "loc"), locs) >= 0))
                 same = same_definition(state, self.planned.sections[section])
                 tables.append(found if same else without_fingerprints(found))
-        return _first_of_each(pa.concat_tables(tables))
+        return first_of_each(pa.concat_tables(tables))
 
     def dated_elsewhere(self, section: str, moved: pa.Table) -> pa.Table | None:
-        """The dates that pages have which are new in the section: of the moved ones, and of what it published lately.
+        """The dates that pages of the section have besides: those that moved had elsewhere, those that a rollback took
+        back when they were read last, those that left lately when they left.
 
         Columns loc, lastmod, fingerprint (null where another rule made it), ordered by loc, each once.
         """
         columns = ["loc", "lastmod", "fingerprint"]
         tables = [moved.select(columns)]
         state = self.run.base.sections.get(section) if self.run.base is not None else None
-        if state is not None and state.removed_lately is not None:
-            if section not in self._removed_lately:
-                self._removed_lately[section] = remembered(self.run.state.snapshot(state.removed_lately), self.run)
-            found = self._removed_lately[section].select(columns)
+        if state is not None:
             same = same_definition(state, self.planned.sections[section])
-            tables.append(found if same else without_fingerprints(found))
-        table = _first_of_each(pa.concat_tables(tables))
+            for key in (state.undone, state.removed_lately):
+                if key is not None:
+                    found = self._lately(key).select(columns)
+                    tables.append(found if same else without_fingerprints(found))
+        table = first_of_each(pa.concat_tables(tables))
         return table if table.num_rows else None
 
-
-def _first_of_each(table: pa.Table) -> pa.Table:
-    """The rows ordered by loc, of several with one loc the first."""
-    if not table.num_rows:
-        return table.combine_chunks()
-    table = table.append_column("rank", pa.array(np.arange(table.num_rows)))
-    table = table.take(pc.sort_indices(table, sort_keys=[("loc", "ascending"), ("rank", "ascending")]))
-    ordered = column_of(table, "loc")
-    again = np.concatenate(([False], pc.equal(ordered.slice(1), ordered.slice(0, len(ordered) - 1)).to_numpy(False)))
-    return table.filter(pa.array(~again)).drop_columns(["rank"]).combine_chunks()
+    def _lately(self, key: str) -> pa.Table:
+        """The rows of a snapshot whose dates are kept."""
+        if key not in self._remembered:
+            self._remembered[key] = remembered(self.run.state.snapshot(key), self.run)
+        return self._remembered[key]
 
 
 class Unique(Frozen):

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
-from contextlib import suppress
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from typing import Final
 
 from sitemap_etl.dates import instant
-from sitemap_etl.errors import DamagedState, Refused, Unavailable
+from sitemap_etl.errors import DamagedState, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.state.layout import LEASE
 from sitemap_etl.state.records import Lease
 from sitemap_etl.state.store import parse_document, put_document
@@ -79,6 +80,39 @@ def release_lease(work: Storage, run_id: str, *, owner: str = "") -> None:
         held, expect = _held(work)
         if held is not None and held.is_of(run_id, owner) and isinstance(expect, str):
             work.delete(LEASE, expect=expect)
+
+
+@contextmanager
+def leased(work: Storage, run_id: str) -> Iterator[None]:
+    """Hold the lease while this lasts. Raises AnotherRun where another live run holds it."""
+    take_lease(work, run_id)
+    try:
+        with renewing(lambda: take_lease(work, run_id)):
+            yield
+    finally:
+        release_lease(work, run_id)
+
+
+@contextmanager
+def renewing(renew: Callable[[], object], every: timedelta = LEASE_TIME / 4) -> Iterator[None]:
+    """Renew the lease now and then, in a thread, while something is done that may take longer than it lasts.
+
+    Where that does not work, who holds it learns so when it renews the lease itself, or publishes.
+    """
+    over = threading.Event()
+
+    def renew_until_then() -> None:
+        while not over.wait(every.total_seconds()):
+            with suppress(SitemapEtlError, OSError):
+                renew()
+
+    thread = threading.Thread(target=renew_until_then, name="lease", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def holder(work: Storage) -> Lease | None:

@@ -80,6 +80,8 @@ class Settling:
 
     def night(self, night: Night, columns: Mapping[str, set[str]], run_id: str) -> Set:
         """Compare with what the night should have published."""
+        for name in night.listed:
+            self.model.undone.pop(name, None)
         for name in night.site["sections"]:
             if name in night.stay:
                 self._stays(name)
@@ -105,7 +107,8 @@ class Settling:
             self.loose.update(f"{name}.{format_}.xml" for format_ in feeds_of(self.site["sections"][name]))
         found = self._finish(run_id, old.mirrors)
         for name, section in self.base.sections.items() if self.base else ():
-            self.model.undone[name].update(section.pages)
+            if not self.model.undone[name]:  # else nothing was read of it since it was rolled back before
+                self.model.undone[name].update(section.pages)
         found.counted_from = dict.fromkeys([None, *found.sections], self.now)
         return found
 

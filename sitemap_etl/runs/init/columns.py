@@ -259,7 +259,7 @@ def _elements(text: str) -> list[str]:
         return [text]
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     return [one.get("loc", "") if isinstance(one, dict) else str(one) for one in found]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import field
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
@@ -108,6 +108,11 @@ class Asked(Record):
     limit: int | None = None
 
 
+def total(sections: Mapping[str, Counts], views: Collection[str]) -> Counts:
+    """The counts of a site: those of its sections without views, which repeat URLs of others."""
+    return sum((counts for name, counts in sections.items() if name not in views), Counts())
+
+
 class Summary(Document):
     """What became of a run: what `--json` prints, the report shows and `reports/<run>/summary.json` keeps."""
 
@@ -143,6 +148,11 @@ class Summary(Document):
     site_file: str | None = None
 
     title: ClassVar[str] = "summary"
+
+    @property
+    def total(self) -> Counts:
+        """The counts of the site."""
+        return total(self.sections, self.views)
 
     @classmethod
     def upgraded(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -184,9 +194,14 @@ class Attempt(Document):
     title: ClassVar[str] = "record of a run"
 
     @property
+    def total(self) -> Counts:
+        """The counts of the site."""
+        return total(self.sections, self.views)
+
+    @property
     def listed(self) -> int:
         """URLs that its set lists, or would list."""
-        return sum(counts.listed for name, counts in self.sections.items() if name not in self.views)
+        return self.total.listed
 
     @property
     def good(self) -> bool:

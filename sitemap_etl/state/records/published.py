@@ -112,8 +112,13 @@ class SectionState(Record):
     view: bool = False
     dated: bool = True  # whether its rule gives lastmods; where it does not, a page changes with what else it shows
     removed_lately: str | None = None  # snapshot of rows that left in the last 30 days
+    undone: str | None = None  # after a rollback: snapshot of listed rows as they were read last; until they are again
     top: str | None = None  # snapshot of the rows its feeds show
     mirror: str | None = None  # key of the generation of its mirror that it was made from
+
+    def beside(self) -> tuple[str, ...]:
+        """The keys of its snapshots, but for those of its files."""
+        return tuple(key for key in (self.removed_lately, self.undone, self.top) if key is not None)
 
 
 class SetSize(Record):

@@ -1,0 +1,152 @@
+"""The command `rollback`: an older set is published again, or what is in the way of that is told."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sitemap_etl.runs.rollback import roll_back
+from sitemap_etl.storage import Stat
+from tests.support.command import RUN_KEYS, Done, at, call
+from tests.support.sites import FIRST_NIGHT, TestSite, pages
+from tests.support.storages import Wrapped, Wrapping
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> TestSite:
+    return TestSite(tmp_path).section("products", pages(100, lastmod="2026-10-01"))
+
+
+def run(site: TestSite, night: int, *arguments: object) -> Done:
+    return call("run", site.path, *at(f"2026-11-{night:02}T02:00:00Z"), *arguments)
+
+
+def test_rollback_publishes_the_set_before(site: TestSite) -> None:
+    run(site, 1)
+    site.export("products", pages(95, lastmod="2026-10-01"))
+    run(site, 2)
+    done = call("rollback", site.path, "--reason", "bad export", "--now", "2026-11-03T09:00:00Z", "--json")
+    assert (done.code, done.json["status"]) == (0, "published")
+    assert len(site.public().locs()) == 100
+    assert "rollback to 20261101T020000Z-" in call("history", site.path).out
+
+
+def test_a_rollback_leaves_what_is_in_its_way_and_says_what_to_do(site: TestSite) -> None:
+    run(site, 1)
+    site.export("products", pages(95, lastmod="2026-10-01"))
+    assert run(site, 2).code == 0
+    file = site.folder / "public" / site.manifest().entries[0].file.key
+    file.write_bytes(b"<not-ours/>")
+    done = call("rollback", site.path, *at("2026-11-03T09:00:00Z"), "--json")
+    assert (done.code, done.json["status"]) == (1, "refused")
+    assert str(file) in done.json["error"]
+    assert "move them elsewhere, and roll back again" in done.json["error"]
+    assert "--adopt" not in done.json["error"]
+    assert file.read_bytes() == b"<not-ours/>"
+    file.rename(site.folder / "elsewhere")
+    assert call("rollback", site.path, *at("2026-11-03T09:00:00Z")).code == 0
+    assert len(site.public().locs()) == 100
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_rollback_to_what_is_published_says_so_and_does_nothing(site: TestSite, again: bool) -> None:
+    old = run(site, 1, "--json").json["run_id"]
+    if again:
+        site.export("products", pages(95, lastmod="2026-10-01"))
+        run(site, 2)
+        assert call("rollback", site.path, *at("2026-11-03T09:00:00Z")).code == 0
+    before = call("history", site.path).out
+    done = call("rollback", site.path, old, *at("2026-11-04T09:00:00Z"))
+    assert (done.code, done.err) == (0, "")
+    assert done.out == f"The set of run {old} is the one that is published. Nothing was written\n"
+    as_json = call("rollback", site.path, old, *at("2026-11-04T09:00:00Z"), "--json").json
+    assert (as_json["status"], as_json["run_id"], as_json["exit"]) == ("unchanged", old, 0)
+    assert set(as_json) >= RUN_KEYS
+    assert call("history", site.path).out == before
+
+
+def test_rollback_with_nothing_to_go_back_to_ends_with_2(site: TestSite) -> None:
+    assert call("rollback", site.path).code == 2
+    run(site, 1)
+    done = call("rollback", site.path)
+    assert (done.code, done.err) == (2, "shop: the current set is the only one\n")
+
+
+@pytest.mark.parametrize("moved", [(), ("--moved",)])
+def test_a_set_of_another_site_is_not_published_again(site: TestSite, moved: tuple[str, ...]) -> None:
+    """Its pages are of another origin, and no engine takes them from a sitemap of this one."""
+    old = run(site, 1, "--json").json["run_id"]
+    site.keys["site"] = "https://www.shop.example"
+    if not moved:
+        assert run(site, 2, "--moved", "--force", "products.max_drop", "--force", "max_drop").code == 0
+
+    def public() -> dict[str, bytes]:
+        return {path.name: path.read_bytes() for path in (site.folder / "public").iterdir() if path.is_file()}
+
+    before = public()
+    done = call("rollback", site.path, old, *at("2026-11-03T09:00:00Z"), *moved)
+    assert done.code == 2
+    assert f"run {old} published pages of another site, such as https://shop.example/p/000000" in done.err
+    assert "set `site` (and where it is published) back in the site file and pass --moved" in done.err
+    assert public() == before
+    site.keys["site"] = "https://shop.example"
+    assert call("rollback", site.path, old, "--moved", *at("2026-11-04T09:00:00Z")).code == 0
+    assert len(site.public().locs()) == 100
+
+
+@pytest.mark.parametrize("time", ["0206-11-20T02:00:00Z", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+@pytest.mark.parametrize("command", ["run", "rollback"])
+def test_a_year_that_nobody_means_is_told(site: TestSite, command: str, time: str) -> None:
+    run(site, 1)
+    done = call(command, site.path, *at(time))
+    assert (done.code, done.out) == (2, "")
+    assert done.err == f"--now {time}: expected a year from 1970 to 9998\n"
+
+
+class _Seen(Wrapped):
+    """A storage after each write to which somebody reads the set."""
+
+    def put(self, key: str, data: Any, **options: Any) -> Stat:
+        outer: Any = self._outer
+        with outer.alone:  # files are written side by side
+            stat: Stat = self._inner.put(key, data, **options)
+            if key.startswith("sitemap"):
+                outer.looks.append(set(outer.site.public().locs()))
+        return stat
+
+
+class Seen(Wrapping):
+    storage = _Seen
+
+    def __init__(self, site: TestSite) -> None:
+        self.site = site
+        self.looks: list[set[str]] = []
+        self.alone = threading.RLock()
+
+
+def test_sections_that_changed_their_names_are_rolled_back_without_a_moment_in_which_a_page_is_unlisted(
+    site: TestSite,
+) -> None:
+    """The same rows are in other files then, whose snapshots are the same."""
+    site.section("pages", pages(50, 500, lastmod="2026-10-01"))
+    run(site, 1)
+    keys = site.keys["sections"]
+    keys["products"], keys["pages"] = keys["pages"], keys["products"]
+    assert (
+        run(
+            site, 2, *(f"--force={name}.max_drop" for name in keys), *(f"--force={name}.max_growth" for name in keys)
+        ).code
+        == 0
+    )
+    everything = set(site.public().locs())
+    assert len(everything) == 150
+    seen = Seen(site)
+    done = roll_back(site.load(), None, seen.around(site.at(FIRST_NIGHT + timedelta(days=2))), reason="x")
+    assert done is not None
+    assert done.summary.status == "published"
+    assert len(seen.looks) >= 3
+    assert all(look == everything for look in seen.looks)
