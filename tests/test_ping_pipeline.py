@@ -14,19 +14,21 @@ from typing import Any
 
 import pytest
 
-from sitemap_etl.errors import ConfigError, SitemapEtlError
-from sitemap_etl.publish.summary import read_summary
+from sitemap_etl.errors import ConfigError, SitemapEtlError, Unavailable
+from sitemap_etl.publish.summary import add_answers, read_summary
 from sitemap_etl.runs import tasks
 from sitemap_etl.runs.local import ping_locally
 from sitemap_etl.runs.rollback import ping_by_hand
-from sitemap_etl.stages.ping import why
+from sitemap_etl.stages.ping import pending_runs, why
 from sitemap_etl.state import layout
 from sitemap_etl.state.changes import notification_of
 from sitemap_etl.state.codec import encode
+from sitemap_etl.state.records import Answered
+from sitemap_etl.storage import Stored
 from tests.support.command import call
 from tests.support.engines import Reply, Request, Side
 from tests.support.sites import FIRST_NIGHT, TestSite, pages
-from tests.support.storages import Full
+from tests.support.storages import Full, Wrapped, Wrapping
 
 KEY = "0123456789abcdef0123456789abcdef"
 BING = "bing-secret-4711"
@@ -436,3 +438,54 @@ def test_a_run_is_whole_again_when_the_engine_that_was_away_has_answered(world: 
     summary = read_summary(finished.run)
     assert summary is not None
     assert (summary.status, {answer.failed for answer in summary.engines.values()}) == ("published", {False})
+
+
+def test_what_one_engine_is_sent_by_hand_is_nothing_to_the_others(world: World) -> None:
+    world.night(1)
+    site, environment = world.site.load(), world.site.at(SECOND)
+    ping_by_hand(site, environment, engines=("http_ping",), since=None, everything=True)
+    state = world.site.state()
+    assert {engine: pending_runs(state, engine) for engine in ("indexnow", "bing", "http_ping")} == {
+        "indexnow": [],
+        "bing": [],
+        "http_ping": [],
+    }
+    world.change(3)
+    world.night(3)
+    assert world.posted() == [f"{world.side.url}/p/000003"]
+
+
+def test_what_earlier_runs_changed_is_sent_on_a_night_of_which_nothing_is_known(world: World) -> None:
+    """With another rule nobody can tell what changed that night; what changed before is known."""
+    world.site.section("p", pages(100, title="a", text="b"), lastmod={"fingerprint": ["title"]})
+    world.night(1)
+    world.site.export("p", pages(100, title=lambda n: "new" if n == 3 else "a", text="b"))
+    world.night(2, ping=False)
+    world.site.section("p", lastmod={"fingerprint": ["title", "text"]})
+    summary = world.night(3)
+    assert world.posted() == [f"{world.side.url}/p/000003"]
+    assert summary.engines["indexnow"].status == "accepted"
+
+
+class _Mute(Wrapped):
+    def get(self, key: str) -> Stored | None:
+        if self._outer.is_mute and "manifest-" in key:  # type: ignore[attr-defined]
+            raise Unavailable(f"can't read {key}: the response was damaged")
+        return self._inner.get(key)
+
+
+class Mute(Wrapping):
+    """A store of which no manifest can be read any more."""
+
+    storage = _Mute
+    is_mute = False
+
+
+def test_answers_that_cannot_be_added_to_the_manifest_fail_no_run(world: World) -> None:
+    mute = Mute()
+    world.site.environment = mute.around(world.site.environment)
+    finished = world.site.night(1)
+    mute.is_mute = True
+    summary = add_answers(finished.run, finished.summary, {"bing": Answered("bing", "accepted", 1, "sent")})
+    assert (summary.status, summary.engines["bing"].status) == ("published", "accepted")
+    assert "what the engines answered was not added to the manifest" in summary.warnings[-1]

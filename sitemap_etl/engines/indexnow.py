@@ -59,7 +59,11 @@ class IndexNow(HttpEngine[settings.IndexNow]):
         if submission.run_id not in known and (submission.all or not book.knows(submission.run_id)):
             new.append(submission.run_id)
         tables = {run: table for run in new if (table := submission.changes_of(run)) is not None}
-        if new and (reason := self._quiet(submission, tables.values())):
+        because = submission.quiet_because
+        if because and any(table.num_rows for run, table in tables.items() if run != submission.run_id):
+            tables.pop(submission.run_id, None)  # what earlier runs changed is known
+            because = None
+        if new and (reason := self._quiet(submission, because, tables.values())):
             left = sum(entry.left for entry in waiting)
             return Answer(self.name, "skipped", 0, f"sent nothing: {reason}", {"requests": 0, "left": left})
         waiting += [Waiting(run) for run, table in tables.items() if table.num_rows]
@@ -67,14 +71,14 @@ class IndexNow(HttpEngine[settings.IndexNow]):
             return Answer(self.name, "nothing", 0, "no URLs are pending", {"requests": 0, "left": 0})
         return _Work(self, book, exchange, submission, *_load(waiting, tables, submission)).carry_out()
 
-    def _quiet(self, submission: Submission, tables: Collection[pa.Table]) -> str | None:
-        """Why none of these changes, each run's from the oldest to the newest, are sent."""
+    def _quiet(self, submission: Submission, because: str | None, tables: Collection[pa.Table]) -> str | None:
+        """Why none of these changes, each run's from the oldest to the newest, are sent. `because`: why not, anyway."""
         if submission.all:
             return None
         listed, every = submission.listed, submission.by_hand(self.name, "--all")
         whole = f"To send all {listed:,} URLs of the site: {every}"
-        if submission.quiet_because:
-            return f"{submission.quiet_because}. {whole}"
+        if because:
+            return f"{because}. {whole}"
         changed, removed = _urls(tables)
         site = max(listed + removed, changed)
         if changed > self.settings.max_share * site:

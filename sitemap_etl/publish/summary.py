@@ -239,23 +239,29 @@ def _more_examples(run: Run, proposal: Proposal, section: str, kind: ChangeKind)
     return tuple(loc for each in stayed for loc in each.to_pylist())[:EXAMPLES]
 
 
+def answers_of(run: Run) -> dict[str, Answered]:
+    """What the engines have answered to the run."""
+    answers = {engine: answer_of(run.state, run.run_id, engine) for engine in engines_of(run.site)}
+    return {engine: answer for engine, answer in answers.items() if answer is not None}
+
+
 def add_answers(run: Run, summary: Summary, unkept: Mapping[str, Answered] = MappingProxyType({})) -> Summary:
     """The summary with what the engines answered, which goes into the manifest too.
 
     `unkept`: answers that the state may not have taken.
     """
-    answers = {}
-    for engine in engines_of(run.site):
-        answer = unkept.get(engine) or answer_of(run.state, run.run_id, engine)
-        if answer is not None:
-            answers[engine] = answer
-    status = summary.status
+    both = {**answers_of(run), **unkept}
+    answers = {engine: both[engine] for engine in engines_of(run.site) if engine in both}
+    status, warnings = summary.status, summary.warnings
     if status in ("published", "unchanged", "partial"):
         whole = not summary.kept and not any(answer.failed for answer in answers.values())
         status = ("published" if summary.published else "unchanged") if whole else "partial"
-    if answers and run.state.current().manifest == layout.manifest(run.run_id):
-        _keep_answers(run, answers)
-    return replace(summary, engines=answers, status=status)
+    try:
+        if answers and run.state.current().manifest == layout.manifest(run.run_id):
+            _keep_answers(run, answers)
+    except (DamagedState, Refused, Unavailable) as error:  # the engines have it
+        warnings = (*warnings, f"what the engines answered was not added to the manifest: {error}")
+    return replace(summary, engines=answers, status=status, warnings=warnings)
 
 
 def _keep_answers(run: Run, answers: Mapping[str, Answered]) -> None:

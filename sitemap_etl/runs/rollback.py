@@ -356,10 +356,10 @@ def ping_by_hand(
     unknown = [name for name in engines if name not in known]
     if unknown:
         raise ConfigError(f"{site.name}: the site file has no engine {', '.join(unknown)}. It has: {', '.join(known)}")
-    run_id = put_by_hand(site, environment, since=since, everything=everything)
+    asked = engines or known
+    run_id = put_by_hand(site, environment, asked, since=since, everything=everything)
     note(run=run_id, stage="ping")
     answers = {}
-    asked = engines or known
     environment.advance("ping", 0, len(asked))
     for n, name in enumerate(asked):
         try:

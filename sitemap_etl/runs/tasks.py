@@ -23,6 +23,7 @@ from sitemap_etl.frozen import Frozen
 from sitemap_etl.publish.publish import publish as publish_run
 from sitemap_etl.publish.summary import (
     add_answers,
+    answers_of,
     attempt_of,
     finish_run,
     put_summary,
@@ -53,7 +54,7 @@ from sitemap_etl.stages.transform import transform_again, transform_split
 from sitemap_etl.state import layout
 from sitemap_etl.state.codec import encode
 from sitemap_etl.state.lease import LEASE_TIME, AnotherRun, holder, release_lease, renewing, take_lease
-from sitemap_etl.state.records import Attempt, GroupCounts, Options, Transformed
+from sitemap_etl.state.records import Answered, Attempt, GroupCounts, Options, Transformed
 
 T = TypeVar("T")
 
@@ -469,10 +470,11 @@ def ping(key: str, numbers: Sequence[int], environment: Environment) -> dict[str
     finally:
         summary = read_summary(run)
         if summary is not None and not set(names) <= known.keys():
-            told = None
-            while told is None or told != add_answers(run, told):  # another task has added an answer meanwhile
-                told = add_answers(run, summary)
-                put_summary(run, told)
+            told: Mapping[str, Answered] | None = None
+            while told != answers_of(run):  # another task may have added an answer meanwhile
+                summary = add_answers(run, summary)
+                told = summary.engines
+                put_summary(run, summary)
     if problems:
         retried = any(isinstance(problem, Unavailable) for problem in problems)
         raise (Unavailable if retried else Refused)("\n".join(str(problem) for problem in problems))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from datetime import datetime
 from pathlib import PurePath
@@ -183,10 +183,13 @@ def why(error: BaseException) -> str:
     )
 
 
-def put_by_hand(site: Site, environment: Environment, *, since: str | None, everything: bool) -> str:
+def put_by_hand(
+    site: Site, environment: Environment, asked: Collection[str], *, since: str | None, everything: bool
+) -> str:
     """Keep what a person wants engines to be notified of under a run of its own, and give its id.
 
-    `since`: all that changed after that run, as one. `everything`: every URL of the site.
+    `asked`: these engines; others never hear of it. `since`: all that changed after that run, as one. `everything`:
+    every URL of the site.
     Raises ConfigError where the changes are not kept.
     """
     state = state_of(site, environment)
@@ -208,6 +211,9 @@ def put_by_hand(site: Site, environment: Environment, *, since: str | None, ever
     run_id = new_run_id(environment.clock())
     covers = tuple(runs if everything else later)
     notification = Notification(addresses, addresses, (), feeds, manifest.listed, None, by_hand=True, covers=covers)
+    for name in engines_of(site):
+        if name not in asked:
+            put_answer(state, run_id, Answered(name, "nothing", 0, "this was sent by hand to other engines"))
     put_changes(state, run_id, changes, notification)
     return run_id
 
