@@ -29,10 +29,11 @@ from sitemap_etl.frames import CHANGES
 from sitemap_etl.runs.forget import REASON, Forgotten, forget_rows
 from sitemap_etl.runs.local import ping_locally
 from sitemap_etl.runs.rollback import published_sets, roll_back
+from sitemap_etl.runs.status import past_runs
 from sitemap_etl.runs.verify import verify_state
 from sitemap_etl.state import layout
 from sitemap_etl.state.lease import take_lease
-from sitemap_etl.state.store import snapshot_of
+from sitemap_etl.state.store import put_document, snapshot_of
 from tests.support.command import call
 from tests.support.released import released
 from tests.support.sites import FIRST_NIGHT, TestSite, pages
@@ -231,6 +232,18 @@ def test_a_key_that_nothing_has_replaces_no_set(shop: Shop) -> None:
     assert (found.run_id, found.rewritten) == (None, {})
     assert "nothing in the state has this row" in found.left[0]
     assert shop.state().current() == before
+
+
+def test_the_last_run_stays_the_last_one_though_records_of_earlier_ones_are_written_anew(shop: Shop) -> None:
+    runs = past_runs(shop.load(), shop.environment)
+    before = [one.run_id for one in runs]
+    work = shop.state().storage
+    for one in reversed(runs):  # the first of them names the row
+        error = "no date: https://shop.example/c/loc-marker-77" if one is runs[-1] else one.error
+        put_document(work, layout.attempt(one.run_id), replace(one, error=error))
+    assert len(before) > 3
+    assert shop.forget(KEY).rewritten["records of runs"] == 1
+    assert [one.run_id for one in past_runs(shop.load(), shop.environment)] == before
 
 
 def test_a_row_that_was_only_published_is_known_by_its_url(shop: Shop) -> None:

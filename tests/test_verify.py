@@ -14,7 +14,7 @@ from sitemap_etl.runs.verify import Verified, verify_state
 from sitemap_etl.state import layout
 from sitemap_etl.state.codec import seal, unseal
 from sitemap_etl.state.lease import take_lease
-from sitemap_etl.state.records import FORMAT
+from sitemap_etl.state.records import FORMAT, KnownRobots
 from tests.support.catalog import Catalog
 from tests.support.sites import TestSite, pages
 
@@ -204,3 +204,26 @@ def test_what_a_newer_release_wrote_is_refused_and_left_alone(site: Catalog, whi
     with pytest.raises(Refused, match=rf"{re.escape(str(path))}.*format {FORMAT + 1}.*reads formats up to {FORMAT}"):
         verify(site, repair=repair)
     assert {file: file.read_bytes() for file in work.rglob("*") if file.is_file()} == before
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_copy_of_robots_txt_that_is_not_what_it_was_is_told(site: Catalog, named: bool, gone: bool) -> None:
+    state = site.state()
+    state.put_robots(b"User-agent: *\nDisallow: /p/000003\n")
+    (path,) = (work_of(site) / layout.ROBOTS).iterdir()
+    key = layout.ROBOTS + path.name
+    if named:
+        held = state.held()
+        state.swap(held, replace(held.current, robots=KnownRobots("2026-11-03T02:00:00Z", key)))
+    assert verify(site).whole["copies of robots.txt"] == 1
+    if gone:
+        path.unlink()
+    else:
+        damage(path)
+    broken = verify(site).broken
+    assert len(broken) == (named or not gone)
+    assert verify(site, repair=True).sound
+    assert state.current().robots is None
+    assert verify(site).broken == ()
+    site.night(4)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import gzip
+import re
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import feedparser
 import pytest
 
+from sitemap_etl.runs.rollback import roll_back
 from sitemap_etl.state import layout
 from sitemap_etl.state.records import PastRuns
 from sitemap_etl.state.store import read_document
-from tests.support.sites import TestSite, pages, parse
+from tests.support.sites import FIRST_NIGHT, TestSite, pages, parse
 
 NEWS_NS = "{http://www.google.com/schemas/sitemap-news/0.9}"
 
@@ -138,6 +141,25 @@ def test_a_feed_of_a_section_that_was_not_read_stays(site: TestSite) -> None:
     site.export("b", pages(6, start=50))
     site.night(2, sections=["b"])
     assert site.public().objects()["a.rss.xml"] == before
+
+
+@pytest.mark.parametrize("how", ["not read", "rolled back"])
+def test_a_feed_of_a_section_that_was_published_before_it_had_one_shows_its_newest_pages(
+    site: TestSite, how: str
+) -> None:
+    dated = pages(50, lastmod=lambda n: f"2026-{9 + n // 30:02}-{n % 30 + 1:02}")
+    site.section("a", dated, shards={"rows": 20}).section("b", pages(5, start=50))
+    site.night(1)
+    site.section("a", feed={"formats": ["rss"], "title": "News", "items": 7})
+    if how == "not read":
+        site.night(2, sections=["b"])
+    else:
+        site.export("a", pages(48, lastmod="2026-10-30"))
+        site.night(2)
+        roll_back(site.load(), None, site.at(FIRST_NIGHT + timedelta(days=2)), reason="x")
+    shown = re.findall(r"<link>https://shop.example(/p/[0-9]+)</link>", site.public().objects()["a.rss.xml"].decode())
+    assert shown == [row["loc"] for row in reversed(dated[-7:])]
+    assert site.night(4).summary.status == ("unchanged" if how == "not read" else "published")
 
 
 def test_a_file_of_recent_changes_that_stays_the_same_keeps_its_time(tmp_path: Path) -> None:

@@ -84,6 +84,7 @@ def with_tops(run: Run, sections: dict[str, SectionState]) -> dict[str, SectionS
             result[name] = replace(state, top=None)
             continue
         if name not in planned.sections:
+            result[name] = with_top(run, name, state, run.base.of(name) if run.base is not None else ())
             continue
         tables = [SNAPSHOT.empty_table()]
         for receipt in run.all_rendered():
@@ -94,6 +95,20 @@ def with_tops(run: Run, sections: dict[str, SectionState]) -> dict[str, SectionS
         rows = conform(feeds.newest(pa.concat_tables(tables), section.feed.items), SNAPSHOT)
         result[name] = replace(state, top=run.state.put_snapshot(rows) if rows.num_rows else None)
     return result
+
+
+def with_top(run: Run, name: str, state: SectionState, entries: Sequence[Entry]) -> SectionState:
+    """The section, which is published as it lies in these shards, with the rows that its feeds show: it may have been
+    rendered before it had any.
+    """
+    section = run.site.sections.get(name)
+    if section is None or section.feed is None or state.top is not None:
+        return state
+    top = SNAPSHOT.empty_table()
+    for entry in entries:
+        rows = pa.concat_tables([top, run.state.snapshot(entry.snapshot)])
+        top = conform(feeds.newest(rows, section.feed.items), SNAPSHOT)
+    return replace(state, top=run.state.put_snapshot(top) if top.num_rows else None)
 
 
 def feed_objects(run: Run, sections: dict[str, SectionState]) -> list[Object]:

@@ -304,12 +304,20 @@ class _Forgetting(Traces):
             if "/answers/" in key and (answer := self._scrubbed(key, Answered)) is not None:
                 put_document(self.work, key, answer)
                 self.rewritten["answers of engines"] += 1
-
-        for key in self.keys(layout.ATTEMPTS):
-            if (attempt := self._scrubbed(key, Attempt)) is not None:
-                put_document(self.work, key, attempt)
-                self.rewritten["records of runs"] += 1
+        self._attempts()
         put_overview(self.work, self.site.name, self.site.site)
+
+    def _attempts(self) -> None:
+        """The records of runs. Which is the last one is known by when they were put: so later ones are put again."""
+        again = False
+        for stat in sorted(self.work.list(layout.ATTEMPTS), key=lambda stat: (stat.modified, stat.key)):
+            attempt = self._scrubbed(stat.key, Attempt)
+            if attempt is not None:
+                put_document(self.work, stat.key, attempt)
+                self.rewritten["records of runs"] += 1
+                again = True
+            elif again and (stored := self.work.get(stat.key)) is not None:
+                self.work.put(stat.key, stored.data, content_type="application/json")
 
     def _scrubbed(self, key: str, kind: type[Any]) -> Any:
         """The document without what names the rows; None where nothing does."""

@@ -29,7 +29,7 @@ from sitemap_etl.publish.proposal import Draft, Proposal
 from sitemap_etl.publish.publish import Published
 from sitemap_etl.publish.retention import kept_manifests
 from sitemap_etl.publish.summary import finish_run
-from sitemap_etl.publish.views import RECENT, feed_objects, recent_drafts
+from sitemap_etl.publish.views import RECENT, feed_objects, recent_drafts, with_top
 from sitemap_etl.runs.local import Finished
 from sitemap_etl.stages.about import note
 from sitemap_etl.stages.clock import moment_of
@@ -170,6 +170,7 @@ def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
     before, after = (_rows(run, [one for key, one in _listed(of).items() if key not in same], of) for of in (base, old))
     changes, moves_to = _difference(before, after)
     sections = {name: _with_dates(run, name, state, before, base, old) for name, state in sections.items()}
+    sections = {name: with_top(run, name, state, old.of(name)) for name, state in sections.items()}
     counts = _counts(run, sections, changes)
     gone = Moves(pa.table({"loc": pa.array([], pa.string())}))
     proposal = Proposal(drafts, sections, counts, [], gone, {})

@@ -331,6 +331,7 @@ class _Reading:
         for key in sorted({*self._keys("state/intent-"), *named}):
             cost = "files of a publish that did not end are taken for another program's" if key in named else "none"
             self._document(key, Intent, "intents", cost, self._forget(key) if key in named else self._remove(key))
+        self._robots(current)
         if layout.LEASE in self.keys:
             cost = "none: it counts as ended"
             self._document(layout.LEASE, Lease, "leases", cost, self._remove(layout.LEASE, "removed"))
@@ -347,6 +348,33 @@ class _Reading:
         for key in self._keys(layout.RUNS):
             if key.endswith(".json"):
                 self._sealed(key, "receipts of runs", "that run can't be published")
+
+    def _robots(self, current: Current) -> None:
+        """The copies of robots.txt. The one that is named is asked where the site's own does not answer."""
+        named = None if current.robots is None else current.robots.key
+        for key in sorted({*self._keys(layout.ROBOTS), *([] if named is None else [named])}):
+            try:
+                self.state.robots(key)
+                self.whole["copies of robots.txt"] += 1
+            except DamagedState as error:
+                problem = "it is gone" if key not in self.keys else _problem(error, self.work.url_of(key))
+                if key == named:
+                    self._tell(
+                        key, problem, "runs end where the site's own robots.txt does not answer", self._unname(key)
+                    )
+                else:
+                    self._tell(key, problem, "none: no run asks it", self._remove(key))
+
+    def _unname(self, key: str) -> Callable[[], str]:
+        """Let `current.json` name no robots.txt."""
+
+        def unnaming() -> str:
+            held = self.state.held()
+            self.state.swap(held, replace(held.current, robots=None))
+            self.work.delete(key)
+            return "forgotten: the next run reads it from the site"
+
+        return unnaming
 
     def _tables(self, splits: Splits | None) -> None:
         """The rows that a run did not list."""
