@@ -353,6 +353,28 @@ def test_views_are_not_asked_about_dates(tmp_path: Path) -> None:
     assert by_name(done)["v.max_undated"].value == 0
 
 
+def test_what_a_refusal_shows_is_gone_and_has_not_only_moved(tmp_path: Path) -> None:
+    """Far more pages of another folder went over to another section, and are listed there."""
+    old = [{"loc": f"/old/{n}"} for n in range(60)]
+    site = TestSite(tmp_path).section("p", [*pages(40), *old]).section("q", [{"loc": "/q"}])
+    site.night(1)
+    site.export("p", pages(20))
+    site.export("q", [{"loc": "/q"}, *old])
+    error = site.night(2).summary.error
+    assert error is not None
+    assert "p would drop 20 of 40 URLs" in error, "those that moved are not lost"
+    assert "  most of them: /p/… (20)    e.g. https://shop.example/p/000020" in error.splitlines()
+
+
+def test_a_refusal_shows_the_pages_of_a_section_that_is_gone(tmp_path: Path) -> None:
+    site = TestSite(tmp_path).section("p", pages(40)).section("q", pages(40, 500))
+    site.night(1)
+    del site.keys["sections"]["p"]
+    error = site.night(2).summary.error
+    assert error is not None
+    assert "  most of them: /p/… (40)    e.g. https://shop.example/p/000000" in error.splitlines()
+
+
 def test_a_refusal_says_where_most_of_it_lies_and_how_to_look_and_to_publish_all_the_same(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("p", pages(40, lastmod="2026-10-01")).section("q", [{"loc": "/q"}])
     site.night(1)

@@ -223,7 +223,8 @@ class _Work:
         }
         waits = []
         if over:
-            waits.append(f"{over:,} URLs are left for a later run: daily_limit is {self.engine.settings.daily_limit:,}")
+            left = "1 URL is" if over == 1 else f"{over:,} URLs are"
+            waits.append(f"{left} left for a later run: daily_limit is {self.engine.settings.daily_limit:,}")
         if held:
             waits.append(
                 f"{held:,} are left for a later run: they were sent less than {INDEXNOW_COOLDOWN // 60} minutes ago"

@@ -1,9 +1,9 @@
 """The publish stage: from a target to public files, in the order in which no URL is ever unlisted.
 
 new files → indexes of old and new → changed files, receivers before givers → final indexes → robots.txt →
-late deletes → manifest. Before the first public write the publish is claimed: `current.json` names its
-intent. A process that dies on any line leaves a valid set, and the next run knows from the intent which
-keys it must look at again.
+manifest → late deletes, under a claim of their own. Before the first public write the publish is claimed:
+`current.json` names its intent. A process that dies on any line leaves a valid set, and the next run knows
+from the intent which keys it must look at again.
 """
 
 from __future__ import annotations

@@ -73,12 +73,12 @@ def net_moves(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry]) 
     became = {name for name in turned(run) if run.site.sections[name].view}
     receipts = [receipt for receipt in rendered if not run.site.sections[receipt.section].view]
     moves = Moves(_MOVED.empty_table())
-    gone = list(_rows_of(run, dropped))
+    gone = list(rows_of(run, dropped))
     unlisted = [*gone, *_removed(run, [receipt for receipt in rendered if receipt.section in became])]
     for table in unlisted:
         moves.dropped[table.column("section")[0].as_py()] += table.num_rows
     were = [] if run.base is None else [entry for entry in run.base.entries if entry.section in became]
-    lost = [*_removed(run, receipts), *gone, *_rows_of(run, were)]
+    lost = [*_removed(run, receipts), *gone, *rows_of(run, were)]
     if not lost:
         return moves
     hashes = np.sort(np.concatenate([hash64(table.column("loc")) for table in lost]))
@@ -120,7 +120,7 @@ def net_changes(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry]
     """
     moved, anew = column_of(moves.moved, "loc"), turned(run)
     parts = [CHANGES.empty_table()]
-    for table in _rows_of(run, dropped):
+    for table in rows_of(run, dropped):
         gone = table.filter(pc.invert(pc.is_in(table.column("loc"), moved)))
         kind = pa.repeat(pa.scalar("removed"), gone.num_rows)
         parts.append(conform(gone.append_column("kind", kind), CHANGES))
@@ -165,7 +165,7 @@ def _removed(run: Run, receipts: Sequence[Rendered]) -> Iterator[pa.Table]:
             yield table.filter(pc.equal(table.column("kind"), "removed"))
 
 
-def _rows_of(run: Run, entries: Sequence[Entry]) -> Iterator[pa.Table]:
+def rows_of(run: Run, entries: Sequence[Entry]) -> Iterator[pa.Table]:
     """The rows of published shards, likewise."""
     for entry in entries:
         rows = run.state.snapshot(entry.snapshot, ["loc", "lastmod"])

@@ -5,8 +5,9 @@ Nothing public is touched here. The same proposal is shown by a dry run, refused
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from sitemap_etl.errors import Refused
 from sitemap_etl.frames import SNAPSHOT, Tally, conform, without_fingerprints
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.publish.gates import Dates, Outcome, Visited, gates_of, one_date
-from sitemap_etl.publish.moves import Moves, net_moves, read_changes
+from sitemap_etl.publish.moves import Moves, net_moves, read_changes, rows_of
 from sitemap_etl.stages.published import in_time, remembered, rows_in_time, same_definition
 from sitemap_etl.stages.rules import is_dated
 from sitemap_etl.stages.run import Run
@@ -420,12 +421,11 @@ def _remember_removed(run: Run, name: str, state: SectionState) -> SectionState:
 # --- where most of the changes lie -------------------------------------------------------------------
 
 
-def most_of(run: Run, kind: ChangeKind, section: str | None) -> tuple[str, int, str] | None:
+def most_of(run: Run, moves: Moves, kind: ChangeKind, section: str | None) -> tuple[str, int, str] | None:
     """The path prefix (two segments) that most changed rows of a kind share: (prefix, rows, an example)."""
     counts: Counter[str] = Counter()
     examples: dict[str, str] = {}
-    for table in changes_of(run, kind, section):
-        loc = table.column("loc")
+    for loc in locs_of(run, moves, kind, section):
         prefix = pc.struct_field(pc.extract_regex(loc, r"^https?://[^/]+(?P<p>/[^/?]*/[^/?]*/|/[^/?]*/|/)"), "p")
         counted = (
             pa.table({"prefix": prefix, "loc": loc}).group_by("prefix").aggregate([("loc", "min"), ([], "count_all")])
@@ -439,11 +439,17 @@ def most_of(run: Run, kind: ChangeKind, section: str | None) -> tuple[str, int, 
     return prefix, count, examples[prefix]
 
 
-def changes_of(run: Run, kind: ChangeKind, section: str | None) -> list[pa.Table]:
-    """The staged changes of a kind, of one section or of all."""
-    found = []
+def locs_of(run: Run, moves: Moves, kind: ChangeKind, section: str | None) -> Iterator[pa.Array]:
+    """The pages that were added, removed or changed, in one section or in all. Those that only moved are none."""
+    moved = column_of(moves.moved, "loc")
+    tables = [rows_of(run, [entry]) for entry in dropped_entries(run)] if section is None and kind == "removed" else []
+    for table in itertools.chain(_changes_of(run, kind, section), *tables):
+        locs = column_of(table, "loc")
+        yield locs.filter(pc.invert(pc.is_in(locs, moved)))
+
+
+def _changes_of(run: Run, kind: ChangeKind, section: str | None) -> Iterator[pa.Table]:
     for receipt in run.all_rendered():
         table = read_changes(run, receipt) if section is None or receipt.section == section else None
         if table is not None:
-            found.append(table.filter(pc.equal(table.column("kind"), kind)))
-    return found
+            yield table.filter(pc.equal(table.column("kind"), kind))

@@ -177,7 +177,7 @@ def where_most(run: Run, proposal: Proposal, gate: str) -> list[str]:
     section, _, name = gate.rpartition(".")
     kind = kinds.get(name)
     if kind is not None:
-        found = most_of(run, kind, section or None)
+        found = most_of(run, proposal.moves, kind, section or None)
         if found is None:
             return []
         prefix, count, example = found

@@ -17,7 +17,7 @@ from sitemap_etl.arrow import column_of
 from sitemap_etl.dates import instant
 from sitemap_etl.errors import DamagedState, Refused, Unavailable
 from sitemap_etl.frames import ASIDE, EXAMPLES
-from sitemap_etl.publish.proposal import Proposal, changes_of
+from sitemap_etl.publish.proposal import Proposal, locs_of
 from sitemap_etl.publish.publish import Published
 from sitemap_etl.publish.reports import put_overview, put_report
 from sitemap_etl.publish.retention import forget
@@ -234,9 +234,8 @@ def _more_examples(run: Run, proposal: Proposal, section: str, kind: ChangeKind)
     if kind == "changed":
         here = pc.and_(pc.equal(moved.column("section"), section), moved.column("changed"))
         return tuple(moved.filter(here).column("loc").slice(0, EXAMPLES).to_pylist())
-    locs = [table.column("loc") for table in changes_of(run, kind, section)]
-    stayed = [each.filter(pc.invert(pc.is_in(each, column_of(moved, "loc")))).slice(0, EXAMPLES) for each in locs]
-    return tuple(loc for each in stayed for loc in each.to_pylist())[:EXAMPLES]
+    locs = locs_of(run, proposal.moves, kind, section)
+    return tuple(loc for each in locs for loc in each.slice(0, EXAMPLES).to_pylist())[:EXAMPLES]
 
 
 def answers_of(run: Run) -> dict[str, Answered]:
