@@ -163,7 +163,8 @@ class Summary(Document):
 class Attempt(Document):
     """What became of one run: what `status`, `history`, the report and the metrics tell of it for a year.
 
-    It names no page but in the words of an error or a warning. `owner`: the scheduler's run. `rejected`: section → reason → rows.
+    It names no page but in the words of an error or a warning. `owner`: the scheduler's run. `rejected`: section →
+    reason → rows.
     """
 
     run_id: str
