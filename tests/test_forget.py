@@ -227,11 +227,17 @@ def test_history_shows_it_and_older_sets_can_be_gone_back_to_without_the_row(sho
 
 
 def test_a_key_that_nothing_has_replaces_no_set(shop: Shop) -> None:
+    shop.touch(9, title="staged")
+    shown = shop.night(9, dry_run=True).run.run_id
     before = shop.state().current()
     found = shop.forget("there-is-none")
     assert (found.run_id, found.rewritten) == (None, {})
+    assert found.removed["staged runs"]
     assert "nothing in the state has this row" in found.left[0]
+    assert found.left[1:] == ("what runs staged, and what nothing names, can't be searched: it was removed",)
     assert shop.state().current() == before
+    assert not list(shop.state().storage.list(layout.run_folder(shown)))
+    assert len(shop.forget("there-is-none").left) == 1
 
 
 def test_the_last_run_stays_the_last_one_though_records_of_earlier_ones_are_written_anew(shop: Shop) -> None:

@@ -147,7 +147,7 @@ class _Forgetting(Traces):
             self.run_id if found else None,
             dict(sorted((+self.rewritten).items())),
             dict(sorted((+self.removed).items())),
-            tuple(self._left(pending)) if found else _NOTHING_FOUND,
+            tuple(self._left(pending)) if found else (*_NOTHING_FOUND, *([_UNSEARCHED] if +self.removed else [])),
         )
 
     def _pending(self) -> dict[str, list[str]]:
@@ -432,6 +432,7 @@ def _inflated(data: bytes) -> bytes:
 
 
 _NOTHING_FOUND: Final = ("nothing in the state has this row: it was never read, or forgotten before, or needs --url",)
+_UNSEARCHED: Final = "what runs staged, and what nothing names, can't be searched: it was removed"
 _OUT_OF_REACH: Final = (
     "the source: if it yields the row again, even to say that it is deleted, the next run reads it",
     "earlier versions of the state's objects, where the bucket keeps versions, and backups",

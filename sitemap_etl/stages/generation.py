@@ -61,7 +61,7 @@ def _another(mirror: Mirror, reading: Reading) -> str | None:
 def other_columns(what: str, known: pa.Schema, found: pa.Schema, key: str, *, typed: bool) -> str | None:
     """Why rows with the columns of `found` can't go into a mirror with those of `known`; None where they can.
 
-    `typed`: columns have a type of their own; else that of the values that were read.
+    `typed`: columns have a type of their own; else, as in SQLite, that of the values that were read.
     """
     if set(found.names) != set(known.names):
         return f"its {what} yields other columns: {', '.join(sorted(set(found.names) ^ set(known.names)))}"
@@ -77,7 +77,7 @@ def _is_read_alike(one: pa.DataType, other: pa.DataType) -> bool:
 
 
 def joins(one: pa.DataType, other: pa.DataType) -> bool:
-    """Whether the values of two types can be held against each other: in SQLite whole numbers and others, say."""
+    """Whether the values of two types can be held against each other: whole numbers and others, say."""
     return _is_read_alike(one, other) or {one, other} == {pa.int64(), pa.float64()}
 
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from http import HTTPStatus
+from typing import Final
 
 from sitemap_etl import engines, limits, sources, web
 from sitemap_etl.config import DatabaseSource, Section, Site, TableSource
@@ -47,6 +48,9 @@ from sitemap_etl.state.records import (
 from sitemap_etl.state.store import State, put_document
 from sitemap_etl.storage import ABSENT, PreconditionFailed, Storage
 from sitemap_etl.web import WebError
+
+_TYPED: Final = ("postgresql", "mysql", "duckdb")
+"""Databases whose columns have the type that they were declared with, whatever is read of them."""
 
 
 def start_run(
@@ -421,7 +425,7 @@ class _Sources:
         mirror = read_mirror(self.work, reading.mirror)
         since = datetime.fromisoformat(reading.since)
         found = read_schema(section, source, splits, self.site, self.environment, now=self.now, since=since)
-        typed = self.environment.connection(source.database).dialect != "sqlite"
+        typed = self.environment.connection(source.database).dialect in _TYPED
         return other_columns("SELECT", unpack_schema(mirror.schema), found, reading.key, typed=typed)
 
 
