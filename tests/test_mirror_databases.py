@@ -112,6 +112,52 @@ def test_a_column_of_another_type_is_read_in_full_and_never_merged(
 
 
 @pytest.mark.thorough
+def test_columns_that_keep_their_types_are_read_incrementally_whatever_they_hold(
+    postgres: Postgres, tmp_path: Path
+) -> None:
+    """Expressions, numbers without a scale and lists, of which a night may read nothing, nulls or other values."""
+    postgres.execute(
+        "CREATE TABLE pages (id int, any_ numeric, tags text[], more jsonb, seen timestamp, "
+        "touched timestamptz DEFAULT clock_timestamp())",
+        "INSERT INTO pages SELECT i, i / 7.0, ARRAY['a'], '{}', now() FROM generate_series(1, 50) i",
+    )
+    query = (
+        "SELECT id, '/p/' || id AS loc, any_, any_ * 1.1 AS more_, round(any_, 3) AS less, tags, more, seen, "
+        "NULL AS nothing, CASE WHEN id > 7 THEN any_ END AS some, extract(epoch FROM seen) AS at FROM pages "
+        "WHERE touched >= :since"
+    )
+    made = shop(tmp_path, postgres.uri, postgres.execute, query)
+    made.site.keys["sections"]["pages"]["lastmod"] = {
+        "fingerprint": ["any_", "more_", "less", "tags", "seen", "nothing", "some", "at"]
+    }
+    assert made.night().extracted == 50
+    assert made.night().extracted == 0
+    for value in ("NULL", "1", "123456.5", "0.000000001"):
+        made.execute(f"UPDATE pages SET any_ = {value}, tags = NULL, touched = clock_timestamp() WHERE id = 7")
+        assert made.night().extracted == 1
+
+
+@pytest.mark.thorough
+def test_columns_of_mariadb_keep_their_types_whatever_they_hold(mariadb: MariaDB, tmp_path: Path) -> None:  # noqa: F811 - a fixture
+    mariadb.execute(
+        "DROP TABLE IF EXISTS pages",
+        "CREATE TABLE pages (id INT, price DECIMAL(20, 4), big BIGINT UNSIGNED, seen DATETIME, kind ENUM('a', 'b'), "
+        "touched TIMESTAMP(6) DEFAULT CURRENT_TIMESTAMP(6))",
+        "INSERT INTO pages (id, price, big, seen, kind) SELECT seq, seq, seq, NOW(), 'a' FROM seq_1_to_50",
+    )
+    query = (
+        "SELECT id, CONCAT('/p/', id) AS loc, price, price * 1.1 AS more, price / 3 AS less, big, seen, kind, "
+        "NULL AS nothing, IF(id > 7, price, NULL) AS some, big + 1 AS next FROM pages WHERE touched >= :since"
+    )
+    made = shop(tmp_path, mariadb.uri, mariadb.execute, query)
+    assert made.night().extracted == 50
+    assert made.night().extracted == 0
+    for value in ("NULL", "1", "1234567890.1234"):
+        made.execute(f"UPDATE pages SET price = {value}, kind = NULL, touched = CURRENT_TIMESTAMP(6) WHERE id = 7")
+        assert made.night().extracted == 1
+
+
+@pytest.mark.thorough
 @pytest.mark.parametrize("column", ["id", "price"])
 def test_a_column_of_another_type_is_no_hindrance_to_a_full_read(
     postgres: Postgres, tmp_path: Path, column: str

@@ -6,6 +6,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -167,7 +168,8 @@ def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
         sections.setdefault(name, replace(state, listed=0, removed_lately=None, undone=None, top=None, mirror=None))
     was, listed = _listed(base), _listed(old)
     same = {key for key, one in listed.items() if key in was and one.file.key == was[key].file.key}
-    before, after = (_rows(run, [one for key, one in _listed(of).items() if key not in same], of) for of in (base, old))
+    before = _rows(run, [one for key, one in was.items() if key not in same], base)
+    after = _rows(run, [one for key, one in listed.items() if key not in same], old)
     changes, moves_to = _difference(before, after)
     sections = {name: _with_dates(run, name, state, before, base, old) for name, state in sections.items()}
     sections = {name: with_top(run, name, state, old.of(name)) for name, state in sections.items()}
@@ -182,7 +184,7 @@ def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
         moves_to=moves_to,
         changes=changes,
         extras=feed_objects(run, {name: state for name, state in sections.items() if name in run.site.sections}),
-        mirrors={name: _whole_mirror(run, state.mirror) for name, state in sections.items()},
+        mirrors=_whole_mirrors(run, sections),
         versions=dict.fromkeys(sections),  # the next run reads every table
         reason=run.options.reason,
         rolled_back_to=old.run_id,
@@ -192,16 +194,16 @@ def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
     return Published(outcome.status, proposal, outcome, None, list(outcome.warnings))
 
 
-def _whole_mirror(run: Run, key: str | None) -> str | None:
-    """The key of a mirror that is still there with all of its files; else the section is read from the start."""
-    if key is None:
-        return None
-    try:
-        mirror = read_mirror(run.work, key)
-    except DamagedState:
-        return None
+def _whole_mirrors(run: Run, sections: Mapping[str, SectionState]) -> dict[str, str | None]:
+    """The mirrors of sections that are still there with all of their files; without one, all of a section is read."""
+    found: dict[str, str | None] = dict.fromkeys(sections)
     there = {stat.key for stat in run.work.list(layout.MIRRORS)}
-    return key if all(file.key in there for bucket in mirror.buckets for file in bucket.files()) else None
+    for name, state in sections.items():
+        if state.mirror in there:
+            with suppress(DamagedState):
+                buckets = read_mirror(run.work, state.mirror).buckets
+                found[name] = state.mirror if there.issuperset(f.key for b in buckets for f in b.files()) else None
+    return found
 
 
 def _in_time(run: Run, old: Manifest) -> Manifest:
