@@ -47,6 +47,8 @@ def test_a_rollback_leaves_what_is_in_its_way_and_says_what_to_do(site: TestSite
     assert "move them elsewhere, and roll back again" in done.json["error"]
     assert "--adopt" not in done.json["error"]
     assert file.read_bytes() == b"<not-ours/>"
+    last = call("status", site.path, "--json").json["sites"][0]["last"]
+    assert (last["status"], last["error"]) == ("refused", done.json["error"])
     file.rename(site.folder / "elsewhere")
     assert call("rollback", site.path, *at("2026-11-03T09:00:00Z")).code == 0
     assert len(site.public().locs()) == 100

@@ -15,8 +15,9 @@ from sitemap_etl.dates import instant
 from sitemap_etl.errors import ConfigError, Refused
 from sitemap_etl.limits import CLOCK_OFF, CLOCK_SKEW
 from sitemap_etl.runs import tasks
+from sitemap_etl.runs.history import published_sets
 from sitemap_etl.runs.local import Finished, run_locally
-from sitemap_etl.runs.rollback import published_sets, roll_back
+from sitemap_etl.runs.rollback import roll_back
 from sitemap_etl.stages.clock import moment_of, read_moment, written
 from sitemap_etl.state.records import Options
 from tests.support.sites import FIRST_NIGHT, TestSite, pages

@@ -15,8 +15,9 @@ from sitemap_etl.errors import DamagedState, SitemapEtlError
 from sitemap_etl.explain.explain import explain
 from sitemap_etl.publish.publish import publish
 from sitemap_etl.publish.summary import finish_run
+from sitemap_etl.runs.history import published_sets
 from sitemap_etl.runs.local import ping_locally
-from sitemap_etl.runs.rollback import published_sets, roll_back
+from sitemap_etl.runs.rollback import roll_back
 from sitemap_etl.runs.verify import verify_state
 from sitemap_etl.stages.clusters import align, cluster_units, collect_members
 from sitemap_etl.stages.extract import extract_split

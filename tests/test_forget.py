@@ -27,8 +27,9 @@ from sitemap_etl.errors import ConfigError, DamagedState, Refused
 from sitemap_etl.explain.explain import explain
 from sitemap_etl.frames import CHANGES
 from sitemap_etl.runs.forget import REASON, Forgotten, forget_rows
+from sitemap_etl.runs.history import published_sets
 from sitemap_etl.runs.local import ping_locally
-from sitemap_etl.runs.rollback import published_sets, roll_back
+from sitemap_etl.runs.rollback import roll_back
 from sitemap_etl.runs.status import past_runs
 from sitemap_etl.runs.verify import verify_state
 from sitemap_etl.state import layout

@@ -19,7 +19,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from sitemap_etl.frames import CHANGES
 from sitemap_etl.runs.local import Finished, ping_locally, run_locally
-from sitemap_etl.runs.rollback import ping_by_hand, roll_back
+from sitemap_etl.runs.ping import ping_by_hand
+from sitemap_etl.runs.rollback import roll_back
 from sitemap_etl.state import layout
 from sitemap_etl.state.changes import put_changes
 from sitemap_etl.state.records import Current, Notification, Options, Summary

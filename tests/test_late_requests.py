@@ -18,8 +18,9 @@ from sitemap_etl.errors import DamagedState
 from sitemap_etl.publish.claim import Overtaken
 from sitemap_etl.publish.publish import publish
 from sitemap_etl.publish.summary import finish_run
+from sitemap_etl.runs.history import published_sets
 from sitemap_etl.runs.local import run_locally
-from sitemap_etl.runs.rollback import published_sets, roll_back
+from sitemap_etl.runs.rollback import roll_back
 from sitemap_etl.runs.verify import verify_state
 from sitemap_etl.stages.run import open_run, open_work
 from sitemap_etl.state.lease import release_lease, take_lease

@@ -12,7 +12,7 @@ import pytest
 
 from sitemap_etl.cli.options import read_site
 from sitemap_etl.errors import ConfigError, Refused
-from sitemap_etl.runs.rollback import ping_by_hand
+from sitemap_etl.runs.ping import ping_by_hand
 from sitemap_etl.s3 import S3Client
 from sitemap_etl.state.store import AnothersState
 from tests.support.command import call

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from sitemap_etl.errors import ConfigError, SitemapEtlError, Unavailable
+from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.publish.summary import add_answers, read_summary
 from sitemap_etl.runs import tasks
 from sitemap_etl.runs.local import ping_locally
-from sitemap_etl.runs.rollback import ping_by_hand
+from sitemap_etl.runs.ping import ping_by_hand
 from sitemap_etl.stages.ping import pending_runs, why
 from sitemap_etl.state import layout
 from sitemap_etl.state.changes import notification_of
@@ -438,6 +438,30 @@ def test_a_run_is_whole_again_when_the_engine_that_was_away_has_answered(world: 
     summary = read_summary(finished.run)
     assert summary is not None
     assert (summary.status, {answer.failed for answer in summary.engines.values()}) == ("published", {False})
+
+
+@pytest.mark.parametrize("how", ["task", "hand", "run"])
+def test_an_answer_that_is_damaged_keeps_no_other_engine_from_being_asked(world: World, how: str) -> None:
+    finished = world.site.night(1)
+    environment = world.site.environment
+    run = finished.run
+    key = layout.answer(run.run_id, "bing")
+    run.work.put(key, b'{"format": 2, "engine": "bi')
+    if how == "hand":
+        answers = ping_by_hand(world.site.load(), environment, **{**PENDING, "engines": ()})
+    elif how == "run":
+        answers = dict(ping_locally(finished, environment).engines)
+    else:
+        with pytest.raises(Refused, match=r"^bing: .*answers/bing\.json is damaged"):
+            tasks.ping(run.work.url_of(layout.run_folder(run.run_id)), range(3), environment)
+        summary = read_summary(run)
+        assert summary is not None
+        answers = {**summary.engines, "bing": Answered("bing", "failed", 0, "")}
+    assert {name: answer.status for name, answer in answers.items()} == {
+        "indexnow": "skipped",
+        "bing": "failed",
+        "http_ping": "accepted",
+    }
 
 
 def test_what_one_engine_is_sent_by_hand_is_nothing_to_the_others(world: World) -> None:

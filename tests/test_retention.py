@@ -17,8 +17,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from sitemap_etl.errors import ConfigError, DamagedState, Refused
 from sitemap_etl.publish.publish import publish
+from sitemap_etl.runs.history import published_sets
 from sitemap_etl.runs.local import Finished, publish_locally, run_locally
-from sitemap_etl.runs.rollback import published_sets, roll_back
+from sitemap_etl.runs.rollback import roll_back
 from sitemap_etl.stages.run import open_run
 from sitemap_etl.state import layout
 from sitemap_etl.state.attempts import put_attempt

@@ -18,8 +18,9 @@ import pytest
 
 from sitemap_etl.errors import DamagedState, Refused, Unavailable
 from sitemap_etl.frames import Tally
+from sitemap_etl.runs.history import published_sets
 from sitemap_etl.runs.local import publish_locally
-from sitemap_etl.runs.rollback import published_sets, roll_back
+from sitemap_etl.runs.rollback import roll_back
 from sitemap_etl.state import layout, records
 from sitemap_etl.state.codec import decode, encode, seal, unseal
 from sitemap_etl.state.records import FORMAT, RUN_FORMAT, Current, Document, Lease, Manifest, Plan, Transformed

@@ -27,7 +27,7 @@ from sitemap_etl.errors import Unavailable
 def history(site_file: SiteFile, as_json: Json = False) -> None:
     """List the runs of a site and the published sets that are kept, newest first."""
     from sitemap_etl.cli.show import show_history
-    from sitemap_etl.runs.rollback import published_sets
+    from sitemap_etl.runs.history import published_sets
     from sitemap_etl.runs.status import past_runs
     from sitemap_etl.stages.run import Environment
     from sitemap_etl.state.codec import encode
@@ -85,7 +85,7 @@ def ping(
     Without options, sends the changes that are still pending. Exit code 3: an engine failed.
     """
     with progress_of(quiet=quiet, verbose=verbose, log_format=log_format) as bars:
-        from sitemap_etl.runs.rollback import ping_by_hand
+        from sitemap_etl.runs.ping import ping_by_hand
         from sitemap_etl.state.codec import encode
 
         environment = environment_of(bars, site_file)

@@ -65,9 +65,9 @@ class Bing(HttpEngine[settings.Bing]):
         if code == ALREADY or (reply.ok and not code and (not reply.body.strip() or reply.json() is not None)):
             return
         if reply.ok and not code:
-            raise Unavailable(f"bing: the response to submitting {address} was {reply.status}, but not JSON.")
+            raise Unavailable(f"the response to submitting {address} was {reply.status}, but not JSON.")
         words = WORDS.get(code, "the reason is not documented")
-        raise Refused(f"bing: submitting {address} was refused: {words} ({reply.said()}).")
+        raise Refused(f"submitting {address} was refused: {words} ({reply.said()}).")
 
 
 def _code(reply: Reply) -> int:

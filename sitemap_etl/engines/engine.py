@@ -102,9 +102,8 @@ class HttpEngine(Generic[S]):
         book = Book(self.name, ledger)
         # Secrets of the site file or connection are known by now; those the engine issues are added on the way.
         redact = self._redact
-        exchange = Exchange(
-            self.name, client, redact, clock=clock, sleep=sleep, patience=self.settings.patience, pace=self.pace
-        )
+        patience = self.settings.patience
+        exchange = Exchange(client, redact, clock=clock, sleep=sleep, patience=patience, pace=self.pace)
         if not_before := book.data.pop("not_before", None):
             until = datetime.fromisoformat(not_before)
             if until - clock() < _LONGEST:  # else a clock was fast when it was noted

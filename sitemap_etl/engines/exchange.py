@@ -101,7 +101,6 @@ class Exchange:
 
     def __init__(
         self,
-        engine: str,
         client: web.Client,
         redact: Redactor,
         *,
@@ -110,7 +109,6 @@ class Exchange:
         patience: float,
         pace: float = 0.0,
     ) -> None:
-        self.engine = engine
         self.redact = redact
         self.clock = clock
         self._client = client
@@ -134,7 +132,7 @@ class Exchange:
         429, 408, 5xx and what `busy` recognises are retried, after Retry-After if it is sent. `once`: a request that
         may have arrived is not repeated here. Raises `Unavailable` (`Later`, `Unanswered`) and `Refused`.
         """
-        place = f"{self.engine}: {self.redact(origin_of(url))}"
+        place = self.redact(origin_of(url))
         for attempt in range(len(BACKOFF) + 1):
             try:
                 reply, wait = self._once(method, url, options)
@@ -169,7 +167,7 @@ class Exchange:
         if wait > 0:
             if not self._may_wait(wait):
                 later = Later(
-                    f"{self.engine} allows no further request before {at(moment)}, as it answered an earlier attempt."
+                    f"the engine allows no further request before {at(moment)}, as it told an earlier attempt."
                 )
                 later.until = moment
                 raise later

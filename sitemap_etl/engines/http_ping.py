@@ -74,6 +74,6 @@ class HttpPing(HttpEngine[settings.HttpPing]):
         reply = exchange.request("GET", url, f"pinging for {address}", **options)
         if not reply.ok:
             raise Refused(
-                f"http_ping: {exchange.redact(origin_of(template))} refused the ping for {address} ({reply.said()}). "
+                f"{exchange.redact(origin_of(template))} refused the ping for {address} ({reply.said()}). "
                 "If it no longer accepts pings, remove it from ping.http_ping."
             )

@@ -127,7 +127,7 @@ class _Work:
         if unknown:
             again = at(self.exchange.clock() + timedelta(seconds=recent.unanswered_at() + INDEXNOW_COOLDOWN - now))
             raise Unavailable(
-                f"indexnow: {unknown:,} URLs were sent a moment ago without a response; they may be sent again "
+                f"{unknown:,} URLs were sent a moment ago without a response; they may be sent again "
                 f"after {again}. The next attempt or run sends them."
             )
         return self._answer(sending, ready.num_rows - sending.num_rows, held.num_rows)
@@ -172,7 +172,7 @@ class _Work:
         if reply.status in (200, 202):
             return reply
         raise Refused(
-            f"indexnow refused {batch.num_rows:,} URLs: {WORDS.get(reply.status, 'no known reason')} ({reply.said()}). "
+            f"{batch.num_rows:,} URLs were refused: {WORDS.get(reply.status, 'no known reason')} ({reply.said()}). "
             f"After fixing it: {self.submission.by_hand('indexnow')}"
         )
 
@@ -184,12 +184,12 @@ class _Work:
         shown = self.exchange.redact(location)
         if reply.status != 200:
             raise Refused(
-                f"indexnow: the response for the key file {shown} is {reply.said()}. It must be 200 with the key: "
+                f"the response for the key file {shown} is {reply.said()}. It must be 200 with the key: "
                 "check that publish.root is the folder or bucket that serves the root of the site."
             )
         if reply.body.strip() != key.encode():
             raise Refused(
-                f"indexnow: {shown} does not contain exactly the key. Nothing was sent. Check that the file holds the "
+                f"{shown} does not contain exactly the key. Nothing was sent. Check that the file holds the "
                 "key and nothing else, and that no cache serves an earlier one."
             )
 

@@ -122,13 +122,13 @@ class SearchConsole(HttpEngine[settings.SearchConsole]):
         if not reply.ok:
             said = _said(reply, exchange.redact)
             raise Refused(
-                f"search_console: Google issued no access token for {account['client_email']} ({said}). "
+                f"Google issued no access token for {account['client_email']} ({said}). "
                 "Check that the key has not been revoked and that the clock of this machine is correct."
             )
         parsed = reply.json()
         token = parsed.get("access_token") if isinstance(parsed, dict) else None
         if not isinstance(token, str) or not token:
-            raise Unavailable("search_console: the token endpoint answered 200, but the body is not a token in JSON.")
+            raise Unavailable("the token endpoint answered 200, but the body is not a token in JSON.")
         exchange.redact.learn(token)
         return token
 
@@ -165,7 +165,7 @@ class SearchConsole(HttpEngine[settings.SearchConsole]):
             covered = address.startswith(self.settings.property)
         if not covered:
             raise Refused(
-                f"search_console: {address} is not under the property {self.settings.property}. "
+                f"{address} is not under the property {self.settings.property}. "
                 "Use a property that covers it and is verified in Search Console, or change publish.at."
             )
 
@@ -177,9 +177,7 @@ class SearchConsole(HttpEngine[settings.SearchConsole]):
         reply = exchange.request(method, url, f"{what} {address}", headers=headers, busy=_busy)
         gone = reply.status == 404 and method != "PUT"
         if not (reply.ok or gone):
-            raise Refused(
-                f"search_console: {what} {address} was refused ({_said(reply, exchange.redact)}). {self._advice(reply)}"
-            )
+            raise Refused(f"{what} {address} was refused ({_said(reply, exchange.redact)}). {self._advice(reply)}")
         return reply
 
     def _advice(self, reply: Reply) -> str:

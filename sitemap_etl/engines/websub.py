@@ -66,6 +66,6 @@ class WebSub(HttpEngine[settings.WebSub]):
         reply = exchange.request("POST", hub, what, **options)
         if not reply.ok:
             raise Refused(
-                f"websub: the hub {exchange.redact(origin_of(hub))} refused {what} ({reply.said()}). "
+                f"the hub {exchange.redact(origin_of(hub))} refused {what} ({reply.said()}). "
                 "Check that the feeds name this hub and that it accepts publishers."
             )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 import pyarrow as pa
@@ -240,17 +240,17 @@ def _more_examples(run: Run, proposal: Proposal, section: str, kind: ChangeKind)
 
 def answers_of(run: Run) -> dict[str, Answered]:
     """What the engines have answered to the run."""
-    answers = {engine: answer_of(run.state, run.run_id, engine) for engine in engines_of(run.site)}
-    return {engine: answer for engine, answer in answers.items() if answer is not None}
+    answers = {}
+    for engine in engines_of(run.site):
+        with suppress(DamagedState):  # it was told when the engine was to be notified
+            if (answer := answer_of(run.state, run.run_id, engine)) is not None:
+                answers[engine] = answer
+    return answers
 
 
-def add_answers(run: Run, summary: Summary, unkept: Mapping[str, Answered] = MappingProxyType({})) -> Summary:
-    """The summary with what the engines answered, which goes into the manifest too.
-
-    `unkept`: answers that the state may not have taken.
-    """
-    both = {**answers_of(run), **unkept}
-    answers = {engine: both[engine] for engine in engines_of(run.site) if engine in both}
+def add_answers(run: Run, summary: Summary, answers: Mapping[str, Answered]) -> Summary:
+    """The summary with what the engines answered, which goes into the manifest too."""
+    answers = {engine: answers[engine] for engine in engines_of(run.site) if engine in answers}
     status, warnings = summary.status, summary.warnings
     if status in ("published", "unchanged", "partial"):
         whole = not summary.kept and not any(answer.failed for answer in answers.values())

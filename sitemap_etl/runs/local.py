@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Final
 
 from sitemap_etl.config import Site
-from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError, Unavailable
+from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError
 from sitemap_etl.publish.publish import Published, publish
-from sitemap_etl.publish.summary import add_answers, finish_run, put_summary, read_summary
+from sitemap_etl.publish.summary import add_answers, answers_of, finish_run, put_summary, read_summary
 from sitemap_etl.runs.build import build, timed
 from sitemap_etl.runs.failures import remember_failure
-from sitemap_etl.stages.about import about, note
-from sitemap_etl.stages.ping import engines_to_notify, ping_engine
+from sitemap_etl.stages.about import note
+from sitemap_etl.stages.ping import engines_to_notify, notify
 from sitemap_etl.stages.plan import start_run
 from sitemap_etl.stages.run import Environment, Run, check_options, open_run, open_work, state_of
 from sitemap_etl.state import layout
 from sitemap_etl.state.lease import leased, release_lease, renewing, take_lease
-from sitemap_etl.state.records import Answered, Options, Partition, Summary
+from sitemap_etl.state.records import Options, Partition, Summary
 from sitemap_etl.storage import Storage
 
 SPLIT_ROWS: Final = 500_000
@@ -210,20 +210,7 @@ def ping_locally(finished: Finished, environment: Environment) -> Summary:
     engines = engines_to_notify(run.site, environment, published=summary.published)
     if not engines:
         return summary
-    environment.advance("ping", 0, len(engines))
-    unkept: dict[str, Answered] = {}
-    for n, engine in enumerate(engines):
-        with about(stage="ping", engine=engine):
-            try:
-                answer = ping_engine(run.site, run.run_id, engine, environment)
-                environment.detail(
-                    f"{engine}: {answer.status}: {answer.message}", status=answer.status, sent=answer.sent
-                )
-            except SitemapEtlError as error:
-                environment.log(f"{engine}: {error}")
-                away = isinstance(error, Unavailable)
-                unkept[engine] = Answered(engine, "unavailable" if away else "failed", 0, str(error))
-        environment.advance("ping", n + 1, len(engines))
-    summary = add_answers(run, summary, unkept)
+    answers = notify(run.site, run.run_id, engines, environment)
+    summary = add_answers(run, summary, {**answers_of(run), **answers})
     put_summary(run, summary)
     return summary

@@ -1,4 +1,4 @@
-"""Sets that were published: listing them, publishing one again, telling the engines of the current one."""
+"""Publishing a set again that was published before."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sitemap_etl.arrow import column_of, mask_of
 from sitemap_etl.config import Site
 from sitemap_etl.dates import instant
 from sitemap_etl.diff import EXTENSIONS
-from sitemap_etl.errors import ConfigError, DamagedState, Unavailable
+from sitemap_etl.errors import ConfigError, DamagedState
 from sitemap_etl.frames import CHANGES, SNAPSHOT, conform, without_fingerprints
 from sitemap_etl.hashes import combine, hash_column
 from sitemap_etl.publish.commit import publish_target
@@ -31,21 +31,19 @@ from sitemap_etl.publish.publish import Published
 from sitemap_etl.publish.retention import kept_manifests
 from sitemap_etl.publish.summary import finish_run
 from sitemap_etl.publish.views import RECENT, feed_objects, recent_drafts, with_top
+from sitemap_etl.runs.failures import remember_failure
 from sitemap_etl.runs.local import Finished
 from sitemap_etl.stages.about import note
 from sitemap_etl.stages.clock import moment_of
-from sitemap_etl.stages.ping import engines_of, ping_engine, put_by_hand, settled_answer
 from sitemap_etl.stages.published import first_of_each, in_time, rows_in_time, same_definition
 from sitemap_etl.stages.run import Environment, Run, new_run_id, open_work, state_of
 from sitemap_etl.state import layout
 from sitemap_etl.state.lease import leased
 from sitemap_etl.state.mirror import read_mirror
 from sitemap_etl.state.records import (
-    Answered,
     Counts,
     Entry,
     File,
-    KeptSet,
     Manifest,
     Options,
     Partition,
@@ -54,29 +52,6 @@ from sitemap_etl.state.records import (
     same_set,
 )
 from sitemap_etl.state.store import State, put_document
-
-
-def published_sets(site: Site, environment: Environment) -> list[KeptSet]:
-    """What `history` shows: the manifests that are kept, newest first."""
-    state = State(open_work(site, environment), site.name, site.site)
-    current = state.current().manifest
-    return [_entry(manifest, current=key == current) for key, manifest in kept_manifests(state, site.keep)]
-
-
-def _entry(manifest: Manifest, *, current: bool) -> KeptSet:
-    return KeptSet(
-        run_id=manifest.run_id,
-        now=manifest.now,
-        current=current,
-        listed=manifest.listed,
-        files=sum(1 for _ in manifest.files()),
-        sections={name: state.listed for name, state in manifest.sections.items()},
-        counts=manifest.counts,
-        forced=manifest.forced,
-        reason=manifest.reason,
-        rolled_back_to=manifest.rolled_back_to,
-        engines=manifest.indexing,
-    )
 
 
 def roll_back(
@@ -114,9 +89,13 @@ def roll_back(
         put_document(staging, layout.PLAN, plan)
         run = Run(work, staging, plan, environment)
         run.leave(layout.PARTITION, Partition())
-        before = time.monotonic()
-        published = _publish(run, old, base)
-        summary = finish_run(run, published, {"publish": time.monotonic() - before})
+        try:
+            before = time.monotonic()
+            published = _publish(run, old, base)
+            summary = finish_run(run, published, {"publish": time.monotonic() - before})
+        except BaseException as error:
+            remember_failure(site, environment, error, run)
+            raise
         return Finished(run, published, summary)
 
 
@@ -345,39 +324,3 @@ def _counts(run: Run, sections: Mapping[str, SectionState], changes: pa.Table) -
         for name, state in sections.items()
         if name in run.site.sections
     }
-
-
-def ping_by_hand(
-    site: Site, environment: Environment, *, engines: tuple[str, ...], since: str | None, everything: bool
-) -> dict[str, Answered]:
-    """Notify engines of the current set, or of all that changed since a run; gives their answers."""
-    known = engines_of(site)
-    if not known:
-        raise ConfigError(
-            f"{site.name}: the site file has no search engines. Add one under ping: (see docs/reference/engines.md)"
-        )
-    unknown = [name for name in engines if name not in known]
-    if unknown:
-        raise ConfigError(f"{site.name}: the site file has no engine {', '.join(unknown)}. It has: {', '.join(known)}")
-    asked = engines or known
-    run_id = put_by_hand(site, environment, asked, since=since, everything=everything)
-    note(run=run_id, stage="ping")
-    answers = {}
-    environment.advance("ping", 0, len(asked))
-    for n, name in enumerate(asked):
-        try:
-            settled = settled_answer(site, run_id, name, environment)
-            answer = ping_engine(site, run_id, name, environment) if settled is None else _nothing_new(run_id, settled)
-        except Unavailable as error:
-            answer = Answered(name, "unavailable", 0, str(error))
-        answers[name] = answer
-        told = f"{name}: {answer.status}: {answer.message}"
-        environment.detail(told, engine=name, status=answer.status, sent=answer.sent)
-        environment.advance("ping", n + 1, len(asked))
-    return answers
-
-
-def _nothing_new(run_id: str, settled: Answered) -> Answered:
-    """What there is to say where nothing is pending. `settled`: the engine's answer to this run."""
-    told = f"nothing is pending. At run {run_id}: {settled.status}: {settled.message}"
-    return Answered(settled.engine, "nothing", 0, told, settled.details)

@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any, Final, TypeVar
 
 from sitemap_etl.config import Site
-from sitemap_etl.errors import Refused, SitemapEtlError, Unavailable
+from sitemap_etl.errors import Refused, Unavailable
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.publish.publish import publish as publish_run
 from sitemap_etl.publish.summary import (
@@ -45,7 +45,7 @@ from sitemap_etl.stages.clusters import cluster_units, collect_members
 from sitemap_etl.stages.extract import extract_split
 from sitemap_etl.stages.merge import merge_bucket, plan_merge
 from sitemap_etl.stages.partition import partition as partition_run
-from sitemap_etl.stages.ping import engines_of, engines_to_notify, ping_engine
+from sitemap_etl.stages.ping import engines_of, engines_to_notify, notify
 from sitemap_etl.stages.plan import start_run
 from sitemap_etl.stages.quiet import settle
 from sitemap_etl.stages.render import render_group
@@ -449,36 +449,26 @@ def ping(key: str, numbers: Sequence[int], environment: Environment) -> dict[str
     environment.label(", ".join(names))
     ended = ended_run(key, environment)
     known = {} if ended is None else {name: answer for name, answer in ended.engines.items() if not answer.failed}
-    problems: list[SitemapEtlError] = []
-    taken = {}
-    try:
-        for engine in names:
-            if engine in known:
-                environment.log(f"{engine} was notified of run {run.run_id} already: {known[engine].message}")
-                taken[engine] = {"status": known[engine].status, "sent": known[engine].sent}
-                continue
-            try:
-                answer = ping_engine(run.site, run.run_id, engine, environment)
-            except SitemapEtlError as error:
-                problems.append(error)
-                continue
-            if answer.failed:
-                problems.append(Refused(f"{engine}: {answer.message}"))
-                continue
+    for engine in names:
+        if engine in known:
+            environment.log(f"{engine} was notified of run {run.run_id} already: {known[engine].message}")
+    answers = notify(run.site, run.run_id, [name for name in names if name not in known], environment)
+    for engine, answer in answers.items():
+        if not answer.failed:
             environment.log(f"{engine}: {answer.status}: {answer.message}")
-            taken[engine] = {"status": answer.status, "sent": answer.sent}
-    finally:
-        summary = read_summary(run)
-        if summary is not None and not set(names) <= known.keys():
-            told: Mapping[str, Answered] | None = None
-            while told != answers_of(run):  # another task may have added an answer meanwhile
-                summary = add_answers(run, summary)
-                told = summary.engines
-                put_summary(run, summary)
-    if problems:
-        retried = any(isinstance(problem, Unavailable) for problem in problems)
-        raise (Unavailable if retried else Refused)("\n".join(str(problem) for problem in problems))
-    return taken
+    summary = read_summary(run)
+    if summary is not None and answers:
+        heard: Mapping[str, Answered] | None = None
+        while heard != (now := answers_of(run)):  # another task may have added an answer meanwhile
+            heard = now
+            summary = add_answers(run, summary, {**heard, **answers})
+            put_summary(run, summary)
+    failed = [answer for answer in answers.values() if answer.failed]
+    if failed:
+        retried = any(answer.status == "unavailable" for answer in failed)
+        raise (Unavailable if retried else Refused)("\n".join(f"{one.engine}: {one.message}" for one in failed))
+    taken = {name: {**known, **answers}[name] for name in names}
+    return {name: {"status": answer.status, "sent": answer.sent} for name, answer in taken.items()}
 
 
 def abandon(site: Site, owner: str, environment: Environment) -> None:

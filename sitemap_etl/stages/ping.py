@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -16,6 +16,7 @@ from sitemap_etl.config import Site, revealed
 from sitemap_etl.errors import ConfigError, DamagedState, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.frames import CHANGES
 from sitemap_etl.frozen import Frozen
+from sitemap_etl.stages.about import about
 from sitemap_etl.stages.run import Environment, new_run_id, state_of
 from sitemap_etl.state import layout
 from sitemap_etl.state.changes import (
@@ -121,9 +122,9 @@ def ping_engine(
 
     A run that published nothing has changed nothing.
 
-    Gives the answer, which is in the state by then: `failed` where the engine could not be asked, because of its
-    settings, its connection or a defect, and then it hears of the run later. Raises Unavailable where trying again may
-    help, Refused where nothing is known of the run.
+    Gives the answer, which is in the state by then: `unavailable` where trying again may help, `failed` where the
+    engine could not be asked, because of its settings, its connection or a defect; then it hears of the run later.
+    Raises Refused where nothing was published, and what the state raises where it can't be read or written.
     """
     state = state_of(site, environment)
     done = settled_answer(site, run_id, engine, environment)
@@ -150,8 +151,7 @@ def ping_engine(
         with (open_client or engines.open_client)() as client:
             answer = _submit(made, submission, StoredLedger(state, engine, environment.log), client, environment.clock)
     except Unavailable as error:
-        put_answer(state, run_id, Answered(engine, "unavailable", 0, str(error)))
-        raise
+        answer = Answered(engine, "unavailable", 0, str(error))
     except Exception as error:  # noqa: BLE001 - whatever is wrong with one engine, it is reported, and the others are asked
         answer = Answered(engine, "failed", 0, why(error))
     for run in (run_id,) if answer.pending else (*pending, *notification.covers, run_id):
@@ -181,6 +181,33 @@ def why(error: BaseException) -> str:
     return (
         f"{type(error).__name__} at {PurePath(at.filename).name}:{at.lineno}: a defect of sitemap_etl, please report it"
     )
+
+
+def notify(
+    site: Site,
+    run_id: str,
+    names: Sequence[str],
+    environment: Environment,
+    ask: Callable[[Site, str, str, Environment], Answered] = ping_engine,
+) -> dict[str, Answered]:
+    """Notify engines of a run, one after the other, each whatever came of the others; gives their answers.
+
+    An engine of which the state can't tell, or can't keep, what it has heard is `unavailable` or `failed`.
+    """
+    answers = {}
+    environment.advance("ping", 0, len(names))
+    for n, name in enumerate(names):
+        with about(stage="ping", engine=name):
+            try:
+                answer = ask(site, run_id, name, environment)
+            except SitemapEtlError as error:
+                status: Literal["unavailable", "failed"] = "unavailable" if isinstance(error, Unavailable) else "failed"
+                answer = Answered(name, status, 0, str(error))
+            told = f"{name}: {answer.status}: {answer.message}"
+            environment.detail(told, status=answer.status, sent=answer.sent)
+        answers[name] = answer
+        environment.advance("ping", n + 1, len(names))
+    return answers
 
 
 def put_by_hand(

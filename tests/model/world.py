@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 import yaml
 
-from sitemap_etl.runs.rollback import published_sets
+from sitemap_etl.runs.history import published_sets
 from sitemap_etl.state.codec import encode
 from sitemap_etl.storage.folder import is_temporary
 from tests.model.alive import visits
