@@ -93,7 +93,7 @@ class Rows:
 
 def reports(work: Storage) -> Iterator[Report]:
     """The runs that left a report, newest first. One that can't be read is passed over."""
-    names = {stat.key.split("/")[1] for stat in work.list(layout.REPORTS) if stat.key.endswith("/summary.json")}
+    names = {run for stat in work.list(layout.REPORTS) if stat.key == layout.summary(run := layout.run_of(stat.key))}
     for run_id in sorted(names, reverse=True)[:_LOOKED_BACK]:
         report = report_of(work, run_id)
         if report is not None:

@@ -50,7 +50,7 @@ def put_overview(
     runs = [run for run in (_runs(work) if among is None else among) if not run.dry_run]
     if not runs:
         return
-    kept = {stat.key.split("/")[1] for stat in work.list(layout.REPORTS) if stat.key.endswith("/report.html")}
+    kept = {run for stat in work.list(layout.REPORTS) if stat.key == layout.report(run := layout.run_of(stat.key))}
     page = report.render_index(name, site, runs, sorted(kept))
     work.put(layout.INDEX, page.encode("utf-8", "replace"), content_type=_HTML)
     put_document(work, layout.PAST_RUNS, PastRuns(name, site, tuple(_past(run) for run in runs[-_BESIDE:])))

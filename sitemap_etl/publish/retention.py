@@ -91,7 +91,7 @@ def forget(run: Run) -> int:
         key = stat.key
         if key in referenced or key.startswith(_NEVER):
             continue
-        if key.startswith(layout.CHANGES) and key.removeprefix(layout.CHANGES).split("/")[0] in pending:
+        if key.startswith(layout.CHANGES) and layout.run_of(key) in pending:
             continue
         removed += storage.delete(key)
     for stat in list(storage.list(layout.ATTEMPTS)):
@@ -102,7 +102,7 @@ def forget(run: Run) -> int:
         keep_reports |= {one.run_id, one.applied_by}
     for prefix in (layout.REPORTS, layout.RUNS):
         for stat in list(storage.list(prefix)):
-            if stat.key.split("/")[1] not in keep_reports and stat.modified <= now - STAGING_KEPT:
+            if layout.run_of(stat.key) not in keep_reports and stat.modified <= now - STAGING_KEPT:
                 removed += storage.delete(stat.key)
     return removed
 

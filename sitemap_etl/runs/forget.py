@@ -294,14 +294,15 @@ class _Forgetting(Traces):
 
     def _texts(self) -> None:
         for key in self.keys(layout.REPORTS):
-            if key.endswith("/summary.json") and (summary := self._scrubbed(key, Summary)) is not None:
+            run_id = layout.run_of(key)
+            if key == layout.summary(run_id) and (summary := self._scrubbed(key, Summary)) is not None:
                 put_page(self.work, summary)
                 put_document(self.work, key, summary)
                 self.rewritten["reports"] += 1
-            elif key.endswith("/splits.json") and (splits := self._scrubbed(key, Splits)) is not None:
+            elif key == layout.splits(run_id) and (splits := self._scrubbed(key, Splits)) is not None:
                 put_document(self.work, key, splits)
         for key in self.keys(layout.CHANGES):
-            if "/answers/" in key and (answer := self._scrubbed(key, Answered)) is not None:
+            if layout.is_answer(key) and (answer := self._scrubbed(key, Answered)) is not None:
                 put_document(self.work, key, answer)
                 self.rewritten["answers of engines"] += 1
         self._attempts()
@@ -361,9 +362,9 @@ class _Forgetting(Traces):
     def _tables(self) -> None:
         """A table leaves the list of its run before it is rewritten, and enters it after."""
         for key in self.keys(layout.REPORTS):
-            if not key.endswith("/splits.json"):
+            run_id = layout.run_of(key)
+            if key != layout.splits(run_id):
                 continue
-            run_id = key.split("/")[1]
             splits = self.splits(key)
             for kind in layout.ASIDE:
                 table_key = layout.aside(run_id, kind)

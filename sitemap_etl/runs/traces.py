@@ -50,7 +50,7 @@ class Traces:
             )
         self.rules = UrlRules(site.site, site.urls.same_as, frozenset(site.urls.strip))
         self.rows = 0
-        self.manifests = {key: self._manifest(key) for key in self.keys("state/manifest-")}
+        self.manifests = {key: self._manifest(key) for key in self.keys(layout.MANIFESTS)}
         self.mirrors = {key: read_mirror(self.work, key) for key in self._mirror_keys()}
         self.marks = Marks()
         self.current = self.manifests.get(self.held.current.manifest or "")
@@ -115,7 +115,7 @@ class Traces:
     def aside(self) -> Iterator[tuple[str, pa.Table]]:
         """The rows that runs did not list, in pieces, each with the key of its table."""
         for key in self.keys(layout.REPORTS):
-            if key.endswith("/splits.json"):
+            if key == layout.splits(layout.run_of(key)):
                 for table in self.splits(key).tables.values():
                     if self.work.stat(table.key) is not None:
                         yield from ((table.key, rows) for rows in self.rows_of(table))
@@ -165,12 +165,13 @@ class Traces:
         """Where a section keeps no mirror, what its last run did not list is in the source as well."""
         last: dict[str, str] = {}
         for key in sorted(self.keys(layout.REPORTS)):
-            if key.endswith("/splits.json"):
-                last |= dict.fromkeys(self.splits(key).read, key.rpartition("/")[0])
+            run_id = layout.run_of(key)
+            if key == layout.splits(run_id):
+                last |= dict.fromkeys(self.splits(key).read, run_id)
         for key, table in self.aside():
             rows = table.filter(pa.array(self.marks.of_aside(table)))
             for name, reason in zip(rows.column("section").to_pylist(), rows.column("reason").to_pylist(), strict=True):
-                if last.get(name) == key.rpartition("/")[0] and name not in self.held.current.mirrors:
+                if last.get(name) == layout.run_of(key) and name not in self.held.current.mirrors:
                     raise Refused(
                         f"section {name}: the last run read this row, and did not list it ({reason}). Nothing was "
                         "changed. Remove it from the source and run the site; then forget it"
@@ -181,8 +182,8 @@ class Traces:
     def changed(self) -> Iterator[tuple[str, pa.Table]]:
         """The changes of runs."""
         for key in self.keys(layout.CHANGES):
-            if key.endswith("/changes.parquet"):
-                run_id = key.removeprefix(layout.CHANGES).partition("/")[0]
+            run_id = layout.run_of(key)
+            if key == layout.changes(run_id):
                 notification = notification_of(self.state, run_id)
                 if notification is not None:
                     yield run_id, changes_of_run(self.state, run_id) or CHANGES.empty_table()

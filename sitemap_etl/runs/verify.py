@@ -99,7 +99,7 @@ class _Reading:
         self.keys = {stat.key for stat in work.list()}
 
     def read(self) -> Verified:
-        manifests = {key: found for key in self._keys("state/manifest-") if (found := self._manifest(key))}
+        manifests = {key: found for key in self._keys(layout.MANIFESTS) if (found := self._manifest(key))}
         current = self._current(manifests)
         published = manifests.get(current.manifest or "")
         if current.manifest is not None and current.manifest not in self.keys:
@@ -308,7 +308,7 @@ class _Reading:
                 found = self._document(key, Notification, "notifications", cost, self._remove(key, "removed"))
                 if found is not None:
                     self._changes_of(run_id, cost)
-            elif "/answers/" in key:
+            elif layout.is_answer(key):
                 cost_of_answer = "an engine may be notified of the run again"
                 self._document(key, Answered, "answers of engines", cost_of_answer, self._remove(key, "removed"))
 
@@ -328,7 +328,7 @@ class _Reading:
         for key in self._keys(layout.LEDGERS):
             self._ledger(key, "the engine may be notified again of changes that it has received")
         named = {*current.suspect, *([] if current.pending is None else [current.pending])}
-        for key in sorted({*self._keys("state/intent-"), *named}):
+        for key in sorted({*self._keys(layout.INTENTS), *named}):
             cost = "files of a publish that did not end are taken for another program's" if key in named else "none"
             self._document(key, Intent, "intents", cost, self._forget(key) if key in named else self._remove(key))
         self._robots(current)
@@ -339,7 +339,7 @@ class _Reading:
             cost = "status and history do not tell of that run"
             self._document(key, Attempt, "records of runs", cost, self._remove(key, "removed"))
         for key in self._keys(layout.REPORTS):
-            run_id = key.split("/")[1]
+            run_id = layout.run_of(key)
             if key == layout.summary(run_id):
                 self._document(key, Summary, "summaries", _UNEXPLAINED, self._remove(key, "removed"))
             elif key == layout.splits(run_id):

@@ -39,8 +39,8 @@ ADOPTED: Final = "state/adopted/"
 ATTEMPTS: Final = "state/runs/"
 REPORTS: Final = "reports/"
 RUNS: Final = "runs/"
-_MANIFEST: Final = "state/manifest-"
-_INTENT: Final = "state/intent-"
+MANIFESTS: Final = "state/manifest-"
+INTENTS: Final = "state/intent-"
 _RUN_ID: Final = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{4}")
 _CONDITIONS: Final = "state/conditions/"
 
@@ -50,19 +50,26 @@ def is_run_id(text: str) -> bool:
     return _RUN_ID.fullmatch(text) is not None
 
 
+def run_of(key: str) -> str:
+    """The run that a key of its changes, of its reports or of its folder is of; of other keys an empty text."""
+    folder = next((folder for folder in (CHANGES, REPORTS, RUNS) if key.startswith(folder)), key)
+    run_id, below, _ = key.removeprefix(folder).partition("/")
+    return run_id if below else ""
+
+
 def manifest(run_id: str) -> str:
     """A run's manifest."""
-    return f"{_MANIFEST}{run_id}.json"
+    return f"{MANIFESTS}{run_id}.json"
 
 
 def run_of_manifest(key: str) -> str:
     """The run that a manifest is of."""
-    return key.removeprefix(_MANIFEST).removesuffix(".json")
+    return key.removeprefix(MANIFESTS).removesuffix(".json")
 
 
 def intent(run_id: str, number: int) -> str:
     """The intent of a run's n-th claim: an earlier try of the run must not take a later claim for its own."""
-    return f"{_INTENT}{run_id}{'' if number == 1 else f'-{number}'}.json"
+    return f"{INTENTS}{run_id}{'' if number == 1 else f'-{number}'}.json"
 
 
 def snapshot(digest: str) -> str:
@@ -112,6 +119,11 @@ def run_of_notification(key: str) -> str | None:
 def answer(run_id: str, engine: str) -> str:
     """What an engine answered to a run."""
     return f"{CHANGES}{run_id}/answers/{engine}.json"
+
+
+def is_answer(key: str) -> bool:
+    """Whether a key is that of an engine's answer."""
+    return key.startswith(answer(run_of(key), "").removesuffix(".json"))
 
 
 def ledger(engine: str) -> str:
