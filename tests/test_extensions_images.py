@@ -66,6 +66,23 @@ def test_urls_are_made_canonical_on_any_host_and_relative_ones_joined_to_the_sit
     ]
 
 
+def test_what_is_no_loc_is_no_image_and_for_the_same_reason():
+    column = pa.array([["shop.example/a.jpg", "#top"], ["?size=2", "https://shop.example#top"], ["img.example/a.jpg"]])
+    assert read(column) == (
+        [None, [f"{SITE}/?size=2", f"{SITE}/"], [f"{SITE}/img.example/a.jpg"]],
+        {"image: scheme missing": 1, "image: missing loc": 1},
+    )
+
+
+def test_an_image_on_an_origin_of_the_site_is_spelled_as_its_pages_are():
+    rules = UrlRules(SITE, same_as=("https://old.example",))
+    column = pa.array([["https://old.example/a.jpg", "old.example/b.jpg"], ["https://img.example/c.jpg"], ["d.jpg"]])
+    assert read(column, rules=rules) == (
+        [[f"{SITE}/a.jpg"], ["https://img.example/c.jpg"], [f"{SITE}/d.jpg"]],
+        {"image: scheme missing": 1},
+    )
+
+
 def test_an_image_that_breaks_a_rule_leaves_alone_and_is_counted_with_its_page():
     tally = Tally()
     result = images(pa.array([[A, "ftp://x/y.jpg"], ["mailto:a@b"], ["", None]]), LOC, tally, rules=UrlRules(SITE))

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 from sitemap_etl.errors import ConfigError, InvalidSource
+from sitemap_etl.stages.rules import rules_of
+from sitemap_etl.transform.batch import says_yes
+from sitemap_etl.transform.hooks import where_mask
 from tests.support.sites import TestSite, pages
 
 HOOKS = """
@@ -49,6 +58,21 @@ def mixed(frame):
 
 def broken(frame):
     raise RuntimeError("no connection to the price service")
+
+def twice(frame):
+    return pd.concat([frame, frame[["price"]]], axis=1)
+
+def large(frame):
+    frame["extra"] = 2**70
+    return frame
+
+def empty(frame):
+    frame["loc"] = None
+    return frame
+
+def joined(frame):
+    frame.index = frame.index.astype(float)
+    return frame
 
 def leaving(frame):
     raise SystemExit(5)
@@ -103,12 +127,66 @@ def test_where_sees_the_renamed_columns_and_null_is_false(site: TestSite) -> Non
         ("price::int", r"where: 'price::int' must be true or false, but its type is int32"),
         ("price >", "can't be evaluated"),
         ("(select count(*) from read_csv('/etc/passwd')) > 0", "can't be evaluated"),
+        (
+            "row_number() over (partition by price order by loc) = 1",
+            r"row_number looks at several rows, and `where` sees",
+        ),
+        ("count(*) > 1", r"count_star looks at several rows"),
+        ("loc not in (select unnest(['/p/000001']))", r"it has several SELECTs in it.* SELECT of the source"),
+        ("unnest([true, false])", r"unnest makes several rows of one"),
     ],
 )
 def test_a_where_that_is_none_is_told(site: TestSite, where: str, message: str) -> None:
     site.section("p", where=where)
     with pytest.raises(InvalidSource, match=f"(?s){message}"):
         site.night(1)
+
+
+def test_a_where_over_many_rows_is_laid_over_the_rows_that_it_is_of(site: TestSite) -> None:
+    rows = pa.table({"loc": [f"/p/{n}" for n in range(400_000)], "n": range(400_000)})
+    loaded = site.section("p", where="n % 7 <> 3").load()
+    rules = rules_of(loaded, loaded.sections["p"], datetime.now(UTC), None)
+    assert (where_mask(rows, rules) == (np.arange(400_000) % 7 != 3)).all()
+
+
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])
+def test_the_time_zone_of_where_is_utc_on_every_machine(site: TestSite, zone: str) -> None:
+    late = datetime(2026, 1, 2, 23, 30, tzinfo=UTC)
+    site.export("p", [{"loc": "/a", "seen": late}, {"loc": "/b", "seen": late + timedelta(hours=1)}])
+    site.section("p", where="seen::date >= date '2026-01-03'")
+    command = [sys.executable, "-m", "sitemap_etl", "run", site.path]
+    done = subprocess.run(command, env={**os.environ, "TZ": zone}, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert [loc[-2:] for loc in site.public().locs()] == ["/b"]
+
+
+def test_a_hook_may_change_the_type_of_the_index(site: TestSite) -> None:
+    assert run_with(site, "joined").listed == 10
+
+
+def test_rows_that_a_hook_leaves_without_a_loc_are_rejected(site: TestSite) -> None:
+    site.keys["gates"] = {"max_rejected": 1, "min_urls": 0}
+    assert run_with(site, "empty").rejected == 10
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ({"lastmod": {"fingerprint": ["url"]}}, "uses column 'url', which `columns` renames: it is called 'loc' here"),
+        ({"lastmod": {"fingerprint": ["nope"]}}, "'nope', which the source does not have. It has: loc, price"),
+    ],
+)
+def test_a_rule_is_told_the_names_that_columns_gives(site: TestSite, rule: dict[str, Any], message: str) -> None:
+    site.export("p", [{"url": "/a", "price": 1}])
+    site.section("p", columns={"loc": "url"}, **rule)
+    with pytest.raises(InvalidSource, match=message):
+        site.night(1)
+
+
+def test_a_mark_that_a_source_gives_as_text_is_set_unless_it_says_no() -> None:
+    unset = ["0", "0.0", "-0", ".0", "0e0", " false ", "F", "", None]
+    values = ["1", "0.1", "yes", "1e0", ".", "00:00", *unset]
+    assert says_yes(pa.array(values)).tolist() == [True] * 6 + [False] * len(unset)
 
 
 def test_what_a_hook_drops_is_excluded_in_its_name(site: TestSite) -> None:
@@ -148,6 +226,8 @@ def test_the_source_row_of_a_rejected_url_is_right_after_a_shuffle(site: TestSit
         ("nothing", r"transform shop_hooks:nothing returned NoneType, expected a DataFrame"),
         ("mixed", r"transform shop_hooks:mixed returned a column with values of several types.*extra"),
         ("broken", r"transform shop_hooks:broken raised RuntimeError: no connection to the price service"),
+        ("twice", r"transform shop_hooks:twice returned the column 'price' more than once"),
+        ("large", r"transform shop_hooks:large returned a column with whole numbers of more than 64"),
         ("leaving", r"transform shop_hooks:leaving raised SystemExit: 5"),
     ],
 )

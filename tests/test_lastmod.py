@@ -438,7 +438,11 @@ def test_the_newest_of_several_columns_is_taken_row_by_row():
          ["2026-01-01T23:05:00Z", "2026-01-02T12:05:00Z", None, None, "1999-01-02T11:00:00Z"]),
         ("%d %b %Y %H:%M:%S %z", ["02 Jan 2026 03:04:05 +0100", "2 March 2026 3:04:05 Z", "2 Mrz 2026 03:04:05 Z"],
          ["2026-01-02T02:04:05Z", "2026-03-02T03:04:05Z", None]),
-        ("%Y%m%d", ["20260102", "20261302"], ["2026-01-02", None]),
+        ("%d %B %Y", ["2 JANU 2026", "2 sept. 2025", "2 maaliskuu 2025", "2 marraskuu 2025", "2 Junk 2025"],
+         ["2026-01-02", "2025-09-02", None, None, None]),
+        ("%Y%m%d", ["20260102", "20261302", "202611", "2026111"], ["2026-01-02", None, None, None]),
+        ("%Y%m%d%H%M%S", ["20260102030405", "202601020304"], ["2026-01-02T02:04:05Z", None]),
+        ("%d%b%Y", ["2Jan2026", "02jan2026"], ["2026-01-02", "2026-01-02"]),
         ("%Y%m%d", [20260102, None], ["2026-01-02", None]),
         ("%Y-%m-%dT%T.%f", ["2026-01-02T03:04:05.678"], ["2026-01-02T02:04:05Z"]),
         ("excel", [46024, 46024.5, 1.0, None, 1e12], ["2026-01-02", "2026-01-02T11:00:00Z", None, None, None]),
@@ -462,6 +466,25 @@ def test_a_value_that_the_format_does_not_read_is_counted_as_the_source_has_it()
     read_at = datetime(2026, 6, 1, tzinfo=UTC)
     lastmod.moments(values, name="changed", form="%d.%m.%Y", read_at=read_at, tally=tally)
     assert dict(tally.counts) == {"lastmod not a date": 1, "lastmod without a day": 1}
+
+
+@pytest.mark.parametrize("kind", [pa.float64(), pa.float32()])
+def test_of_serial_numbers_nan_is_none_and_what_is_too_large_is_no_date(kind: pa.DataType) -> None:
+    tally = Tally()
+    values = pa.array([46024, np.nan, np.inf, -np.inf, 1e12], kind)
+    read_at = datetime(2026, 6, 1, tzinfo=UTC)
+    found = lastmod.moments(values, name="changed", form="excel", read_at=read_at, tally=tally)
+    assert lastmod.texts(found).to_pylist() == ["2026-01-02", *[None] * 4]
+    assert dict(tally.counts) == {"lastmod not a date": 3}
+
+
+def test_numbers_among_dates_are_told_with_the_line_that_reads_them() -> None:
+    tally = Tally()
+    values = pa.array(["2026-01-01", "1764547200", "1764547201"])
+    lastmod.moments(values, name="changed", read_at=datetime(2026, 6, 1, tzinfo=UTC), tally=tally)
+    (reason,) = tally.ordered()
+    assert (reason.text, reason.count) == ("lastmod not a date", 2)
+    assert "lastmod: {column: changed, unit: s}" in reason.advice
 
 
 @given(st.integers(800_000_000, 1_767_000_000))

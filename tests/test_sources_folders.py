@@ -67,11 +67,11 @@ def test_the_names_of_folders_are_columns(partitioned: Path, kind: str) -> None:
 
 
 def test_values_of_several_kinds_in_the_names_of_folders_are_text(tmp_path: Path) -> None:
-    for number, name in enumerate(("day=2026-11-20/n=01", "day=latest/n=2")):
+    for number, name in enumerate(("day=2026-11-20/n=01/at=2026-02-28", "day=latest/n=2/at=2026-02-30")):
         write(tmp_path / name / "a.parquet", "parquet", [{"loc": f"/{number}"}])
     assert rows(sources.plan_export(export("parquet", tmp_path))) == [
-        {"loc": "/0", "day": "2026-11-20", "n": "01"},
-        {"loc": "/1", "day": "latest", "n": "2"},
+        {"loc": "/0", "day": "2026-11-20", "n": "01", "at": "2026-02-28"},
+        {"loc": "/1", "day": "latest", "n": "2", "at": "2026-02-30"},  # a day that the calendar does not have
     ]
 
 

@@ -44,7 +44,7 @@ class Pages(Frozen):
         given = texts.trimmed(values)  # what no address can hold is not left out of one: it would be another
         if given.null_count == len(given):
             return given
-        checked = urls.canonical_urls(absolute(given, None if self.rules is None else self.rules.site))
+        checked = urls.canonical_urls(given, self.rules)
         result = plain(checked.loc)
         bad = texts.lost(given, result)
         if bad.any():
@@ -57,20 +57,3 @@ class Pages(Frozen):
         spelled = urls.as_listed(result, self.rules)
         self.count(f"{what}: too long", texts.lost(result, spelled), given, owner)
         return spelled
-
-
-def absolute(values: pa.Array, site: str | None) -> pa.Array:
-    """URLs joined to the origin `site` where they are relative, as a loc is; unchanged without a site."""
-    if site is None or len(values) == 0:
-        return values
-    full = pc.match_substring_regex(values, r"^[a-zA-Z][a-zA-Z0-9+.\-]*:")
-    if pc.all(full).as_py() is not False:
-        return values
-    join = pc.binary_join_element_wise
-    return pc.case_when(
-        pc.make_struct(full, pc.starts_with(values, "//"), pc.starts_with(values, "/")),
-        values,
-        join(site.split("//", maxsplit=1)[0], values, ""),
-        join(site, values, ""),
-        join(site, values, "/"),
-    )

@@ -135,6 +135,7 @@ class _Column:
         self.form = form
         self.tally = tally
         self.loc = loc
+        self.advice = self._advice()
         moment = read_at.astimezone(UTC)
         epoch = datetime(1970, 1, 1, tzinfo=UTC)
         first = datetime(LASTMOD_FIRST_YEAR, 1, 1, tzinfo=UTC)
@@ -163,7 +164,7 @@ class _Column:
         if local.any():
             written.value[local] = self._zoned(written.value, local)[local]
             written.kind[local] = INSTANT
-        self._count(NO_DATE, written.kind == OTHER, self._advice())
+        self._count(NO_DATE, written.kind == OTHER, self.advice)
         self._count(NO_DAY, written.kind == COARSE)
         last_day = self.last_second // DAY + 1
         self._disbelieve(written, DATE, self.first_second // DAY, last_day, DAY)
@@ -180,10 +181,11 @@ class _Column:
             written = read(numbers)
             texts = pc.ascii_trim_whitespace(numbers)
             numbers = pc.if_else(pc.match_substring_regex(texts, _NUMBER), texts, None)
-        numbers = pc.cast(numbers, pa.float64(), safe=False)
-        days, seconds = serials(numbers)
-        valid, timed = _valid(numbers), seconds > 0
-        written.kind[valid] = np.where(timed, np.uint8(LOCAL), np.uint8(DATE))[valid]
+        reals = _numbers(numbers, pa.float64(), np.nan)
+        days, seconds, good = serials(reals)
+        valid, timed = _valid(numbers) & ~np.isnan(reals), seconds > 0  # NaN is how pandas writes a missing number
+        kind = np.where(good, np.where(timed, np.uint8(LOCAL), np.uint8(DATE)), np.uint8(OTHER))
+        written.kind[valid] = kind[valid]
         written.value[valid] = np.where(timed, days * DAY + seconds, days)[valid]
         return written
 
@@ -209,10 +211,13 @@ class _Column:
             at = unread[numbers]
             written.value[at], good = _epoch(texts.filter(pa.array(numbers)), UNITS[self.unit])
             written.kind[at] = np.where(good, np.uint8(INSTANT), np.uint8(OTHER))
-        elif numbers.any() and not ((written.kind >= DATE) & (written.kind <= INSTANT)).any():
-            numbers &= numbers_of(pc.binary_length(texts)) >= _EPOCH_DIGITS
-            if numbers.any():
-                self._ask_for_unit(int(unread[np.argmax(numbers)]))
+            return
+        numbers &= numbers_of(pc.binary_length(texts)) >= _EPOCH_DIGITS
+        if numbers.any():
+            at = int(unread[np.argmax(numbers)])
+            if not ((written.kind >= DATE) & (written.kind <= INSTANT)).any():
+                self._ask_for_unit(at)
+            self.advice = f"Some are numbers: set their unit since 1970, such as {self._with_unit(at)}."
 
     def _zoned(self, seconds: np.ndarray, valid: np.ndarray) -> np.ndarray:
         """Seconds of UTC from seconds of the local clock, where `valid`."""
@@ -263,13 +268,16 @@ class _Column:
         )
 
     def _ask_for_unit(self, at: int) -> None:
-        shown = self._shown(at)
-        size = abs(float(shown))
-        unit = "ns" if size >= 1e17 else "us" if size >= 1e14 else "ms" if size >= 1e11 else "s"
         raise InvalidSource(
-            f"{self.name} has numbers (e.g. {shown}). Set their unit since 1970 ({', '.join(UNITS)}):\n"
-            f"  lastmod: {{column: {self.name}, unit: {unit}}}"
+            f"{self.name} has numbers (e.g. {self._shown(at)}). Set their unit since 1970 ({', '.join(UNITS)}):\n"
+            f"  {self._with_unit(at)}"
         )
+
+    def _with_unit(self, at: int) -> str:
+        """The line to write, by the size of a number."""
+        size = abs(float(self._shown(at)))
+        unit = "ns" if size >= 1e17 else "us" if size >= 1e14 else "ms" if size >= 1e11 else "s"
+        return f"lastmod: {{column: {self.name}, unit: {unit}}}"
 
 
 def _valid(array: pa.Array) -> np.ndarray:

@@ -11,12 +11,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..arrow import numbers_of
-from ..settings.date_format import pattern
+from ..settings.date_format import MONTHS, pattern
 
 _EXCEL_EPOCH: Final = -25_569
 """Days from 1970-01-01 to 1899-12-30, which makes all serial numbers from 1 March 1900 on right."""
-_MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_MONTHS: Final = tuple(name[:3] for name in MONTHS)
 _CENTURY: Final = 69
 """POSIX: two digits from here on are of the twentieth century."""
 
@@ -53,7 +52,8 @@ def _year(fields: dict[str, pa.Array]) -> pa.Array:
 def _month(fields: dict[str, pa.Array]) -> pa.Array:
     if "month" in fields:
         return _two(fields["month"])
-    number = pc.index_in(pc.ascii_lower(fields["month_name"]), value_set=pa.array(_MONTHS))
+    name = pc.ascii_lower(pc.utf8_slice_codeunits(fields["month_name"], 0, 3))
+    number = pc.index_in(name, value_set=pa.array(_MONTHS))
     return _two(pc.cast(pc.add(number, 1), pa.string()))
 
 
@@ -67,10 +67,10 @@ def _hour(fields: dict[str, pa.Array]) -> pa.Array:
     return _two(pc.cast(pc.if_else(pc.and_(pc.greater(hour, 0), pc.less_equal(hour, 12)), counted, 99), pa.string()))
 
 
-def serials(numbers: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Days since 1970 and seconds of that day of serial numbers (float64): two int64, 0 where there is none."""
-    values = numbers_of(numbers, 0.0)
-    values = np.where(np.isfinite(values) & (np.abs(values) < 2**31), values, 0.0)
+def serials(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Days since 1970 and seconds of that day of serial numbers (float64): two int64; and which of them are some."""
+    good = np.isfinite(numbers) & (np.abs(numbers) < 2**31)
+    values = np.where(good, numbers, 0.0)
     days = np.floor(values)
     seconds = np.rint((values - days) * 86_400)
-    return days.astype(np.int64) + _EXCEL_EPOCH, seconds.astype(np.int64)
+    return days.astype(np.int64) + _EXCEL_EPOCH, seconds.astype(np.int64), good

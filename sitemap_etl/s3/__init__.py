@@ -352,7 +352,7 @@ def _answered(
     """The store did answer, with an error."""
     answer = f"{status} {code}".removesuffix(f" {status}")
     if code == "NoSuchBucket":
-        return Refused(f"{say}bucket {bucket} does not exist. Create it, or correct its name in the site file.")
+        return Refused(f"{say}bucket {bucket} does not exist. Create it, or correct its name.")
     if code in _CODES:
         return Refused(f"{say}{_CODES[code]}")
     if code in _REDIRECTS or status in (301, 307):

@@ -11,11 +11,27 @@ from sitemap_etl.settings.kinds import Text, wrong
 
 EXCEL: Final = "excel"
 """The format of serial numbers of spreadsheets: days since 1899-12-30, the time of day as their fraction."""
+MONTHS: Final = (
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+)
+_MONTH: Final = "|".join(name[:length] for name in MONTHS for length in range(len(name), 2, -1))
+"""The beginnings of months, the longer ones first: other words begin with the same letters."""
 _FIELDS: Final = {
     "Y": r"(?P<year>[0-9]{4})",
     "y": r"(?P<short_year>[0-9]{2})",
     "m": r"(?P<month>[0-9]{1,2})",
-    "b": r"(?P<month_name>[A-Za-z]{3})[A-Za-z]*\.?",
+    "b": rf"(?P<month_name>(?i:{_MONTH}))\.?",
     "d": r"(?P<day>[0-9]{1,2})",
     "H": r"(?P<hour>[0-9]{1,2})",
     "I": r"(?P<half_hour>[0-9]{1,2})",
@@ -32,6 +48,8 @@ _NEEDED: Final = {
     "a month (%m or %b)": {"month", "month_name"},
     "a year (%Y)": {"year", "short_year"},
 }
+_DIGITS: Final = frozenset("YymdHIMSf")
+"""Fields of digits alone: side by side, only their full width tells where one ends."""
 _SAME: Final = {"e": "d", "B": "b", "A": "a", "h": "b"}
 _LONG: Final = {"T": "%H:%M:%S", "R": "%H:%M", "F": "%Y-%m-%d", "D": "%m/%d/%y"}
 
@@ -40,10 +58,14 @@ def pattern(form: str) -> str:
     """The regular expression of a format. Raises ValueError, in words that follow "format", where it can't be one."""
     expanded = re.sub(r"%([TRFD])", lambda match: _LONG[match[1]], form)
     parts = []
-    for code, text in re.findall(r"%(.?)|([^%]+)", expanded):
+    found = re.findall(r"%(.?)|([^%]+)", expanded)
+    kinds = ["", *(_SAME.get(code, code) for code, _ in found), ""]
+    for at, (code, text) in enumerate(found, start=1):
         known = _FIELDS.get(_SAME.get(code, code)) if code else re.escape(text).replace(r"\ ", r"\s+")
         if known is None or (not code and not text):
             raise ValueError(f"has %{code}, which is not known; known are {', '.join(f'%{name}' for name in _FIELDS)}")
+        if kinds[at] in _DIGITS and (kinds[at - 1] in _DIGITS or kinds[at + 1] in _DIGITS):
+            known = known.replace("{1,2}", "{2}")
         parts.append(known)
     made = "".join(parts)
     names = re.findall(r"\?P<(\w+)>", made)

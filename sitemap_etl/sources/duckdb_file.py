@@ -14,10 +14,11 @@ import duckdb
 import pyarrow as pa
 
 from sitemap_etl.connections import Connection
+from sitemap_etl.duckdb_session import MEMORY, first_words, opened
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.sources.batches import in_calendar
-from sitemap_etl.sources.duckdb_session import MEMORY, first_words, opened, select
 from sitemap_etl.sources.parameters import Value, bind, quoted
+from sitemap_etl.sources.query import select
 from sitemap_etl.sources.session import Statement
 
 _FETCH_ROWS: Final = 65_536

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import date
 from typing import Any, Final
 from urllib.parse import unquote
 
@@ -18,8 +19,8 @@ from sitemap_etl.sources.files import File, Note
 
 _KEY: Final = re.compile(r"([^=/]+)=([^/]*)/")
 _NULL: Final = "__HIVE_DEFAULT_PARTITION__"
-_DATE: Final = re.compile(r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])")
-_WHOLE: Final = re.compile(r"0|-?[1-9]\d{0,17}")
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_WHOLE: Final = re.compile(r"0|-?[1-9][0-9]{0,17}")
 _KINDS: Final = {"date": pa.date32(), "int": pa.int64(), "text": pa.string()}
 
 
@@ -72,9 +73,19 @@ def _values(path: str) -> dict[str, str | None]:
 
 
 def _kind(values: Collection[str]) -> str:
-    if values and all(map(_DATE.fullmatch, values)):
+    if values and all(map(_is_date, values)):
         return "date"
     return "int" if values and all(map(_WHOLE.fullmatch, values)) else "text"
+
+
+def _is_date(value: str) -> bool:
+    if _DATE.fullmatch(value) is None:
+        return False
+    try:
+        date.fromisoformat(value)
+    except ValueError:  # the calendar has no such day
+        return False
+    return True
 
 
 def _scalar(value: str | None, kind: str) -> pa.Scalar:

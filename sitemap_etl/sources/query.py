@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.dataset
 
 from sitemap_etl import limits
+from sitemap_etl.duckdb_session import MEMORY, first_words, opened
 from sitemap_etl.errors import InvalidSource, SitemapEtlError
 from sitemap_etl.settings import CsvExport, JsonlExport, ParquetExport
 from sitemap_etl.settings.sources import SOURCE
 from sitemap_etl.sources import csv_files, jsonl_files, parquet_files
-from sitemap_etl.sources.batches import fit, plain_schema
-from sitemap_etl.sources.duckdb_session import MEMORY, first_words, opened, select
+from sitemap_etl.sources.batches import check_names, fit, plain_schema
 from sitemap_etl.sources.files import File, Note, check_unchanged, locate, system_of
 from sitemap_etl.sources.parameters import Value, bind
 from sitemap_etl.sources.partitions import expression
@@ -101,6 +101,16 @@ def read_query(
         check_unchanged(files)
         raise
     check_unchanged(files)
+
+
+def select(database: Any, sql: str, values: Mapping[str, Value] | None = None, *, label: str) -> Any:
+    """The relation of one SELECT; `$name` in it stands for a value. Raises `InvalidSource`, and what DuckDB raises."""
+    statements = database.extract_statements(sql)
+    if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+        raise InvalidSource(f"{label}: expected one SELECT")
+    relation = database.sql(statements[0].query, params=dict(values or {}))
+    check_names(relation.columns, label=label)  # its results give the second one another name
+    return relation
 
 
 class Rows:

@@ -110,7 +110,7 @@ def blocks(file: File, form: CsvFormat | None = None) -> Iterator[Blocks]:
         if form is not None and form.encoding != "utf-8":
             read = _Decoded(read, form.encoding, file.path).read
         if form is not None and form.quoting is not None and form.escaping is not None:
-            read = _Unescaped(read, form.quoting, form.escaping).read
+            read = _Unescaped(read, form.quoting, form.escaping, form.delimiter).read
         yield Blocks(read)
 
 
@@ -192,29 +192,31 @@ class _Unescaped:
     r"""CSV whose quotes inside quoted values follow an escape character (`\"`), with doubled quotes (`""`).
 
     So Spark, PostgreSQL and Hadoop write it: inside quoted values an escape stands before a quote and before an
-    escape; before anything else, and outside of quotes, it is text.
+    escape; before anything else, and outside of quotes, it is text. A quote opens a value only where one begins.
     """
 
-    def __init__(self, read: Read, quote: str, escape: str) -> None:
+    def __init__(self, read: Read, quote: str, escape: str, delimiter: str) -> None:
         self._read = read
         self._quote, self._escape = ord(quote), ord(escape)
+        self._before_values = np.frombuffer(f"{delimiter}\r\n".encode(), np.uint8)
         self._inside = False  # of quotes, where the next block begins
-        self._held = b""  # escapes at the end of the last block: what follows decides
+        self._last = ord("\n")  # byte of the last block
+        self._held = b""  # escapes and quotes at the end of the last block: what follows decides
 
     def read(self, size: int) -> bytes:
         while True:
             data = self._read(size)
+            text = self._held + data
+            undecided = bytes([self._escape, self._quote]) if data else bytes([self._escape])
+            done = text.rstrip(undecided)
+            self._held = text[len(done) :] if data else b""
             if not data:
-                held, self._held = self._held, b""
-                return held
-            data = self._held + data
-            text = data.rstrip(bytes([self._escape]))
-            self._held = data[len(text) :]
-            if text:
-                return self._standard(text)
+                return (self._standard(done) if done else b"") + text[len(done) :]
+            if done:
+                return self._standard(done)
 
     def _standard(self, text: bytes) -> bytes:
-        """The block as RFC 4180 has it; it does not end with an escape."""
+        """The block as RFC 4180 has it; it does not end with an escape, nor between two quotes."""
         found = np.frombuffer(text, np.uint8)
         quotes = found == self._quote
         escapes = np.flatnonzero(found == self._escape)
@@ -225,16 +227,36 @@ class _Unescaped:
         before_quote = leading[quotes[leading + 1]]
         before_escape = leading[found[leading + 1] == self._escape]
         quotes[before_quote + 1] = False
-        real = np.flatnonzero(quotes)
+        real, opened = self._turns(np.flatnonzero(quotes), found)
         inside = self._inside
-        self._inside ^= bool(len(real) % 2)
+        if len(opened):
+            self._inside = bool(opened[-1])
+        self._last = text[-1]
         if not len(escapes):
             return text
 
         def within(places: np.ndarray) -> np.ndarray:
-            chosen: np.ndarray = places[(np.searchsorted(real, places) + inside) % 2 == 1]
+            after = np.concatenate(([inside], opened))[np.searchsorted(real, places)]
+            chosen: np.ndarray = places[after]
             return chosen
 
         out = found.copy()
         out[within(before_quote)] = self._quote
         return np.delete(out, within(before_escape)).tobytes()
+
+    def _turns(self, quotes: np.ndarray, found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Where something may change: the first of an odd number of quotes in a row; and whether a value is open then.
+
+        An even number is quotes within a value, or an empty one. Where a value begins an odd number opens it, or closes
+        one; elsewhere none is open afterwards.
+        """
+        first = np.flatnonzero(np.diff(quotes, prepend=-2) != 1)
+        odd = np.diff(first, append=len(quotes)) % 2 == 1
+        turns = quotes[first[odd]]
+        before = np.where(turns > 0, found[turns - 1], self._last)
+        opens = np.isin(before, self._before_values)
+        count = np.cumsum(opens)
+        at = np.arange(len(turns))
+        reset = np.maximum.accumulate(np.where(opens, -1, at))
+        since = count - np.where(reset >= 0, count[reset], 0) + ((reset < 0) & self._inside)
+        return turns, since % 2 == 1

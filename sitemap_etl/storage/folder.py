@@ -141,7 +141,7 @@ def _lock(file: int, folder: Path, stop: float) -> None:
         except OSError as error:
             raise Refused(
                 f"{folder} is on a file system that can't lock a folder ({error.strerror}): "
-                "set publish: {{conditional_writes: false}}, and make sure that only one run publishes at a time"
+                "set publish: {conditional_writes: false}, and make sure that only one run publishes at a time"
             ) from error
         else:
             return

@@ -64,15 +64,20 @@ class Batch:
 
 def require(table: pa.Table, names: Sequence[str], rules: Rules, rule: str) -> None:
     """Raises InvalidSource where the source lacks a column that a rule names."""
-    missing = [name for name in names if name not in table.column_names]
-    if missing:
-        raise InvalidSource(
-            f"section {rules.section}: the rule `{rule}` uses column {missing[0]!r}, which the source does not have. "
-            f"It has: {listed(rules.available or table.column_names)}"
-        )
+    missing = next((name for name in names if name not in table.column_names), None)
+    if missing is None:
+        return
+    renamed = {source: name for name, source in rules.settings.columns.items()}
+    if missing in renamed:
+        why = f"which `columns` renames: it is called {renamed[missing]!r} here"
+    else:
+        there = [renamed.get(name, name) for name in rules.available]
+        why = f"which the source does not have. It has: {listed(there or table.column_names)}"
+    raise InvalidSource(f"section {rules.section}: the rule `{rule}` uses column {missing!r}, {why}")
 
 
-_NO: Final = pa.array(["", "0", "false", "f"])
+_NO: Final = r"^(false|f|[+-]?(0+\.?0*|\.0+)(e[+-]?[0-9]+)?)?$"
+"""Text of a mark that is not set, in lower case."""
 
 
 def says_deleted(table: pa.Table, name: str) -> np.ndarray:
@@ -95,7 +100,7 @@ def says_yes(values: pa.Array) -> np.ndarray:
         return mask_of(pc.and_(pc.not_equal(numbers, 0), pc.invert(pc.is_nan(numbers))))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         words = pc.utf8_lower(pc.utf8_trim_whitespace(values))
-        return mask_of(pc.invert(pc.is_in(pc.fill_null(words, ""), _NO)))
+        return mask_of(pc.invert(pc.match_substring_regex(pc.fill_null(words, ""), _NO)))
     return mask_of(pc.is_valid(values))
 
 

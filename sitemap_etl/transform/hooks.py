@@ -20,12 +20,22 @@ def where_mask(table: pa.Table, rules: Rules) -> np.ndarray:
     """The mask of the rows for which the predicate is true; null is false."""
     import duckdb
 
+    from sitemap_etl.duckdb_session import beyond_a_row, opened, parsed
+
     where = rules.settings.where
-    with duckdb.connect(config={"autoinstall_known_extensions": False, "enable_external_access": False}) as connection:
-        connection.execute("SET enable_progress_bar = false")  # it would be drawn into --json
+    sql = f"SELECT coalesce(({where}\n), false) AS keep FROM batch"  # noqa: S608 - the person who writes the site file writes SQL
+    with opened() as database:
+        database.execute("SET preserve_insertion_order = true")  # the mask is laid over the table
         try:
-            connection.register("batch", _comparable(table))
-            mask = connection.sql(f"SELECT coalesce(({where}\n), false) AS keep FROM batch").to_arrow_table()  # noqa: S608 - the person who writes the site file writes SQL
+            database.register("batch", _comparable(table))
+            predicate = database.sql(sql)
+            why = beyond_a_row(database, parsed(database, sql), "batch")
+            if why is not None:
+                raise InvalidSource(
+                    f"section {rules.section}: where: {where!r}: {why}, and `where` sees each row by itself. Compare "
+                    "rows in the SELECT of the source: an export has one with `query` or `sql`"
+                )
+            mask = predicate.to_arrow_table()
         except duckdb.Error as error:
             raise InvalidSource(
                 f"section {rules.section}: where: {where!r} can't be evaluated: {_words(error)}. "
@@ -91,7 +101,10 @@ def run_hook(batch: Batch, rules: Rules) -> None:
         raise InvalidSource(
             f"{who} dropped the column 'loc', which every row needs. It returned: {listed(list(result.columns))}"
         )
-    kept = result.index.to_numpy() - 1
+    repeated = result.columns[result.columns.duplicated()].tolist()
+    if repeated:
+        raise InvalidSource(f"{who} returned the column {str(repeated[0])!r} more than once")
+    kept = result.index.to_numpy().astype(np.int64) - 1
     dropped = np.ones(len(numbers), bool)
     dropped[kept] = False
     order = np.argsort(kept, kind="stable")
@@ -99,7 +112,12 @@ def run_hook(batch: Batch, rules: Rules) -> None:
         table = to_table(result.iloc[order])
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
         raise InvalidSource(f"{who} returned a column with values of several types: {error}") from error
-    if not is_text(table.column("loc").type) and table.num_rows:
+    except OverflowError as error:
+        raise InvalidSource(f"{who} returned a column with whole numbers of more than 64 bits: {error}") from error
+    at = table.schema.get_field_index("loc")
+    if pa.types.is_null(table.column(at).type):
+        table = table.set_column(at, "loc", table.column(at).cast(pa.string()))
+    if not is_text(table.column(at).type) and table.num_rows:
         raise InvalidSource(f"{who} returned the column 'loc' as {table.column('loc').type}, expected text")
     batch.drop(dropped, f"transform {name}", batch.excluded)
     batch.table = table

@@ -60,15 +60,19 @@ def canonicalize(locs: pa.Array | pa.ChunkedArray, rules: UrlRules) -> Canonical
     string_view, any binary, a dictionary of these, or all null. Raises `InvalidSource` for other types.
     """
     normalizer = Normalizer(rules.site, rules.same_as, rules.strip)
-    return _column(locs, _Pass(normalizer, rules.site, rules.same_as, rules.strip))
+    return _column(locs, _Pass(normalizer, rules.site, (rules.site, *rules.same_as), rules.strip))
 
 
-def canonical_urls(urls: pa.Array | pa.ChunkedArray) -> Canonical:
-    """The column of absolute http(s) URLs, on any host, in canonical form, or the reason why a row can't be.
+def canonical_urls(urls: pa.Array | pa.ChunkedArray, rules: UrlRules | None = None) -> Canonical:
+    """The column of http(s) URLs, on any host, in canonical form, or the reason why a row can't be.
 
-    Types as for `canonicalize`.
+    Types as for `canonicalize`. With the `rules` of a site, relative ones are joined to it, as there; they do no more:
+    see `as_listed`.
     """
-    return _column(urls, _Pass(Normalizer(), None, (), frozenset()))
+    if rules is None:
+        return _column(urls, _Pass(Normalizer(), None, (), frozenset()))
+    normalizer = Normalizer(rules.site, rules.same_as, any_host=True)
+    return _column(urls, _Pass(normalizer, rules.site, (), frozenset()))
 
 
 def as_listed(urls: pa.Array, rules: UrlRules) -> pa.Array:
@@ -89,11 +93,11 @@ def as_listed(urls: pa.Array, rules: UrlRules) -> pa.Array:
 
 
 class _Pass(Frozen):
-    """What is known while a column goes through."""
+    """What is known while a column goes through. `origins`: those that stand for the site; none where any host may."""
 
     normalizer: Normalizer
     site: str | None
-    same_as: tuple[str, ...]
+    origins: tuple[str, ...]
     strip: frozenset[str]
 
 
@@ -253,12 +257,12 @@ def _joined(
 
 def _prefixes(array: pa.Array, known: _Pass) -> Iterable[tuple[str, str]]:
     """Beginnings that rows may have, each with the canonical origin that it stands for."""
-    if known.site is None:
+    if known.site is None or not known.origins:
         yield from _guessed(array)
         return
-    for origin in (known.site, *known.same_as):
+    for origin in known.origins:
         yield f"{origin}/", known.site
-    for origin in (known.site, *known.same_as):
+    for origin in known.origins:
         if origin.rpartition(":")[0] in {"http", "https"}:  # no port of its own
             yield f"{origin}:{443 if origin.startswith('https') else 80}/", known.site
 

@@ -137,15 +137,21 @@ def canonical_host(host: str) -> str:
 
 
 class Normalizer:
-    """Spells URLs canonically one by one: for a site, or (without one) for absolute URLs on any host.
+    """Spells URLs canonically one by one: for a site, or for URLs on any host (without one only absolute URLs).
 
     `foreign` counts the origins that were rejected for being neither `site` nor in `same_as`.
     """
 
     def __init__(
-        self, site: str | None = None, same_as: Iterable[str] = (), strip: frozenset[str] = frozenset()
+        self,
+        site: str | None = None,
+        same_as: Iterable[str] = (),
+        strip: frozenset[str] = frozenset(),
+        *,
+        any_host: bool = False,
     ) -> None:
         self.site = site
+        self._any_host = any_host or site is None
         self.foreign: Counter[str] = Counter()
         self._ours = frozenset((site, *same_as))
         self.hosts = frozenset(name for o in self._ours if o for name in (o.split("//")[1], _host_of(o)))
@@ -181,11 +187,11 @@ class Normalizer:
                 self._origins[start] = found
         else:
             rest = text[len(start) :].partition("#")[0]
-        if self.site is not None and found != self.site:
+        if not self._any_host and found != self.site:
             if found not in self._ours:
                 self.foreign[found] += 1
                 raise Rejected("foreign origin")
-            found = self.site
+            found = str(self.site)
         return found, rest
 
     def _begin(self, text: str) -> tuple[str, str, str]:

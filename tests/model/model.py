@@ -420,8 +420,10 @@ class Model:
                 gone = len(pages - now) / len(pages) > limits["max_drop"]
                 mine = now if name is None else set(night.listed[name])
                 fewer = (len(pages) - len(mine)) / len(pages) > limits["max_drop"]
-                moved = name is not None and bool((now - mine) & pages)
-                answers.add(gone if gone == fewer or moved else None)
+                moved = (now - mine) & pages
+                # What moves tonight counts as if it had never been here, which makes the share of the others larger.
+                of_others = len(pages - now) / max(1, len(pages - moved)) > limits["max_drop"]
+                answers.add(gone if (gone == fewer or moved) and gone == of_others else None)
         return True if True in answers else None if None in answers else False
 
     def _undated(self, night: Night, name: str | None, limits: Mapping[str, Any]) -> bool | None:

@@ -1,0 +1,95 @@
+"""Sessions of DuckDB, in memory or on a file: what they may do, what a SELECT sees, and what their errors say.
+
+A statement opens no file but the database, reaches no network and installs no extension. Time zone: UTC.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+import duckdb
+
+MEMORY: Final = "1GiB"
+"""What a statement may hold before it spills to a scratch folder, or ends where it has none."""
+_SETTINGS: Final = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "preserve_insertion_order": "false",
+    "python_enable_replacements": "false",
+}
+_SESSION: Final = (
+    "TimeZone = 'UTC'",
+    "enable_progress_bar = false",  # it writes to stdout after two seconds
+    "enable_external_access = false",
+)
+
+
+@contextmanager
+def opened(path: str | None = None, *, scratch: str | None = None, memory: str = MEMORY) -> Iterator[Any]:
+    """A connection to a file, read-only, or to a database in memory. `scratch`: a folder to spill to.
+
+    Raises what DuckDB raises.
+    """
+    settings: dict[str, Any] = {**_SETTINGS, "memory_limit": memory, "threads": str(min(4, os.cpu_count() or 1))}
+    if scratch is not None:
+        settings["temp_directory"] = scratch
+    database = duckdb.connect(path or ":memory:", read_only=path is not None, config=settings)
+    try:
+        for setting in _SESSION:
+            database.execute(f"SET {setting}")
+        yield database
+    finally:
+        database.close()
+
+
+def first_words(error: Exception) -> str:
+    """DuckDB's message with the line it points at, in one line."""
+    lines = [line.strip() for line in str(error).split("\n") if line.strip(" ^\t")]
+    return " ".join(lines)[:600]
+
+
+# --- what a SELECT sees -------------------------------------------------------------------------------
+
+_AGGREGATES: Final = """
+    SELECT function_name FROM duckdb_functions() GROUP BY ALL HAVING bool_and(function_type = 'aggregate')
+"""
+_ROWS_OF_ONE: Final = ("unnest", "generate_subscripts")
+"""Functions that make several rows of one."""
+
+
+def parsed(database: Any, sql: str) -> list[Mapping[str, Any]]:
+    """Every part of a SELECT, as DuckDB parsed it."""
+    (text,) = database.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchone()
+    return list(_parts(json.loads(text)["statements"][0]["node"]))
+
+
+def _parts(node: Any) -> Iterator[Mapping[str, Any]]:
+    if isinstance(node, dict):
+        yield node
+    for below in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from _parts(below)
+
+
+def beyond_a_row(database: Any, parts: Sequence[Mapping[str, Any]], table: str) -> str | None:
+    """What in a SELECT over a table does not see each row by itself; None where it means the same over some of them."""
+    aggregates = {name for (name,) in database.execute(_AGGREGATES).fetchall()}
+    return next((why for part in parts if (why := _beyond_a_row(part, aggregates, table)) is not None), None)
+
+
+def _beyond_a_row(part: Mapping[str, Any], aggregates: Collection[str], table: str) -> str | None:
+    if part.get("type") == "SELECT_NODE":
+        read = part["from_table"]
+        if read["type"] != "BASE_TABLE" or str(read["table_name"]).casefold() != table:
+            return f"it reads something else than the table {table}"
+        if part["group_expressions"] or part["modifiers"] or part["having"] or part["qualify"] or part["sample"]:
+            return "it groups, orders, limits or samples rows, or makes them distinct"
+    if part.get("type") in ("SET_OPERATION_NODE", "RECURSIVE_CTE_NODE", "CTE_NODE") or part.get("class") == "SUBQUERY":
+        return "it has several SELECTs in it"
+    name = str(part.get("function_name", ""))
+    if part.get("class") == "WINDOW" or name in aggregates:
+        return f"{name} looks at several rows"
+    return f"{name} makes several rows of one" if name in _ROWS_OF_ONE else None
