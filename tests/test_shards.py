@@ -54,7 +54,7 @@ def bounds(limit: int, *, entries: float = 1_000_000, fill: float = 1.0) -> Shar
 class Section:
     """The published files of a section; `night` publishes anew, and says what it did to each file.
 
-    A file is its number and its pages, and "kept", "renewed" or "written".
+    A file is its number and its pages, and "reused", "renewed" or "written".
     """
 
     bounds: Shards
@@ -89,13 +89,13 @@ class Section:
                 number, self.next = self.next, self.next + 1
             self.next = max(self.next, number + 1)
             old = {r.number: r for r in self.ranges}.get(number)
-            size = old.bytes if shard.kept and old else int(shard.entries.sizes.sum())
+            size = old.bytes if shard.reused and old else int(shard.entries.sizes.sum())
             locs = shard.rows.column("loc").to_pylist()
             high = made[at + 1].low if at + 1 < len(made) else None
             ranges.append(Published(number, "" if at == 0 else shard.low, high, locs[-1], len(locs), size))
-            said = "renewed" if shard.renewed else "kept" if shard.kept else "written"
+            said = "renewed" if shard.renewed else "reused" if shard.reused else "written"
             found.append((number, said, [int(loc[-4:]) for loc in locs]))
-            assert shard.kept == (shard.entries is None)
+            assert shard.reused == (shard.entries is None)
             if shard.entries is not None:
                 assert shard.entries.joined().equals(urlset.entries(shard.rows).joined())
         assert [shard.place for shard in made] == [sum(r.rows for r in ranges[:at]) for at in range(len(ranges))]
@@ -141,7 +141,11 @@ def test_a_night_without_rows_has_no_files() -> None:
 
 def test_a_file_whose_pages_are_as_they_were_stays() -> None:
     section = published(10, range(5), range(5, 9), range(20, 25))
-    assert states(section.night(rows([*range(9), *range(20, 25)]))) == [(1, "kept", 5), (2, "kept", 4), (3, "kept", 5)]
+    assert states(section.night(rows([*range(9), *range(20, 25)]))) == [
+        (1, "reused", 5),
+        (2, "reused", 4),
+        (3, "reused", 5),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -161,7 +165,7 @@ def test_a_file_of_which_a_page_changed_or_went_or_came_is_written_and_no_other(
 ) -> None:
     section = published(10, range(5), range(5, 9), range(20, 25))
     found = section.night(rows(numbers, lastmod=dates))
-    assert [(number, said) for number, said, _ in found] == [(1, "kept"), (2, "written"), (3, "kept")]
+    assert [(number, said) for number, said, _ in found] == [(1, "reused"), (2, "written"), (3, "reused")]
     assert [n for _, _, pages in found for n in pages] == sorted(numbers)
     assert [r.low for r in section.ranges] == ["", page(5), page(20)]
 
@@ -169,64 +173,64 @@ def test_a_file_of_which_a_page_changed_or_went_or_came_is_written_and_no_other(
 def test_a_file_of_which_no_page_is_left_goes_and_leaves_its_range_to_the_one_before_it() -> None:
     section = published(10, range(5), range(5, 9), range(20, 25))
     found = section.night(rows([*range(5), *range(20, 25)]))
-    assert states(found) == [(1, "kept", 5), (3, "kept", 5)]
-    assert states(section.night(rows([*range(6), *range(20, 25)]))) == [(1, "written", 6), (3, "kept", 5)]
+    assert states(found) == [(1, "reused", 5), (3, "reused", 5)]
+    assert states(section.night(rows([*range(6), *range(20, 25)]))) == [(1, "written", 6), (3, "reused", 5)]
 
 
 def test_priority_and_changefreq_alone_write_no_file_and_stay_as_they_are_published() -> None:
     section = published(10, range(5), range(5, 9))
     both = {"priority": 9, "changefreq": "daily"}
-    assert states(section.night(rows(range(9), **both))) == [(1, "kept", 5), (2, "kept", 4)]
+    assert states(section.night(rows(range(9), **both))) == [(1, "reused", 5), (2, "reused", 4)]
     assert section.listed().equals(rows(range(9)))
     found = section.night(rows(range(9), lastmod={6: "2026-10-31"}, **both))
-    assert states(found) == [(1, "kept", 5), (2, "written", 4)]
+    assert states(found) == [(1, "reused", 5), (2, "written", 4)]
     assert section.known.column("priority").to_pylist() == [None] * 5 + [9] * 4
 
 
 def test_what_only_the_snapshot_keeps_is_renewed_beside_a_file_that_stays() -> None:
     section = published(10, range(5), range(5, 9))
-    assert states(section.night(rows(range(9), title={6: "new"}))) == [(1, "kept", 5), (2, "renewed", 4)]
-    assert states(section.night(rows(range(9), title={8: "new"}))) == [(1, "kept", 5), (2, "renewed", 4)]
+    assert states(section.night(rows(range(9), title={6: "new"}))) == [(1, "reused", 5), (2, "renewed", 4)]
+    assert states(section.night(rows(range(9), title={8: "new"}))) == [(1, "reused", 5), (2, "renewed", 4)]
     assert section.known.column("title").to_pylist() == [None] * 8 + ["new"]
 
 
 def test_a_file_that_outgrows_its_limit_is_cut_and_its_first_part_keeps_its_number() -> None:
     section = published(10, range(0, 20, 2), range(20, 25))
     found = section.night(rows([*range(0, 20, 2), 3, 5, *range(20, 25)]))
-    assert states(found) == [(1, "written", 6), (3, "written", 6), (2, "kept", 5)]
+    assert states(found) == [(1, "written", 6), (3, "written", 6), (2, "reused", 5)]
     assert [r.low for r in section.ranges] == ["", page(8), page(20)]
 
 
 def test_pages_behind_the_last_one_of_a_full_file_get_files_of_their_own() -> None:
     section = published(10, range(5), range(5, 15))
     found = section.night(rows(range(17)))
-    assert states(found) == [(1, "kept", 5), (2, "kept", 10), (3, "written", 2)]
+    assert states(found) == [(1, "reused", 5), (2, "reused", 10), (3, "written", 2)]
     assert section.ranges[2].low == page(15)
-    assert states(section.night(rows(range(18)))) == [(1, "kept", 5), (2, "kept", 10), (3, "written", 3)]
+    assert states(section.night(rows(range(18)))) == [(1, "reused", 5), (2, "reused", 10), (3, "written", 3)]
 
 
 def test_a_full_file_of_which_a_page_changed_while_others_came_behind_it_is_written_in_its_old_borders() -> None:
     section = published(10, range(5), range(5, 15))
     found = section.night(rows(range(17), lastmod={5: "2026-10-31"}))
-    assert states(found) == [(1, "kept", 5), (2, "written", 10), (3, "written", 2)]
+    assert states(found) == [(1, "reused", 5), (2, "written", 10), (3, "written", 2)]
 
 
 def test_a_full_file_that_lost_a_page_while_others_came_behind_it_is_written() -> None:
     section = published(10, range(5), range(5, 15))
     found = section.night(rows([*range(5), *range(6, 18)]))
-    assert states(found) == [(1, "kept", 5), (2, "written", 9), (3, "written", 3)]
+    assert states(found) == [(1, "reused", 5), (2, "written", 9), (3, "written", 3)]
 
 
 def test_a_file_past_limits_that_are_lower_now_is_cut_though_nothing_changed() -> None:
     section = published(10, range(10), range(10, 14))
     section.bounds = bounds(9)
-    assert states(section.night(rows(range(14)))) == [(1, "written", 5), (3, "written", 5), (2, "kept", 4)]
+    assert states(section.night(rows(range(14)))) == [(1, "written", 5), (3, "written", 5), (2, "reused", 4)]
     section = published(10, range(10), range(10, 14))
     section.bounds = bounds(10, entries=9)
-    assert states(section.night(rows(range(14)))) == [(1, "written", 5), (3, "written", 5), (2, "kept", 4)]
+    assert states(section.night(rows(range(14)))) == [(1, "written", 5), (3, "written", 5), (2, "reused", 4)]
     section = published(10, range(10), range(10, 14))
     section.bounds = bounds(10, entries=10)
-    assert states(section.night(rows(range(14)))) == [(1, "kept", 10), (2, "kept", 4)]
+    assert states(section.night(rows(range(14)))) == [(1, "reused", 10), (2, "reused", 4)]
 
 
 # --- merges ------------------------------------------------------------------------------------------
@@ -254,23 +258,23 @@ def test_a_file_that_is_written_and_nearly_empty_is_joined_to_the_neighbour_befo
     section = published(100, *files) if by == "rows" else published(10_000, *files, entries=100)
     found = states(section.night(rows([*range(left), *range(1_000, 1_000 + rest), *range(2_000, 2_000 + right)])))
     if merged == "left":
-        assert found == [(1, "written", left + rest), (3, "kept", right)]
+        assert found == [(1, "written", left + rest), (3, "reused", right)]
         assert [r.low for r in section.ranges] == ["", page(2_000)]
     elif merged == "right":
-        assert found == [(1, "kept", left), (3, "written", rest + right)]
+        assert found == [(1, "reused", left), (3, "written", rest + right)]
         assert [r.low for r in section.ranges] == ["", page(1_000)]
     else:
-        assert found == [(1, "kept", left), (2, "written", rest), (3, "kept", right)]
+        assert found == [(1, "reused", left), (2, "written", rest), (3, "reused", right)]
     again = section.night(conform(section.known, SNAPSHOT))
-    assert {said for _, said, _ in again} == {"kept"}
+    assert {said for _, said, _ in again} == {"reused"}
 
 
 def test_a_nearly_empty_file_that_is_not_written_stays() -> None:
     section = published(100, range(20), range(1_000, 1_003), range(2_000, 2_020))
     numbers = [*range(20), *range(1_000, 1_003), *range(2_000, 2_020)]
-    assert states(section.night(rows(numbers))) == [(1, "kept", 20), (2, "kept", 3), (3, "kept", 20)]
+    assert states(section.night(rows(numbers))) == [(1, "reused", 20), (2, "reused", 3), (3, "reused", 20)]
     changed = rows(numbers, lastmod={3: "2026-10-31", 2_003: "2026-10-31"})
-    assert states(section.night(changed)) == [(1, "written", 20), (2, "kept", 3), (3, "written", 20)]
+    assert states(section.night(changed)) == [(1, "written", 20), (2, "reused", 3), (3, "written", 20)]
 
 
 def test_nearly_empty_files_beside_each_other_become_one() -> None:
@@ -286,11 +290,11 @@ def test_a_nearly_empty_file_among_many_is_joined_to_the_one_beside_it() -> None
     section = published(100, *files)
     left = [*range(2_000, 2_005)]
     found = section.night(rows(n for numbers in (files[0], files[1], left, files[3], files[4]) for n in numbers))
-    assert states(found) == [(1, "kept", 20), (2, "written", 35), (4, "kept", 40), (5, "kept", 50)]
+    assert states(found) == [(1, "reused", 20), (2, "written", 35), (4, "reused", 40), (5, "reused", 50)]
     files = range(70), range(1_000, 1_070), range(2_000, 2_095), range(3_000, 3_040), range(4_000, 4_050)
     section = published(100, *files)
     found = section.night(rows(n for numbers in (files[0], files[1], left, files[3], files[4]) for n in numbers))
-    assert states(found) == [(1, "kept", 70), (2, "kept", 70), (4, "written", 45), (5, "kept", 50)]
+    assert states(found) == [(1, "reused", 70), (2, "reused", 70), (4, "written", 45), (5, "reused", 50)]
     assert section.ranges[2].low == page(2_000)
 
 
@@ -359,7 +363,7 @@ def test_a_row_that_loses_its_extensions_leaves_all_others_of_its_window_as_they
     section = published(10, range(5), range(5, 8), range(20, 25), entries=12)
     numbers = [*range(5), *range(5, 9), *range(20, 25)]
     found = section.night(rows(numbers, images={8: large}))
-    assert states(found) == [(1, "kept", 5), (2, "written", 4), (3, "kept", 5)]
+    assert states(found) == [(1, "reused", 5), (2, "written", 4), (3, "reused", 5)]
     assert section.stripped == (page(8),)
     assert section.listed().equals(rows(numbers))
 
@@ -390,7 +394,7 @@ def test_a_view_is_cut_anew_and_a_file_of_the_same_pages_keeps_their_priorities(
 
 
 @pytest.mark.parametrize(
-    ("numbers", "kept"),
+    ("numbers", "reused"),
     [
         ([0, 1, 2, 3, 4, 5, 6, 7, 8], 0),  # three files of three
         ([0, 1, 2, 3, 5, 6, 7, 8], 4),

@@ -31,8 +31,8 @@ class Published(Frozen):
 class Shard(Frozen):
     """One file's rows. `parent`: the number it inherits, None for a new one.
 
-    `kept`: the published file stays. `renewed`: it stays, but what the snapshot keeps beside it changed.
-    `rows`: `frames.SNAPSHOT`, as they are published; of a kept shard, as they stay published.
+    `reused`: the published file stays. `renewed`: it stays, but what the snapshot keeps beside it changed.
+    `rows`: `frames.SNAPSHOT`, as they are published; of a reused shard, as they stay published.
     `entries`: rendered rows of a shard that is written, else None. `place`: first row in the window.
     """
 
@@ -40,7 +40,7 @@ class Shard(Frozen):
     parent: int | None
     place: int
     rows: pa.Table
-    kept: bool
+    reused: bool
     renewed: bool = False
     entries: urlset.Entries | None = None
 
@@ -174,15 +174,15 @@ class _Window:
         rows = self.compared.rows.slice(piece.start, piece.stop - piece.start)
         if again:
             rows = with_columns(rows, self._published(piece), STICKY)
-            return Shard(piece.low, piece.parent, piece.start, rows, kept=False, entries=urlset.entries(rows))
+            return Shard(piece.low, piece.parent, piece.start, rows, reused=False, entries=urlset.entries(rows))
         if piece.written:
             entries = piece.entries
             if entries is None:  # a merged one
                 entries = self.rendered(piece.start, piece.stop)
-            return Shard(piece.low, piece.parent, piece.start, rows, kept=False, entries=entries)
+            return Shard(piece.low, piece.parent, piece.start, rows, reused=False, entries=entries)
         renewed = bool(self.compared.beside[piece.start : piece.stop].any())
         rows = with_columns(rows, self._published(piece), STICKY)
-        return Shard(piece.low, piece.parent, piece.start, rows, kept=True, renewed=renewed)
+        return Shard(piece.low, piece.parent, piece.start, rows, reused=True, renewed=renewed)
 
     def _published(self, piece: _Piece) -> pa.Table:
         """The rows of a piece as they are published, of one that has no others."""

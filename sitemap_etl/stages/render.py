@@ -138,7 +138,7 @@ class _Group:
         place = np.empty(compared.rows.num_rows, np.int64)
         for shard in made:
             place[shard.place : shard.place + shard.rows.num_rows] = len(self.shards)
-            old = by_number[shard.parent] if shard.kept and shard.parent else None
+            old = by_number[shard.parent] if shard.reused and shard.parent else None
             if len(self.shards) >= _AHEAD:
                 self.shards[-_AHEAD].result()
             self.shards.append(self.pool.submit(here(self._stage), len(self.shards), shard, old))
@@ -147,7 +147,7 @@ class _Group:
             self._keep_newest(compared.rows)
 
     def _stage(self, number: int, shard: Shard, old: Entry | None) -> StagedShard:
-        """Put what there is to put of a shard. `old`: as it is published, of one that is kept."""
+        """Put what there is to put of a shard. `old`: as it is published, of one that is reused."""
         rows = shard.rows
         snapshot = None if old is None or shard.renewed else old.snapshot
         locs = rows.column("loc")
@@ -156,7 +156,7 @@ class _Group:
         staged = StagedShard(
             low=shard.low,
             parent=shard.parent,
-            reused=shard.kept,
+            reused=shard.reused,
             rows=rows.num_rows,
             first=locs[0].as_py(),
             last=locs[-1].as_py(),
