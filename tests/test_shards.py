@@ -318,11 +318,11 @@ def test_a_range_that_a_window_cuts_is_written_by_both_and_keeps_its_number_in_t
     table = rows([*range(12), *range(20, 24)])
     one = section.made(table.slice(0, 8), high=page(8))
     other = section.made(table.slice(8), low=page(8))
-    assert [(s.parent, s.kept, s.low, s.rows.num_rows) for s in one] == [
+    assert [(s.parent, s.reused, s.low, s.rows.num_rows) for s in one] == [
         (1, True, "", 4),
         (2, False, page(4), 4),
     ]
-    assert [(s.parent, s.kept, s.low, s.rows.num_rows) for s in other] == [
+    assert [(s.parent, s.reused, s.low, s.rows.num_rows) for s in other] == [
         (None, False, page(8), 4),
         (3, True, page(20), 4),
     ]
@@ -331,9 +331,9 @@ def test_a_range_that_a_window_cuts_is_written_by_both_and_keeps_its_number_in_t
 def test_a_window_of_whole_ranges_leaves_them_as_they_are() -> None:
     section = published(10, range(4), range(4, 12), range(20, 24))
     table = rows([*range(12), *range(20, 24)])
-    assert [(s.parent, s.kept) for s in section.made(table.slice(0, 4), high=page(4))] == [(1, True)]
-    assert [(s.parent, s.kept) for s in section.made(table.slice(4, 8), low=page(4), high=page(20))] == [(2, True)]
-    assert [(s.parent, s.kept) for s in section.made(table.slice(12), low=page(20))] == [(3, True)]
+    assert [(s.parent, s.reused) for s in section.made(table.slice(0, 4), high=page(4))] == [(1, True)]
+    assert [(s.parent, s.reused) for s in section.made(table.slice(4, 8), low=page(4), high=page(20))] == [(2, True)]
+    assert [(s.parent, s.reused) for s in section.made(table.slice(12), low=page(20))] == [(3, True)]
 
 
 def test_rows_before_the_first_range_and_behind_the_last_one_of_a_window_are_theirs() -> None:
@@ -341,7 +341,7 @@ def test_rows_before_the_first_range_and_behind_the_last_one_of_a_window_are_the
     section.ranges = section.ranges[1:]  # a window begins where no range does
     section.known = section.known.slice(4)
     found = section.made(rows([2, *range(4, 12), *range(20, 25)]), low=page(1))
-    assert [(s.parent, s.kept, s.rows.num_rows) for s in found] == [(2, False, 9), (3, False, 5)]
+    assert [(s.parent, s.reused, s.rows.num_rows) for s in found] == [(2, False, 9), (3, False, 5)]
     assert found[0].low == page(4)
 
 
@@ -394,7 +394,7 @@ def test_a_view_is_cut_anew_and_a_file_of_the_same_pages_keeps_their_priorities(
 
 
 @pytest.mark.parametrize(
-    ("numbers", "reused"),
+    ("numbers", "kept"),
     [
         ([0, 1, 2, 3, 4, 5, 6, 7, 8], 0),  # three files of three
         ([0, 1, 2, 3, 5, 6, 7, 8], 4),
