@@ -18,7 +18,7 @@ import codecs
 import re
 from collections.abc import Sequence
 from typing import Final
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,13 @@ _PROBE: Final = "https://host.invalid"
 _UNRESERVED: Final = re.compile(r"[A-Za-z0-9\-._~]")
 _DAMAGED: Final = "\ufffd"
 _BREAK: Final = re.compile(rb"\r\n|\n|\r")
+_LINE_END: Final = re.compile(r"\r\n|\n|\r")
+_NO_BREAKS: Final = str.maketrans(
+    {"\v": " ", "\f": " ", **{char: quote(char) for char in "\x1c\x1d\x1e\x85\u2028\u2029"}}
+)
+"""What ends a line to Python, and so to Protego, but not in a robots.txt; "\v" and "\f" are blanks."""
+_LONE: Final = re.compile("%(?![0-9A-Fa-f]{2})")
+"""A percent sign that escapes nothing."""
 _MARKED: Final = "# written by run "
 _BEGINS: Final = re.compile(r"(?:^|(?<=\r))# sitemap_etl ([^\r\n]+) begin\s*?(?=\r|$)", re.MULTILINE)
 _LINE: Final = re.compile(rb"[^\r\n]*(?:\r\n|\n|\r|\Z)")
@@ -45,7 +52,7 @@ class RobotsRules:
     """
 
     def __init__(self, robots_txt: bytes, agent: str = "*") -> None:
-        text = _text(robots_txt)
+        text = _rules(robots_txt)
         self.agent = agent
         self._protego = Protego.parse(text)
         self._candidates = tuple(
@@ -55,8 +62,8 @@ class RobotsRules:
     def disallowed(self, locs: pa.Array | pa.ChunkedArray, *, most: int | None = None) -> pa.BooleanArray:
         """For each canonical URL whether it may not be fetched. A null is not disallowed.
 
-        Same answer as Protego's `can_fetch` for every row. `most` bounds rows times rules, where a file of thousands of
-        rules may be anybody's; rows beyond are not disallowed.
+        Same answer for every row as `CrawlRules` gives, which is Protego's. `most` bounds rows times rules, where a
+        file of thousands of rules may be anybody's; rows beyond are not disallowed.
         """
         mask = np.asarray(matched(locs, self._candidates))
         if not mask.any():
@@ -75,7 +82,7 @@ class CrawlRules:
     """What a robots.txt says to whoever asks for single URLs. Text that is not UTF-8 is read as in `RobotsRules`."""
 
     def __init__(self, robots_txt: bytes) -> None:
-        self._protego = Protego.parse(_text(robots_txt))
+        self._protego = Protego.parse(_rules(robots_txt))
 
     def allows(self, url: str, agent: str) -> bool:
         """Whether this agent (a product token such as "Googlebot") may fetch a URL."""
@@ -91,8 +98,22 @@ def disallowed(locs: pa.Array | pa.ChunkedArray, robots_txt: bytes, agent: str =
     return RobotsRules(robots_txt, agent).disallowed(locs)
 
 
+def lines_of(robots_txt: bytes) -> list[str]:
+    """The lines of a robots.txt, without their ends: CR, LF or both, and nothing else (RFC 9309, 2.2)."""
+    return _LINE_END.split(robots_txt.decode("utf-8-sig", "replace"))
+
+
 def _text(robots_txt: bytes) -> str:
-    return robots_txt.decode("utf-8-sig", "replace")
+    """The text whose lines are the same to everyone."""
+    return "\n".join(line.translate(_NO_BREAKS) for line in lines_of(robots_txt))
+
+
+def _rules(robots_txt: bytes) -> str:
+    """The text that rules are read from. A "%" that escapes nothing is meant as itself, as "%25" in a URL is.
+
+    Protego would take "/%" as the beginning of every path that begins with an escape.
+    """
+    return _LONE.sub("%25", _text(robots_txt))
 
 
 def _disallow_values(text: str, agent: str) -> list[str]:

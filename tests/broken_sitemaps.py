@@ -330,7 +330,7 @@ FILES: list[Broken] = [
     Broken("a relative sitemap in robots.txt", b"User-agent: *\nSitemap: /sitemap.xml\n", {"robots-sitemap-relative"}, "robots.txt", 2),
     Broken("a robots.txt over 500 KiB", b"User-agent: *\n" + b"Disallow: /x\n" * 40_000, {"robots-large"}, "robots.txt"),
     Broken("a robots.txt of prose", b"Welcome to our shop\n", {"robots-not-text"}, "robots.txt", 1),
-    Broken("a robots.txt that is a page", b"<html></html>", {"html-page"}, "robots.txt"),
+    Broken("a robots.txt that is a page", b"<html></html>", {"robots-not-text"}, "robots.txt"),
 ]  # fmt: skip
 
 MAP = "https://shop.example/sitemap.xml"

@@ -31,6 +31,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sitemap_etl.check import CODES, Options, Report, check
+from sitemap_etl.check.fetch import Taken
+from sitemap_etl.check.read import opened
+from sitemap_etl.check.report import Faults
 from sitemap_etl.errors import ConfigError
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -201,6 +204,60 @@ def test_a_fine_file_gives_no_findings(name: str, data: bytes, tmp_path: Path) -
     report = checked(tmp_path, name, data)
     assert {f.code for f in report.findings} <= allowed
     assert report.exit_code("error") == 0
+
+
+@pytest.mark.parametrize(
+    "subset",
+    [
+        "[ <!-- ]> --> ]",
+        "[ <?note ]> ?> ]",
+        "[ <!ATTLIST urlset note CDATA ']>'> ]",
+        '[ <!ATTLIST urlset note CDATA "]>"> ]',
+        "[ <!-- it's --> ]",
+        "SYSTEM 'a>[b.dtd'",
+    ],
+)
+def test_what_stands_in_a_document_type_does_not_end_it(subset: str, tmp_path: Path) -> None:
+    data = f"<!DOCTYPE urlset {subset}>\n{urlset(url(), head='').decode()}".encode()
+    report = checked(tmp_path, "sitemap.xml", data)
+    assert [f.code for f in report.findings] == ["xml-doctype"]
+    assert report.files[0].rows == 1
+
+
+@pytest.mark.parametrize("encoding", ["punycode", "utf-7", "no-such-encoding"])
+def test_an_encoding_that_is_none_of_the_web_is_told_and_not_decoded(encoding: str, tmp_path: Path) -> None:
+    data = f'<?xml version="1.0" encoding="{encoding}"?>\n'.encode() + urlset(url("https://a.example/x-b"), head="")
+    report = checked(tmp_path, "sitemap.xml", data)
+    assert [(f.code, f.detail) for f in report.findings] == [("not-utf8", f"it declares {encoding}")]
+    assert report.files[0].rows == 1
+
+
+class Served:
+    """A file with any Content-Type."""
+
+    name = "https://shop.example/s.xml"
+    address = name
+    size = 1_000
+
+    def __init__(self, content_type: str) -> None:
+        self._content_type = content_type
+
+    def take(self, limit: int, faults: Faults) -> Taken:
+        return Taken(FINE, self.address, 200, self._content_type)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("content_type", ["xml" * 1_000_000, "text/;" * 500_000, "text/xml;" + "charset" * 400_000])
+def test_an_endless_content_type_is_read_in_one_go(content_type: str) -> None:
+    faults = Faults(Served.name)
+    assert opened(Served(content_type), 1_000_000, faults).document is not None
+    assert list(faults.findings()) == []
+
+
+def test_only_line_ends_end_a_line_of_a_robots_txt(tmp_path: Path) -> None:
+    text = "User-agent: *\n# a\u2028Sitemap: /a\n# b\x0cSitemap: /b\r# c\x85Sitemap: /c\r\nSitemap: /d\n"
+    (finding,) = checked(tmp_path, "robots.txt", text.encode()).findings
+    assert (finding.code, finding.count, finding.example) == ("robots-sitemap-relative", 1, "Sitemap: /d")
 
 
 def test_the_rows_and_dates_of_a_file_are_told(tmp_path: Path) -> None:

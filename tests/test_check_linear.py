@@ -116,6 +116,16 @@ FILES: dict[str, tuple[str, int, Callable[[int], bytes]]] = {
             + "</sitemapindex>"
         ).encode(),
     ),
+    "an encoding that is none of the web": (
+        "s.xml",
+        100_000,
+        lambda n: (
+            b'<?xml version="1.0" encoding="punycode"?>'
+            + urlset(page(1).replace("1<", "x" * n + "-" + "A" * n + "<"), head="")
+        ),
+    ),
+    "comments in a document type that never ends": ("s.xml", 300_000, lambda n: b"<!DOCTYPE urlset [" + b"<!--" * n),
+    "quotes in a document type that never ends": ("s.xml", 300_000, lambda n: b"<!DOCTYPE urlset [" + b"\"'<" * n),
     "one long URL": ("s.txt", 10_000_000, lambda n: b"https://shop.example/" + b"x" * n),
     "one long loc": ("s.xml", 5_000_000, lambda n: urlset(page(1).replace("1<", "x" * n + "<"))),
     "rules of a robots.txt": (

@@ -111,6 +111,11 @@ ANSWERS: dict[str, tuple[str, Callable[[Website], Answer], set[str]]] = {
         lambda s: (200, XML | {"Content-Encoding": "br"}, s.page()),
         {"content-encoding"},
     ),
+    "a Content-Encoding that was not done": (
+        "/s.xml",
+        lambda s: (200, XML | {"Content-Encoding": "gzip"}, s.page()),
+        {"content-encoding"},
+    ),
     "a redirect to what is not http": (
         "/s.xml",
         lambda _: (302, {"Location": "file:///etc/passwd"}, b""),
@@ -135,6 +140,25 @@ def test_a_redirect_is_followed_and_told(site: Website) -> None:
     report = checked(f"{site.root}/s.xml")
     assert codes(report) == {"redirect"}
     assert report.findings[0].detail == f"to {site.root}/maps/s.xml"
+
+
+def test_a_file_that_is_said_to_be_packed_and_is_not_is_told_so(site: Website) -> None:
+    site.answers["/s.xml"] = (200, XML | {"Content-Encoding": "gzip"}, site.page())
+    (finding,) = checked(f"{site.root}/s.xml").findings
+    assert finding.title == "the Content-Encoding is not supported, or not what was sent"
+    assert finding.detail == "Content-Encoding: gzip, but what was sent is not compressed"
+
+
+def test_the_robots_txt_of_the_origin_that_a_redirect_leads_to_is_asked(site: Website) -> None:
+    other = site.root.replace("127.0.0.1", "localhost")
+    site.answers = {
+        "/s.xml": (301, {"Location": f"{other}/t.xml"}, b""),
+        "/t.xml": (200, XML, urlset(url(f"{other}/private/a"))),
+        "/robots.txt": (200, TEXT, b"User-agent: *\nDisallow: /private/\n"),
+    }
+    client = Client(resolve=lambda _host, _port: ["127.0.0.1"])
+    assert codes(checked(f"{site.root}/s.xml", client=client)) == {"redirect", "loc-disallowed"}
+    assert f"localhost:{site.port}/robots.txt" in site.asked
 
 
 NOWHERE = {
@@ -288,6 +312,27 @@ def test_robots_txt_of_the_host_is_looked_at(site: Website) -> None:
 def test_a_robots_txt_that_fails_is_told(site: Website) -> None:
     site.answers = {"/s.xml": (200, XML, site.page()), "/robots.txt": (500, {}, b"")}
     assert codes(checked(f"{site.root}/s.xml")) == {"robots-unavailable"}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        b"<!DOCTYPE html>\n<html><body>app</body></html>",
+        b"<html>\n<style>\ncolor: red\n</style>\n</html>",
+        b"<div>\nNot found\n</div>",
+    ],
+)
+def test_a_robots_txt_that_is_a_page_is_no_sitemap_that_was_not_read(page: bytes, site: Website) -> None:
+    site.answers = {
+        "/s.xml": (200, XML, site.page()),
+        "/robots.txt": (200, {"Content-Type": "text/html"}, page),
+    }
+    report = checked(f"{site.root}/s.xml")
+    assert [(f.code, f.file, f.severity) for f in report.findings] == [
+        ("robots-not-text", f"{site.root}/robots.txt", "error")
+    ]
+    assert report.affected().unread == 0
+    assert [stats.kind for stats in report.files] == ["urlset", "robots"]
 
 
 def test_another_host_may_name_our_sitemap_in_its_robots_txt(site: Website) -> None:

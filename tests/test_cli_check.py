@@ -152,6 +152,25 @@ def test_against_tells_what_is_only_here_only_there_and_dated_otherwise(site: Te
     assert found["respelled"] == {"count": 1, "examples": ["HTTPS://SHOP.example/p/%30%30%30092"]}
 
 
+def test_against_reads_addresses_there_by_all_rules_for_urls(site: TestSite, tmp_path: Path) -> None:
+    old = tmp_path / "old.xml"
+    old.write_text(old_sitemap("https://shop.example/p/000001?utm_source=x", "https://shop.example/p/000002?sid=1"))
+    site.keys["urls"] = {"strip": ["tracking"]}
+    found = against(site, str(old))
+    assert (found["both"], found["only_there"]["examples"]) == (1, ["https://shop.example/p/000002?sid=1"])
+    assert found["respelled"] == {"count": 1, "examples": ["https://shop.example/p/000001?utm_source=x"]}
+
+
+def test_against_shows_no_password_of_the_address(site: TestSite) -> None:
+    site.night(1)
+    with served(site.folder / "public") as address:
+        asked = f"{address.replace('://', '://me:s3cret@')}/sitemap.xml"
+        assert against(site, asked)["url"] == f"{address}/sitemap.xml"
+        done = call("run", site.path, "--dry-run", "--against", asked)
+        assert (done.code, f"compared with {address}/sitemap.xml" in done.out) == (0, True)
+        assert "s3cret" not in done.out + done.err
+
+
 def test_against_names_the_files_it_could_not_read(site: TestSite, tmp_path: Path) -> None:
     old = tmp_path / "old"
     old.mkdir()

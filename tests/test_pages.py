@@ -226,6 +226,13 @@ TYPES = st.sampled_from(
 )
 
 
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("head", [b"", b"<meta charset=punycode>"])
+def test_a_page_in_an_encoding_that_is_none_of_the_web_is_read_as_utf_8(head: bytes) -> None:
+    body = head + "<title>Müller-x</title>".encode() + b"x" * 500_000 + b"-" + b"a" * 500_000
+    assert read_markup(body, "text/html" if head else "text/html; charset=punycode").title == "Müller-x"
+
+
 @given(st.lists(PIECES, max_size=30).map("".join), TYPES)
 def test_any_markup_is_read(text: str, kind: str) -> None:
     body = text.encode("utf-8", "surrogatepass")

@@ -1,5 +1,7 @@
 """Which URLs a robots.txt disallows, and our block in it."""
 
+import re
+
 import pyarrow as pa
 import pytest
 from hypothesis import assume, given
@@ -124,9 +126,31 @@ def test_every_row_gets_the_answer_protego_gives(lines, paths, agent, other_host
     locs = canonicalize(pa.array([f"{SITE}/{path}" for path in paths]), UrlRules(SITE)).loc.drop_null()
     if other_host:
         locs = pa.concat_arrays([locs, pa.array(["http://b.example:8080/a", "http://b.example:8080/?b="])])
-    protego = Protego.parse(text)
+    protego = Protego.parse(re.sub("%(?![0-9A-Fa-f]{2})", "%25", text))
     wanted = [not protego.can_fetch(loc, agent) for loc in locs.to_pylist()]
     assert robots.disallowed(locs, text.encode(), agent).to_pylist() == wanted
+    single = robots.CrawlRules(text.encode())
+    assert [not single.allows(loc, agent) for loc in locs.to_pylist()] == wanted
+
+
+@pytest.mark.parametrize("value", ["/%", "/%4", "/%zz", "/*%$"])
+def test_a_percent_sign_that_escapes_nothing_is_meant_as_itself(value):
+    text = f"User-agent: *\nDisallow: {value}\n".encode()
+    here = f"{SITE}{value.replace('%', '%25').strip('*$').replace('/*', '/a')}"
+    locs = [here, f"{SITE}/%2B", f"{SITE}/a"]
+    single = robots.CrawlRules(text)
+    assert [not single.allows(loc, "*") for loc in locs] == [True, False, False]
+    assert robots.disallowed(pa.array(locs), text).to_pylist() == [True, False, False]
+
+
+@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e"])
+def test_only_line_ends_end_a_line(mark):
+    text = f"User-agent: *\n# a{mark}Disallow: /a{mark}Sitemap: {SITE}/a.xml\rDisallow: /b\r\nDisallow: /c\n"
+    locs = pa.array([f"{SITE}/{name}" for name in "abcd"])
+    assert robots.disallowed(locs, text.encode()).to_pylist() == [False, True, True, False]
+    single = robots.CrawlRules(text.encode())
+    assert [single.allows(f"{SITE}{path}", "*") for path in ("/a", "/b", "/c")] == [True, False, False]
+    assert robots.sitemaps(text.encode()) == []
 
 
 # --- the block --------------------------------------------------------------------------------

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -31,11 +32,14 @@ _FIRST: Final = {"robots": 0, "index": 1}
 
 @dataclass
 class Work:
-    """A file to read. `parent` is the number of the file that lists it, `listed` how it does."""
+    """A file to read. `kind`: what it seems to be, where that was looked at before it is read. `parent` is the number
+    of the file that lists it, `listed` how it does.
+    """
 
     source: Source
     shelf: Shelf | None = None
     key: str = ""
+    kind: Kind | None = None
     walked: bool = False
     parent: int | None = None
     listed: Listed | None = None
@@ -100,14 +104,13 @@ class Crawl:
     def visits(self, found: list[Given]) -> Generator[Visit, None, None]:
         """Every file, in an order that does not depend on timing. Close the generator if you stop early."""
         self._targets = found
-        works = [work for target in found for work in self._found(target)]
-        kinds = {work.source.name: _sniffed(work.source) for work in works}
-        for work in sorted(works, key=lambda work: _FIRST.get(kinds[work.source.name] or "", len(_FIRST))):
-            self._add(work)
         pool = ThreadPoolExecutor(self.options.jobs, thread_name_prefix="check")
         under_way: deque[tuple[Work, Future[Reading]]] = deque()
         try:
-            while self._queue and kinds.get(self._queue[0].source.name) in _FIRST:
+            for target in found:
+                self._find(target)
+            self._queue = deque(sorted(self._queue, key=lambda work: _FIRST.get(work.kind or "", len(_FIRST))))
+            while self._queue and self._queue[0].kind in _FIRST:
                 work = self._queue.popleft()
                 yield self._taken_in(work, self._reading(work.source))
             while self._queue or under_way:
@@ -154,30 +157,35 @@ class Crawl:
         except Exception as error:  # noqa: BLE001 - one file must not lose the findings of the others
             return broken(source, error)
 
-    def _found(self, target: Given) -> list[Work]:
-        """The files that a target is; what is wrong with it is a finding of it."""
+    def _find(self, target: Given) -> None:
+        """Put the files that a target is into the queue; what is wrong with it is a finding of it. Raises `Stopped`."""
         if target.problem is not None:
             code = "unreachable" if isinstance(target.problem, Unavailable) else "target-invalid"
             self.findings.append(Finding(code, target.name, detail=str(target.problem)))
-            return []
+            return
         try:
-            return self._works(target, alone=len(self._targets) == 1)
+            for work in self._works(target):
+                if work.source.name not in self._known and len(self._known) >= self.options.max_files:
+                    detail = f"the limit is {self.options.max_files:,}; no more files were looked for here"
+                    self.findings.append(Finding("files-not-read", target.name, detail=detail))
+                    return
+                self._add(work)
         except Stopped:
             raise
         except Exception as error:
             if len(self._targets) == 1 and isinstance(error, SitemapEtlError):
                 raise  # there is nothing else to tell of
             self.findings.append(failure(target.name, error))
-            return []
 
-    def _works(self, target: Given, *, alone: bool) -> list[Work]:
-        """The files that a target is; `alone`: there is no other target."""
+    def _works(self, target: Given) -> Iterator[Work]:
+        """The files that a target is, as they are found."""
         if target.url:
             self.fetcher.trust(target.url, target.credentials)
             public = not self.options.allow_private and self.fetcher.is_public(target.url)
             self.guarded |= public
             self.asked.add(origin(target.url))
-            return [Work(WebFile(target.url, self.fetcher, public))]
+            yield Work(WebFile(target.url, self.fetcher, public))
+            return
         shelf = target.shelf
         assert shelf is not None
         self._shelves.append(shelf)
@@ -185,12 +193,23 @@ class Crawl:
             source = shelf.find(target.key)
             if source is None:
                 self.findings.append(Finding("unreachable", target.name, detail="it is no file"))
-                return []
-            return [Work(source, shelf, target.key)]
-        works = [Work(source, shelf, key, walked=True) for key, source in shelf.walk() if _is_meant(source, key)]
-        if alone and not works:
-            self.findings.append(Finding("sitemap-empty", target.name, detail="there are no sitemaps in this folder"))
-        return works
+            else:
+                yield Work(source, shelf, target.key, _sniffed(source, _beginning(source)))
+            return
+        nothing = True
+        for key, source in shelf.walk(self._go_on):
+            beginning = _beginning(source)
+            kind = _sniffed(source, beginning)
+            if _is_meant(key, beginning, kind):
+                nothing = False
+                yield Work(source, shelf, key, kind, walked=True)
+        if nothing:
+            detail = f"there are no sitemaps {shelf.where}"
+            self.findings.append(Finding("sitemap-empty", target.name, detail=detail))
+
+    def _go_on(self) -> None:
+        """Raises `Stopped` where no time is left for the check."""
+        self.fetcher.within(math.inf)
 
     def _add(self, work: Work) -> None:
         if work.source.name not in self._known:
@@ -305,34 +324,30 @@ def _public(url: str) -> str:
     return shown
 
 
-def _sniffed(source: Source) -> Kind | None:
-    """The apparent kind of a local or bucket file; None for a file on the web or a damaged one."""
-    if isinstance(source, WebFile):
-        return None
+def _beginning(source: Source) -> bytes | None:
+    """The beginning of a local or bucket file; None if it can't be read."""
     try:
         taken = source.take(_SNIFF, Faults(source.name))
     except Exception:  # noqa: BLE001 - reading it will tell
-        taken = None
-    if taken is None:
         return None
-    data = taken.data
-    if data.startswith(GZIP):
-        unpacked = inflated(data, _SNIFF)  # only the beginning of a large file was read, so it may be truncated
-        if unpacked.fault == "damaged":
-            return None
-        data = unpacked.data
-    return kind_of(data, source.name)
+    return None if taken is None else taken.data
 
 
-def _is_meant(source: Source, key: str) -> bool:
-    """Whether a file found in a folder is a sitemap, or is meant to be one."""
+def _sniffed(source: Source, beginning: bytes | None) -> Kind | None:
+    """The apparent kind of a file that begins so; None for one that can't be read or is damaged."""
+    if beginning is None or not beginning.startswith(GZIP):
+        return None if beginning is None else kind_of(beginning, source.name)
+    unpacked = inflated(beginning, _SNIFF)  # only the beginning of a large file was read, so it may be truncated
+    return None if unpacked.fault == "damaged" else kind_of(unpacked.data, source.name)
+
+
+def _is_meant(key: str, beginning: bytes | None, kind: Kind | None) -> bool:
+    """Whether a file found in a folder, that begins so and seems to be of this kind, is or is meant to be a sitemap."""
     base = key.rpartition("/")[2].lower()
     if "sitemap" in base or base == "robots.txt":
         return True
-    taken = source.take(_SNIFF, Faults(key))
-    if taken is None:
+    if beginning is None:
         return True  # that it can't be read is worth telling
-    kind = _sniffed(source)
     if kind == "text":
-        return base.endswith(".gz") or taken.data.lstrip(b"\xef\xbb\xbf\r\n ").startswith(b"http")
+        return base.endswith(".gz") or beginning.lstrip(b"\xef\xbb\xbf\r\n ").startswith(b"http")
     return kind in {"urlset", "index", "rss", "atom"}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import codecs
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal
 from xml.parsers import expat
@@ -15,12 +16,12 @@ from xml.parsers import expat
 from lxml import etree
 
 from sitemap_etl.check.report import Faults, Lines
-from sitemap_etl.check.scan import Flat, flat
+from sitemap_etl.check.scan import DOCTYPE, Flat, flat
+from sitemap_etl.web import codec_of, decoded
 
 Kind = Literal["urlset", "index", "rss", "atom", "rdf", "html", "text", "robots", "xml", "binary", "empty"]
 
 _PROLOG: Final = re.compile(rb"(?:\s|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)
-_DOCTYPE: Final = re.compile(rb"<!DOCTYPE[^\[>]*(\[.*?\]\s*)?>", re.DOTALL | re.IGNORECASE)
 _HTML: Final = re.compile(rb"<!DOCTYPE\s+html", re.IGNORECASE)
 _ROOT: Final = re.compile(rb"<(?:([^\s/>:<]+):)?([A-Za-z_][^\s/>:<]*)")
 _DECLARATION: Final = re.compile(rb"\s*(<\?xml\s.*?\?>)", re.DOTALL)
@@ -57,7 +58,7 @@ def kind_of(data: bytes, name: str) -> Kind:
     text = _plain(data)
     if text.startswith(b"<"):
         return _xml_kind(text)
-    if name.rpartition("/")[2].lower() == "robots.txt":
+    if is_robots(name):
         return "robots"
     if not text:
         return "empty"
@@ -65,6 +66,11 @@ def kind_of(data: bytes, name: str) -> Kind:
     if b"\0" in text:
         return "binary"
     return "robots" if _ROBOTS.search(text) and not text.startswith(b"http") else "text"
+
+
+def is_robots(name: str) -> bool:
+    """Whether a file of this name is asked for as the robots.txt of a site."""
+    return name.rpartition("/")[2].lower() == "robots.txt"
 
 
 def _plain(data: bytes) -> bytes:
@@ -82,7 +88,7 @@ def _xml_kind(text: bytes) -> Kind:
     start = begin.end() if begin else 0  # comments before the root may be of any length
     if _HTML.match(text, start):
         return "html"
-    if doctype := _DOCTYPE.match(text, start):
+    if doctype := DOCTYPE.match(text, start):
         start = doctype.end()
     root = _ROOT.search(text, start)
     if root is None:
@@ -97,6 +103,8 @@ def parsed(data: bytes, name: str, faults: Faults, *, whole: bool, charset: str 
     that a server names, "" if none does.
     """
     kind = kind_of(data, name)
+    if kind in {"html", "xml"} and is_robots(name):
+        kind = "robots"  # what a crawler asks for as robots.txt is one to it, whatever it says
     if kind == "html":
         faults.add("html-page", line=1, example=_head(data))
         return None
@@ -118,7 +126,7 @@ def _xml(kind: Kind, data: bytes, faults: Faults, *, whole: bool) -> Document | 
     begin = _PROLOG.match(data)
     start = begin.end() if begin else 0
     if data.startswith(b"<!DOCTYPE", start):
-        doctype = _DOCTYPE.match(data, start)
+        doctype = DOCTYPE.match(data, start)
         stop = doctype.end() if doctype else len(data)
         if b"<!ENTITY" in data[start:stop]:
             faults.add("xml-entities", at=data.index(b"<!ENTITY", start), example=_head(data[start:stop]))
@@ -241,10 +249,9 @@ def _decoded(data: bytes, said: dict[str, str], faults: Faults) -> bytes:
         return data
     if declared:
         faults.add("not-utf8", line=1, detail=f"it declares {declared}")
-        try:
-            return data.decode(declared).encode()
-        except (LookupError, ValueError):
-            pass
+        with suppress(ValueError):  # its bytes are in no encoding then
+            text = decoded(data, declared)
+            return data if text is None else text.encode()
     return data
 
 
@@ -258,9 +265,8 @@ def _is_utf8(data: bytes) -> bool:
 
 def _encoding(name: str) -> str:
     """The usual name of an encoding; ASCII is UTF-8, and UTF-16 is one whatever the order of its bytes."""
-    try:
-        usual = codecs.lookup(name or "utf-8").name
-    except (LookupError, ValueError):
+    usual = codec_of(name or "utf-8")
+    if usual is None:
         return name.lower()
     return {"ascii": "utf-8", "utf-16-le": "utf-16", "utf-16-be": "utf-16"}.get(usual, usual)
 

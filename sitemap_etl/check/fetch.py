@@ -64,7 +64,7 @@ class Taken(Frozen):
     """The bytes of a file as stored or sent, up to the limit.
 
     `address` is the final one, after redirects. `status` is 0 if it is not HTTP; `data` is empty unless it is 200.
-    `nameless`: it has no name whose ending could say how it is compressed.
+    `untold`: what says how it is compressed, the ending of its name or a header, is not known.
     """
 
     data: bytes
@@ -72,7 +72,7 @@ class Taken(Frozen):
     status: int = 0
     content_type: str = ""
     content_encoding: str = ""
-    nameless: bool = False
+    untold: bool = False
 
 
 @dataclass

@@ -42,7 +42,8 @@ from sitemap_etl.frozen import Frozen
 from sitemap_etl.hashes import hash64
 from sitemap_etl.limits import INDEX_FILES, NS_NEWS, SITEMAP_BYTES, SITEMAP_ROWS
 from sitemap_etl.robots import RobotsRules
-from sitemap_etl.web import GZIP, inflated
+from sitemap_etl.urls import origin
+from sitemap_etl.web import GZIP, charset_of, inflated
 
 _XML_TYPES: Final = frozenset({"application/xml", "text/xml", "application/rss+xml", "application/atom+xml"})
 _GZIP_TYPES: Final = frozenset({"application/gzip", "application/x-gzip", "application/octet-stream"})
@@ -54,12 +55,11 @@ _ASKED: Final = 10_000_000
 """URLs that match some rule of a robots.txt times its rules, as many as are asked: a few seconds."""
 _JUDGED: Final = 20
 """Hosts in one file whose robots.txt is applied to its URLs."""
-_CHARSET: Final = re.compile(
-    r"\s*(?:text/|[^;]*xml)[^;]*;(?:.*;)?\s*charset\s*=\s*[\"']?([A-Za-z0-9._:-]+)", re.IGNORECASE
-)
-"""The encoding that a Content-Type names for text; of packed data it says nothing."""
-RulesOf = Callable[[str], "RobotsRules | None"]
-"""Origin → the rules of its robots.txt, None where it has none or it is not known."""
+_TEXTUAL: Final = re.compile(r"\s*text/|[^;]*xml", re.IGNORECASE)
+"""The types that have an encoding; of packed data it says nothing."""
+RulesOf = Callable[[str, str], "RobotsRules | None"]
+"""Origin, and the one that served the file which lists its URLs ("" where it did not come over HTTP) → the rules of
+its robots.txt, None where it has none or it is not known."""
 
 
 @dataclass
@@ -94,6 +94,8 @@ class Reading:
     """Whether all of it was read."""
     answered: int = 0
     """The status of its answer over HTTP."""
+    served: str = ""
+    """The origin that served it over HTTP, after redirects; "" for any other file."""
     hashes: np.ndarray = field(default_factory=lambda: np.empty(0, np.uint64))
     at: np.ndarray = field(default_factory=lambda: np.empty(0, np.int64))
     slashed: tuple[np.ndarray, np.ndarray] | None = None
@@ -146,10 +148,9 @@ def opened(source: Source, max_bytes: int, faults: Faults, held: Held | None = N
         found.data, found.whole = _unpacked(found.taken, source.name, faults, max_bytes)
         if held is not None:
             held.grow(max(len(data), len(found.data)))
-        charset = _CHARSET.match(found.taken.content_type)
-        found.document = parsed(
-            found.data, source.name, faults, whole=found.whole, charset=charset[1] if charset else ""
-        )
+        sent_as = found.taken.content_type
+        charset = charset_of(sent_as) if _TEXTUAL.match(sent_as) else ""
+        found.document = parsed(found.data, source.name, faults, whole=found.whole, charset=charset)
     return found
 
 
@@ -157,18 +158,18 @@ def _unpacked(taken: Taken, name: str, faults: Faults, max_bytes: int) -> tuple[
     """The file's own bytes, at most `max_bytes`, and whether they are all of it."""
     data, whole = taken.data, True
     path = name.partition("?")[0].lower()
-    if taken.nameless and data.startswith(GZIP):
-        path = f"{path}.gz"
     encodings = [e.strip().lower() for e in taken.content_encoding.split(",") if e.strip() not in {"", "identity"}]
     for encoding in encodings:
-        if encoding in {"gzip", "x-gzip"} and data.startswith(GZIP):
+        known = encoding in {"gzip", "x-gzip"}
+        if known and data.startswith(GZIP):
             data, whole = _inflated(data, faults, max_bytes + 1)
             if path.endswith(".gz"):
                 faults.add("gzip-encoded", detail="Content-Encoding: gzip")
         else:
-            faults.add("content-encoding", detail=f"Content-Encoding: {encoding}"[:200])
+            said = f"Content-Encoding: {encoding}"[:200]
+            faults.add("content-encoding", detail=f"{said}, but what was sent is not compressed" if known else said)
     if data.startswith(GZIP):
-        if not path.endswith(".gz") and not encodings:
+        if not path.endswith(".gz") and not encodings and not taken.untold:
             faults.add("gzip-unnamed")
         data, whole = _inflated(data, faults, max_bytes + 1)
         if data.startswith(GZIP):
@@ -323,6 +324,7 @@ def read(
         return reading
     if found.taken.address is not None:
         reading.place.address = found.taken.address
+        reading.served = origin(found.taken.address)
     reading.stats.stored, reading.stats.bytes = len(found.taken.data), len(found.data)
     if found.taken.status:
         _content_type(found.taken, kind_of(found.data, source.name), faults)
@@ -426,10 +428,10 @@ def _urls(found: Contents, reading: Reading, faults: Faults, rules_of: RulesOf) 
         reading.drawn = _drawn(found, locs, reading.draw(locs), faults)
     _repeated("duplicate", locs, reading.hashes, found.at, faults)
     reading.slashed = check_slashes(locs, reading.hashes, found.at, faults)
-    rules_here = [(origin, rules) for origin in reading.place.origins if (rules := rules_of(origin)) is not None]
-    for origin, rules in rules_here[:_JUDGED]:
+    asked = ((where, rules_of(where, reading.served)) for where in reading.place.origins)
+    for where, rules in [(where, rules) for where, rules in asked if rules is not None][:_JUDGED]:
         # Only those that begin so are URLs: a relative one has no origin that rules could hold for.
-        here = np.flatnonzero(mask_of(pc.starts_with(locs, origin + "/")))
+        here = np.flatnonzero(mask_of(pc.starts_with(locs, where + "/")))
         mine = locs.take(pa.array(here))
         faults.rows("loc-disallowed", rules.disallowed(mine, most=_ASKED), mine, found.at[here])
     if reading.rows is not None:

@@ -42,7 +42,15 @@ _XML: Final = "http://www.w3.org/XML/1998/namespace"
 GT, NOTHING, LT, AMP = b"\x01", b"\x02", b"\x03", b"\x04"
 
 _MARKUP: Final = ((b"<!--", b"-->"), (b"<![CDATA[", b"]]>"), (b"<?", b"?>"))
-_DOCTYPE: Final = re.compile(rb"<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>", re.DOTALL)
+DOCTYPE: Final = re.compile(
+    rb"""<!DOCTYPE[^\["'>]*+(?:(?:"[^"]*+"|'[^']*+')[^\["'>]*+)*+"""
+    rb"""(\[(?:[^\]"'<]++|"[^"]*+"|'[^']*+'|<!--(?>.*?-->)|<\?(?>.*?\?>)|<(?!!--|\?))*+\]\s*+)?>""",
+    re.DOTALL | re.IGNORECASE,
+)
+"""A document type; its group is the internal subset, where a "]" may stand in comments, instructions and values.
+
+Nothing is tried twice: of a document type that never ends, each byte is looked at a few times.
+"""
 _ENTITY: Final = re.compile("&(?:#([0-9]+)|#x([0-9A-Fa-f]+)|([a-z]+));")
 _NAMED: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 
@@ -375,7 +383,7 @@ def _end(data: bytes, begin: int) -> int:
     for opening, closing in _MARKUP:
         if data.startswith(opening, begin):
             return data.index(closing, begin + len(opening)) + len(closing)
-    doctype = _DOCTYPE.match(data, begin)
+    doctype = DOCTYPE.match(data, begin)
     assert doctype is not None
     return doctype.end()
 

@@ -165,7 +165,7 @@ class _Check:
     def _fetch_robots(self, where: str) -> tuple[Source, Reading]:
         source = WebFile(f"{where}/robots.txt", self.fetcher, self.crawl.guarded)
         try:
-            return source, self._read(source, rules_of=lambda _origin: None)
+            return source, self._read(source, rules_of=lambda _origin, _served: None)
         except Stopped:
             raise
         except Exception as error:  # noqa: BLE001 - a robots.txt must not lose the findings of a sitemap
@@ -231,7 +231,9 @@ class _Check:
 
     def _of_site(self, readings: list[Reading]) -> list[Finding]:
         """What indexes, files and robots.txt say of each other."""
-        site = Site(readings, self.crawl.children, self.rules.robots, self.crawl.walked)
+        limited = any(finding.code == "files-not-read" for finding in self.crawl.findings)
+        walked = set() if limited else self.crawl.walked  # an index that was not followed to its end may list them
+        site = Site(readings, self.crawl.children, self.rules.robots, walked)
         return site_findings(site, {self.cross.files[n] for n in self.cross.views})
 
     def _is_whole(self) -> bool:

@@ -68,11 +68,14 @@ class HostRules:
         self._known[site or _UNKNOWN] = RobotsRules(reading.robots, self._agent)
         reading.robots = None
 
-    def of(self, where: str) -> RobotsRules | None:
-        """The rules for an origin: of a robots.txt that was given, else of its own where the origin is one we ask."""
+    def of(self, where: str, served: str = "") -> RobotsRules | None:
+        """The rules for an origin: of a robots.txt that was given, else of its own where the origin is one we ask.
+
+        `served`: the origin that served the file in question, which we ask too.
+        """
         if where not in self._known and _UNKNOWN in self._known:
             return self._known[_UNKNOWN]
-        if where in self._asked:
+        if where == served or where in self._asked:
             self._ask(where)
         return self._known.get(where)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Protocol
+from typing import BinaryIO, Final, Protocol
 from urllib.parse import unquote, urlsplit
 
 from sitemap_etl.check.fetch import Fetcher, Taken
@@ -46,15 +46,19 @@ class Source(Protocol):
 
 
 class Shelf(Protocol):
-    """A folder or bucket; `whole` if all of it is to be checked."""
+    """A folder or bucket; `whole` if all of it is to be checked. `where`: words for the place of its files."""
 
     whole: bool
+    where: str
 
     def find(self, key: str) -> Source | None:
         """The file under a relative path, with "/" between segments."""
 
-    def walk(self) -> Iterator[tuple[str, Source]]:
-        """Every file that could be a sitemap by its name, with its relative path, in order."""
+    def walk(self, go_on: Callable[[], None]) -> Iterator[tuple[str, Source]]:
+        """Every file that could be a sitemap by its name, with its relative path, in order.
+
+        `go_on` is called before each file, whatever its name; what it raises ends the walk.
+        """
 
 
 class Room:
@@ -135,7 +139,7 @@ class LocalFile(Frozen):
 
 
 class BucketFile(Frozen):
-    """An object; `url` is that of its prefix."""
+    """An object; `url` is that of its prefix. The headers that it is served with are not known."""
 
     objects: Objects
     key: str
@@ -158,7 +162,7 @@ class BucketFile(Frozen):
         try:
             found = self.objects.stat(self.key)
             if found is not None:
-                return Taken(self.objects.read(self.key, 0, min(found.size, limit)))
+                return Taken(self.objects.read(self.key, 0, min(found.size, limit)), untold=True)
         except SitemapEtlError as error:
             faults.add("unreachable", detail=str(error)[:300])
         else:
@@ -189,41 +193,41 @@ class WebFile(Frozen):
         return self.fetcher.get(self.url, limit, faults, guarded=self.guarded)
 
 
-class Stdin(Frozen):
-    """Standard input: a file without a name of its own."""
+class Piped(Frozen):
+    """What came through a pipe, which can be read only once: standard input, or a named pipe."""
 
+    name: str
     data: bytes
     address: str | None = None
-
-    @property
-    def name(self) -> str:
-        return STDIN
 
     @property
     def size(self) -> int:
         return len(self.data)
 
     def take(self, limit: int, faults: Faults) -> Taken | None:  # noqa: ARG002 - the protocol has it
-        return Taken(self.data[:limit], nameless=True)
+        return Taken(self.data[:limit], untold=True)
 
 
-class StdinShelf:
-    """Standard input alone: there is nothing beside it."""
+class PipedShelf:
+    """What came through a pipe alone: there is nothing beside it."""
 
     whole = False
+    where = "in this pipe"
 
-    def __init__(self, source: Stdin) -> None:
+    def __init__(self, source: Piped) -> None:
         self._source = source
 
     def find(self, key: str) -> Source | None:
-        return self._source if key == STDIN else None
+        return self._source if key == self._source.name else None
 
-    def walk(self) -> Iterator[tuple[str, Source]]:
+    def walk(self, go_on: Callable[[], None]) -> Iterator[tuple[str, Source]]:  # noqa: ARG002 - the protocol has it
         yield from ()
 
 
 class LocalShelf:
     """A folder on this machine."""
+
+    where = "in this folder"
 
     def __init__(self, root: Path, *, whole: bool, at: str | None) -> None:
         self.root = root
@@ -232,12 +236,14 @@ class LocalShelf:
 
     def find(self, key: str) -> Source | None:
         path = self.root / key
-        return LocalFile(path, _joined(self._at, key)) if _is(path, stat.S_ISREG, stat.S_ISFIFO) else None
+        return LocalFile(path, _joined(self._at, key)) if _is(path, stat.S_ISREG) else None
 
-    def walk(self) -> Iterator[tuple[str, Source]]:
+    def walk(self, go_on: Callable[[], None]) -> Iterator[tuple[str, Source]]:
         for folder, folders, files in os.walk(self.root):
+            go_on()
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             for name in sorted(files):
+                go_on()
                 path = Path(folder) / name
                 if _could_be(name) and not _is(path, stat.S_ISFIFO, stat.S_ISSOCK, stat.S_ISCHR, stat.S_ISBLK):
                     key = path.relative_to(self.root).as_posix()
@@ -246,6 +252,8 @@ class LocalShelf:
 
 class BucketShelf:
     """A bucket below a prefix."""
+
+    where = "under this prefix"
 
     def __init__(self, objects: Objects, url: str, *, whole: bool, at: str | None) -> None:
         self.whole = whole
@@ -258,8 +266,9 @@ class BucketShelf:
             return None
         return BucketFile(self._objects, key, self._url, _joined(self._at, key))
 
-    def walk(self) -> Iterator[tuple[str, Source]]:
+    def walk(self, go_on: Callable[[], None]) -> Iterator[tuple[str, Source]]:
         for found in self._objects.list(""):
+            go_on()
             if _could_be(found.key.rpartition("/")[2]):
                 yield found.key, BucketFile(self._objects, found.key, self._url, _joined(self._at, found.key))
 
@@ -327,6 +336,8 @@ def _given(target: str, options: Options) -> Given:
         raise ConfigError(f"{target}: no such file or folder") from None
     except (OSError, ValueError) as error:
         raise ConfigError(f"{target}: {getattr(error, 'strerror', None) or 'no file can have this name'}") from error
+    if _is(path, stat.S_ISFIFO):
+        return _pipe(target, path, options)
     at = options.at
     if at is not None and not at.endswith("/"):
         at = at.rpartition("/")[0] + "/"
@@ -336,8 +347,21 @@ def _given(target: str, options: Options) -> Given:
 def _stdin(options: Options) -> Given:
     if options.open_stdin is None:
         raise ConfigError("-: standard input is not available here")
-    data = options.open_stdin().read(options.max_bytes + 1)
-    return Given(STDIN, shelf=StdinShelf(Stdin(data, options.at)), key=STDIN)
+    return _piped(STDIN, options.open_stdin(), options)
+
+
+def _pipe(target: str, path: Path, options: Options) -> Given:
+    """A named pipe, such as `<(command)` in a shell."""
+    try:
+        with path.open("rb") as pipe:
+            return _piped(target, pipe, options)
+    except OSError as error:
+        raise ConfigError(f"{target}: the pipe can't be read: {error.strerror or error}") from error
+
+
+def _piped(name: str, pipe: BinaryIO, options: Options) -> Given:
+    data = pipe.read(options.max_bytes + 1)
+    return Given(name, shelf=PipedShelf(Piped(name, data, options.at)), key=name)
 
 
 def _address(target: str) -> Given:
@@ -370,7 +394,10 @@ def _bucket(target: str, options: Options) -> Given:
             at = options.at.rpartition("/")[0] + "/" if options.at else None
             return Given(target, shelf=BucketShelf(objects, prefix, whole=False, at=at), key=name)
     url = target.rstrip("/")
-    return Given(target, shelf=BucketShelf(options.open_s3(url), url, whole=True, at=_folder(options.at)))
+    objects = options.open_s3(url)
+    if url.count("/") > 2 and next(iter(objects.list("")), None) is None:
+        raise ConfigError(f"{target}: there is neither an object nor a prefix of this name in the bucket")
+    return Given(target, shelf=BucketShelf(objects, url, whole=True, at=_folder(options.at)))
 
 
 def _folder(at: str | None) -> str | None:

@@ -13,6 +13,7 @@ from sitemap_etl.arrow import mask_of, over
 from sitemap_etl.check.report import Faults
 from sitemap_etl.limits import ROBOTS_BYTES
 from sitemap_etl.render.fence import without_blank_line
+from sitemap_etl.robots import lines_of
 
 _FIELD: Final = re.compile(r"\s*([A-Za-z][A-Za-z-]*)\s*:")
 _SITEMAP: Final = re.compile(r"\s*sitemap\s*:\s*([^#\r\n]*)", re.IGNORECASE)
@@ -64,7 +65,7 @@ def check_robots(data: bytes, faults: Faults) -> tuple[Any, np.ndarray]:
     at: list[int] = []
     fields = others = 0
     example = ""
-    for number, line in enumerate(data.decode(errors="replace").splitlines(), 1):
+    for number, line in enumerate(lines_of(data), 1):
         bare = line.partition("#")[0].strip("\ufeff \t")
         if not bare:
             continue
@@ -82,6 +83,6 @@ def check_robots(data: bytes, faults: Faults) -> tuple[Any, np.ndarray]:
             at.append(faults.lines.offset(number, 1))
         else:
             faults.add("robots-sitemap-relative", line=number, example=line.strip())
-    if others and not fields:
+    if others and (not fields or data.lstrip().startswith(b"<")):  # styles of an HTML page look like fields
         faults.add("robots-not-text", line=1, example=example)
     return pa.array(urls, pa.string()), np.array(at, np.int64)

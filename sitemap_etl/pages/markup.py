@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from typing import Final
 
+from sitemap_etl.web import decoded
+
 _PIECE: Final = 8_192
 """Characters that the parser is fed at a time."""
 _UNFINISHED: Final = 65_536
@@ -107,11 +109,8 @@ def _text(body: bytes, content_type: str) -> str:
     if not found:
         _, found, rest = body[:1_024].decode("ascii", "replace").lower().partition("charset=")
     name = re.split(r"[\s;>\"'/]", rest.lstrip("\"'"), maxsplit=1)[0] if found else "utf-8"
-    try:
-        # Only what gives text: Python also has codecs between bytes and bytes.
-        return str(body, name, "replace")
-    except (LookupError, UnicodeError, ValueError):
-        return body.decode("utf-8", "replace")
+    text = decoded(body, name, "replace")
+    return body.decode("utf-8", "replace") if text is None else text
 
 
 class _Inside:

@@ -23,6 +23,7 @@ from sitemap_etl.web.answer import (
     Untrusted,
     WebError,
 )
+from sitemap_etl.web.charsets import charset_of, codec_of, decoded
 from sitemap_etl.web.inflate import GZIP, Inflated, inflated
 
 if TYPE_CHECKING:
@@ -44,7 +45,10 @@ __all__ = [
     "Unreachable",
     "Untrusted",
     "WebError",
+    "charset_of",
+    "codec_of",
     "credentials",
+    "decoded",
     "inflated",
     "is_public",
     "public_robots",

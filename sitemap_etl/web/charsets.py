@@ -1,0 +1,52 @@
+"""The character encodings of the web, as headers and files name them.
+
+Python knows more of them than the web, and some take hours for a file that was made for that (`punycode`), so bytes
+are decoded by those of the WHATWG's Encoding Standard alone.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from typing import Final
+
+_CODECS: Final = frozenset(
+    {
+        *("utf-8", "utf-16", "utf-16-le", "utf-16-be", "ascii", "cp866", "koi8-r", "koi8-u"),
+        *("mac-roman", "mac-cyrillic", "cp874", "tis-620"),
+        *(f"cp{page}" for page in range(1250, 1259)),
+        *(f"iso8859-{part}" for part in range(1, 17) if part != 12),
+        *("gbk", "gb2312", "gb18030", "big5", "big5hkscs"),
+        *("euc_jp", "iso2022_jp", "shift_jis", "cp932", "euc_kr", "cp949"),
+    }
+)
+"""Python's names of the encodings in https://encoding.spec.whatwg.org/#names-and-labels."""
+_NAME: Final = re.compile(r"[A-Za-z0-9._:-]+")
+
+
+def codec_of(label: str) -> str | None:
+    """Python's name of the encoding that a label stands for; None where it is none of the web."""
+    try:
+        name = codecs.lookup(label).name
+    except (LookupError, ValueError):
+        return None
+    return name if name in _CODECS else None
+
+
+def decoded(data: bytes, label: str, errors: str = "strict") -> str | None:
+    """The text of these bytes in the encoding that a label stands for; None where it is none of the web.
+
+    Raises UnicodeDecodeError where they are not in it, unless `errors` says what to do then.
+    """
+    codec = codec_of(label)
+    return None if codec is None else data.decode(codec, errors)
+
+
+def charset_of(content_type: str) -> str:
+    """The encoding that a Content-Type names, as it is written there; "" where it names none."""
+    for parameter in content_type.split(";")[1:]:
+        name, _, value = parameter.partition("=")
+        if name.strip().lower() == "charset":
+            found = _NAME.match(value.strip().lstrip("\"'"))
+            return found[0] if found else ""
+    return ""
