@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import traceback
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -20,7 +21,7 @@ def where_mask(table: pa.Table, rules: Rules) -> np.ndarray:
     """The mask of the rows for which the predicate is true; null is false."""
     import duckdb
 
-    from sitemap_etl.duckdb_session import beyond_a_row, opened, parsed
+    from sitemap_etl.duckdb_session import opened
 
     where = rules.settings.where
     sql = f"SELECT coalesce(({where}\n), false) AS keep FROM batch"  # noqa: S608 - the person who writes the site file writes SQL
@@ -29,7 +30,7 @@ def where_mask(table: pa.Table, rules: Rules) -> np.ndarray:
         try:
             database.register("batch", _comparable(table))
             predicate = database.sql(sql)
-            why = beyond_a_row(database, parsed(database, sql), "batch")
+            why = _beyond_a_row(sql)
             if why is not None:
                 raise InvalidSource(
                     f"section {rules.section}: where: {where!r}: {why}, and `where` sees each row by itself. Compare "
@@ -47,6 +48,15 @@ def where_mask(table: pa.Table, rules: Rules) -> np.ndarray:
             f"section {rules.section}: where: {where!r} must be true or false, but its type is {column.type}"
         )
     return mask_of(column)
+
+
+@lru_cache
+def _beyond_a_row(sql: str) -> str | None:
+    """What in a SELECT over a batch looks beyond one row, asked once for all batches."""
+    from sitemap_etl.duckdb_session import beyond_a_row, opened, parsed
+
+    with opened() as database:
+        return beyond_a_row(database, parsed(database, sql), "batch")
 
 
 def _comparable(table: pa.Table) -> pa.Table:
