@@ -13,7 +13,7 @@ from airflow.sdk import Asset, AssetAlias, AssetOrTimeSchedule, CronTriggerTimet
 from airflow.sdk.configuration import conf
 
 from sitemap_etl.errors import ConfigError, nearest
-from sitemap_etl.settings import AssetSchedule, Site
+from sitemap_etl.settings import AssetSchedule, Schedule, Site
 
 
 def schedule_of(site: Site) -> Any:
@@ -21,13 +21,18 @@ def schedule_of(site: Site) -> Any:
     schedule = site.schedule
     if schedule is None:
         return None
-    clock = None
-    if schedule.cron is not None:  # a new site begins with its next time, not with the one that has just gone by
-        clock = CronTriggerTimetable(schedule.cron, timezone=schedule.timezone, run_immediately=timedelta(0))
+    clock = _clock_of(schedule)
     if not isinstance(schedule, AssetSchedule):
         return clock
     assets = [_asset(name) for name in schedule.assets]
     return assets if clock is None else AssetOrTimeSchedule(assets=assets, timetable=clock)
+
+
+def _clock_of(schedule: Schedule | AssetSchedule) -> CronTriggerTimetable | None:
+    if schedule.cron is None:
+        return None
+    # A new site begins with its next time, not with the one that has just gone by.
+    return CronTriggerTimetable(schedule.cron, timezone=schedule.timezone, run_immediately=timedelta(0))
 
 
 def _asset(name: str) -> Asset:
@@ -53,11 +58,33 @@ def problems_of(site: Site) -> Iterator[str]:
         schedule_of(site)
     except ConfigError as error:
         yield from error.problems
+    if site.schedule is not None:
+        yield from _clock_problems(site.schedule)
     known, wanted = _executors(), site.airflow.executor
     if wanted is not None and known and wanted not in known:
         meant = nearest(wanted, known)
         hint = f"; did you mean {meant}?" if meant else ""
         yield f'airflow.executor: this Airflow has no executor "{wanted}", it has {", ".join(sorted(known))}{hint}'
+
+
+def _clock_problems(schedule: Schedule | AssetSchedule) -> Iterator[str]:
+    """What Airflow would find of a cron expression only when it has all DAGs of the file, or plans a first run."""
+    from airflow.serialization.encoders import coerce_to_core_timetable  # of the scheduler, which workers do without
+    from airflow.timetables.base import TimeRestriction
+
+    try:
+        clock = _clock_of(schedule)
+        if clock is not None:
+            clock.validate()
+            coerce_to_core_timetable(clock).next_dagrun_info(
+                last_automated_data_interval=None, restriction=TimeRestriction(None, None, catchup=False)
+            )
+    except Exception as error:  # noqa: BLE001 - whatever it is, the DAGs of the other sites must not go with this one
+        key = "schedule.or_cron" if isinstance(schedule, AssetSchedule) else "schedule"
+        yield (
+            f'{key}: Airflow can\'t run by "{schedule.cron}" in the time zone {schedule.timezone} ({error}); '
+            "write another expression or time zone"
+        )
 
 
 def _executors() -> set[str]:

@@ -158,9 +158,10 @@ def _expected(error: Any) -> str:
         return ""
     from sitemap_etl.cli.check_config import expected  # only a mistake needs it
 
-    value, least = cause.errors()[0]["input"], getattr(param, "min", None)
-    more = "" if least is None else f", {least} or more"
-    return f"{param.opts[0]}: expected {expected(param)}{more}, got {value!r}"
+    value, least, most = cause.errors()[0]["input"], getattr(param, "min", None), getattr(param, "max", None)
+    more = "" if least is None else f", {least} or more" if most is None else f" from {least} to {most:,g}"
+    name = param.metavar if param.param_type_name == "argument" else param.opts[0]
+    return f"{name}: expected {expected(param)}{more}, got {value!r}"
 
 
 def _empty_summary() -> dict[str, Any]:

@@ -63,8 +63,8 @@ def init(
     print(f"Created {site_file}.")
     for note in started.notes:
         print(f"  {note}")
-    print(f"Next: sitemap-etl validate {site_file} --connect")
-    print(f"      sitemap-etl run {site_file} --dry-run")
+    print(f"Next: {shlex.join(['sitemap-etl', 'validate', str(site_file), '--connect'])}")
+    print(f"      {shlex.join(['sitemap-etl', 'run', str(site_file), '--dry-run'])}")
 
 
 def validate(

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 MAX_AGE: Final = 36.0
 """Hours: a nightly run that is missing is told the next morning."""
+MOST_AGE: Final = 87_672.0
+"""Hours: ten years, which no one waits for."""
 _BARS: Final = "▁▂▃▄▅▆▇█"
 _PLAIN: Final = "_.-=+*#%"
 _MORE: Final = 3
@@ -34,7 +36,12 @@ def status(
     site_files: Annotated[list[Path], typer.Argument(metavar="SITE.yaml...", help="Site files, or folders of them.")],
     max_age: Annotated[
         float,
-        typer.Option(min=0, metavar="HOURS", help="How old the last successful run may be (default: 36; 0: any age)."),
+        typer.Option(
+            min=0,
+            max=MOST_AGE,
+            metavar="HOURS",
+            help="How old the last successful run may be (default: 36; 0: any age).",
+        ),
     ] = MAX_AGE,
     as_json: Json = False,
 ) -> None:

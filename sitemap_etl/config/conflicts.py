@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os.path
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Mapping
 
 from sitemap_etl import limits
 from sitemap_etl.config.layers import Layers
-from sitemap_etl.settings import Names, Section, Site, scope_problem
+from sitemap_etl.settings import LastmodFingerprint, Names, Section, Site, scope_problem
 from sitemap_etl.settings.schedule import time_of_day
 from sitemap_etl.settings.site import STATE_FOLDER
 
@@ -23,9 +24,26 @@ def check(site: Site, layers: Layers, broken: Collection[str]) -> None:
         if section.news is not None and section.shards.rows > limits.NEWS_ROWS:
             said = f"expected {limits.NEWS_ROWS} or less, which is Google's limit for news, got {section.shards.rows}"
             layers.add(("sections", name, "shards", "rows"), said)
+        _check_fingerprint(name, section, layers)
     if not {"airflow", "schedule", "notify"} & set(broken):
         _check_deadline(site, layers)
     _check_names(site.sections, site.publish.names, layers, recent=site.recent is not None)
+
+
+def _check_fingerprint(name: str, section: Section, layers: Layers) -> None:
+    """A fingerprint reads dates of one column alone, which has to be named then."""
+    rule, path = section.lastmod, ("sections", name, "lastmod")
+    if not isinstance(rule, LastmodFingerprint) or rule.until_changed is not None:
+        return
+    if any(reported[: len(path)] == path for reported in layers.reported):  # it may have been that very column
+        return
+    for key in ("unit", "format"):
+        if getattr(rule, key) is not None:
+            layers.add(
+                (*path, key),
+                "is for the dates of `until_changed:`, which is missing; add it, with the column that has them, or "
+                f"remove `{key}:`",
+            )
 
 
 def _check_deadline(site: Site, layers: Layers) -> None:
@@ -62,7 +80,8 @@ def _check_private(site: Site, layers: Layers) -> None:
         if _within(work, public) or _within(state, public):
             if site.says_work:
                 layers.add(
-                    ("work",), f"{work} is inside publish.{key} ({public}), which is public; use another location"
+                    ("work",),
+                    f"{_shown(work)} is inside publish.{key} ({public}), which is public; use another location",
                 )
             else:
                 outside = posixpath.join(posixpath.dirname(_outermost(public, site.publish.root)), STATE_FOLDER)
@@ -83,7 +102,19 @@ def _outermost(public: str, root: str | None) -> str:
 
 
 def _within(inner: str, outer: str) -> bool:
-    return inner == outer or inner.startswith(outer.rstrip("/") + "/")
+    """Whether one place is in the other, by their names or where symbolic links lead."""
+    pairs = ((inner, outer), (_resolved(inner), _resolved(outer)))
+    return any(one == other or one.startswith(other.rstrip("/") + "/") for one, other in pairs)
+
+
+def _resolved(place: str) -> str:
+    return os.path.realpath(place) if place.startswith("/") else place
+
+
+def _shown(place: str) -> str:
+    """The place, and where it really is if that is elsewhere."""
+    real = _resolved(place)
+    return place if real == place else f"{place} (by a symbolic link {real})"
 
 
 def _check_names(sections: Mapping[str, Section], names: Names, layers: Layers, *, recent: bool) -> None:

@@ -28,6 +28,7 @@ from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import Comparison, Difference, Example
 from sitemap_etl.storage import open_storage
 from sitemap_etl.urls import UrlRules, canonicalize
+from sitemap_etl.web import shown_address
 
 PARTS: Final = 64
 _FIRST_SECONDS: Final = 60.0
@@ -91,7 +92,7 @@ def compare_with(run: Run, proposal: Proposal, url: str, *, fetcher: Fetcher | N
         for mine, theirs in zip(here.parts(), there.parts(), strict=True):
             _compare(mine, theirs, totals)
     return Comparison(
-        url=url,
+        url=shown_address(url),
         files=files,
         urls=totals.urls,
         here=totals.here,
@@ -135,7 +136,8 @@ class _Dealt:
 def _as_listed(listing: Listing, run: Run) -> pa.Table:
     """The rows of a file there: canonical locs where they can be, as they are written where not."""
     written = column_of(listing.rows, "loc")
-    canonical = canonicalize(written, UrlRules(run.site.site, run.site.urls.same_as)).loc
+    urls = run.site.urls
+    canonical = canonicalize(written, UrlRules(run.site.site, urls.same_as, frozenset(urls.strip))).loc
     loc = pc.coalesce(single(canonical), written)
     return pa.table([loc, listing.rows.column("lastmod"), written], schema=_THERE)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Collection
 from datetime import timedelta
@@ -26,6 +27,8 @@ from sitemap_etl.settings.written import Written, scalar
 _DURATION = re.compile(r"([0-9]{1,6})\s*([smhdw])")
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _SECONDS: Final = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_LONGEST: Final = timedelta(days=3_653)
+"""Ten years: what is longer is a slip, and dates that are computed with it may not exist."""
 _T = TypeVar("_T")
 
 
@@ -116,6 +119,12 @@ def nonempty(value: str) -> str:
     return value.strip()
 
 
+def as_written(value: str) -> str:
+    """The text as it stands, with the spaces around it, if there is more to it than these."""
+    nonempty(value)
+    return value
+
+
 def once(values: tuple[_T, ...]) -> tuple[_T, ...]:
     """The values in their order, each once."""
     return tuple(dict.fromkeys(values))
@@ -144,7 +153,10 @@ def _margin(value: Any) -> timedelta:
     match = _DURATION.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         raise unlike(_A_DURATION)
-    return timedelta(**{_UNITS[match[2]]: int(match[1])})
+    found = timedelta(**{_UNITS[match[2]]: int(match[1])})
+    if found > _LONGEST:
+        raise unlike(f"a duration of ten years ({_LONGEST.days}d) or less")
+    return found
 
 
 def _duration(value: Any) -> timedelta:
@@ -219,7 +231,23 @@ def _folder(value: str) -> str:
     return value.rstrip("/") if colon else value
 
 
+def _export(value: str) -> str:
+    if re.fullmatch("s3://(/.*)?", value, re.DOTALL):
+        raise wrong("expected a bucket name after s3://, such as s3://exports/pages.csv.gz")
+    return value
+
+
+def _values(value: Any) -> list[Any]:
+    """One value as a list of it; all of them text, finite numbers, true or false."""
+    found = [from_environment(one) for one in (value if isinstance(value, list | tuple) else [value])]
+    if not all(isinstance(one, str | int) or (isinstance(one, float) and math.isfinite(one)) for one in found):
+        raise unlike("text, a number, true or false, or a list of these")
+    return found
+
+
 Text = Annotated[str, AfterValidator(nonempty)]
+Column = Annotated[str, AfterValidator(as_written)]
+"""The name of a column of a source, which may begin or end with a space, as in CSV files with spaces after commas."""
 Integer = Annotated[int, BeforeValidator(from_environment)]
 Number = Annotated[float, BeforeValidator(from_environment)]
 Flag = Annotated[bool, BeforeValidator(from_environment)]
@@ -235,11 +263,7 @@ OneOrMore = Annotated[
 OneOrMoreValues = Annotated[
     tuple[str | int | float | bool, ...],
     Strict(False),
-    BeforeValidator(
-        lambda value: (
-            [from_environment(one) for one in value] if isinstance(value, list | tuple) else [from_environment(value)]
-        )
-    ),
+    BeforeValidator(_values),
     Field(min_length=1),
 ]
 """One text, number or truth value, or a list of at least one."""
@@ -263,7 +287,7 @@ Origin = Annotated[Text, _address(address.canonical_origin)]
 FolderAddress = Annotated[Text, _address(address.canonical_address)]
 Folder = Annotated[Text, AfterValidator(_folder), _placed_as("a folder or s3://bucket/prefix")]
 """An absolute folder, or s3://bucket/prefix without a slash at its end."""
-Export = Annotated[Text, _placed_as("a path or s3://…")]
+Export = Annotated[Text, AfterValidator(_export), _placed_as("a path or s3://…")]
 """An absolute path or glob, or an s3:// address."""
 File = Annotated[Text, BeforeValidator(_placed)]
 """An absolute path."""

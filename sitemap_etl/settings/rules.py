@@ -14,6 +14,7 @@ from pydantic import BeforeValidator, Field, Tag, model_serializer, model_valida
 from sitemap_etl import limits
 from sitemap_etl.settings.date_format import DateFormat
 from sitemap_etl.settings.kinds import (
+    Column,
     Flag,
     Number,
     Settings,
@@ -91,7 +92,7 @@ class LastmodColumn(_Dates):
     until_changed: ClassVar[None] = None
     first_seen: ClassVar[bool] = False
 
-    column: Text = Field(
+    column: Column = Field(
         description="Column with dates, timestamps, ISO 8601 text, or epoch numbers (with `unit`).",
         examples=["updated_at"],
     )
@@ -108,7 +109,7 @@ class LastmodNewestOf(_Dates):
     until_changed: ClassVar[None] = None
     first_seen: ClassVar[bool] = False
 
-    newest_of: Several[Text] = Field(min_length=1, description="Columns; the newest date of each row is used.")
+    newest_of: Several[Column] = Field(min_length=1, description="Columns; the newest date of each row is used.")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -120,10 +121,10 @@ class LastmodFingerprint(_Dates):
 
     kind: ClassVar[str] = "fingerprint"
 
-    fingerprint: Several[Text] = Field(
+    fingerprint: Several[Column] = Field(
         min_length=1, description="Columns that make up the content of the page; a different content is a change."
     )
-    until_changed: Text | None = Field(
+    until_changed: Column | None = Field(
         default=None, description="Column with the date of a page until its content changes for the first time."
     )
     first_seen: Flag = Field(
@@ -137,7 +138,7 @@ class LastmodFingerprint(_Dates):
 
 
 Lastmod = Annotated[
-    Annotated[LastmodColumn, short_for("column", Text), Tag("<text>")]
+    Annotated[LastmodColumn, short_for("column", Column), Tag("<text>")]
     | Annotated[LastmodFingerprint, Tag("<fingerprint>")]
     | Annotated[LastmodNewestOf, Tag("<newest_of>")]
     | Annotated[LastmodColumn, Tag("<column>")]
@@ -176,7 +177,7 @@ class PriorityColumn(Rule):
 
     kind: ClassVar[str] = "column"
 
-    column: Text = Field(description="Column with numbers from 0 to 1.")
+    column: Column = Field(description="Column with numbers from 0 to 1.")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -188,7 +189,7 @@ class PriorityPercentile(Rule):
 
     kind: ClassVar[str] = "percentile_of"
 
-    percentile_of: Text = Field(description="Column with numbers, such as sales or views.", examples=["sales"])
+    percentile_of: Column = Field(description="Column with numbers, such as sales or views.", examples=["sales"])
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -213,8 +214,8 @@ Priority = Annotated[
     Annotated[PriorityConstant, short_for("number", Annotated[Number, Field(ge=0, le=1)]), Tag("<number>")]
     | Annotated[
         PriorityColumn,
-        short_for("column", Text),
-        BeforeValidator(_no_number, json_schema_input_type=Text),
+        short_for("column", Column),
+        BeforeValidator(_no_number, json_schema_input_type=Column),
         Tag("<text>"),
     ]
     | Annotated[PriorityPercentile, Tag("<percentile_of>")]
@@ -250,7 +251,7 @@ class ChangefreqColumn(Rule):
 
     kind: ClassVar[str] = "column"
 
-    column: Text = Field(description="Column with changefreq values of the protocol.")
+    column: Column = Field(description="Column with changefreq values of the protocol.")
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -259,7 +260,7 @@ class ChangefreqColumn(Rule):
 
 Changefreq = Annotated[
     Annotated[ChangefreqConstant, short_for("word", Text), Tag("<word>")]
-    | Annotated[ChangefreqColumn, short_for("column", Text), Tag("<text>")]
+    | Annotated[ChangefreqColumn, short_for("column", Column), Tag("<text>")]
     | Annotated[ChangefreqColumn, Tag("<column>")]
     | _NONE,
     one_of(

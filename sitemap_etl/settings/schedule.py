@@ -16,6 +16,8 @@ PRESETS: Final = ("@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@ye
 
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _LENGTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
+_LAST: Final = 0
+"""What `L`, the last day of a month, is among its days."""
 _DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _FIELDS: Final[tuple[tuple[str, int, int, dict[str, int]], ...]] = (
     ("a minute of", 0, 59, {}),
@@ -35,37 +37,56 @@ def _cron(text: str) -> str:
     parts = text.split()
     if len(parts) != len(_FIELDS):
         raise unlike(f"five cron fields (minute hour day month weekday), such as 0 2 * * *; this has {len(parts)}")
+    meant: list[set[int]] = []
     for part, (name, low, high, words) in zip(parts, _FIELDS, strict=True):
+        meant.append(set())
         for item in part.split(","):
-            if not _is_item(item, low, high, words):
+            values = _values(item, low, high, words)
+            if values is None:
                 raise wrong(f'expected {name} {low} to {high} (or *, lists, ranges, steps), got "{item}"')
-    if _never(*parts[2:]):
+            meant[-1] |= values
+    numbers = {int(item.partition("#")[2] or 0) for item in parts[4].split(",")}
+    if 0 in numbers and len(numbers) > 1:
+        raise wrong(f'expected days of the week that all have a number, as in mon#1,tue#1, or none, got "{parts[4]}"')
+    _, _, days, months, weekdays = meant
+    if _never(days, months, weekdays, numbers - {0}):
         raise wrong("the cron expression never matches: none of its months has such a day")
     return " ".join(parts)
 
 
-def _never(days: str, months: str, weekdays: str) -> bool:
-    """Whether plain days of the month lie in none of plain months, as in `31 2`."""
-    plain = re.compile(r"[0-9]+(,[0-9]+)*")
-    if weekdays != "*" or not plain.fullmatch(days) or not plain.fullmatch(months):
+def _never(days: set[int], months: set[int], weekdays: set[int], numbers: set[int]) -> bool:
+    """Whether the days of the month lie in none of the months, as in `31 2`.
+
+    `numbers`: which of a month's Mondays, say. Then days of the month and of the week both have to match; without, one
+    of them is enough.
+    """
+    if not numbers and len({day % 7 for day in weekdays}) < 7:
         return False
-    return min(map(int, days.split(","))) > max(_LENGTHS[int(month) - 1] for month in months.split(","))
+    for month in months:
+        length = _LENGTHS[month - 1]
+        lasts = {28, 29} if month == 2 else {length}
+        there = {day for day in days - {_LAST} if day <= length} | (lasts if _LAST in days else set())
+        if any(not numbers or (day + 6) // 7 in numbers for day in there):
+            return False
+    return True
 
 
-def _is_item(item: str, low: int, high: int, words: dict[str, int]) -> bool:
-    """`*`, `5`, `mon`, `1-5`, `22-2`, each also with a step."""
-    if high == 31 and item.upper() == "L":  # the month's last day
-        return True
+def _values(item: str, low: int, high: int, words: dict[str, int]) -> set[int] | None:
+    """The values of `*`, `5`, `mon`, `1-5`, `22-2`, each also with a step; None of what is none of these."""
+    if high == 31 and item.upper() == "L":
+        return {_LAST}
     if words and low == 0 and (nth := re.fullmatch(r"(\w+)#[1-5]", item)):  # the month's second Monday: mon#2
         item = nth[1]
     span, slash, step = item.partition("/")
     if slash and not (step.isdecimal() and step.isascii() and 0 < int(step) <= high):
-        return False
-    if span == "*":
-        return True
-    first, dash, last = span.partition("-")
-    ends = [_number(end, words) for end in ([first, last] if dash else [first])]
-    return all(end is not None and low <= end <= high for end in ends)
+        return None
+    first, dash, last = (str(low), "-", str(high)) if span == "*" else span.partition("-")
+    begin = _number(first, words)
+    end = _number(last, words) if dash else high if slash else begin
+    if begin is None or end is None or not (low <= begin <= high and low <= end <= high):
+        return None
+    spanned = [*range(begin, end + 1)] if begin <= end else [*range(begin, high + 1), *range(low, end + 1)]
+    return set(spanned[:: int(step or 1)])
 
 
 def _number(text: str, words: dict[str, int]) -> int | None:

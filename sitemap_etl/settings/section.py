@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field, PrivateAttr, model_validator
 
 from sitemap_etl import limits
 from sitemap_etl.settings.kinds import (
+    Column,
     Duration,
     Flag,
     Hreflang,
@@ -36,11 +37,11 @@ FeedFormat = Literal["rss", "atom"]
 class Alternates(Settings):
     """The hreflang cluster of a row: all listed rows with the same group."""
 
-    group: Text = Field(
+    group: Column = Field(
         description="Column with the ID of the cluster; rows with the same value belong together.",
         examples=["product_id"],
     )
-    hreflang: Text = Field(
+    hreflang: Column = Field(
         description="Column with the language of the row, or a list of languages.", examples=["language"]
     )
     x_default: Hreflang | None = Field(
@@ -185,7 +186,7 @@ class Section(Settings):
     source: Source = Field(
         alias="from", description="Source of the rows.", examples=["{database: catalog, sql: ../sql/pages.sql}"]
     )
-    columns: dict[Text, Text] = Field(
+    columns: dict[Text, Column] = Field(
         default_factory=dict,
         description="Column names: the name that sitemap_etl uses, then the name in the source.",
         examples=[{"loc": "permalink"}],

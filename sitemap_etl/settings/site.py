@@ -117,7 +117,9 @@ class Publish(Settings):
         "Default: `to` if `at` is `site`/, else none.",
     )
     names: Names = Field(default=Names(), description="File names.")
-    cache_control: Text | None = Field(
+    cache_control: (
+        Annotated[Text, matching(r"[\x20-\x7e]+", "one line of ASCII, such as public, max-age=600")] | None
+    ) = Field(
         default=None, description="`Cache-Control` header of published objects.", examples=["public, max-age=600"]
     )
     sse: (

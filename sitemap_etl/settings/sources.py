@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, ModelWrapValidatorHandler, Tag, fiel
 
 from sitemap_etl import limits
 from sitemap_etl.settings.kinds import (
+    Column,
     ConnectionId,
     Duration,
     Export,
@@ -21,8 +22,8 @@ from sitemap_etl.settings.kinds import (
     OneOrMoreValues,
     Settings,
     Text,
+    as_written,
     matching,
-    nonempty,
     one_of,
     unlike,
     wrong,
@@ -30,21 +31,15 @@ from sitemap_etl.settings.kinds import (
 from sitemap_etl.settings.secret import Parameter
 from sitemap_etl.settings.written import Written
 
-
-def _sql(value: str) -> str:
-    """The text as it stands, so that the lines that a database counts are those of the file."""
-    nonempty(value)
-    return value
-
-
-Sql = Annotated[str, AfterValidator(_sql)]
+Sql = Annotated[str, AfterValidator(as_written)]
+"""A SELECT, whose lines are counted by a database as by the file."""
 _BOUND = frozenset({"now", "since", "site", "split_from", "split_to"})
 
 
 class Split(Settings):
     """Reads the SELECT in parallel, by ranges of a column."""
 
-    column: Text = Field(
+    column: Column = Field(
         description="Column whose ranges are read in parallel, ideally one with an index. "
         "The SELECT must return it, or use `:split_from` and `:split_to` itself.",
         examples=["id"],
@@ -141,12 +136,12 @@ class DatabaseSource(Select):
     )
     query: Sql = Field(default="", description="The SELECT itself, instead of `sql`.")
     split: Split | None = Field(default=None, description="Runs the SELECT in parallel ranges.")
-    key: Text | None = Field(
+    key: Column | None = Field(
         default=None,
         description="Column that identifies a row. Required if the SELECT uses `:since`.",
         examples=["id"],
     )
-    deleted: Text | None = Field(
+    deleted: Column | None = Field(
         default=None,
         description="Column that marks deleted rows (true, not 0, or text other than 0 and false). They are excluded.",
         examples=["deleted_at"],
@@ -214,6 +209,10 @@ def _character(example: str, *words: str) -> AfterValidator:
     return AfterValidator(check)
 
 
+_NO_ENCODINGS: Final = frozenset({"idna", "punycode", "raw-unicode-escape", "undefined", "unicode-escape"})
+"""Codecs of Python that are for names of hosts or for literals of its own, and can't read a file in pieces."""
+
+
 def _encoding(value: str) -> str:
     """The encoding under the name that Python has for it."""
     try:
@@ -221,6 +220,8 @@ def _encoding(value: str) -> str:
     except (LookupError, ValueError) as error:
         raise unlike("an encoding such as utf-8, cp1252, iso-8859-15 or utf-16") from error
     name = codecs.lookup(value.strip()).name
+    if name.replace("_", "-") in _NO_ENCODINGS:
+        raise unlike("an encoding of whole texts, such as utf-8, cp1252, iso-8859-15 or utf-16")
     return "utf-8" if name == "utf-8-sig" else name
 
 
@@ -351,9 +352,13 @@ class ExportSource(Select, Exported):
 
     @model_validator(mode="after")
     def _is_selected(self) -> Self:
-        same = next((name for name in self.tables if name.lower() == SOURCE), None)
-        if same is not None:
-            raise wrong(f"tables: {same} is the export itself; use another name")
+        known: dict[str, str] = {}
+        for name in self.tables:
+            if name.casefold() == SOURCE:
+                raise wrong(f"tables: {name} is the export itself; use another name")
+            other = known.setdefault(name.casefold(), name)
+            if other != name:
+                raise wrong(f"tables: {other} and {name} are one name in SQL, which ignores case; rename one of them")
         if self.sql is None and self.query is None:
             unread = next((key for key in ("tables", "params") if getattr(self, key)), None)
             if unread is not None:
@@ -395,12 +400,12 @@ class _TableSource(Select):
         description="Reads the table as it was at this time.",
         examples=["2026-11-20T00:00:00Z"],
     )
-    filter: dict[Text, OneOrMoreValues] = Field(
+    filter: dict[Column, OneOrMoreValues] = Field(
         default_factory=dict,
         description="Only rows whose columns have one of these values. Files without such rows are not read.",
         examples=[{"active": True}],
     )
-    key: Text | None = Field(
+    key: Column | None = Field(
         default=None,
         description="Column that identifies a row. With it, a run reads only what changed since the last one.",
         examples=["id"],

@@ -126,12 +126,14 @@ def csv_form(file: File) -> CsvFormat:
     encoding = _encoding(data)
     best, highest = CsvFormat(encoding=encoding), (0.0, 0.0, 0)
     for quoting in _quotings(_beginning(file, best)):
-        text = _beginning(file, CsvFormat.model_validate({**quoting, "encoding": encoding}))
+        text = ""
         for delimiter in _DELIMITERS:
+            form = CsvFormat.model_validate({**quoting, "encoding": encoding, "delimiter": delimiter})
+            if not text or form.escaping is not None:  # which quotes are escaped depends on where values begin
+                text = _beginning(file, form)
             score = _score(text, delimiter, quoting.get("quote", '"'))
             if score > highest:
-                best = CsvFormat.model_validate({**quoting, "encoding": encoding, "delimiter": delimiter})
-                highest = score
+                best, highest = form, score
     return best
 
 

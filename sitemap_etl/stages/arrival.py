@@ -103,7 +103,8 @@ def await_sources(site: Site, options: Options, environment: Environment) -> Non
             return
         for name, one in waiting.items():
             if told.get(name) != one.why:
-                until = (began + one.wait).strftime("%H:%M:%S UTC")
+                form = "%H:%M:%S UTC" if one.wait < timedelta(days=1) else "%Y-%m-%d %H:%M:%S UTC"
+                until = (began + one.wait).strftime(form)
                 environment.log(f"section {name}: waiting for its source until {until}: {one.why}")
         told = {name: one.why for name, one in waiting.items()}
         left = max(one.wait for one in waiting.values()) - passed

@@ -9,6 +9,7 @@ section, text        a section in words of a site file; YAML with comments
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, field
@@ -127,7 +128,8 @@ def _from_live(path: Path, live: Live, wanted: str | None) -> Started:
     notes.append(
         f"{EXPORTS}/ has what the live sitemap lists, with its dates, to begin with: replace it by your own sources"
     )
-    notes.append(f"what would change: sitemap-etl run {path} --dry-run --against {shown_address(live.target)}")
+    run = ["sitemap-etl", "run", str(path), "--dry-run", "--against", shown_address(live.target)]
+    notes.append(f"what would change: {shlex.join(run)}")
     notes += _said_of(origins)
     text = _text(origins.site, live.publish(origins.site), [*origins.lines(), "sections:", *live.lines()])
     return _written(path, text, Started(str(path), origins.site, ["loc", "lastmod"], list(live.series), notes=notes))

@@ -433,7 +433,10 @@ def _title(columns: Sequence[_Column]) -> str | None:
     words = [
         column
         for column in columns
-        if column.distinct > 0.5 and column.share(_WORDS) >= MOST and column.share(_WRITTEN_DATE) < MOST
+        if column.name != "exclude"
+        and column.distinct > 0.5
+        and column.share(_WORDS) >= MOST
+        and column.share(_WRITTEN_DATE) < MOST
     ]
     named = [column for column in words if _TITLE_NAMES.search(column.name)]
     several = [column for column in words if 2 * sum(" " in text for text in column.texts) > len(column.texts)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import pyarrow.compute as pc
@@ -13,12 +13,15 @@ from sitemap_etl.arrow import is_text
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.runs.init.beginning import Beginning
 from sitemap_etl.runs.init.columns import Address, Found
-from sitemap_etl.runs.init.text import block, flow, line, one_line, scalar
+from sitemap_etl.runs.init.text import block, flow, line, one_line, scalar, shown
 from sitemap_etl.sources.catalog import LIMITED
 from sitemap_etl.sources.parameters import quoted
 
 _KEYED: Final = frozenset({"database", "delta", "iceberg"})
 """Sources that can have a key."""
+_TRUE: Final = frozenset({"1", "t", "true", "y", "yes"})
+_FALSE: Final = frozenset({"0", "f", "false", "n", "no"})
+"""Words that DuckDB takes for truth values, in any case."""
 _ZONES: Final = ("GMT", "UTC")
 """Formats that end so name the zone of their times."""
 _SPLIT_ROWS: Final = 500_000
@@ -49,6 +52,7 @@ class _Section:
         self.found = found
         self.notes: list[str] = list(beginning.notes)
         self.is_database = "database" in beginning.source
+        self.has_flag = not self.is_database and _is_flag(beginning.rows, "exclude")
         self._names: dict[str, str] = {}  # column of the source → what the SELECT calls it
 
     def lines(self, name: str) -> Iterator[str]:
@@ -57,11 +61,15 @@ class _Section:
         address = self.found.address
         if self.is_database:
             yield from self._database()
-        elif address is not None and address.form == "bare":
+        elif self.has_flag or (address is not None and address.form == "bare"):
             yield "    from:"
             for key, value in self.beginning.source.items():
                 yield f"      {key}: {scalar(value)}"
-            yield f"      query: {block(self._select_from_export(address), 8)}"
+            yield f"      query: {block(self._select_from_export(), 8)}"
+            if self.has_flag:
+                said = "any text in `exclude` excludes a row, also false and 0: the SELECT makes it true or false"
+                self.notes.append(said)
+                yield one_line(f"    # {said}")
         else:
             yield f"    from: {flow(self.beginning.source)}"
         yield from self._columns()
@@ -100,11 +108,16 @@ class _Section:
                     return name
         return None
 
-    def _select_from_export(self, address: Address) -> str:
-        """All columns of an export, with addresses that begin with https://."""
-        self._names[address.column] = "loc"
-        others = "* EXCLUDE (loc)" if "loc" in self.beginning.rows.column_names else "*"
-        return f"SELECT {self._joined(address.column)} AS loc, {others}\nFROM source"
+    def _select_from_export(self) -> str:
+        """All columns of an export, with addresses that begin with https://, and with truth values in `exclude`."""
+        address, selected = self.found.address, ["*"]
+        if address is not None and address.form == "bare":
+            self._names[address.column] = "loc"
+            selected.insert(0, f"{self._joined(address.column)} AS loc")
+            selected[-1] += " EXCLUDE (loc)" if "loc" in self.beginning.rows.column_names else ""
+        if self.has_flag:
+            selected[-1] += " REPLACE (CAST(nullif(trim(exclude), '') AS BOOLEAN) AS exclude)"
+        return f"SELECT {', '.join(selected)}\nFROM source"
 
     def _select_from_table(self) -> str:
         """The columns of a table that the section needs, under the names that rules know them by."""
@@ -149,7 +162,7 @@ class _Section:
         if address is None:
             self.notes.append(
                 f"no column looks like the address of a page: {self._where_to_name_it()}. "
-                f"The columns are: {', '.join(there)}"
+                f"The columns are: {_listed(there)}"
             )
         else:
             self._note_address(address)
@@ -172,14 +185,14 @@ class _Section:
 
     def _note_address(self, address: Address) -> None:
         if address.column != "loc":
-            self.notes.append(f"the column {address.column} is used as the address of a page")
+            self.notes.append(f"the column {shown(address.column)} is used as the address of a page")
         if address.form == "slug":
             self.notes.append(
-                f"its values are joined to the site as they are: if {address.column} is only the end of the address, "
-                "add what comes before it, with a SELECT such as: '/p/' || slug AS loc"
+                f"its values are joined to the site as they are: if {shown(address.column)} is only the end of the "
+                "address, add what comes before it, with a SELECT such as: '/p/' || slug AS loc"
             )
         if address.form == "bare":
-            self.notes.append(f"https:// is put before {address.column}, which has none")
+            self.notes.append(f"https:// is put before {shown(address.column)}, which has none")
 
     def _lastmod(self) -> Iterator[str]:
         """The lastmod rule; one that needs a time zone, a unit or a format gets a first guess and a note."""
@@ -195,8 +208,8 @@ class _Section:
             return
         called = self._called(dates.column) if self.is_database else dates.column
         self.notes.append(
-            f"the column {dates.column} is used as the date of the last change of a page: make sure that it is not "
-            "the date of the export"
+            f"the column {shown(dates.column)} is used as the date of the last change of a page: make sure that it is "
+            "not the date of the export"
         )
         if not dates.rule:
             if called != "lastmod":
@@ -223,27 +236,28 @@ class _Section:
             same = (
                 "one date in all rows" if self.found.same_date not in self.beginning.folders else "the dates of folders"
             )
-            return f"{self.found.same_date} has {same}: is it that of the export?"
+            return f"{shown(self.found.same_date)} has {same}: is it that of the export?"
         if self.found.unread is not None:
-            return f"{self.found.unread} can't be read as dates"
+            return f"{shown(self.found.unread)} can't be read as dates"
         return "no column looks like the date of the last change of a page"
 
     def _comments(self) -> Iterator[str]:
         found, rows = self.found, self.beginning.rows
         if not self.is_database and "priority" in rows.column_names and not _is_priority(rows.column("priority")):
             yield line("    priority: none", "the column priority has other values than 0 to 1")
-        if found.flags:
+        flags = [name for name in found.flags if self.is_database or name != "exclude"]  # that one is a rule itself
+        if flags:
             where = "a WHERE in the SELECT" if self.is_database else "where:"
-            yield one_line(f"    # {where} says which rows to list; it may be about: {', '.join(found.flags)}")
+            yield one_line(f"    # {where} says which rows to list; it may be about: {_listed(flags)}")
         if found.keys and not self.beginning.indexes.unique and self.beginning.source.keys() & _KEYED:
             yield one_line(
                 f"    # from.key: a column that identifies a row lets a run read only what changed; it may be: "
-                f"{', '.join(found.keys)}"
+                f"{_listed(found.keys)}"
             )
         rest = [name for name in rows.column_names if name not in self._used()]
         if rest:
             what = "further columns of the table" if self.is_database else "other columns, for rules and hooks"
-            yield one_line(f"    # {what}: {', '.join(rest)}")
+            yield one_line(f"    # {what}: {_listed(rest)}")
 
     def _used(self) -> set[str | None]:
         found = self.found
@@ -254,7 +268,20 @@ class _Section:
             found.title,
             *found.flags,
             *self._names,
+            None if self.is_database else "exclude",
         }
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(map(shown, names))
+
+
+def _is_flag(rows: Any, name: str) -> bool:
+    """Whether a column has truth values as text, false ones among them."""
+    if name not in rows.column_names or not is_text(rows.schema.field(name).type):
+        return False
+    words = {text.strip().lower() for text in rows.column(name).drop_null().to_pylist()} - {""}
+    return bool(words & _FALSE) and words <= _TRUE | _FALSE
 
 
 def _is_priority(column: Any) -> bool:

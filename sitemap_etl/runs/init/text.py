@@ -38,6 +38,11 @@ def line(text: str, comment: str = "") -> str:
     return f"{text:<{_COMMENT_AT}} # {one_line(comment)}" if comment else text
 
 
+def shown(name: str) -> str:
+    """A name as a sentence has it: in quotes where it begins or ends with a space, which nobody would see."""
+    return name if name == name.strip() else f'"{name}"'
+
+
 def one_line(text: str) -> str:
     """A text for a comment."""
     return _UNPRINTABLE.sub(" ", text)
