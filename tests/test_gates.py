@@ -375,6 +375,15 @@ def test_a_refusal_shows_the_pages_of_a_section_that_is_gone(tmp_path: Path) -> 
     assert "  most of them: /p/… (40)    e.g. https://shop.example/p/000000" in error.splitlines()
 
 
+def test_where_only_the_site_rejects_too_much_the_reasons_of_all_sections_are_told(tmp_path: Path) -> None:
+    rows = [*pages(35), *({"loc": f"http://other.example/{n}"} for n in range(6))]
+    site = TestSite(tmp_path).section("p", rows, gates={"max_rejected": 1}).section("q", [{"loc": "/q"}])
+    assert site.night(1).summary.error.splitlines()[:2] == [
+        "Refused: the site rejects 6 of 42 rows (14.3 %, max_rejected is 5 %). Nothing public was touched.",
+        "  foreign origin: 6    e.g. http://other.example/0",
+    ]
+
+
 def test_a_refusal_says_where_most_of_it_lies_and_how_to_look_and_to_publish_all_the_same(tmp_path: Path) -> None:
     site = TestSite(tmp_path).section("p", pages(40, lastmod="2026-10-01")).section("q", [{"loc": "/q"}])
     site.night(1)

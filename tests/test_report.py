@@ -13,7 +13,7 @@ import pytest
 
 from sitemap_etl import report
 from sitemap_etl.frames import Tally
-from sitemap_etl.publish.summary import add_answers, put_summary
+from sitemap_etl.publish.summary import put_summary
 from sitemap_etl.report.paper import template
 from sitemap_etl.state.codec import decode
 from sitemap_etl.state.records import Answered, Summary
@@ -247,6 +247,8 @@ def test_the_page_can_be_read_with_a_screen_reader() -> None:
 def test_characters_that_cannot_be_seen_are_written_out() -> None:
     reasons = {"products": {"rejected": {"invisible character": {"count": 1, "examples": ["/a\u200bb\u202e"]}}}}
     assert "/a\\u200bb\\u202e" in Page(rendered(summary_of(reasons=reasons))).text
+    written = {"products": {"excluded": {"sold\u202e\x1b[2J": {"count": 1, "examples": ["/a"]}}}}  # by the source
+    assert "sold\\u202e\\u001b[2J" in Page(rendered(summary_of(reasons=written))).text
 
 
 def test_of_very_many_reasons_the_most_frequent_are_shown() -> None:
@@ -279,7 +281,7 @@ def test_the_page_shows_what_the_engines_answered_later(site: TestSite) -> None:
     site.section("products", pages(100))
     done = site.night(1)
     answer = Answered("indexnow", "refused", 0, "the key is wrong")
-    put_summary(done.run, replace(add_answers(done.run, done.summary), engines={"indexnow": answer}))
+    put_summary(done.run, replace(done.summary, engines={"indexnow": answer}))
     assert "the key is wrong" in page_of(site, done.run.run_id)
 
 

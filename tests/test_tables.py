@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
 from sitemap_etl.errors import ConfigError, InvalidSource, Refused, Unavailable
 from sitemap_etl.runs import tasks
@@ -412,6 +413,30 @@ def test_a_commit_of_a_feed_that_was_removed_is_told(tmp_path: Path, monkeypatch
     lost = Path(table.address) / "_delta_log" / f"{site.table.version():020}.json"
     lost.rename(lost.with_suffix(".gone"))
     assert site.counts(2).listed == 105
+
+
+@pytest.mark.parametrize("why", ["it was off for a commit", "a folder has a space", "a folder has a colon"])
+def test_a_feed_that_the_library_can_t_read_is_not_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    address = str(tmp_path / "products")
+    of = {"a folder has a space": "United Kingdom", "a folder has a colon": datetime(2026, 10, 1, 2, tzinfo=UTC)}.get(
+        why, "UK"
+    )
+    first = rows(0, 100).append_column("of", pa.array([of] * 100))
+    feed = {"delta.enableChangeDataFeed": "true"}
+    write_deltalake(address, first, configuration=feed, partition_by=["of"] if "folder" in why else None)
+    site = TestSite(tmp_path / "site")
+    site.keys["sections"]["p"] = {"from": {"delta": address, "key": "id"}, "gates": {"max_drop": 1}}
+    site.night(1)
+    for night in (2, 3):
+        DeltaTable(address).delete(f"id = {night}")
+        if "off" in why:
+            DeltaTable(address).alter.set_table_properties({"delta.enableChangeDataFeed": "false"})
+            DeltaTable(address).delete(f"id = {night + 10}")
+            DeltaTable(address).alter.set_table_properties(feed)
+        left = 100 - (night - 1) * (2 if "off" in why else 1)
+        assert site.night(night).summary.sections["p"].listed == left
 
 
 def test_a_filter_of_text_goes_on_after_the_table_was_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

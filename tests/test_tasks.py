@@ -23,6 +23,7 @@ from sitemap_etl.publish.publish import publish as publish_run
 from sitemap_etl.runs import tasks
 from sitemap_etl.runs.bundles import MOST, bundles, called
 from sitemap_etl.runs.local import publish_locally
+from sitemap_etl.runs.status import status_of
 from sitemap_etl.stages.run import Environment, new_run_id, open_run, open_work
 from sitemap_etl.state.lease import take_lease
 from sitemap_etl.state.records import Options
@@ -122,6 +123,39 @@ def test_a_run_of_the_command_is_waited_for_whatever_the_scheduler_knows(site: S
     take_lease(open_work(site, OUTSIDE), "20261101T030000Z-beef", pid=os.getppid())
     with pytest.raises(Unavailable, match="Another run is in progress"):
         tasks.start(site, Options(), OUTSIDE, owner="shop/a", has_ended=lambda _: True, patience=timedelta(0))
+
+
+def _export(site: Site, count: int) -> None:
+    rows = "".join(f"/0/{n},2026-01-01\n" for n in range(count))
+    (Path(site.publish.to).parent / "pages0.csv").write_text(f"loc,lastmod\n{rows}")
+
+
+def test_a_refused_run_that_is_cleared_after_a_later_one_published_is_told_that_it_was_overtaken(site: Site) -> None:
+    _export(site, 40)
+    tasks.publish(until_rendered(site, "shop/1"), OUTSIDE)
+    _export(site, 10)
+    refused = until_rendered(site, "shop/2")
+    with pytest.raises(Refused, match=r"would drop 30 of 40"):
+        tasks.publish(refused, OUTSIDE)
+    _export(site, 45)
+    later = until_rendered(site, "shop/3")
+    tasks.publish(later, OUTSIDE)
+    with pytest.raises(Refused, match=r"Overtaken: this run started from .* Nothing public was touched; run again"):
+        tasks.publish(refused, OUTSIDE)
+    last = status_of(site, OUTSIDE, max_age=None).last
+    assert last is not None
+    assert (last.run_id, last.status) == (later.rpartition("/")[2], "published")
+
+
+def test_a_refusal_names_the_site_file_that_the_run_was_planned_from(site: Site) -> None:
+    _export(site, 40)
+    tasks.publish(until_rendered(site, "shop/1"), OUTSIDE)
+    _export(site, 10)
+    started = tasks.start(site, Options(), replace(OUTSIDE, site_file="/opt/sites/shop.yaml"), owner="shop/2")
+    rendered(started)
+    with pytest.raises(Refused, match=r"publish: sitemap-etl publish /opt/sites/shop\.yaml ") as refused:
+        tasks.publish(started.key, OUTSIDE)
+    assert "SITE.yaml" not in str(refused.value)
 
 
 @pytest.mark.parametrize("first", [True, False])

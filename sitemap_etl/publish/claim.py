@@ -44,11 +44,7 @@ class Claim:
     """
 
     def __init__(self, run: Run, held: Held) -> None:
-        if held.current.manifest != run.plan.base:
-            raise Overtaken(
-                f"Overtaken: this run started from {run.plan.base or 'an empty state'}, and "
-                f"{_last(held.current)} was published in the meantime. Nothing public was touched; run again"
-            )
+        demand_base(run, held.current)
         self.run = run
         self.held = held
         self.again: set[str] = set()
@@ -244,6 +240,15 @@ class Claim:
         return (
             f"Overtaken: {who} while run {self.run.run_id} was in progress. This run wrote nothing public after that; "
             "the other run decides what is published"
+        )
+
+
+def demand_base(run: Run, current: Current) -> None:
+    """Raises Overtaken where what is published is no longer what a run was compared with."""
+    if current.manifest != run.plan.base:
+        raise Overtaken(
+            f"Overtaken: this run started from {run.plan.base or 'an empty state'}, and {_last(current)} was published "
+            "in the meantime. Nothing public was touched; run again"
         )
 
 

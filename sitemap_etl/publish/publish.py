@@ -13,6 +13,7 @@ from sitemap_etl.errors import Refused
 from sitemap_etl.frames import Tally
 from sitemap_etl.limits import SITEMAP_BYTES
 from sitemap_etl.publish.actual import Actual, Unmanaged, survey
+from sitemap_etl.publish.claim import demand_base
 from sitemap_etl.publish.commit import Outcome, known_etags, publish_target
 from sitemap_etl.publish.distinct import check_distinct
 from sitemap_etl.publish.gates import Visited, gates_of, last_week
@@ -70,6 +71,8 @@ def publish(
         )
     target = _target(run, proposal, reason)
     check_distinct(run, (draft.entry for draft in target.drafts), target.sections)
+    if proposal.refused and not dry_run:
+        demand_base(run, run.state.current())  # what its gates object to is no matter then
     error = refusal(run, proposal) if proposal.refused else None
     outcome = None
     if error is None and not dry_run:
@@ -195,7 +198,10 @@ def where_most(run: Run, proposal: Proposal, gate: str) -> list[str]:
         ]
         return [f"  e.g. {examples[0]}", f"  look:    sitemap-etl explain SITE.yaml {examples[0]}"] if examples else []
     if name == "max_rejected":
-        return _most_frequent(proposal.reasons.get(section, {}).get("rejected"))
+        rejected = Tally()
+        for each, tallies in proposal.reasons.items():
+            rejected.merge(tallies.get("rejected", Tally()) if section in ("", each) else Tally())
+        return _most_frequent(rejected)
     if name == "pages":
         return _most_frequent(
             sum((proposal.pages[each] for each in proposal.pages if section in ("", each)), Visited()).reasons
@@ -203,11 +209,11 @@ def where_most(run: Run, proposal: Proposal, gate: str) -> list[str]:
     return []
 
 
-def _most_frequent(tally: Tally | None) -> list[str]:
+def _most_frequent(tally: Tally) -> list[str]:
     """The most frequent reasons, each with an example."""
     return [
         f"  {reason.text}: {reason.count:,}" + (f"    e.g. {reason.examples[0]}" if reason.examples else "")
-        for reason in (tally.ordered()[:3] if tally is not None else ())
+        for reason in tally.ordered()[:3]
     ]
 
 

@@ -10,6 +10,7 @@ from typing import Final, Literal
 from sitemap_etl.config import Site
 from sitemap_etl.dates import instant
 from sitemap_etl.errors import DamagedState, Refused, SitemapEtlError, Unavailable
+from sitemap_etl.publish.claim import Overtaken
 from sitemap_etl.publish.reports import put_overview
 from sitemap_etl.stages.ping import why
 from sitemap_etl.stages.run import Environment, Run, new_run_id, open_work, state_of
@@ -36,7 +37,7 @@ def remember_failure(
             return
         now = environment.clock()
         known = None if run is None else read_attempt(work, run.run_id)
-        if known is not None and (known.published or known.good):
+        if known is not None and (known.published or known.good or (known.ended and isinstance(error, Overtaken))):
             return
         ended = failure(error, environment, known or _begun(run, now, owner))
         put_attempt(work, ended)

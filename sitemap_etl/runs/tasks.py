@@ -381,7 +381,8 @@ def publish(key: str, environment: Environment) -> dict[str, Any]:
     release_lease(run.work, run.run_id)
     if published.status == "refused":
         assert published.error is not None
-        raise published.error
+        words = str(published.error).replace("SITE.yaml", run.plan.site_file or "SITE.yaml")
+        raise Refused(words) from published.error
     return counts_of(attempt_of(run, summary))
 
 

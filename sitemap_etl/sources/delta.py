@@ -153,28 +153,34 @@ class DeltaTable:
         return self._lost_since(int(since))
 
     def _lost_since(self, since: int) -> str | None:
-        """Which file of the feed after a version is there no longer, in words; None where none is missed.
+        """Why the feed after a version can't be read, in words; None where it can.
 
         A commit names the files of its changes (`cdc`), or else those whose rows came and went: see the protocol.
         """
+        problems: dict[int, str] = {}
 
-        def changed(version: int) -> list[str] | None:
+        def changed(version: int) -> list[str]:
             try:
                 with self._dataset.filesystem.open_input_file(f"_delta_log/{version:020}.json") as file:
                     actions = [json.loads(line) for line in file.read().splitlines() if line.strip()]
             except FileNotFoundError:
-                return None
+                problems[version] = f"commit {version} of its log was removed"
+                return []
+            settings = [action["metaData"].get("configuration", {}) for action in actions if "metaData" in action]
+            if any(one.get(_FEED) != "true" for one in settings):
+                problems[version] = f"its change data feed was off at version {version}"
             own = [action["cdc"]["path"] for action in actions if "cdc" in action]
+            escaped = next((path for path in own if unquote(path) != path), None)
+            if escaped is not None:  # delta-rs escapes the names of folders once more
+                problems[version] = f"delta-rs can't read the changes in {escaped}"
             other = [action[kind] for action in actions for kind in ("add", "remove") if kind in action]
             return [unquote(path) for path in own or (one["path"] for one in other if one.get("dataChange", True))]
 
         with _errors(self._address):
-            versions = range(since + 1, int(self.version) + 1)
-            commits = each(changed, versions)
-            for version, paths in zip(versions, commits, strict=True):
-                if paths is None:
-                    return f"commit {version} of its log was removed"
-            lost = self.lost([path for paths in commits for path in paths or ()])
+            commits = each(changed, range(since + 1, int(self.version) + 1))
+            if problems:
+                return problems[min(problems)]
+            lost = self.lost([path for paths in commits for path in paths])
         return None if lost is None else f"{lost} was removed"
 
     def changes(self, since: str, columns: Sequence[str], filter_: Values) -> Iterator[Batch]:
