@@ -48,20 +48,18 @@ def _cron(text: str) -> str:
     numbers = {int(item.partition("#")[2] or 0) for item in parts[4].split(",")}
     if 0 in numbers and len(numbers) > 1:
         raise wrong(f'expected days of the week that all have a number, as in mon#1,tue#1, or none, got "{parts[4]}"')
-    _, _, days, months, weekdays = meant
-    if _never(days, months, weekdays, numbers - {0}):
+    numbers -= {0}
+    # Without numbers, days of the month or of the week are enough, where the week's are not just a star.
+    if (numbers or parts[4] == "*") and _never(meant[2], meant[3], numbers):
         raise wrong("the cron expression never matches: none of its months has such a day")
     return " ".join(parts)
 
 
-def _never(days: set[int], months: set[int], weekdays: set[int], numbers: set[int]) -> bool:
+def _never(days: set[int], months: set[int], numbers: set[int]) -> bool:
     """Whether the days of the month lie in none of the months, as in `31 2`.
 
-    `numbers`: which of a month's Mondays, say. Then days of the month and of the week both have to match; without, one
-    of them is enough.
+    `numbers`: which of a month's Mondays, say: then days of the month and of the week both have to match.
     """
-    if not numbers and len({day % 7 for day in weekdays}) < 7:
-        return False
     for month in months:
         length = _LENGTHS[month - 1]
         lasts = {28, 29} if month == 2 else {length}
