@@ -11,11 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..settings.date_format import MONTHS, pattern
+from ..settings.date_format import SHORT_MONTHS, pattern
 
 _EXCEL_EPOCH: Final = -25_569
 """Days from 1970-01-01 to 1899-12-30, which makes all serial numbers from 1 March 1900 on right."""
-_MONTHS: Final = tuple(name[:3] for name in MONTHS)
 _CENTURY: Final = 69
 """POSIX: two digits from here on are of the twentieth century."""
 
@@ -53,7 +52,7 @@ def _month(fields: dict[str, pa.Array]) -> pa.Array:
     if "month" in fields:
         return _two(fields["month"])
     name = pc.ascii_lower(pc.utf8_slice_codeunits(fields["month_name"], 0, 3))
-    number = pc.index_in(name, value_set=pa.array(_MONTHS))
+    number = pc.index_in(name, value_set=pa.array(SHORT_MONTHS))
     return _two(pc.cast(pc.add(number, 1), pa.string()))
 
 

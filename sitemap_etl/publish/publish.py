@@ -71,10 +71,11 @@ def publish(
         )
     target = _target(run, proposal, reason)
     check_distinct(run, (draft.entry for draft in target.drafts), target.sections)
-    if proposal.refused and not dry_run:
-        demand_base(run, run.state.current())  # what its gates object to is no matter then
-    error = refusal(run, proposal) if proposal.refused else None
-    outcome = None
+    error = outcome = None
+    if proposal.refused:
+        if not dry_run:
+            demand_base(run, run.state.current())  # what its gates object to is no matter where it was overtaken
+        error = refusal(run, proposal)
     if error is None and not dry_run:
         try:
             outcome = publish_target(run, target, adopt=run.options.adopt if adopt is None else adopt)
@@ -200,7 +201,8 @@ def where_most(run: Run, proposal: Proposal, gate: str) -> list[str]:
     if name == "max_rejected":
         rejected = Tally()
         for each, tallies in proposal.reasons.items():
-            rejected.merge(tallies.get("rejected", Tally()) if section in ("", each) else Tally())
+            if section in ("", each) and "rejected" in tallies:
+                rejected.merge(tallies["rejected"])
         return _most_frequent(rejected)
     if name == "pages":
         return _most_frequent(

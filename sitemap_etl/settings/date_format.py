@@ -25,6 +25,7 @@ MONTHS: Final = (
     "november",
     "december",
 )
+SHORT_MONTHS: Final = tuple(name[:3] for name in MONTHS)
 _MONTH: Final = "|".join(name[:length] for name in MONTHS for length in range(len(name), 2, -1))
 """The beginnings of months, the longer ones first: other words begin with the same letters."""
 _FIELDS: Final = {

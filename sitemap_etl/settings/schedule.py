@@ -9,12 +9,12 @@ from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field, Tag
 
+from sitemap_etl.settings.date_format import SHORT_MONTHS
 from sitemap_etl.settings.kinds import OneOrMore, Settings, Text, matching, one_of, short_for, unlike, wrong
 
 PRESETS: Final = ("@hourly", "@daily", "@weekly", "@monthly", "@quarterly", "@yearly")
 """The ones that Airflow takes for a time table of its own."""
 
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 _LENGTHS = (31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _LAST: Final = 0
 """What `L`, the last day of a month, is among its days."""
@@ -23,7 +23,7 @@ _FIELDS: Final[tuple[tuple[str, int, int, dict[str, int]], ...]] = (
     ("a minute of", 0, 59, {}),
     ("an hour of", 0, 23, {}),
     ("a day of the month of", 1, 31, {}),
-    ("a month of", 1, 12, {name: number for number, name in enumerate(_MONTHS, 1)}),
+    ("a month of", 1, 12, {name: number for number, name in enumerate(SHORT_MONTHS, 1)}),
     ("a day of the week of", 0, 7, {name: number for number, name in enumerate(_DAYS)}),
 )
 
