@@ -182,6 +182,24 @@ def test_a_schedulers_run_is_told_once_however_often_its_end_is_reported(site: T
     assert message["gates"] == ["products.max_drop", "max_drop"]
 
 
+def test_a_repaired_run_is_told_to_the_monitor_once_more(site: TestSite, ear: Side) -> None:
+    night(site, 1)
+    world = site.at(FIRST_NIGHT + timedelta(days=1))
+    export = site.folder / "products.csv"
+    key = tasks.start(site.load(), Options(), world, owner="shop/tonight").key
+    away = export.rename(site.folder / "away.csv")
+    with pytest.raises(SitemapEtlError):
+        tasks.build(key, world)
+    tasks.conclude(site.load(), "shop/tonight", world)
+    away.rename(export)
+    tasks.build(key, world)  # a person clears the tasks
+    tasks.publish(key, world)
+    for _ in range(2):
+        tasks.conclude(site.load(), "shop/tonight", world)
+    assert [message["status"] for message in heard(ear, "/hook")] == ["failed"]
+    assert beats(ear)[-2:] == ["/fail", ""]
+
+
 def test_a_schedulers_run_that_left_no_word_is_told_as_failed(site: TestSite, ear: Side) -> None:
     site.keys["work"] = "s3://nowhere/work"
     site.environment = replace(site.environment, open_storage=_unavailable)

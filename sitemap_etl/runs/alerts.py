@@ -1,4 +1,4 @@
-"""Who is told how a run ended, and that each is told once."""
+"""Who is told how a run ended, and that each is told once how it did."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ def tell_start(site: Site, environment: Environment) -> None:
 
 
 def tell_end(site: Site, environment: Environment, ended: Attempt) -> None:
-    """Tell everyone who is to hear of it how a run ended, unless they were told before."""
+    """Tell everyone who is to hear of it how a run ended, unless they were told the same before."""
     notify = _readable(site.notify, environment)
-    if notify is None or not _first(site, environment, ended.run_id):
+    if notify is None or not _first(site, environment, ended):
         return
     alert = alert_of(site, ended, environment.site_file or "SITE.yaml")
     _send(notify, alert, environment)
@@ -146,10 +146,13 @@ def _known(site: Site, environment: Environment, run_id: str | None) -> Attempt 
     return None
 
 
-def _first(site: Site, environment: Environment, run_id: str) -> bool:
-    """Whether nobody was told of this run yet; also where that can't be known: a second message is better than none."""
+def _first(site: Site, environment: Environment, ended: Attempt) -> bool:
+    """Whether nobody was told so yet; also where that can't be known: two messages are better than none."""
+    if not ended.run_id:
+        return True
     with suppress(SitemapEtlError, OSError):
-        return not run_id or claim_alert(open_work(site, environment), run_id, instant(environment.clock()))
+        now = instant(environment.clock())
+        return claim_alert(open_work(site, environment), ended.run_id, ended.status, now)
     return True
 
 

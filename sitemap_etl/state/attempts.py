@@ -14,7 +14,7 @@ from typing import Final
 
 from sitemap_etl.errors import DamagedState, Refused
 from sitemap_etl.state import layout
-from sitemap_etl.state.records import Attempt
+from sitemap_etl.state.records import Attempt, AttemptStatus
 from sitemap_etl.state.store import put_document, read_document
 from sitemap_etl.storage import PreconditionFailed, Storage
 
@@ -25,17 +25,18 @@ _AT_ONCE: Final = 8
 
 
 def put_attempt(work: Storage, attempt: Attempt) -> None:
-    """Keep what became of a run, in place of what was known of it; but for whether somebody was told of it."""
+    """Keep what became of a run, in place of what was known of it; but for what people were told of it."""
     known = read_attempt(work, attempt.run_id)
-    put_document(
-        work, layout.attempt(attempt.run_id), replace(attempt, alerted=None if known is None else known.alerted)
-    )
+    if known is not None:
+        attempt = replace(attempt, alerted=known.alerted, alerted_status=known.alerted_status)
+    put_document(work, layout.attempt(attempt.run_id), attempt)
 
 
-def claim_alert(work: Storage, run_id: str, now: str) -> bool:
-    """Whether the caller is the one to tell people of a run. True once for each run that is remembered, and for others.
+def claim_alert(work: Storage, run_id: str, status: AttemptStatus, now: str) -> bool:
+    """Whether the caller is the one to tell people that a run ended so.
 
-    Of several that ask at the same moment one is.
+    True once where a run is remembered, and once more where it was repaired or fails otherwise; true for runs that are
+    not. Of several that ask at the same moment one is.
     """
     for _ in range(_TRIES):
         try:
@@ -44,10 +45,12 @@ def claim_alert(work: Storage, run_id: str, now: str) -> bool:
             return True
         if found is None:
             return True
-        if found[0].alerted is not None:
-            return False
+        known, etag = found
+        if known.alerted is not None and known.alerted_status in (None, status):
+            return False  # None: told by a release that did not keep what
+        told = replace(known, alerted=now, alerted_status=status)
         try:
-            put_document(work, layout.attempt(run_id), replace(found[0], alerted=now), expect=found[1])
+            put_document(work, layout.attempt(run_id), told, expect=etag)
         except PreconditionFailed:
             continue
         return True

@@ -190,7 +190,8 @@ class Attempt(Document):
     warnings: tuple[str, ...] = ()
     seconds: Mapping[str, float] = field(default_factory=dict)
     report: str | None = None
-    alerted: str | None = None  # when people were told of it
+    alerted: str | None = None  # when people were told last of how it ended
+    alerted_status: AttemptStatus | None = None  # and what they were told
 
     title: ClassVar[str] = "record of a run"
 
