@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -321,6 +322,22 @@ def test_the_command_names_its_own_site_file(site: TestSite, ear: Side) -> None:
     (message,) = heard(ear, "/hook")
     assert message["look"] == f"sitemap-etl status {site.path}"
     assert f"sitemap-etl publish {site.path} " in message["reason"]
+
+
+def test_commands_can_be_pasted_into_a_shell(site: TestSite, ear: Side) -> None:
+    listed = [{"loc": f"/p?id={n}&lang=en", "lastmod": "2026-10-01"} for n in range(100)]
+    site.export("products", listed)
+    spaced = site.path.rename(site.folder / "our shop.yaml")
+    assert call("run", spaced).code == 0
+    site.export("products", listed[:10])
+    refused = call("run", spaced)
+    assert refused.code == 1
+    look = next(line for line in refused.err.splitlines() if "look:" in line)
+    words = shlex.split(look)[1:]
+    assert words[:2] == ["sitemap-etl", "explain"]
+    assert call(*words[1:]).code == 0
+    (message,) = heard(ear, "/hook")
+    assert shlex.split(message["look"])[2:] == [str(spaced)]
 
 
 def test_what_a_view_shows_again_is_not_counted(site: TestSite) -> None:

@@ -20,6 +20,7 @@ from airflow.sdk import (  # type: ignore[attr-defined] # the stub file of airfl
     DeadlineReference,
 )
 
+from sitemap_etl.advice import SITE_FILE, for_file
 from sitemap_etl.settings import Site
 from sitemap_etl.settings.schedule import time_of_day
 
@@ -67,7 +68,8 @@ async def missed(
         from sitemap_etl.stages.run import Environment
 
         reason = f"The run {run['dag_run_id']} should have been done by {done_by}, and is still {run['state']}"
-        late = Alert(name, site, "late", now=run["logical_date"], reason=reason, look=f"sitemap-etl status {site_file}")
+        look = for_file(f"sitemap-etl status {SITE_FILE}", site_file)
+        late = Alert(name, site, "late", now=run["logical_date"], reason=reason, look=look)
         world = Environment(announce=announcing(context), log=logging.getLogger("sitemap_etl").warning)
         alerts.tell(Notify.model_validate(notify), late, world)
 

@@ -11,12 +11,13 @@ from typing import Any, Final
 
 import typer
 
+from sitemap_etl.advice import for_file
 from sitemap_etl.cli import logs
 from sitemap_etl.cli.app import app
 from sitemap_etl.cli.interruption import Interruption
 from sitemap_etl.cli.options import put_json
 from sitemap_etl.cli.streams import lasting, lost_output
-from sitemap_etl.cli.words import message, named
+from sitemap_etl.cli.words import message
 from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError, Unavailable, defect
 from sitemap_etl.stages.about import afresh
 
@@ -131,7 +132,7 @@ class _Call:
         more = {"status": "refused" if isinstance(error, Refused) else "failed"}
         if run_id is not None:
             more["run_id"] = run_id
-        text, spoken = (named(said, self.site_file) for said in (str(error), message(error)))
+        text, spoken = (for_file(said, self.site_file) for said in (str(error), message(error)))
         return self.end(text, error.kind, error.exit_code, spoken=spoken, about=error.about, **more)
 
     def misuse(self, error: typer.TyperException) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sitemap_etl.advice import for_file
 from sitemap_etl.cli.loading import loading
 from sitemap_etl.cli.logs import Level, put_line
 from sitemap_etl.cli.options import (
@@ -33,7 +34,6 @@ from sitemap_etl.cli.options import (
     readable,
 )
 from sitemap_etl.cli.progress import Bars
-from sitemap_etl.cli.words import named
 from sitemap_etl.errors import ConfigError, Refused, Unavailable
 from sitemap_etl.memory import keep_memory
 
@@ -210,7 +210,7 @@ def rollback(
 
 def _finish(summary: Summary, site_file: Path, bars: Bars, *, as_json: bool) -> None:
     """Print the outcome of a run and exit with its code."""
-    error = named(summary.error, str(site_file)) if summary.error else None
+    error = for_file(summary.error, str(site_file)) if summary.error else None
     code = _exit_code(summary)
     if as_json:
         from sitemap_etl.state.codec import encode

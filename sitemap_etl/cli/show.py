@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from sitemap_etl import lastmod, priority
+from sitemap_etl.advice import SITE_FILE, for_file
 from sitemap_etl.cli.columns import in_columns
 from sitemap_etl.cli.options import strong, width
 from sitemap_etl.cli.plan import beside, comparison_lines, plan_lines
@@ -77,7 +78,7 @@ def _lines(summary: Summary, site_file: str, width: int) -> Iterator[str]:
     if summary.against is not None:
         yield from comparison_lines(summary.against)
     if summary.status == "dry_run" and not summary.error and not summary.options.limit:
-        yield f"to publish exactly this: sitemap-etl publish {site_file} {summary.run_id}"
+        yield for_file(f"to publish exactly this: sitemap-etl publish {SITE_FILE} {summary.run_id}", site_file)
 
 
 def _reasons(summary: Summary) -> Iterator[str]:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from sitemap_etl.advice import for_file
 from sitemap_etl.cli.options import Json, console, put_json, read_site
 from sitemap_etl.cli.streams import is_unicode
-from sitemap_etl.cli.words import named
 from sitemap_etl.errors import ConfigError, SitemapEtlError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def status(
             if at:
                 paper.print()
             for line in _lines(one):
-                paper.print(named(line, str(path)), highlight=False, markup=False, soft_wrap=True)
+                paper.print(for_file(line, str(path)), highlight=False, markup=False, soft_wrap=True)
         sys.stdout.flush()
     if code:
         raise typer.Exit(code)

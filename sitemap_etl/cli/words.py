@@ -17,11 +17,6 @@ def message(error: SitemapEtlError) -> str:
     return text
 
 
-def named(text: str, site_file: str | None) -> str:
-    """A message whose example commands name the site file."""
-    return text if site_file is None else text.replace("SITE.yaml", site_file)
-
-
 def duration(seconds: float) -> str:
     """As 45 s, 12 min, 3 h 20 min."""
     if seconds < 60:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from dataclasses import asdict, field
 from typing import Any, Literal
 
 import pyarrow as pa
 
+from sitemap_etl.advice import SITE_FILE, for_file
 from sitemap_etl.frozen import Frozen
 
 
@@ -47,7 +47,7 @@ class Submission(Frozen):
     pending_runs: tuple[str, ...] = ()
     quiet_because: str | None = None
     all: bool = False
-    site_file: str = "SITE.yaml"
+    site_file: str = ""
     before: str | None = None
     earlier: Callable[[str], pa.Table | None] = field(default=_forgotten, repr=False)
 
@@ -61,7 +61,7 @@ class Submission(Frozen):
 
     def by_hand(self, engine: str, *options: str) -> str:
         """The command that sends something now: what is pending, or what these options say."""
-        return " ".join(["sitemap-etl ping", shlex.quote(self.site_file), "--engine", engine, *options])
+        return for_file(" ".join([f"sitemap-etl ping {SITE_FILE} --engine {engine}", *options]), self.site_file)
 
 
 Status = Literal["accepted", "nothing", "skipped", "partial", "refused", "unavailable"]

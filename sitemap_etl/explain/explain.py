@@ -9,6 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from sitemap_etl.advice import SITE_FILE
 from sitemap_etl.config import Site
 from sitemap_etl.errors import DamagedState, Refused
 from sitemap_etl.explain.answers import Cluster, Explained, Later, Link, Listing, NamedRun, Near
@@ -60,7 +61,7 @@ class _Explainer:
             raise Refused(
                 f"{site.name}: {self.work.url} has neither a published set nor a report, so there is nothing "
                 "to explain. "
-                "Run the site first: sitemap-etl run SITE.yaml"
+                f"Run the site first: sitemap-etl run {SITE_FILE}"
             )
         self.proposed: ProposedSet | None = None
         if self.unpublished is not None:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from sitemap_etl.advice import SITE_FILE
 from sitemap_etl.dates import instant
 from sitemap_etl.errors import DamagedState, Refused, Unavailable
 from sitemap_etl.publish.retention import kept_manifests
@@ -98,8 +99,8 @@ class Claim:
         if intent is None:
             raise DamagedState(
                 f"{self.run.work.url_of(key)} is missing, although {layout.CURRENT} refers to it. Restore it from a "
-                "backup of the state. Without one, run sitemap-etl state verify --repair, which forgets it, and then "
-                "run with --full --adopt"
+                f"backup of the state. Without one, run sitemap-etl state verify {SITE_FILE} --repair, which forgets "
+                "it, and then run with --full --adopt"
             )
         return intent
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, Literal
 
+from sitemap_etl.advice import SITE_FILE
 from sitemap_etl.publish.actual import Actual, Object, in_threads, readable, survey
 from sitemap_etl.publish.claim import Claim, Overtaken, demand_own_lease
 from sitemap_etl.publish.order import Order, receivers_first, with_actual_rows
@@ -131,7 +132,7 @@ class _Publication:
         if self.target.rolled_back_to is not None:
             return f"{self._other_state()}\n  move them elsewhere, and roll back again"
         return (
-            f"{self._other_state()}\n  to replace them, keeping a copy in the state: sitemap-etl publish SITE.yaml "
+            f"{self._other_state()}\n  to replace them, keeping a copy in the state: sitemap-etl publish {SITE_FILE} "
             f"{self.run.run_id} --adopt"
         )
 

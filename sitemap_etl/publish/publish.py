@@ -6,9 +6,11 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
+from shlex import quote
 from typing import Final, Literal
 
 from sitemap_etl import web
+from sitemap_etl.advice import SITE_FILE
 from sitemap_etl.errors import Refused
 from sitemap_etl.frames import Tally
 from sitemap_etl.limits import SITEMAP_BYTES
@@ -171,7 +173,7 @@ def refusal(run: Run, proposal: Proposal) -> Refused:
         lines.append(f"Refused: {gate.message}. Nothing public was touched.")
         lines += [line for line in where_most(run, proposal, gate.name) if line not in lines]
     options = " ".join(f"--force {gate.name}" for gate in named)
-    lines.append(f'  publish: sitemap-etl publish SITE.yaml {run.run_id} {options} --reason "…"')
+    lines.append(f'  publish: sitemap-etl publish {SITE_FILE} {run.run_id} {options} --reason "…"')
     return Refused("\n".join(lines))
 
 
@@ -187,7 +189,7 @@ def where_most(run: Run, proposal: Proposal, gate: str) -> list[str]:
         prefix, count, example = found
         return [
             f"  most of them: {prefix}… ({count:,})    e.g. {example}",
-            f"  look:    sitemap-etl explain SITE.yaml {example}",
+            _look(example),
         ]
     if name in ("max_undated", "max_same_date"):
         shown = "undated" if name == "max_undated" else "changed"
@@ -197,7 +199,11 @@ def where_most(run: Run, proposal: Proposal, gate: str) -> list[str]:
             if not section or receipt.section == section
             for loc in receipt.examples.get(shown, ())
         ]
-        return [f"  e.g. {examples[0]}", f"  look:    sitemap-etl explain SITE.yaml {examples[0]}"] if examples else []
+        return (
+            [f"  e.g. {examples[0]}", f"  look:    sitemap-etl explain {SITE_FILE} {quote(examples[0])}"]
+            if examples
+            else []
+        )
     if name == "max_rejected":
         rejected = Tally()
         for each, tallies in proposal.reasons.items():
@@ -209,6 +215,10 @@ def where_most(run: Run, proposal: Proposal, gate: str) -> list[str]:
             sum((proposal.pages[each] for each in proposal.pages if section in ("", each)), Visited()).reasons
         )
     return []
+
+
+def _look(loc: str) -> str:
+    return f"  look:    sitemap-etl explain {SITE_FILE} {quote(loc)}"
 
 
 def _most_frequent(tally: Tally) -> list[str]:

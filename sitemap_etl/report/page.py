@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from shlex import quote
 from typing import Any, Final
 
 from sitemap_etl import __version__, lastmod, priority, urls
+from sitemap_etl.advice import SITE_FILE, for_file
 from sitemap_etl.frames import Reason
 from sitemap_etl.report.nights import ALONE, COLUMNS, Around, engines, figures, links, nights, reasons, usual_seconds
 from sitemap_etl.report.paper import moment, several, template
@@ -48,7 +50,7 @@ def render(summary: Summary, around: Around = ALONE) -> str:
         headline=headline(summary),
         lead=lead(summary),
         tone=tone(summary),
-        error=_named(summary.error or "", summary),
+        error=for_file(summary.error or "", summary.site_file),
         links=links(around),
         figures=figures(around.runs, own) if len(around.runs) > 1 else [],
         over_time=reasons(around.runs, own) if len(around.runs) > 1 else [],
@@ -75,17 +77,12 @@ def render(summary: Summary, around: Around = ALONE) -> str:
         beside=(summary.report or "").rpartition("/")[0],
         version=__version__,
         index=summary.index,
-        warnings=[_named(text, summary) for text in summary.warnings],
+        warnings=[for_file(text, summary.site_file) for text in summary.warnings],
         engines=[(name, answer, details_of(answer)) for name, answer in summary.engines.items()],
         kinds=[("rows read", COUNTED[:2]), ("result", COUNTED[2:6]), ("compared with the last set", COUNTED[6:])],
         seconds=_seconds(summary.seconds, usual_seconds(around.runs, own)),
         commands=list(_commands(summary)),
     )
-
-
-def _named(text: str, summary: Summary) -> str:
-    """A text whose commands name the site file."""
-    return text.replace("SITE.yaml", summary.site_file or "SITE.yaml")
 
 
 AGE_NAMES: Final = ("today", "7 days", "30 days", "90 days", "a year", "3 years", "older")
@@ -233,11 +230,11 @@ def _seconds(seconds: Mapping[str, float], usual: Mapping[str, float]) -> list[d
 
 def _commands(summary: Summary) -> Iterator[tuple[str, str]]:
     """(purpose, command)."""
-    file = _quoted(summary.site_file) if summary.site_file else "SITE.yaml"
+    file = for_file(SITE_FILE, summary.site_file)
     example = next(
         (locs[0] for kinds in summary.examples.values() for locs in kinds.values() if locs), f"{summary.site or ''}/…"
     )
-    yield "Show why a URL is listed or not", f"sitemap-etl explain {file} {_quoted(example)}"
+    yield "Show why a URL is listed or not", f"sitemap-etl explain {file} {quote(example)}"
     if summary.status in ("refused", "dry_run"):
         refused = [gate.name for gate in summary.gates if gate.status == "refused"]
         force = "".join(f" --force {name}" for name in refused)
@@ -247,14 +244,7 @@ def _commands(summary: Summary) -> Iterator[tuple[str, str]]:
         yield "List the published sets", f"sitemap-etl history {file}"
         yield "Go back to the previous set", f'sitemap-etl rollback {file} --reason "…"'
     for address in summary.index[:1]:
-        yield "Check the published files as a crawler sees them", f"sitemap-etl check {_quoted(address)}"
-
-
-def _quoted(text: str) -> str:
-    """The text quoted for a shell."""
-    import shlex
-
-    return shlex.quote(text)
+        yield "Check the published files as a crawler sees them", f"sitemap-etl check {quote(address)}"
 
 
 def percent(share: float) -> str:

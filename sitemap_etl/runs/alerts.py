@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sitemap_etl import alerts
+from sitemap_etl.advice import SITE_FILE, for_file
 from sitemap_etl.config import Notify, Site, filled, revealed
 from sitemap_etl.dates import instant
 from sitemap_etl.errors import ConfigError, SitemapEtlError
@@ -62,7 +63,7 @@ def tell_end(site: Site, environment: Environment, ended: Attempt) -> None:
     notify = _readable(site.notify, environment)
     if notify is None or not _first(site, environment, ended):
         return
-    alert = alert_of(site, ended, environment.site_file or "SITE.yaml")
+    alert = alert_of(site, ended, environment.site_file)
     _send(notify, alert, environment)
     _log(environment, alerts.beat(notify, "success" if ended.good else "fail", alert.text()))
 
@@ -104,21 +105,20 @@ def tell_end_of(site: Site, environment: Environment, owner: str) -> None:
         tell_end(site, environment, ended)
 
 
-def alert_of(site: Site, ended: Attempt, site_file: str) -> alerts.Alert:
+def alert_of(site: Site, ended: Attempt, site_file: str | None) -> alerts.Alert:
     """The message about a run."""
     failed = [f"{name} failed: {answer.message}" for name, answer in ended.engines.items() if answer.failed]
     held = [f"section {name} stays as published: {why}" for name, why in ended.kept.items()]
     reason = "\n".join([ended.error] if ended.error else [*held, *failed])
-    reason = reason.replace("SITE.yaml", site_file)
     return alerts.Alert(
         name=site.name,
         site=site.site,
         status=ended.status,
         run_id=ended.run_id or None,
         now=ended.now,
-        reason=reason or None,
+        reason=for_file(reason, site_file) or None,
         gates=tuple(gate.name for gate in ended.gates if gate.status == "refused"),
-        look=f"sitemap-etl status {site_file}" if ended.failed else None,
+        look=for_file(f"sitemap-etl status {SITE_FILE}", site_file) if ended.failed else None,
         report=ended.report,
         listed=ended.listed if ended.sections else None,
         counts={what: ended.total.of(what) for what in _COUNTED},

@@ -17,6 +17,7 @@ from functools import partial
 from types import FrameType
 from typing import Any, Final, TypeVar
 
+from sitemap_etl.advice import for_file
 from sitemap_etl.config import Site
 from sitemap_etl.errors import Refused, Unavailable
 from sitemap_etl.frozen import Frozen
@@ -381,8 +382,7 @@ def publish(key: str, environment: Environment) -> dict[str, Any]:
     release_lease(run.work, run.run_id)
     if published.status == "refused":
         assert published.error is not None
-        words = str(published.error).replace("SITE.yaml", run.plan.site_file or "SITE.yaml")
-        raise Refused(words) from published.error
+        raise Refused(for_file(str(published.error), run.plan.site_file)) from published.error
     return counts_of(attempt_of(run, summary))
 
 

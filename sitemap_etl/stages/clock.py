@@ -9,6 +9,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
+from sitemap_etl.advice import SITE_FILE
 from sitemap_etl.dates import instant
 from sitemap_etl.errors import ConfigError, Refused
 from sitemap_etl.limits import CLOCK_OFF, CLOCK_SKEW
@@ -74,7 +75,7 @@ def _advice(store: datetime, *, given: datetime | None, ahead: bool, behind: boo
     if behind and ahead:
         return (
             "That set was published by a clock that was fast. Publish it again with the right time: sitemap-etl "
-            f"rollback SITE.yaml {run_id}; or go on from it: {meant}. Dates in the future are left out"
+            f"rollback {SITE_FILE} {run_id}; or go on from it: {meant}. Dates in the future are left out"
         )
     if given is not None:
         return f"If it is meant, say why; the manifest keeps the reason: {meant}"

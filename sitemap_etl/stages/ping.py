@@ -144,7 +144,7 @@ def ping_engine(
         submission = _submission(site, state, run_id, notification, changes, pending)
         submission = replace(
             submission,
-            site_file=environment.site_file or submission.site_file,
+            site_file=environment.site_file,
             before=runs[first - 1] if first else None,
         )
         made = _engine(site, engine, environment)

@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final, TypeVar, cast
 
+from sitemap_etl.advice import SITE_FILE
 from sitemap_etl.errors import DamagedState
 
 _R = TypeVar("_R")
@@ -54,7 +55,7 @@ def unseal(data: bytes, where: str) -> dict[str, Any]:
     return body
 
 
-VERIFY: Final = "What can be repaired without: sitemap-etl state verify SITE.yaml"
+VERIFY: Final = f"What can be repaired without: sitemap-etl state verify {SITE_FILE}"
 """The end of a message about an object that is damaged or gone."""
 
 
