@@ -255,6 +255,22 @@ def test_the_site_s_gate_still_holds_what_no_section_s_gate_does(tmp_path: Path)
     assert "--force max_drop --reason" in refused.summary.error
 
 
+def test_what_leaves_with_a_section_is_told(tmp_path: Path) -> None:
+    site = TestSite(tmp_path).section("p", pages(1_000)).section("blog", pages(50, start=5_000))
+    site.night(1)
+    site.keys["sections"]["articles"] = site.keys["sections"].pop("blog")
+    only = site.night(2, sections=("p",))
+    (told,) = [text for text in only.summary.warnings if "no longer in the site file" in text]
+    assert told.startswith(
+        "section blog is no longer in the site file: 50 of its pages leave the sitemaps. Not read was "
+    )
+    assert "articles: pages that are there now are listed by the next run" in told
+    assert len(site.public().locs()) == 1_000
+    whole = site.night(3)
+    assert not [text for text in whole.summary.warnings if "no longer in the site file" in text]
+    assert len(site.public().locs()) == 1_050
+
+
 # --- dates that can't be true ------------------------------------------------------------------------
 
 DAY = "2026-09-{:02}"

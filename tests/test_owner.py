@@ -273,3 +273,17 @@ def test_an_engine_is_not_notified_of_the_set_of_another(tmp_path: Path) -> None
     other.keys["ping"] = {"http_ping": {"url": "http://127.0.0.1:1/?s={sitemap}", "patience": 0}}
     with pytest.raises(AnothersState):
         ping_by_hand(other.load(), other.environment, engines=(), since=None, everything=False)
+
+
+def test_a_section_that_is_not_read_does_not_take_pages_of_the_old_address_to_the_new_one(tmp_path: Path) -> None:
+    site = TestSite(tmp_path).section("a", pages(30)).section("b", pages(30, start=100), on_error="keep")
+    site.night(1)
+    site.keys |= {"site": "https://new.example", "gates": {"max_drop": 1}}
+    before = site.public().objects()
+    (tmp_path / "b.csv").unlink()
+    for sections in ((), ("a",)):
+        with pytest.raises(Refused, match=r"b was not read, .* of another site than https://new\.example, such as "):
+            site.night(2, sections=sections, moved=True)
+    assert site.public().objects() == before
+    site.export("b", pages(30, start=100))
+    assert site.night(3, moved=True).summary.status == "published"

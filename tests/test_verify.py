@@ -16,6 +16,7 @@ from sitemap_etl.state.codec import seal, unseal
 from sitemap_etl.state.lease import take_lease
 from sitemap_etl.state.records import FORMAT, KnownRobots
 from tests.support.catalog import Catalog
+from tests.support.command import call
 from tests.support.sites import TestSite, pages
 
 
@@ -164,6 +165,31 @@ def test_the_name_of_the_published_set_is_found_again(site: Catalog) -> None:
     assert repaired.sound
     assert site.state().current().manifest == manifest
     assert site.night(4).summary.status == "unchanged"
+
+
+def test_a_set_that_nothing_names_is_neither_replaced_nor_taken_for_none(site: Catalog) -> None:
+    name = site.manifest().run_id
+    before = site.public().objects()
+    (work_of(site) / "state" / "current.json").unlink()
+    for ask in ("run", "rollback", "history"):
+        told = call(ask, site.path)
+        assert told.code == 65
+        assert f"sitemap-etl state verify {site.path} --repair" in told.err
+    status = call("status", site.path)
+    assert status.code == 1
+    assert "is not known which of them is public" in status.out
+    assert site.public().objects() == before
+    assert call("state", "verify", site.path, "--repair").code == 0
+    assert site.manifest().run_id == name
+    assert site.night(4).summary.status == "unchanged"
+
+
+def test_changes_that_are_damaged_are_repaired_in_one_go(site: Catalog) -> None:
+    for path in work_of(site).glob("state/changes/*/changes.parquet"):
+        damage(path)
+    assert not verify(site).sound
+    assert verify(site, repair=True).sound
+    assert verify(site).broken == ()
 
 
 def test_a_repair_waits_for_no_run(site: Catalog) -> None:

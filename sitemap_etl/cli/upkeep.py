@@ -39,13 +39,16 @@ def verify(
         status = "failed" if left else "done"
         put_json({"status": status, "error": error, "exit": code, **encode(found)})
     else:
-        print("\n".join(_lines(found)))
+        print("\n".join(_lines(found, repair=repair)))
     if code:
         raise typer.Exit(code)
 
 
-def _lines(found: Verified) -> Iterator[str]:
-    """What was read, then each object that is broken: what is wrong, what that costs, what was done."""
+def _lines(found: Verified, *, repair: bool) -> Iterator[str]:
+    """What was read, then each object that is broken: what is wrong, what that costs, what was done.
+
+    `repair`: what can be repaired was.
+    """
     intact = ", ".join(f"{count:,} {kind}" for kind, count in found.whole.items()) or "nothing"
     yield f"{found.place}"
     yield f"intact: {intact}"
@@ -59,10 +62,11 @@ def _lines(found: Verified) -> Iterator[str]:
     left = sum(one.repaired is None for one in found.broken)
     if left:
         yield ""
-        yield (
-            f"{left:,} of these are not repaired: restore them from a backup of the state, or run this command with "
-            "--repair, which restores snapshots from published files and removes what the next run recreates"
+        advice = (
+            ", or run this command with --repair, which restores snapshots from published files and removes what "
+            "the next run recreates"
         )
+        yield f"{left:,} of these are not repaired: restore them from a backup of the state{'' if repair else advice}"
 
 
 def forget(

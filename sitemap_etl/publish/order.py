@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,6 +14,9 @@ from sitemap_etl.frozen import Frozen
 from sitemap_etl.publish.actual import Actual, Object
 from sitemap_etl.publish.plan import Desired
 from sitemap_etl.stages.run import Run
+from sitemap_etl.state.records import Entry
+
+_LEFT: Final = pa.schema([("loc", pa.string()), ("key", pa.string())])
 
 
 class Order(Frozen):
@@ -33,30 +37,45 @@ def with_actual_rows(
     """`moves_to` (public key → keys of the files that list its URLs now), right also after an interrupted publish.
 
     It was found by comparing with the last manifest. Where a suspect object is about to be replaced (`changed`, by
-    key), its rows count as they are there. Memory holds the rows that leave such objects.
+    key), its rows count as they are there. Memory holds those that the new file under the key does not have, which are
+    few: an object holds what was published under its key, or what was to be.
     """
     result: dict[str, set[str]] = defaultdict(set, {key: set(receivers) for key, receivers in moves_to.items()})
     suspect = [key for key in changed if key in actual.suspect]
     if not suspect:
         return {key: frozenset(receivers) for key, receivers in result.items()}
-    locs, keys = [], []
+    receivers = [entry for entry in desired.entries if entry.file.key in desired.files and not _is_view(run, entry)]
+    own = {entry.file.key: entry for entry in receivers}
+    left = [_LEFT.empty_table()]
     for key in suspect:
         result.pop(key, None)
-        found = actual.locs(key)
-        locs.append(pa.array(found, pa.string()))
-        keys.append(pa.repeat(pa.scalar(key), len(found)))
-    rows = pa.table({"loc": pa.chunked_array(locs, pa.string()), "key": pa.chunked_array(keys, pa.string())})
-    for entry in desired.entries:
-        section = run.site.sections.get(entry.section)
-        receiver = entry.file.key
-        if receiver not in desired.files or section is None or section.view:
+        there = pa.array(actual.locs(key), pa.string())
+        if key in own:
+            there = there.filter(pc.invert(pc.is_in(there, _locs(run, own[key]))))
+        left.append(pa.table({"loc": there, "key": pa.repeat(pa.scalar(key), len(there))}, schema=_LEFT))
+    rows = pa.concat_tables(left).combine_chunks().sort_by("loc")
+    locs = column_of(rows, "loc")
+    for entry in receivers:
+        begin = pc.search_sorted(locs, entry.first, side="left").as_py()
+        end = pc.search_sorted(locs, entry.last, side="right").as_py()
+        if begin == end:
             continue
-        arrived = column_of(run.state.snapshot(entry.snapshot, ["loc"]), "loc")
-        taken = rows.filter(pc.is_in(rows.column("loc"), arrived))
+        near = rows.slice(begin, end - begin)
+        taken = near.filter(pc.is_in(near.column("loc"), _locs(run, entry)))
         for giver in pc.unique(taken.column("key")).to_pylist():  # one a suspect file
-            if giver != receiver:
-                result[giver].add(receiver)
+            if giver != entry.file.key:
+                result[giver].add(entry.file.key)
     return {key: frozenset(receivers) for key, receivers in result.items()}
+
+
+def _is_view(run: Run, entry: Entry) -> bool:
+    """Whether a file shows pages that others list; so do those that the site file has no section for."""
+    section = run.site.sections.get(entry.section)
+    return section is None or section.view
+
+
+def _locs(run: Run, entry: Entry) -> pa.Array:
+    return column_of(run.state.snapshot(entry.snapshot, ["loc"]), "loc")
 
 
 def receivers_first(changed: Iterable[str], moves_to: Mapping[str, frozenset[str]]) -> Order:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl.arrow import column_of
+from sitemap_etl.config import Site
 from sitemap_etl.errors import Refused
 from sitemap_etl.frames import SNAPSHOT, Tally, conform, without_fingerprints
 from sitemap_etl.frozen import Frozen
@@ -108,6 +109,7 @@ def propose(run: Run, force: frozenset[str] | None = None) -> Proposal:
             proposal.counts[name] = _account_quiet(run, name, planned.quiet[name], published, proposal)
             _warn_of_rows(run, name, proposal)
         elif published is not None and base is not None:
+            _demand_same_origin(run, name, base.of(name))
             proposal.drafts += [Draft(in_time(run, entry) if run.goes_back else entry) for entry in base.of(name)]
             top = rows_in_time(run, published.top) if run.goes_back and published.top is not None else published.top
             proposal.sections[name] = replace(published, top=top)
@@ -122,7 +124,7 @@ def propose(run: Run, force: frozenset[str] | None = None) -> Proposal:
         f"those of their clusters. The next run that reads {name} corrects them"
         for name, (pages, example) in (aligned.stale if aligned is not None else {}).items()
     ]
-    proposal.warnings = held + stale + proposal.warnings
+    proposal.warnings = held + stale + _gone(run, moves) + proposal.warnings
     if any(receipt.new for receipt in rendered):
         from sitemap_etl.publish.visits import visit_new  # brings the HTTP client along
 
@@ -142,6 +144,36 @@ def dropped_entries(run: Run) -> list[Entry]:
         return []
     gone = {name for name, state in run.base.sections.items() if name not in run.site.sections and not state.view}
     return [entry for entry in run.base.entries if entry.section in gone]
+
+
+def _demand_same_origin(run: Run, name: str, entries: Sequence[Entry]) -> None:
+    """Raise Refused where a section that is not read would go on listing pages of another origin than `site`."""
+    theirs = foreign_page(run.site, entries)
+    if theirs is not None:
+        raise Refused(
+            f"{name} was not read, and what it has published is of another site than {run.site.site}, such as "
+            f"{theirs}. Engines take no page of one site from the sitemap of another. Nothing public was touched. Run "
+            f"again with {name}, without --section or when its source is back"
+        )
+
+
+def foreign_page(site: Site, entries: Iterable[Entry]) -> str | None:
+    """A published page of another origin than `site`; None where there is none."""
+    return next((entry.first for entry in entries if not entry.first.startswith(f"{site.site}/")), None)
+
+
+def _gone(run: Run, moves: Moves) -> list[str]:
+    """What is lost with sections that the site file no longer has, in words."""
+    planned = run.partition()
+    unread = [name for name in run.site.sections if name not in planned.sections and name not in planned.quiet]
+    later = ""
+    if unread:
+        later = f". Not read was {', '.join(unread)}: pages that are there now are listed by the next run that reads it"
+    return [
+        f"section {name} is no longer in the site file: {pages:,} of its pages leave the sitemaps{later}"
+        for name, pages in moves.dropped.items()
+        if pages and name not in run.site.sections
+    ]
 
 
 def _read_section(

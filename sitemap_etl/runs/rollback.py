@@ -26,7 +26,7 @@ from sitemap_etl.publish.commit import publish_target
 from sitemap_etl.publish.distinct import check_distinct
 from sitemap_etl.publish.moves import Moves
 from sitemap_etl.publish.plan import Target
-from sitemap_etl.publish.proposal import Draft, Proposal
+from sitemap_etl.publish.proposal import Draft, Proposal, foreign_page
 from sitemap_etl.publish.publish import Published
 from sitemap_etl.publish.retention import kept_manifests
 from sitemap_etl.publish.summary import finish_run
@@ -118,7 +118,7 @@ def _older(state: State, site: Site, current: str | None, run_id: str | None) ->
 
 def _demand_same_origin(site: Site, old: Manifest) -> None:
     """Raise ConfigError where a set lists pages of another origin than `site`."""
-    theirs = next((entry.first for entry in old.entries if not entry.first.startswith(f"{site.site}/")), None)
+    theirs = foreign_page(site, old.entries)
     if theirs is not None:
         raise ConfigError(
             f"{site.name}: run {old.run_id} published pages of another site, such as {theirs}, and `site` is "

@@ -132,9 +132,10 @@ class _Reading:
         self.whole[name] += 1
         return found[0]
 
-    def _remove(self, key: str, done: str = "removed") -> Callable[[], str]:
+    def _remove(self, *keys: str, done: str = "removed") -> Callable[[], str]:
         def removing() -> str:
-            self.work.delete(key)
+            for key in keys:
+                self.work.delete(key)
             return done
 
         return removing
@@ -305,24 +306,25 @@ class _Reading:
         for key in self._keys(layout.CHANGES):
             run_id = layout.run_of_notification(key)
             if run_id is not None:
-                found = self._document(key, Notification, "notifications", cost, self._remove(key, "removed"))
+                found = self._document(key, Notification, "notifications", cost, self._remove(key))
                 if found is not None:
                     self._changes_of(run_id, cost)
             elif layout.is_answer(key):
                 cost_of_answer = "an engine may be notified of the run again"
-                self._document(key, Answered, "answers of engines", cost_of_answer, self._remove(key, "removed"))
+                self._document(key, Answered, "answers of engines", cost_of_answer, self._remove(key))
 
     def _changes_of(self, run_id: str, cost: str) -> None:
         key = layout.changes(run_id)
         try:
             there = changes_of_run(self.state, run_id) is not None
         except DamagedState as error:
-            self._tell(key, _problem(error, self.work.url_of(key)), cost, self._remove(key, "removed"))
+            both = self._remove(key, layout.notification(run_id))
+            self._tell(key, _problem(error, self.work.url_of(key)), cost, both)
             return
         if there:
             self.whole["changes"] += 1
         else:
-            self._tell(key, "it is gone", cost, self._remove(layout.notification(run_id), "removed"))
+            self._tell(key, "it is gone", cost, self._remove(layout.notification(run_id)))
 
     def _others(self, current: Current) -> None:
         for key in self._keys(layout.LEDGERS):
@@ -334,16 +336,16 @@ class _Reading:
         self._robots(current)
         if layout.LEASE in self.keys:
             cost = "none: it counts as ended"
-            self._document(layout.LEASE, Lease, "leases", cost, self._remove(layout.LEASE, "removed"))
+            self._document(layout.LEASE, Lease, "leases", cost, self._remove(layout.LEASE))
         for key in self._keys(layout.ATTEMPTS):
             cost = "status and history do not tell of that run"
-            self._document(key, Attempt, "records of runs", cost, self._remove(key, "removed"))
+            self._document(key, Attempt, "records of runs", cost, self._remove(key))
         for key in self._keys(layout.REPORTS):
             run_id = layout.run_of(key)
             if key == layout.summary(run_id):
-                self._document(key, Summary, "summaries", _UNEXPLAINED, self._remove(key, "removed"))
+                self._document(key, Summary, "summaries", _UNEXPLAINED, self._remove(key))
             elif key == layout.splits(run_id):
-                found = self._document(key, Splits, "lists of splits", _UNEXPLAINED, self._remove(key, "removed"))
+                found = self._document(key, Splits, "lists of splits", _UNEXPLAINED, self._remove(key))
                 self._tables(found)
         for key in self._keys(layout.RUNS):
             if key.endswith(".json"):
@@ -383,7 +385,7 @@ class _Reading:
                 there = table.key not in self.keys or read_checked(self.work, table) is not None
             except DamagedState as error:
                 problem = _problem(error, self.work.url_of(table.key))
-                self._tell(table.key, problem, _UNEXPLAINED, self._remove(table.key, "removed"))
+                self._tell(table.key, problem, _UNEXPLAINED, self._remove(table.key))
             else:
                 self.whole["tables of reports"] += there
 
@@ -395,7 +397,7 @@ class _Reading:
                 unseal(stored.data, self.work.url_of(key))
                 self.whole[name] += 1
         except SitemapEtlError as error:
-            self._tell(key, _problem(error, self.work.url_of(key)), cost, self._remove(key, "removed"))
+            self._tell(key, _problem(error, self.work.url_of(key)), cost, self._remove(key))
 
     def _ledger(self, key: str, cost: str) -> None:
         stored = self.work.get(key)
@@ -405,7 +407,7 @@ class _Reading:
                 decode(LedgerData, unseal(stored.data, where), where)
                 self.whole["ledgers"] += 1
         except DamagedState as error:
-            self._tell(key, _problem(error, where), cost, self._remove(key, "removed: the engine starts anew"))
+            self._tell(key, _problem(error, where), cost, self._remove(key, done="removed: the engine starts anew"))
 
 
 def _problem(error: SitemapEtlError, where: str) -> str:

@@ -17,6 +17,7 @@ from typing import Final, TypeVar
 import pyarrow as pa
 
 from sitemap_etl import __version__
+from sitemap_etl.advice import SITE_FILE
 from sitemap_etl.arrow import column_of, exact
 from sitemap_etl.errors import DamagedState, Refused, Unavailable
 from sitemap_etl.frames import SNAPSHOT, conform, filled
@@ -125,6 +126,7 @@ class State:
         """What is published now, to be swapped. Raises as `current`."""
         stored = self.storage.get(layout.CURRENT)
         if stored is None:
+            self._demand_nothing()
             return Held(Current(self.name, self.site), None)
         if self._read is None or self._read[0] != stored.data:
             where = self.storage.url_of(layout.CURRENT)
@@ -134,6 +136,15 @@ class State:
             self._check_site(current)
             self._check_place(current)
         return Held(current, etag)
+
+    def _demand_nothing(self) -> None:
+        """Raise DamagedState where sets lie there of which nothing tells which one is published."""
+        if next(iter(self.storage.list(layout.MANIFESTS)), None) is not None:
+            raise DamagedState(
+                f"{self.storage.url_of(layout.CURRENT)} is missing, although published sets lie beside it: it is not "
+                "known which of them is public. Restore it from a backup of the state. Without one, run sitemap-etl "
+                f"state verify {SITE_FILE} --repair, which finds out"
+            )
 
     def _check_site(self, current: Current) -> None:
         if (current.name, current.site) != (self.name, self.site):
