@@ -302,16 +302,16 @@ def make_dag(site: Site, site_file: Path) -> DAG:
 
         tasks.abandon(site, owner_of(context), environment())
 
-    def conclude(context: Mapping[str, Any]) -> None:
+    def conclude(context: Mapping[str, Any], *, good: bool = True) -> None:
         from sitemap_etl.airflow.notifiers import announcing
         from sitemap_etl.runs import tasks
 
         world = replace(environment(site_file), announce=announcing(context))
-        tasks.conclude(site, owner_of(context), world)
+        tasks.conclude(site, owner_of(context), world, good=good)
 
     def give_up(context: Mapping[str, Any]) -> None:
         abandon(context)
-        conclude(context)
+        conclude(context, good=False)
 
     with DAG(
         site.name,

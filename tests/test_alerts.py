@@ -177,7 +177,7 @@ def test_a_schedulers_run_is_told_once_however_often_its_end_is_reported(site: T
         with pytest.raises(SitemapEtlError):
             tasks.publish(key, world)
         tasks.abandon(site.load(), "shop/tonight", world)
-        tasks.conclude(site.load(), "shop/tonight", world)
+        tasks.conclude(site.load(), "shop/tonight", world, good=False)
     (message,) = heard(ear, "/hook")
     assert message["status"] == "refused"
     assert message["gates"] == ["products.max_drop", "max_drop"]
@@ -191,12 +191,12 @@ def test_a_repaired_run_is_told_to_the_monitor_once_more(site: TestSite, ear: Si
     away = export.rename(site.folder / "away.csv")
     with pytest.raises(SitemapEtlError):
         tasks.build(key, world)
-    tasks.conclude(site.load(), "shop/tonight", world)
+    tasks.conclude(site.load(), "shop/tonight", world, good=False)
     away.rename(export)
     tasks.build(key, world)  # a person clears the tasks
     tasks.publish(key, world)
     for _ in range(2):
-        tasks.conclude(site.load(), "shop/tonight", world)
+        tasks.conclude(site.load(), "shop/tonight", world, good=True)
     assert [message["status"] for message in heard(ear, "/hook")] == ["failed"]
     assert beats(ear)[-2:] == ["/fail", ""]
 
@@ -204,9 +204,14 @@ def test_a_repaired_run_is_told_to_the_monitor_once_more(site: TestSite, ear: Si
 def test_a_schedulers_run_that_left_no_word_is_told_as_failed(site: TestSite, ear: Side) -> None:
     site.keys["work"] = "s3://nowhere/work"
     site.environment = replace(site.environment, open_storage=_unavailable)
-    tasks.conclude(site.load(), "shop/tonight", site.environment)
+    said: list[str] = []
+    site.environment = replace(site.environment, log=said.append)
+    tasks.conclude(site.load(), "shop/tonight", site.environment, good=True)
+    assert (ear.requests, len(said)) == ([], 1)
+    tasks.conclude(site.load(), "shop/tonight", site.environment, good=False)
     (message,) = heard(ear, "/hook")
     assert (message["status"], message["run_id"]) == ("failed", None)
+    assert "it does not answer" in message["reason"]
 
 
 def _unavailable(*_given: object, **_options: object) -> Any:
@@ -215,15 +220,16 @@ def _unavailable(*_given: object, **_options: object) -> Any:
     raise Unavailable("it does not answer")
 
 
-def test_a_schedulers_run_that_was_killed_is_told_as_interrupted_where_that_is_asked_for(
-    site: TestSite, ear: Side
-) -> None:
-    site.keys["notify"]["on"] = ["interrupted"]
+@pytest.mark.parametrize("leased", [True, False])
+def test_a_schedulers_run_that_was_killed_is_told_as_failed(site: TestSite, ear: Side, leased: bool) -> None:
     tasks.start(site.load(), Options(), site.environment, owner="shop/tonight")
+    if not leased:  # the machine was down for longer than a lease lasts
+        (site.folder / "work" / "shop" / "state" / "lease.json").unlink()
     tasks.abandon(site.load(), "shop/tonight", site.environment)
-    tasks.conclude(site.load(), "shop/tonight", site.environment)
+    tasks.conclude(site.load(), "shop/tonight", site.environment, good=False)
     (message,) = heard(ear, "/hook")
-    assert message["status"] == "interrupted"
+    assert message["status"] == "failed"
+    assert "killed" in message["reason"]
 
 
 # --- when it can't be sent ----------------------------------------------------------------------------

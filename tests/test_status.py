@@ -134,10 +134,10 @@ def test_a_run_that_is_killed_counts_as_interrupted_once_nobody_holds_its_lease(
     assert found.problems[0].startswith("the last run was interrupted: ")
 
 
-def test_a_run_that_the_scheduler_gives_up_is_remembered_as_interrupted(site: TestSite) -> None:
+def test_a_run_that_the_scheduler_gives_up_is_remembered_as_failed(site: TestSite) -> None:
     tasks.start(site.load(), Options(), site.environment, owner="shop/tonight")
     tasks.abandon(site.load(), "shop/tonight", site.environment)
-    assert (last(site).status, last(site).owner) == ("interrupted", "shop/tonight")
+    assert (last(site).status, last(site).owner) == ("failed", "shop/tonight")
 
 
 def test_a_task_that_fails_leaves_why_and_a_later_try_mends_it(site: TestSite) -> None:

@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from sitemap_etl.config import Site, load
-from sitemap_etl.errors import Refused, Unavailable
+from sitemap_etl.errors import Refused, SitemapEtlError, Unavailable
 from sitemap_etl.publish.claim import Claim
 from sitemap_etl.publish.publish import publish as publish_run
 from sitemap_etl.runs import tasks
@@ -25,6 +25,7 @@ from sitemap_etl.runs.bundles import MOST, bundles, called
 from sitemap_etl.runs.local import publish_locally
 from sitemap_etl.runs.status import status_of
 from sitemap_etl.stages.run import Environment, new_run_id, open_run, open_work
+from sitemap_etl.state.attempts import read_attempts
 from sitemap_etl.state.lease import take_lease
 from sitemap_etl.state.records import Options
 from sitemap_etl.storage import Storage, open_storage
@@ -213,6 +214,22 @@ def test_a_task_of_a_run_that_was_published_does_nothing_and_says_so(site: Site)
     assert set(labels) == {"already published"}
     assert all("was published already" in line and "trigger a new run" in line for line in said)
     assert not lease(site).exists()
+
+
+@pytest.mark.parametrize("stage", ["extract", "render"])
+def test_what_is_remembered_of_a_task_that_failed_is_its_error(tmp_path: Path, stage: str) -> None:
+    site = site_in(tmp_path, airflow=IN_MANY)
+    started = tasks.start(site, Options(), OUTSIDE, owner="shop/tonight")
+    if stage == "render":
+        tasks.extract(started.key, [0, 1], OUTSIDE)
+        tasks.partition(started.key, OUTSIDE)
+        for spool in Path(started.key).rglob("*.spool"):
+            spool.unlink()
+    (tmp_path / "pages0.csv").unlink()
+    with pytest.raises(SitemapEtlError) as caught:
+        getattr(tasks, stage)(started.key, [0, 1], OUTSIDE)
+    (known,) = read_attempts(open_work(site, OUTSIDE), 1)
+    assert known.error == str(caught.value)
 
 
 @pytest.mark.parametrize("kept", [True, False])

@@ -12,13 +12,10 @@ from sitemap_etl.advice import SITE_FILE, for_file
 from sitemap_etl.config import Notify, Site, filled, revealed
 from sitemap_etl.dates import instant
 from sitemap_etl.errors import ConfigError, SitemapEtlError
-from sitemap_etl.runs.failures import failure
+from sitemap_etl.runs.failures import LAST, failure
 from sitemap_etl.stages.run import Environment, open_work
 from sitemap_etl.state.attempts import claim_alert, read_attempt, read_attempts
 from sitemap_etl.state.records import Attempt, Summary
-
-_LAST: Final = 20
-"""Runs among which that of a scheduler is looked for."""
 
 
 @dataclass
@@ -92,15 +89,23 @@ def _announce(notify: Notify, alert: alerts.Alert, environment: Environment) -> 
             yield f"notify.airflow.{name}: the message was not sent: {error}"
 
 
-def tell_end_of(site: Site, environment: Environment, owner: str) -> None:
-    """The same of a scheduler's run, which may have failed before it left a word."""
+def tell_end_of(site: Site, environment: Environment, owner: str, *, good: bool) -> None:
+    """The same of a scheduler's run, which may have failed before it left a word.
+
+    `good`: whether it is a success to the scheduler. Of such a run nobody is told what can't be read here.
+    """
     if site.notify.silent:
         return
-    now = environment.clock()
-    ended = Attempt("", instant(now), status="failed", owner=owner, error="Its log says why")
-    with suppress(SitemapEtlError):
-        found = read_attempts(open_work(site, environment), _LAST)
-        ended = next((one for one in found if one.owner == owner), ended)
+    try:
+        found = read_attempts(open_work(site, environment), LAST)
+        why = "Its log says why"
+    except SitemapEtlError as error:
+        found, why = [], f"Its log says why; the state can't be read where people are told of it: {error}"
+    ended = next((one for one in found if one.owner == owner), None)
+    if ended is None and good:
+        _log(environment, [f"nobody was told that {owner} went well: no record of it is found here"])
+        return
+    ended = ended or Attempt("", instant(environment.clock()), status="failed", owner=owner, error=why)
     if not ended.dry_run:
         tell_end(site, environment, ended)
 

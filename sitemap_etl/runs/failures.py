@@ -14,8 +14,7 @@ from sitemap_etl.publish.claim import Overtaken
 from sitemap_etl.publish.reports import put_overview
 from sitemap_etl.stages.ping import why
 from sitemap_etl.stages.run import Environment, Run, new_run_id, open_work, state_of
-from sitemap_etl.state.attempts import put_attempt, read_attempt
-from sitemap_etl.state.lease import holder
+from sitemap_etl.state.attempts import put_attempt, read_attempt, read_attempts
 from sitemap_etl.state.records import Attempt
 from sitemap_etl.state.store import AnothersState, State
 from sitemap_etl.storage import Storage
@@ -70,16 +69,18 @@ def _is_anothers(site: Site, environment: Environment, work: Storage) -> bool:
 def remember_abandoned(site: Site, work: Storage, owner: str, environment: Environment) -> None:
     """Keep that the scheduler's run ended without a word of its own: killed, or marked as failed. Raises nothing."""
     with suppress(SitemapEtlError, *_MACHINE):
-        lease = holder(work)
-        known = read_attempt(work, lease.run_id) if lease is not None and lease.owner == owner else None
-        if known is not None and known.status == "running":
+        last = read_attempts(work, LAST)
+        known = next((one for one in last if one.owner == owner and one.status == "running"), None)
+        if known is not None:
             ended = instant(environment.clock())
-            gone = replace(known, ended=ended, status="interrupted", kind="interrupted", error=_ABANDONED)
+            gone = replace(known, ended=ended, status="failed", kind="interrupted", error=_ABANDONED)
             put_attempt(work, gone)
             put_overview(work, site.name, site.site, gone)
 
 
-_ABANDONED: Final = "The scheduler ended the run: its log says why"
+_ABANDONED: Final = "A task of the run was killed, or marked as failed: the scheduler's log says which"
+LAST: Final = 20
+"""Runs among which that of a scheduler is looked for."""
 
 
 def _begun(run: Run | None, now: datetime, owner: str) -> Attempt:

@@ -234,12 +234,11 @@ def _renew(run: Run) -> None:
 
 
 def _one_by_one(run: Run, bundle: Bundle) -> Iterator[int]:
-    """The units of a bundle, one after the other, while the lease lasts and whatever fails is remembered."""
-    with _remembering(run):
-        for n in range(*bundle):
-            if n > bundle[0]:
-                _renew(run)
-            yield n
+    """The units of a bundle, one after the other, while the lease lasts."""
+    for n in range(*bundle):
+        if n > bundle[0]:
+            _renew(run)
+        yield n
 
 
 def _each(
@@ -247,7 +246,8 @@ def _each(
 ) -> list[T]:
     """Do the units of a bundle; gives their receipts. `units`: section and label of all there are."""
     run.environment.label(called([section for section, _ in units], bundle))
-    return [do_unit(run, stage, n, units[n], work) for n in _one_by_one(run, bundle)]
+    with _remembering(run):
+        return [do_unit(run, stage, n, units[n], work) for n in _one_by_one(run, bundle)]
 
 
 def extract(key: str, bundle: Bundle, environment: Environment, *, final: bool = True) -> dict[str, int]:
@@ -260,9 +260,10 @@ def extract(key: str, bundle: Bundle, environment: Environment, *, final: bool =
     name = ": ".join(units[first]) if past - first == 1 else called([section for section, _ in units], bundle)
     environment.label(name)
     rows, receipts = 0, []
-    for n in _one_by_one(run, bundle):
-        rows += do_unit(run, "extract", n, units[n], partial(extract_split, final=final)).rows
-        receipts.append(do_unit(run, "transform", n, units[n], partial(transform_split, final=final)))
+    with _remembering(run):
+        for n in _one_by_one(run, bundle):
+            rows += do_unit(run, "extract", n, units[n], partial(extract_split, final=final)).rows
+            receipts.append(do_unit(run, "transform", n, units[n], partial(transform_split, final=final)))
     _log_held(run, receipts)
     return {**_counts(receipts), "rows": rows}
 
@@ -479,6 +480,6 @@ def abandon(site: Site, owner: str, environment: Environment) -> None:
     release_lease(work, "", owner=owner)
 
 
-def conclude(site: Site, owner: str, environment: Environment) -> None:
-    """Tell everyone who is to hear of it how the scheduler's run ended, which is over."""
-    tell_end_of(site, environment, owner)
+def conclude(site: Site, owner: str, environment: Environment, *, good: bool) -> None:
+    """Tell everyone who is to hear of it how the scheduler's run ended, which is over. `good`: to the scheduler."""
+    tell_end_of(site, environment, owner, good=good)
