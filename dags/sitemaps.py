@@ -151,6 +151,12 @@ def owner_of(context: Mapping[str, Any]) -> str:
     return f"{context['dag'].dag_id}/{context['run_id']}"
 
 
+def is_dry(context: Mapping[str, Any]) -> bool:
+    """Whether this run was triggered as a dry one, of which nobody is told; also where `plan` refused its conf."""
+    asked = getattr(context.get("dag_run"), "conf", None) or {}
+    return bool(asked.get("dry_run"))
+
+
 def has_ended(owner: str) -> bool:
     """Whether the run that a lease names, one of this DAG, is no longer under way; also where it was deleted."""
     context = get_current_context()
@@ -310,8 +316,11 @@ def make_dag(site: Site, site_file: Path) -> DAG:
         tasks.conclude(site, owner_of(context), world, good=good)
 
     def give_up(context: Mapping[str, Any]) -> None:
-        abandon(context)
-        conclude(context, good=False)
+        try:
+            abandon(context)
+        finally:  # people hear of it wherever the state lies
+            if not is_dry(context):
+                conclude(context, good=False)
 
     with DAG(
         site.name,

@@ -208,6 +208,7 @@ def test_a_schedulers_run_that_left_no_word_is_told_as_failed(site: TestSite, ea
     site.environment = replace(site.environment, log=said.append)
     tasks.conclude(site.load(), "shop/tonight", site.environment, good=True)
     assert (ear.requests, len(said)) == ([], 1)
+    assert "it does not answer" in said[0]
     tasks.conclude(site.load(), "shop/tonight", site.environment, good=False)
     (message,) = heard(ear, "/hook")
     assert (message["status"], message["run_id"]) == ("failed", None)
@@ -230,6 +231,64 @@ def test_a_schedulers_run_that_was_killed_is_told_as_failed(site: TestSite, ear:
     (message,) = heard(ear, "/hook")
     assert message["status"] == "failed"
     assert "killed" in message["reason"]
+
+
+def test_a_schedulers_run_whose_task_was_stopped_from_outside_is_told_as_failed(
+    site: TestSite, ear: Side, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(*_given: object, **_options: object) -> None:
+        raise KeyboardInterrupt
+
+    key = tasks.start(site.load(), Options(), site.environment, owner="shop/tonight").key
+    monkeypatch.setattr(tasks, "build_run", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        tasks.build(key, site.environment)
+    assert past_runs(site.load(), site.environment)[0].status == "interrupted"
+    tasks.abandon(site.load(), "shop/tonight", site.environment)
+    tasks.conclude(site.load(), "shop/tonight", site.environment, good=False)
+    (message,) = heard(ear, "/hook")
+    assert (message["status"], "killed" in message["reason"]) == ("failed", True)
+    assert past_runs(site.load(), site.environment)[0].status == "failed"
+
+
+def test_a_killed_run_is_told_as_failed_by_a_process_that_may_only_read_the_state(site: TestSite, ear: Side) -> None:
+    tasks.start(site.load(), Options(), site.environment, owner="shop/tonight")
+    tasks.conclude(site.load(), "shop/tonight", site.environment, good=False)
+    (message,) = heard(ear, "/hook")
+    assert (message["status"], "killed" in message["reason"]) == ("failed", True)
+
+
+def test_a_plan_that_was_killed_and_tried_again_is_not_what_people_are_told(site: TestSite, ear: Side) -> None:
+    tasks.start(site.load(), Options(), site.environment, owner="shop/tonight")
+    key = tasks.start(site.load(), Options(), site.environment, owner="shop/tonight", again=True).key
+    (site.folder / "products.csv").unlink()
+    with pytest.raises(SitemapEtlError) as failed:
+        tasks.build(key, site.environment)
+    tasks.abandon(site.load(), "shop/tonight", site.environment)
+    tasks.conclude(site.load(), "shop/tonight", site.environment, good=False)
+    (message,) = heard(ear, "/hook")
+    assert (message["reason"], message["run_id"]) == (str(failed.value), Path(key).name)
+
+
+def test_nobody_is_told_of_a_schedulers_dry_run_that_fails_in_its_plan(site: TestSite, ear: Side) -> None:
+    (site.folder / "products.csv").unlink()
+    with pytest.raises(SitemapEtlError) as failed:
+        tasks.start(site.load(), Options(dry_run=True), site.environment, owner="shop/tonight")
+    tasks.abandon(site.load(), "shop/tonight", site.environment)
+    tasks.conclude(site.load(), "shop/tonight", site.environment, good=False)
+    assert ear.requests == []
+    (known,) = past_runs(site.load(), site.environment)
+    assert (known.dry_run, known.status, known.error) == (True, "failed", str(failed.value))
+
+
+def test_where_no_run_is_remembered_the_place_that_was_looked_at_is_told(site: TestSite, ear: Side) -> None:
+    site.keys["work"] = str(site.folder / "not-mounted-here")
+    tasks.conclude(site.load(), "shop/tonight", site.environment, good=True)
+    assert ear.requests == []
+    tasks.conclude(site.load(), "shop/tonight", site.environment, good=False)
+    (message,) = heard(ear, "/hook")
+    assert "no run is remembered in" in message["reason"]
+    assert "not-mounted-here" in message["reason"]
 
 
 # --- when it can't be sent ----------------------------------------------------------------------------

@@ -229,3 +229,32 @@ def test_twenty_languages_fit_in_a_small_memory(tmp_path: Path) -> None:
     output = subprocess.run([sys.executable, "-c", code, str(site.path)], check=True, capture_output=True, text=True)
     assert set(links(site, "/ja/7")) == {*TWENTY.split(), "x-default"}
     assert int(output.stdout) < 700
+
+
+@pytest.mark.parametrize("first", ["section", "view"])
+def test_a_page_that_a_view_shows_again_keeps_its_links_in_both(site: TestSite, first: str) -> None:
+    rule = {**RULE, "cluster": "shop"}
+    listed, shown = pages_in("en de"), pages_in("en de", 2)
+    if first == "section":
+        site.section("a", listed, alternates=rule)
+    site.section("v", shown, alternates=rule, view=True)
+    if first == "view":
+        site.section("a", listed, alternates=rule)
+    done = site.night(1)
+    expected = {"en": "/en/1", "de": "/de/1", "x-default": "/en/1"}
+    for path in ("/en/1", "/de/1"):
+        found = [page.alternates for page in site.public().entries() if page.loc == ORIGIN + path]
+        assert [{tag: href.removeprefix(ORIGIN) for tag, href in each.items()} for each in found] == [expected] * 2
+    assert len(links(site, "/en/4")) == 3
+    assert done.summary.clusters.aligned == 10
+
+
+def test_a_view_read_alone_agrees_with_the_section_that_stays_as_published(site: TestSite) -> None:
+    rule = {**RULE, "cluster": "shop"}
+    site.section("a", pages_in("en de"), alternates=rule)
+    site.section("v", pages_in("en de", 2), alternates=rule, view=True)
+    site.night(1)
+    site.section("v", pages_in("en de", 3), alternates=rule, view=True)
+    done = site.night(2, sections=("v",))
+    assert done.summary.warnings == ()
+    assert [len(page.alternates) for page in site.public().entries()] == [3] * 16

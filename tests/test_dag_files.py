@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from sitemap_etl.airflow.pools import MISSING, demand_pools
 from sitemap_etl.errors import ConfigError
 from tests.support.airflow import PROJECT, Airflow, airflow
 from tests.support.dags import CLUSTERS, STAGES, Shop
+from tests.support.engines import Reply, Side
 
 
 @pytest.fixture(scope="module")
@@ -166,6 +168,40 @@ def test_a_folder_of_site_files_that_is_not_there_is_told(shop: Shop) -> None:
     found = shop.airflow.describe(shop.folder / "sights")
     assert found["dags"] == {}
     assert "sights" in next(iter(found["import_errors"].values()))
+
+
+_GIVES_UP = """
+import runpy, sys
+from types import SimpleNamespace
+from sitemap_etl.errors import Unavailable
+from sitemap_etl.runs import tasks
+
+def abandon(*_given):
+    raise Unavailable("the state does not answer")
+
+tasks.abandon = abandon
+dag = runpy.run_path(sys.argv[1])["DAGS"]["shop"]
+for conf in ({}, {"dry_run": True, "sections": ["nope"]}):
+    try:
+        dag.on_failure_callback({"dag": dag, "run_id": "tonight", "dag_run": SimpleNamespace(conf=conf)})
+    except Unavailable as error:
+        print(error)
+"""
+
+
+def test_people_hear_of_a_failed_run_whose_state_is_out_of_reach_but_never_of_a_dry_one(shop: Shop) -> None:
+    with Side(lambda _request: Reply(200)) as ear:
+        shop.site(notify={"webhook": f"{ear.url}/hook"})
+        done = subprocess.run(
+            [sys.executable, "-c", _GIVES_UP, PROJECT / "dags" / "sitemaps.py"],
+            env={**os.environ, **shop.airflow.environ, "SITEMAP_ETL_SITES": str(shop.sites)},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    assert done.stdout.count("the state does not answer") == 2
+    (request,) = ear.requests
+    assert json.loads(request.body)["status"] == "failed"
 
 
 def test_parsing_the_dag_file_imports_no_heavy_library(shop: Shop) -> None:

@@ -361,6 +361,83 @@ def test_of_an_incremental_source_a_row_is_named_by_its_key_and_the_run_that_rea
     assert ask(site, "/p/new")["answer"] == "listed"
 
 
+def test_a_page_that_an_incremental_read_did_not_yield_may_be_in_the_source_all_the_same(site: TestSite) -> None:
+    with sqlite3.connect(site.folder / "catalog.db") as database:
+        database.execute("CREATE TABLE pages (id INTEGER, loc TEXT, touched TEXT)")
+        database.executemany("INSERT INTO pages VALUES (?, ?, '2026-10-01')", [(n, f"/p/{n:03}") for n in range(30)])
+    site.environment = replace(
+        site.environment, environ={"AIRFLOW_CONN_CATALOG": f"sqlite:///{site.folder}/catalog.db"}
+    )
+    site.section("pages")
+    query = "SELECT id, loc FROM pages WHERE touched >= :since"
+    site.keys["sections"]["pages"]["from"] = {"database": "catalog", "query": query, "key": "id"}
+    first = site.night(1).run.run_id
+    assert f"it was not in the source at run {first}" in ask(site, "/new")["sentence"]
+    with sqlite3.connect(site.folder / "catalog.db") as database:
+        database.execute("INSERT INTO pages VALUES (90, '/new', '2026-10-01')")
+    second = site.night(2).run.run_id
+    assert ask(site, "/new")["sentence"] == (
+        f"/new ({ORIGIN}/new) is not listed: the incremental read of run {second} of 2026-11-02 02:00 UTC did not "
+        "yield it (all rows were read last on 2026-11-01 02:00 UTC; a run with --full reads them again)."
+    )
+    dry = site.night(3, dry_run=True).run.run_id
+    assert f"yield it, nor did run {dry} of 2026-11-03 02:00 UTC, a dry run (all" in ask(site, "/new")["sentence"]
+    third = site.night(4, full=True).run.run_id
+    assert ask(site, "/new")["answer"] == "listed"
+    assert f"it was not in the source at run {third}" in ask(site, "/newer")["sentence"]
+
+
+def test_a_page_whose_section_left_the_site_file_is_not_blamed_on_the_source(site: TestSite) -> None:
+    site.section("products", pages(90))
+    site.section("arts", pages(9, start=100))
+    site.night(1)
+    del site.keys["sections"]["arts"]
+    second = site.night(2, force=("max_drop",), reason="no more arts").run.run_id
+    site.export("products", pages(91))
+    site.night(3)
+    assert ask(site, "/p/000105")["sentence"] == (
+        f"/p/000105 ({ORIGIN}/p/000105) is not listed any more: its section arts is not in the site file of run "
+        f"{second} of 2026-11-02 02:00 UTC."
+    )
+
+
+def test_a_rollback_to_a_set_without_the_section_is_told(site: TestSite) -> None:
+    site.section("products", pages(50))
+    first = site.night(1).run.run_id
+    site.section("arts", pages(9, start=100))
+    site.night(2)
+    done = roll_back(site.load(), first, site.at(FIRST_NIGHT + timedelta(days=2)), reason="too early")
+    assert done is not None
+    assert (
+        f"its section arts is not in the site file of run {first} of 2026-11-01 02:00 UTC, to which rollback "
+        f"{done.run.run_id} of 2026-11-03 02:00 UTC went back."
+    ) in ask(site, "/p/000105")["sentence"]
+
+
+def test_a_refused_run_without_the_section_is_told(site: TestSite) -> None:
+    site.section("products", pages(50))
+    site.section("arts", pages(50, start=100))
+    site.night(1)
+    del site.keys["sections"]["arts"]
+    refused = site.night(2)
+    assert refused.summary.status == "refused"
+    sentence = ask(site, "/p/000105")["sentence"]
+    assert f"but its section arts is not in the site file of run {refused.run.run_id}" in sentence
+    assert sentence.endswith("which was refused.")
+
+
+def test_a_run_that_published_and_left_no_report_is_the_one_that_read_last(site: TestSite) -> None:
+    site.section("products", pages(50))
+    first = site.night(1).run.run_id
+    site.export("products", pages(51))
+    second = site.night(2).run.run_id
+    shutil.rmtree(site.folder / "work" / "shop" / "reports" / second)  # it was killed after its commit
+    answer = ask(site, "/q")
+    assert answer["read_by"] == {"run_id": second, "at": "2026-11-02T02:00:00Z", "status": "published"}
+    assert f"it is not in the set of run {second} of 2026-11-02 02:00 UTC, which left no report" in answer["sentence"]
+    assert first not in answer["sentence"]
+
+
 def test_a_page_that_a_rollback_took_back_is_explained_by_the_rollback(site: TestSite) -> None:
     site.section("products", pages(50))
     first = site.night(1).run.run_id

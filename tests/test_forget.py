@@ -396,6 +396,18 @@ def test_a_key_of_two_sections_wants_the_section_named(shop: Shop) -> None:
         shop.forget()
 
 
+def test_a_key_is_of_a_section_that_has_some(shop: Shop, tmp_path: Path) -> None:
+    """Else a typing error would look like success, and the row would stay."""
+    shop.section("plain", pages(3))
+    shop.night(10)
+    with pytest.raises(ConfigError, match=r"--section plain: it has no key, only catalog\. Name its"):
+        shop.forget(KEY, section="plain")
+    other = TestSite(tmp_path / "other").section("plain", pages(3))
+    other.night(1)
+    with pytest.raises(ConfigError, match=r"--key: no section of this site has a key\. Name the rows"):
+        forget_rows(other.load(), other.environment, keys=["3"])
+
+
 def test_the_command_says_what_it_did_and_what_it_can_t_reach(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in shop.environment.environ.items():
         monkeypatch.setenv(name, value)

@@ -22,7 +22,7 @@ from sitemap_etl.runs.local import Finished, ping_locally, run_locally
 from sitemap_etl.runs.ping import ping_by_hand
 from sitemap_etl.runs.rollback import roll_back
 from sitemap_etl.state import layout
-from sitemap_etl.state.changes import put_changes
+from sitemap_etl.state.changes import packed, put_changes
 from sitemap_etl.state.records import Current, Notification, Options, Summary
 from sitemap_etl.state.store import put_document, read_document
 from tests.support.engines import Reply, Request, Side
@@ -183,7 +183,7 @@ def test_changes_that_a_paused_run_puts_late_are_never_heard(world: World) -> No
     world.night(3)
     late = pa.Table.from_pylist([{"loc": f"{world.url}/p/000006", "kind": "changed", "section": "p"}], schema=CHANGES)
     state = world.site.state()
-    put_changes(state, "20261102T020000Z-0000", late, Notification((), (), (), (), 100, None))
+    put_changes(state, "20261102T020000Z-0000", packed([late]), Notification((), (), (), (), 100, None))
     world.pages(100, 1)
     world.night(4)
     world.night(5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from dataclasses import replace
@@ -17,6 +18,7 @@ from sitemap_etl.publish.summary import put_summary
 from sitemap_etl.report.paper import template
 from sitemap_etl.state.codec import decode
 from sitemap_etl.state.records import Answered, Summary
+from tests.support.browser import look, needs_browser
 from tests.support.sites import TestSite, pages
 
 ORIGIN = "https://shop.example"
@@ -224,9 +226,9 @@ def test_nothing_is_loaded_from_anywhere(status: str) -> None:
         for tag, names in page.elements
         if FETCHING & set(names) and (tag != "a" or FETCHING & set(names) != {"href"})
     ]
-    assert all(
-        (link["href"] or "").startswith(f"{ORIGIN}/") or "://" in (link["href"] or "") for link in page.tags("a")
-    )
+    # An address that the source has from a stranger is shown, and no way to go there.
+    assert all((link["href"] or "").startswith(f"{ORIGIN}/") for link in page.tags("a"))
+    assert "https://elsewhere.example/x" in page.text
     (style,) = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
     assert not re.search(r"url\(|@import|https?:", style)
 
@@ -249,6 +251,14 @@ def test_characters_that_cannot_be_seen_are_written_out() -> None:
     assert "/a\\u200bb\\u202e" in Page(rendered(summary_of(reasons=reasons))).text
     written = {"products": {"excluded": {"sold\u202e\x1b[2J": {"count": 1, "examples": ["/a"]}}}}  # by the source
     assert "sold\\u202e\\u001b[2J" in Page(rendered(summary_of(reasons=written))).text
+
+
+@pytest.mark.thorough
+@needs_browser
+def test_the_longest_name_of_a_section_leaves_all_columns_in_view() -> None:
+    text = json.dumps(summary_of("refused")).replace("products", "a" * 190)
+    assert (seen := look(rendered(json.loads(text)))).width == seen.window
+    assert seen.wide == 0
 
 
 def test_of_very_many_reasons_the_most_frequent_are_shown() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -111,3 +113,20 @@ def test_what_only_airflow_finds_is_the_problem_of_that_site_alone(tmp_path, for
         assert why in told
     fine = form.model_construct(**{**asked, key: "0 2 * * *"}, timezone="Europe/Berlin")
     assert list(problems_of(site.model_copy(update={"schedule": fine}))) == []
+
+
+@pytest.mark.parametrize("ago", [timedelta(minutes=2), timedelta(minutes=20)])
+def test_a_first_run_is_not_lost_where_its_file_is_read_again_as_its_minute_begins(tmp_path, ago) -> None:
+    """Airflow plans the next run of a site with each look at its file, and begins it some seconds after its time."""
+    pytest.importorskip("airflow")
+    from airflow.serialization.encoders import coerce_to_core_timetable
+    from airflow.timetables.base import TimeRestriction
+
+    from sitemap_etl.airflow.assets import schedule_of
+
+    begins = (datetime.now(UTC) - ago).replace(second=0, microsecond=0)
+    site = loaded(tmp_path, f"{MINIMAL}schedule: '{begins.minute} {begins.hour} * * *'\n")
+    run = coerce_to_core_timetable(schedule_of(site)).next_dagrun_info(
+        last_automated_data_interval=None, restriction=TimeRestriction(None, None, catchup=False)
+    )
+    assert run.run_after == (begins if ago < timedelta(minutes=5) else begins + timedelta(days=1))

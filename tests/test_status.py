@@ -132,6 +132,20 @@ def test_a_run_that_is_killed_counts_as_interrupted_once_nobody_holds_its_lease(
     assert found.running is None
     assert [one.status for one in found.failed] == ["interrupted"]
     assert found.problems[0].startswith("the last run was interrupted: ")
+    assert "after it had published" not in found.problems[0]
+
+
+def test_a_run_that_is_killed_after_its_commit_says_so(site: TestSite) -> None:
+    """Its status would else deny the set that is published."""
+    site.night(1)
+    done = last(site)
+    put_document(site.state().storage, layout.attempt(done.run_id), replace(done, status="running", ended=""))
+    assert look(site, 1).problems[0] == (
+        "the last run was interrupted: It was killed, or its machine went down, after it had published; "
+        "the next run does what was left"
+    )
+    (told,) = past_runs(site.load(), site.environment)
+    assert (told.status, told.published) == ("interrupted", True)
 
 
 def test_a_run_that_the_scheduler_gives_up_is_remembered_as_failed(site: TestSite) -> None:

@@ -232,6 +232,26 @@ def test_what_is_remembered_of_a_task_that_failed_is_its_error(tmp_path: Path, s
     assert known.error == str(caught.value)
 
 
+@pytest.mark.parametrize("stage", ["extract", "merge", "collect", "render"])
+def test_what_is_remembered_of_a_stage_is_what_its_unit_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    site = site_in(tmp_path, 2, airflow=IN_MANY)
+    started = tasks.start(site, Options(), OUTSIDE, owner="shop/tonight")
+
+    def refuse(_run: object, _stage: str, n: int, *_given: object) -> None:
+        raise Refused(f"unit {n} is broken")
+
+    monkeypatch.setattr(tasks, "do_unit", refuse)
+    for units in ("buckets_of", "groups_of"):
+        monkeypatch.setattr(tasks, units, lambda _run: [("pages0", "1 of 1"), ("pages1", "1 of 1")])
+    monkeypatch.setattr(tasks, "cluster_units", lambda _run: [0, 1])
+    with pytest.raises(Refused):
+        getattr(tasks, stage)(started.key, [0, 2], OUTSIDE)
+    (known,) = read_attempts(open_work(site, OUTSIDE))
+    assert (known.status, known.kind, known.error) == ("refused", "refused", "unit 0 is broken")
+
+
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_scheduler_s_run_that_was_published_is_not_planned_again(site: Site, kept: bool) -> None:
     started = tasks.start(site, Options(), OUTSIDE, owner="shop/tonight")
@@ -312,7 +332,7 @@ def test_a_scheduler_that_knows_of_no_clusters_yet_publishes_no_page_without_its
     site = site_in(tmp_path, airflow=IN_MANY, database={"from": {"csv": "../walks.csv"}, **keys})
     rows = "".join(f"/{language}/a,a,{language}\n" for language in ("de", "en"))
     (tmp_path / "walks.csv").write_text(f"loc,group,language\n{rows}")
-    with pytest.raises(Refused, match=r"align\.json is missing: run .* did not get that far"):
+    with pytest.raises(Refused, match=r"align\.json is missing: run .* did not get .*, or the site file was changed"):
         rendered(tasks.start(site, Options(), OUTSIDE, owner="shop/one"))
 
 

@@ -105,6 +105,13 @@ def test_a_split_column_that_is_not_there_is_found_before_the_night_and_in_it(ca
         catalog.night(1)
 
 
+def test_a_table_that_is_not_there_says_nothing_of_the_split(catalog: TestSite) -> None:
+    source = catalog.keys["sections"]["p"]["from"]
+    source |= {"split": SPLIT, "query": "SELECT * FROM nowhere"}
+    (problem,) = found(catalog)
+    assert problem.endswith("no such table: nowhere")
+
+
 def test_a_hook_that_fails_on_the_rows_is_found(catalog: TestSite, hooks: Callable[..., list[int]]) -> None:
     hooks(lambda frame: frame.assign(loc=frame["price"]))
     catalog.keys["sections"]["p"]["transform"] = "hooks:hook"

@@ -77,6 +77,31 @@ def test_one_flipped_bit_anywhere_is_found_and_told_with_its_cost(site: Catalog)
     assert verify(site).sound
 
 
+@pytest.mark.parametrize("how", ["damaged", "gone"])
+def test_the_loss_of_the_published_set_is_told_with_the_way_out(site: Catalog, how: str) -> None:
+    """No run starts, `status` does not call the site unpublished, and what `state verify` says to do works."""
+    manifest = work_of(site) / site.state().current().manifest
+    damage(manifest) if how == "damaged" else manifest.unlink()
+    (broken,) = verify(site, repair=True).broken
+    assert broken.repaired is None
+    assert "no run can compare with what is published: none can start. Without a backup, move all of " in broken.cost
+    shown = call("status", site.path).out
+    assert manifest.name in shown
+    assert "nothing yet" not in shown
+    (told,) = re.findall("move all of ([^ ]+) away", broken.cost)
+    Path(told).rename(site.folder / "aside")
+    assert site.night(4, adopt=True).summary.status == "published"
+    assert site.night(5).summary.status == "unchanged"
+
+
+def test_the_loss_of_an_older_set_costs_its_rollback(site: Catalog) -> None:
+    older = min(work_of(site).glob("state/manifest-*"))
+    damage(older)
+    (broken,) = verify(site).broken
+    assert broken.cost == f"no rollback to the set of run {layout.run_of_manifest(layout.STATE + older.name)}"
+    assert site.night(4).summary.status == "unchanged"
+
+
 def test_a_feed_whose_rows_were_lost_is_made_again_though_nothing_else_changed(site: Catalog) -> None:
     feed = site.public().objects()["news.rss.xml"]
     assert site.night(4).summary.status == "unchanged"

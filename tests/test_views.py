@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import re
+from collections import Counter
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import feedparser
 import pytest
 
+from sitemap_etl import limits
 from sitemap_etl.runs.rollback import roll_back
 from sitemap_etl.state import layout
 from sitemap_etl.state.records import PastRuns
@@ -176,3 +178,35 @@ def test_a_file_of_recent_changes_that_stays_the_same_keeps_its_time(tmp_path: P
     site.night(4)
     (recent,) = [entry for entry in site.manifest().entries if entry.section == "recent"]
     assert (recent.rows, recent.file.lastmod) == (3, "2026-11-04T02:00:00Z")
+
+
+@pytest.mark.thorough
+def test_no_index_lists_more_files_than_fit_when_half_a_million_pages_changed(tmp_path: Path) -> None:
+    """The first ten files of recent changes have places of their own in the first index, others go where is room."""
+    site = TestSite(tmp_path, recent="7d").section("p", pages(550_000), shards={"rows": 500})
+    site.night(1)
+    site.export("p", pages(550_000, lastmod="2026-11-01"))
+    site.night(2)
+    in_index = Counter((entry.index, entry.section) for entry in site.manifest().entries)
+    assert (in_index[1, "p"], in_index[1, "recent"]) == (limits.INDEX_FILES - 10, 10)
+    assert in_index[2, "recent"] >= 1
+    recent = [entry for entry in site.manifest().entries if entry.section == "recent"]
+    bounds = [loc for entry in recent for loc in (entry.first, entry.last)]
+    assert bounds == sorted(set(bounds))
+    assert sum(entry.rows for entry in recent) == 550_000
+
+
+def test_recent_changes_of_sections_that_lie_side_by_side_are_sorted_as_one(tmp_path: Path) -> None:
+    """Shards are read one after the other, in the order of their first page."""
+    site = TestSite(tmp_path, recent="7d", gates={"max_growth": 99})
+    rows = {name: pages(1_200)[at::3] for at, name in enumerate("abc")}
+    for at, name in enumerate("abc"):
+        site.section(name, rows[name][::9], shards={"rows": 7 + at, "fill": 1})
+    site.night(1)
+    for at, name in enumerate("abc"):
+        site.export(name, rows[name][:: 1 + at % 2 * 2])
+    done = site.night(2)
+    (recent,) = [entry for entry in site.manifest().entries if entry.section == "recent"]
+    shown = [entry.loc for entry in parse(site.public().read(f"https://shop.example/{recent.file.key}"), "r.gz")]
+    assert shown == sorted(set(shown))
+    assert len(shown) == sum(done.summary.sections[name].added for name in "abc") > 600

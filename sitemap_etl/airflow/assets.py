@@ -31,8 +31,9 @@ def schedule_of(site: Site) -> Any:
 def _clock_of(schedule: Schedule | AssetSchedule) -> CronTriggerTimetable | None:
     if schedule.cron is None:
         return None
-    # A new site begins with its next time, not with the one that has just gone by.
-    return CronTriggerTimetable(schedule.cron, timezone=schedule.timezone, run_immediately=timedelta(0))
+    # A new site begins with its next time. One that has just gone by counts, since Airflow plans a run anew with each
+    # look at the file, and a look between its time and its begin would plan the first one for the day after.
+    return CronTriggerTimetable(schedule.cron, timezone=schedule.timezone, run_immediately=timedelta(minutes=5))
 
 
 def _asset(name: str) -> Asset:

@@ -121,10 +121,10 @@ def _lines(found: SiteStatus) -> Iterator[str]:
         yield f"             {_told(one, found.read_at)}"
     if len(found.failed) > 1 + _SHOWN:
         yield f"             … {len(found.failed) - 1 - _SHOWN} more failed since the last good run"
-    if found.published is None:
+    held = found.published
+    if held is None and not found.blocked:  # by a record, perhaps, without which it is not known
         yield "  published  nothing yet"
-    else:
-        held = found.published
+    elif held is not None:
         ago = _ago(held.now, found.read_at)
         yield f"  published  {held.listed:,} URLs in {held.files:,} files, {ago}  {held.run_id}"
     for engine, runs in found.pending.items():

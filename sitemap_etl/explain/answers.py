@@ -102,13 +102,17 @@ class Near(Frozen):
 
 
 class Later(Frozen):
-    """What the newest run, which was not published, found of the URL. `known`: what it would list is known."""
+    """What the newest run, which was not published, found of the URL. `known`: what it would list is known.
+
+    `without`: the section that lists the URL now, where the site file of the run does not have it.
+    """
 
     run: NamedRun
     listed: Listing | None
     nearest: tuple[Near, ...]
     known: bool
     rows: Rows
+    without: str | None = None
 
     @property
     def kind(self) -> Kind:
@@ -122,10 +126,26 @@ class Later(Frozen):
             return f"{run} {_fate(rows[0])}"
         if not self.known:
             return f"{run} left nothing that tells whether its source had it"
+        if self.without is not None:
+            return f"its section {self.without} is not in the site file of {run.removesuffix(',')}"
         if self.nearest:
             near = self.nearest[0]
             return f"{run} would list {near.loc} instead, which differs only by {in_words(near.differs)}"
         return f"{run} did not have it in its source"
+
+
+class Changes(Frozen):
+    """A read of a section that asked for changed rows only. `full_at`: when all of its rows were read last."""
+
+    run: NamedRun
+    full_at: str
+
+
+class Dropped(Frozen):
+    """A section that the site file does not have any more, and the first run without it."""
+
+    section: str
+    run: NamedRun
 
 
 @dataclass
@@ -134,7 +154,9 @@ class Explained:
 
     `listed`, `views`: where and how it is public now. `rows`: source rows of it that are not listed. `last_listed`:
     the set before that listed it. `later`: what the newest run found, where that was not published. `nearest`:
-    listed locs that differ in spelling only.
+    listed locs that differ in spelling only. `unreported`: the run that read last left no report. `dropped`: the
+    section that listed it, where that left the site file. `changes`: the read that did not yield it, where that asked
+    for changed rows only.
     """
 
     asked: Asked
@@ -148,6 +170,9 @@ class Explained:
     last_listed: NamedRun | None = None
     later: Later | None = None
     nearest: list[Near] = field(default_factory=list)
+    unreported: bool = False
+    dropped: Dropped | None = None
+    changes: Changes | None = None
 
     @property
     def kind(self) -> Kind:
@@ -181,11 +206,28 @@ class Explained:
             head = f"is not listed and can't be ({self.reason})"
         if later is not None and (later.kind != "absent" or self.read_by is None):
             return f"{head}: {later.lost()}{near}"
+        return f"{head}: {self._absent()}{near}"
+
+    def _absent(self) -> str:
+        """Why no row of the URL is known."""
+        back = self._rolled_back()
+        if self.dropped is not None:
+            return f"its section {self.dropped.section} is not in the site file of {self.dropped.run.in_words()}{back}"
         if self.read_by is None:
-            published = self.published or NamedRun(None, None)
-            return f"{head}: it is not in the set of {published.in_words()}{near}"
-        also = f", nor at {later.run.in_words().removesuffix(',')}" if later is not None else ""
-        return f"{head}: it was not in the source at {self.read_by.in_words()}{self._rolled_back()}{also}{near}"
+            return f"it is not in the set of {(self.published or NamedRun(None, None)).in_words()}"
+        other = None if self.later is None else self.later.run.in_words().removesuffix(",")
+        if self.unreported:
+            also = "" if other is None else f", and was not in the source at {other}"
+            return f"it is not in the set of {self.read_by.in_words()}, which left no report{also}"
+        if self.changes is not None:
+            also = "" if other is None else f", nor did {other}"
+            full = f"{self.changes.full_at[:10]} {self.changes.full_at[11:16]} UTC"
+            return (
+                f"the incremental read of {self.changes.run.in_words()}{back} did not yield it{also} (all rows were "
+                f"read last on {full}; a run with --full reads them again)"
+            )
+        also = "" if other is None else f", nor at {other}"
+        return f"it was not in the source at {self.read_by.in_words()}{back}{also}"
 
     def _rolled_back(self) -> str:
         """That a rollback went back to that run, where a later one had listed the page."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import cached_property
 from typing import Final
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pyarrow as pa
 from sitemap_etl.advice import SITE_FILE
 from sitemap_etl.config import Site
 from sitemap_etl.errors import DamagedState, Refused
-from sitemap_etl.explain.answers import Cluster, Explained, Later, Link, Listing, NamedRun, Near
+from sitemap_etl.explain.answers import Changes, Cluster, Explained, Later, Link, Listing, NamedRun, Near
 from sitemap_etl.explain.lookup import Found, ProposedSet, Provenance, PublishedSet, Shelf, proposed_set
 from sitemap_etl.explain.reports import Asked, Report, Rows, reports, set_aside
 from sitemap_etl.explain.spellings import alike, differences, on_site, spellings
@@ -20,6 +21,8 @@ from sitemap_etl.frozen import Frozen
 from sitemap_etl.publish.views import RECENT
 from sitemap_etl.stages.run import Environment, open_run, open_work
 from sitemap_etl.state import layout
+from sitemap_etl.state.attempts import read_attempt
+from sitemap_etl.state.mirror import read_mirror
 from sitemap_etl.state.store import State
 from sitemap_etl.urls import UrlRules, canonical_url, canonicalize
 
@@ -48,7 +51,8 @@ class _Explainer:
         self.rules = UrlRules(site.site, site.urls.same_as, frozenset(site.urls.strip))
         self.work = open_work(site, environment)
         self.state = State(self.work, site.name, site.site)
-        self.manifest = self.state.manifest(self.state.current().manifest)
+        self.current = self.state.current()
+        self.manifest = self.state.manifest(self.current.manifest)
         self.shelf = Shelf(self.state)
         self.set: PublishedSet | None = None
         self.provenance: Provenance | None = None
@@ -104,25 +108,48 @@ class _Explainer:
                 break
         return read, last, unpublished
 
+    def _unreported(self) -> bool:
+        """Whether the run that published the set was the last to read, and ended before its report was there."""
+        manifest = self.manifest
+        if manifest is None or manifest.rolled_back_to is not None:
+            return False
+        if self.last is not None and self.last.run_id >= manifest.run_id:
+            return False
+        return read_attempt(self.work, manifest.run_id) is not None  # rows that are forgotten make a set without a run
+
+    @cached_property
+    def _changes(self) -> dict[str, Changes]:
+        """The sections of which the last read asked for changed rows only, and that read."""
+        found = {}
+        for reading in self.read:
+            now = reading.report.summary.now
+            for section in sorted(reading.sections & self.current.mirrors.keys()):
+                mirror = read_mirror(self.work, self.current.mirrors[section])
+                whole = now is None or datetime.fromisoformat(mirror.full_at) == datetime.fromisoformat(now)
+                if mirror.version is None and mirror.run_id == reading.report.run_id and not whole:
+                    found[section] = Changes(NamedRun.of(reading.report), mirror.full_at)
+        return found
+
     def answers(self) -> Iterator[Explained]:
         """The answers, in the order of the URLs."""
         aside = [set_aside(self.work, one.report, self.asked, self.rules, one.sections) for one in self.read]
         later: dict[str, Rows] = {}
         if self.unpublished is not None:
             later = set_aside(self.work, self.unpublished, self.asked, self.rules, self.unpublished.read)
-        kept = {} if self.last is None else self.last.summary.kept
+        unreported = self._unreported()
+        read_by = None if self.last is None else NamedRun.of(self.last)
+        kept = {} if self.last is None or unreported else self.last.summary.kept
+        if self.manifest is not None and unreported:
+            read_by = NamedRun(self.manifest.run_id, self.manifest.now, "published")
         for asked, reason in zip(self.asked, self.reasons, strict=True):
-            answer = Explained(
-                asked, reason, self._published(), None if self.last is None else NamedRun.of(self.last), kept
-            )
+            answer = Explained(asked, reason, self._published(), read_by, kept, unreported=unreported)
             self._place(answer)
             for rows in aside:
                 answer.rows.merge(rows[asked.text])
             if self.unpublished is not None:
-                answer.later = self._later(self.unpublished, asked, later[asked.text])
+                answer.later = self._later(self.unpublished, answer, later[asked.text])
             if answer.listed is None:
-                if self.provenance is not None and asked.canonical is not None:
-                    answer.last_listed = self.provenance.last_listed(asked.canonical)
+                self._left(answer)
                 answer.nearest = self._nearest(asked)
             yield answer
 
@@ -184,8 +211,20 @@ class _Explainer:
 
     # --- not listed, or not any more -------------------------------------------------------------
 
-    def _later(self, unpublished: Report, asked: Asked, rows: Rows) -> Later:
+    def _left(self, answer: Explained) -> None:
+        """Which set and section listed the URL last, and whether the source was asked for all rows since then."""
+        loc = answer.asked.canonical
+        last = None if self.provenance is None or loc is None else self.provenance.last_listed(loc)
+        if self.provenance is None or last is None:
+            answer.changes = next(iter(self._changes.values()), None)
+            return
+        answer.last_listed, section = last
+        answer.dropped = self.provenance.dropped(section)
+        answer.changes = self._changes.get(section)
+
+    def _later(self, unpublished: Report, answer: Explained, rows: Rows) -> Later:
         """What the newest run, which was not published, found of the URL."""
+        asked = answer.asked
         later = Later(NamedRun.of(unpublished), None, (), self.proposed is not None, rows)
         if self.proposed is None or asked.canonical is None:
             return later
@@ -196,6 +235,8 @@ class _Explainer:
             other = next((loc for loc in spellings(asked.canonical, self.rules) if self.proposed.find(loc)), None)
         except (Refused, DamagedState):
             return replace(later, known=False)  # its snapshots are no longer kept
+        if answer.listed is not None and answer.listed.section not in self.proposed.run.site.sections:
+            later = replace(later, without=answer.listed.section)
         return later if other is None else replace(later, nearest=(Near.of(asked.canonical, other),))
 
     def _nearest(self, asked: Asked) -> list[Near]:

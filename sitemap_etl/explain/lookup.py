@@ -14,9 +14,10 @@ from sitemap_etl.arrow import column_of
 from sitemap_etl.dates import instant
 from sitemap_etl.diff import places
 from sitemap_etl.errors import DamagedState, Refused
-from sitemap_etl.explain.answers import NamedRun, Since
+from sitemap_etl.explain.answers import Dropped, NamedRun, Since
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.stages.run import Run
+from sitemap_etl.state import layout
 from sitemap_etl.state.records import Entry, Manifest, StagedShard
 from sitemap_etl.state.store import State
 
@@ -180,17 +181,30 @@ class Provenance:
                 return Since(moment, manifest.run_id, self._how(manifest, found))
         return Since(moment, None, "added or changed")
 
-    def last_listed(self, loc: str) -> NamedRun | None:
-        """The newest set before this one that lists the loc; None where no kept one does."""
+    def last_listed(self, loc: str) -> tuple[NamedRun, str] | None:
+        """The newest set before this one that lists the loc, and the section; None where no kept one does."""
         for manifest in self._back():
             if manifest is self._chain[0]:
                 continue
             try:
-                if self._set(manifest).find(loc):
-                    return NamedRun(manifest.run_id, manifest.now)
+                found = self._set(manifest).find(loc)
             except DamagedState:
                 return None  # its snapshots are no longer kept
+            if found:
+                return NamedRun(manifest.run_id, manifest.now), found[0].section
         return None
+
+    def dropped(self, section: str) -> Dropped | None:
+        """Since which run the site file is without the section; None where the set has it."""
+        first: Manifest | None = None
+        for manifest in self._back():
+            back_to = manifest.rolled_back_to
+            restored = None if back_to is None else self.state.kept_manifest(layout.manifest(back_to))
+            made = restored or manifest  # a rollback keeps the sections that came later, without their pages
+            if section in made.sections:
+                break
+            first = made
+        return None if first is None else Dropped(section, NamedRun(first.run_id, first.now))
 
     def _set(self, manifest: Manifest) -> PublishedSet:
         if manifest.run_id not in self._sets:

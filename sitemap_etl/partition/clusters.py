@@ -21,7 +21,7 @@ MEMBERS: Final = pa.schema(
         ("x_default", pa.string()),
     ]
 )
-"""One row a page and language."""
+"""One row a page and language, of each section that has the page: what a view or news shows again, another lists."""
 
 TWO_PAGES: Final = "cluster: two pages for one language, the first by loc is linked"
 ALONE: Final = "cluster: a single page, which needs no links"
@@ -29,9 +29,12 @@ NO_DEFAULT: Final = "cluster: no page for the language that x_default names"
 
 
 class Closed(Frozen):
-    """`rows`: loc, section, alternates: one a page that has links. `notes`: what was decided, counted."""
+    """`rows`: loc, section, alternates: one a section of a page that has links. `pages`: of those pages.
+    `notes`: what was decided, counted.
+    """
 
     rows: pa.Table
+    pages: int
     notes: Tally
 
 
@@ -43,28 +46,28 @@ def close(members: pa.Table) -> Closed:
     the page for the language `x_default` is. Links are ordered by hreflang.
     """
     notes = Tally()
-    table = members.sort_by([("group", "ascending"), ("hreflang", "ascending"), ("loc", "ascending")]).combine_chunks()
-    group = codes_of(table.column("group"))
+    if not members.num_rows:
+        return Closed(_empty(), 0, notes)
+    keys = ("group", "hreflang", "loc", "x_default")
+    table = members.sort_by([(key, "ascending") for key in keys]).combine_chunks()
+    group, page = codes_of(table.column("group")), codes_of(table.column("loc"))
+    listings = pa.table({"group": group, "page": page, "section": table.column("section")})
+    table = table.drop_columns("section").append_column("page", pa.array(page))
     tag = codes_of(table.column("hreflang"))
-    loc = column_of(table, "loc")
-    count = table.num_rows
-    if not count:
-        return Closed(_empty(), notes)
-    again = np.zeros(count, bool)
+    again = np.zeros(table.num_rows, bool)
     again[1:] = (group[1:] == group[:-1]) & (tag[1:] == tag[:-1])
-    twice = again.copy()
-    twice[1:] &= codes_of(loc)[1:] != codes_of(loc)[:-1]
-    _note(notes, TWO_PAGES, loc, twice)
-    table, group, loc = table.filter(pa.array(~again)), group[~again], loc.filter(pa.array(~again))
-    table, group, loc = _with_default(table, group, loc, notes)
-    page = codes_of(loc)
+    other = again.copy()
+    other[1:] &= page[1:] != page[:-1]
+    _note(notes, TWO_PAGES, column_of(table, "loc"), other)
+    table, group = table.filter(pa.array(~again)).combine_chunks(), group[~again]
+    table, group = _with_default(table, group, notes)
+    loc, page = column_of(table, "loc"), table.column("page").to_numpy()
     # Pages of a group: distinct (group, page) pairs.
     order = np.lexsort((page, group))
     first = np.ones(len(order), bool)
     first[1:] = (group[order][1:] != group[order][:-1]) | (page[order][1:] != page[order][:-1])
     of_page = np.sort(order[first])
-    pages = np.bincount(group[of_page])
-    alone = pages[group[of_page]] < 2
+    alone = np.bincount(group[of_page])[group[of_page]] < 2
     _note(notes, ALONE, loc.take(pa.array(of_page)), alone)
     of_page = of_page[~alone]
     sizes = np.bincount(group)
@@ -78,20 +81,23 @@ def close(members: pa.Table) -> Closed:
         [column_of(table, "hreflang").take(take), loc.take(take)], fields=list(ALTERNATES.value_type)
     )
     alternates = pa.ListArray.from_arrays(pa.array(np.concatenate(([0], ends)), pa.int32()), values)
-    at = pa.array(of_page)
+    pages = pa.table({"group": group[of_page], "page": page[of_page], "at": np.arange(len(of_page))})
+    shown = pages.join(_distinct(listings), ["group", "page"], join_type="inner", use_threads=False)
     rows = pa.table(
         {
-            "loc": loc.take(at),
-            "section": table.column("section").take(at),
-            "alternates": alternates.cast(ALTERNATES),
+            "loc": loc.take(pa.array(of_page)).take(shown.column("at").combine_chunks()),
+            "section": shown.column("section"),
+            "alternates": alternates.cast(ALTERNATES).take(shown.column("at").combine_chunks()),
         }
     )
-    return Closed(rows, notes)
+    return Closed(rows, len(of_page), notes)
 
 
-def _with_default(
-    table: pa.Table, group: np.ndarray, loc: pa.Array, notes: Tally
-) -> tuple[pa.Table, np.ndarray, pa.Array]:
+def _distinct(rows: pa.Table) -> pa.Table:
+    return rows.group_by(rows.column_names, use_threads=False).aggregate([])
+
+
+def _with_default(table: pa.Table, group: np.ndarray, notes: Tally) -> tuple[pa.Table, np.ndarray]:
     """The pages with one more row for each group's x-default, still ordered by group and hreflang."""
     tags = table.column("hreflang")
     has = np.zeros(int(group.max()) + 1, bool)
@@ -104,7 +110,7 @@ def _with_default(
     filled = has.copy()
     filled[group[chosen]] = True
     lacking = np.flatnonzero(wants & ~filled)
-    _note(notes, NO_DEFAULT, loc, np.isin(group, lacking) & _firsts(group))
+    _note(notes, NO_DEFAULT, column_of(table, "loc"), np.isin(group, lacking) & _firsts(group))
     if len(chosen):
         extra = table.take(pa.array(chosen))
         at = extra.schema.get_field_index("hreflang")
@@ -113,8 +119,7 @@ def _with_default(
         group = np.concatenate((group, group[chosen]))
         order = pa.array(np.lexsort((_ranks(table.column("hreflang")), group)))
         table, group = table.take(order).combine_chunks(), group[order.to_numpy()]
-        loc = column_of(table, "loc")
-    return table, group, loc
+    return table, group
 
 
 def _ranks(column: pa.ChunkedArray) -> np.ndarray:

@@ -102,44 +102,43 @@ def net_moves(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry]) 
     return moves
 
 
-def read_changes(run: Run, receipt: Rendered) -> pa.Table | None:
-    """A group's staged changes, or None where it has none."""
+def read_changes(run: Run, receipt: Rendered) -> Iterator[pa.Table]:
+    """A group's staged changes, those of a window at a time."""
     if receipt.changes is None:
-        return None
+        return
     stored = read_checked(run.staging, receipt.changes)
     if stored is None:
         where = run.staging.url_of(receipt.changes.key)
         raise Refused(f"{where} is missing: the staging of run {run.run_id} was removed. Run again")
-    return pq.read_table(pa.BufferReader(stored))
+    with pq.ParquetFile(pa.BufferReader(stored)) as file:
+        for at in range(file.num_row_groups):
+            yield file.read_row_group(at)
 
 
-def net_changes(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry], moves: Moves) -> pa.Table:
-    """The run's changes with moves netted out: a moved row is changed, or nothing.
+def net_changes(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry], moves: Moves) -> Iterator[pa.Table]:
+    """The run's changes with moves netted out, as CHANGES: a moved row is changed, or nothing.
 
     `dropped`: shards of sections that the site file no longer has; their rows are removed.
     """
     moved, anew = column_of(moves.moved, "loc"), turned(run)
-    parts = [CHANGES.empty_table()]
     for table in rows_of(run, dropped):
         gone = table.filter(pc.invert(pc.is_in(table.column("loc"), moved)))
         kind = pa.repeat(pa.scalar("removed"), gone.num_rows)
-        parts.append(conform(gone.append_column("kind", kind), CHANGES))
+        yield conform(gone.append_column("kind", kind), CHANGES)
     for receipt in rendered:
         view, again = run.site.sections[receipt.section].view, receipt.section in anew
-        table = read_changes(run, receipt) if again or not view else None
-        if table is None:
-            continue
-        if again:  # as a section it has lost what it no longer shows; as a view it had nothing to lose
-            removed = pc.equal(table.column("kind"), "removed")
-            table = table.filter(removed if view else pc.invert(removed))
-        if len(moved):
-            known = pc.is_in(table.column("loc"), moved)
-            crossing = pc.and_(known, pc.not_equal(table.column("kind"), "changed"))
-            table = table.filter(pc.invert(crossing))
-        parts.append(conform(table, CHANGES))
+        for table in read_changes(run, receipt) if again or not view else ():
+            told = table
+            if again:  # as a section it has lost what it no longer shows; as a view it had nothing to lose
+                removed = pc.equal(told.column("kind"), "removed")
+                told = told.filter(removed if view else pc.invert(removed))
+            if len(moved):
+                known = pc.is_in(told.column("loc"), moved)
+                crossing = pc.and_(known, pc.not_equal(told.column("kind"), "changed"))
+                told = told.filter(pc.invert(crossing))
+            yield conform(told, CHANGES)
     arrived = moves.moved.filter(moves.moved.column("changed"))
-    parts.append(conform(arrived.append_column("kind", pa.repeat(pa.scalar("changed"), arrived.num_rows)), CHANGES))
-    return pa.concat_tables(parts)
+    yield conform(arrived.append_column("kind", pa.repeat(pa.scalar("changed"), arrived.num_rows)), CHANGES)
 
 
 def is_view(run: Run, section: str) -> bool:
@@ -159,10 +158,10 @@ def turned(run: Run) -> set[str]:
 def _removed(run: Run, receipts: Sequence[Rendered]) -> Iterator[pa.Table]:
     """Rows that left their section, with loc, lastmod, section, shard."""
     for receipt in receipts:
-        if receipt.counts.removed:
-            table = read_changes(run, receipt)
-            assert table is not None
-            yield table.filter(pc.equal(table.column("kind"), "removed"))
+        for table in read_changes(run, receipt) if receipt.counts.removed else ():
+            found = table.filter(pc.equal(table.column("kind"), "removed"))
+            if found.num_rows:
+                yield found
 
 
 def rows_of(run: Run, entries: Sequence[Entry]) -> Iterator[pa.Table]:
@@ -178,19 +177,16 @@ def rows_of(run: Run, entries: Sequence[Entry]) -> Iterator[pa.Table]:
 def _won(run: Run, receipts: Sequence[Rendered], lost: np.ndarray) -> Iterator[pa.Table]:
     """Added rows whose hash is among the lost ones (ascending)."""
     for receipt in receipts:
-        if not receipt.counts.added:
-            continue
-        table = read_changes(run, receipt)
-        assert table is not None
-        table = table.filter(pc.equal(table.column("kind"), "added"))
-        hashes = hash64(table.column("loc"))
-        at = np.minimum(np.searchsorted(lost, hashes), len(lost) - 1)
-        found = table.filter(pa.array(lost[at] == hashes))
-        yield (
-            found.select(["loc", "lastmod", "section", "shard", "changed"]).append_column(
-                "group", pa.repeat(pa.scalar(receipt.group, pa.int64()), found.num_rows)
+        for table in read_changes(run, receipt) if receipt.counts.added else ():
+            added = table.filter(pc.equal(table.column("kind"), "added"))
+            hashes = hash64(added.column("loc"))
+            at = np.minimum(np.searchsorted(lost, hashes), len(lost) - 1)
+            found = added.filter(pa.array(lost[at] == hashes))
+            yield (
+                found.select(["loc", "lastmod", "section", "shard", "changed"]).append_column(
+                    "group", pa.repeat(pa.scalar(receipt.group, pa.int64()), found.num_rows)
+                )
             )
-        )
 
 
 def _counts(table: pa.Table, column: str) -> dict[str, int]:

@@ -43,7 +43,7 @@ Kind: TypeAlias = Literal["file", "text"]
 FORMER_DIGITS: Final = 16
 """Digits of a hash by which bytes are known again that a key had before."""
 RESERVED: Final = 10
-"""Places of each index that shards leave free, for the files of recent changes."""
+"""Places of each index that shards leave free: in the first one, for the files of recent changes up to this number."""
 
 
 @dataclass
@@ -195,7 +195,7 @@ class Target(Frozen):
     counts: Mapping[str, Counts]
     gates: Sequence[Gate]
     moves_to: Mapping[str, frozenset[str]]
-    changes: pa.Table  # frames.CHANGES
+    changes: pa.Buffer  # frames.CHANGES, packed
     generations: Mapping[str, Mirror] = field(default_factory=dict)  # mirrors that this run made, to be kept
     mirrors: Mapping[str, str | None] = field(default_factory=dict)  # section → key of its mirror now; None: none
     versions: Mapping[str, str | None] = field(default_factory=dict)  # section → hash of what it is made from, likewise

@@ -424,8 +424,7 @@ def with_removed(run: Run, proposal: Proposal) -> dict[str, SectionState]:
 def _remember_removed(run: Run, name: str, state: SectionState) -> SectionState:
     removed, added = [], []
     for receipt in run.all_rendered():
-        changes = read_changes(run, receipt) if receipt.section == name else None
-        if changes is not None:
+        for changes in read_changes(run, receipt) if receipt.section == name else ():
             removed.append(changes.filter(pc.equal(changes.column("kind"), "removed")))
             added.append(changes.filter(pc.equal(changes.column("kind"), "added")).select(["loc"]))
     gone = pa.concat_tables(removed) if removed else None
@@ -482,6 +481,5 @@ def locs_of(run: Run, moves: Moves, kind: ChangeKind, section: str | None) -> It
 
 def _changes_of(run: Run, kind: ChangeKind, section: str | None) -> Iterator[pa.Table]:
     for receipt in run.all_rendered():
-        table = read_changes(run, receipt) if section is None or receipt.section == section else None
-        if table is not None:
+        for table in read_changes(run, receipt) if section is None or receipt.section == section else ():
             yield table.filter(pc.equal(table.column("kind"), kind))

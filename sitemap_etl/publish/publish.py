@@ -31,6 +31,7 @@ from sitemap_etl.stages.quiet import remembered
 from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.tables import is_settled
 from sitemap_etl.state import layout
+from sitemap_etl.state.changes import packed
 from sitemap_etl.state.records import ROBOTS_TXT, ChangeKind, File, MadeFrom, Manifest, Mirror, Preview, SectionState
 from sitemap_etl.web import REDIRECTS, WebError, inflated
 
@@ -102,7 +103,7 @@ def _target(run: Run, proposal: Proposal, reason: str | None) -> Target:
     quiet = quiet_because(run, proposal)
     rendered = run.all_rendered() if run.base is not None else []
     return Target(
-        changes=net_changes(run, rendered, dropped_entries(run), proposal.moves),
+        changes=packed(net_changes(run, rendered, dropped_entries(run), proposal.moves)),
         quiet_because=quiet,
         drafts=[*recent_drafts(run, proposal.drafts, sections), *proposal.drafts],
         sections=sections,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from sitemap_etl.frames import SNAPSHOT, conform
 from sitemap_etl.partition import cut
 from sitemap_etl.publish.actual import Object
+from sitemap_etl.publish.plan import RESERVED
 from sitemap_etl.publish.proposal import Draft, file_of
 from sitemap_etl.render import feeds, urlset
 from sitemap_etl.settings import Shards
@@ -24,33 +25,63 @@ from sitemap_etl.state.records import Entry, File, SectionState
 
 RECENT: Final = "recent"
 """The name under which the recent files stand in manifest and file names; no section may have it."""
+_AT_ONCE: Final = 4
+"""So many files of recent changes are cut at a time: more make them more alike, and take memory."""
 
 
 def recent_drafts(run: Run, drafts: Sequence[Draft], sections: Mapping[str, SectionState]) -> list[Draft]:
     """The files of the URLs that were added or changed within `recent:`, of all sections that are no views.
 
     `sections`: of the set, also those that the site file no longer has, which a rollback brings back. Rows of a
-    section's first publish do not count. Memory holds the recent rows.
+    section's first publish do not count.
     """
     if run.site.recent is None:
         return []
     since = run.epoch - int(run.site.recent.total_seconds())
-    tables = []
-    for draft in drafts:
-        entry = draft.entry
-        if sections[entry.section].view or entry.since is None or entry.since < since:
-            continue
+    entries = (draft.entry for draft in drafts)
+    changed = [e for e in entries if not sections[e.section].view and e.since is not None and e.since >= since]
+    files = _files(_recent_rows(run, changed, since))
+    return [_recent(run, rows, rendered, number) for number, (rows, rendered) in enumerate(files, 1)]
+
+
+def _recent_rows(run: Run, entries: Sequence[Entry], since: int) -> Iterator[pa.Table]:
+    """The rows of these shards that changed since then, sorted by loc over all sections: SNAPSHOT tables.
+
+    Memory holds as many shards as sections have side by side.
+    """
+    waiting = SNAPSHOT.empty_table()
+    for entry in sorted(entries, key=lambda entry: entry.first):
+        ready = pc.sum(pc.less(waiting.column("loc"), entry.first)).as_py() or 0  # none that comes sorts before it
+        yield waiting.slice(0, ready)
         rows = run.state.snapshot(entry.snapshot)
-        tables.append(rows.filter(pc.greater_equal(rows.column("since"), since)))
-    table = pa.concat_tables(tables).combine_chunks() if tables else SNAPSHOT.empty_table()
-    if not table.num_rows:
-        return []
-    table = table.take(pc.sort_indices(table.column("loc"))).combine_chunks()
-    rendered = urlset.entries(table)
-    starts = cut(rendered.sizes, Shards().inside(urlset.WRAPPER_BYTES))
+        rows = rows.filter(pc.greater_equal(rows.column("since"), since))
+        if ready < waiting.num_rows:
+            rows = pa.concat_tables([waiting.slice(ready), rows])
+            rows = rows.take(pc.sort_indices(rows.column("loc")))
+        waiting = rows
+    yield waiting
+
+
+def _files(batches: Iterable[pa.Table]) -> Iterator[tuple[pa.Table, urlset.Entries]]:
+    """The rows of each file, rendered. Memory holds a few files."""
+    bounds = Shards().inside(urlset.WRAPPER_BYTES)
+    held = SNAPSHOT.empty_table()
+    for rows in batches:
+        held = pa.concat_tables([held, rows])
+        if held.num_rows >= _AT_ONCE * bounds.rows or held.nbytes >= _AT_ONCE * bounds.bytes:
+            *full, (held, _) = _cut(held, bounds)
+            yield from full
+    if held.num_rows:
+        yield from _cut(held, bounds)
+
+
+def _cut(rows: pa.Table, bounds: Shards) -> list[tuple[pa.Table, urlset.Entries]]:
+    rows = rows.combine_chunks()
+    rendered = urlset.entries(rows)
+    starts = cut(rendered.sizes, bounds)
     return [
-        _recent(run, table.slice(start, stop - start), rendered.slice(start, stop), number)
-        for number, (start, stop) in enumerate(zip(starts, [*starts[1:], table.num_rows], strict=True), 1)
+        (rows.slice(start, stop - start), rendered.slice(start, stop))
+        for start, stop in zip(starts, [*starts[1:], rows.num_rows], strict=True)
     ]
 
 
@@ -67,7 +98,7 @@ def _recent(run: Run, rows: pa.Table, rendered: urlset.Entries, number: int) -> 
         last=locs[-1].as_py(),
         rows=rows.num_rows,
         body=int(rendered.sizes.sum()),
-        index=1,
+        index=1 if number <= RESERVED else 0,
         file=file_of(key, staged, run.plan.now),
         snapshot="",
     )

@@ -46,6 +46,7 @@ def render(summary: Summary, around: Around = ALONE) -> str:
     views = set(summary.views)
     return template("page.html.jinja").render(
         title=f"{headline(summary)}: {summary.name or ''} {summary.run_id or ''}",
+        site=summary.site or "",
         bytes=summary.bytes,
         headline=headline(summary),
         lead=lead(summary),

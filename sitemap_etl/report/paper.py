@@ -91,7 +91,6 @@ def moment(text: str) -> str:
     return f"{text[:10]} {text[11:16]} UTC" if len(text) == 20 and text.endswith("Z") else text
 
 
-def address(text: str) -> str:
-    """The text where it is a web address that a page may link to; else nothing."""
-    plain = text.startswith(("https://", "http://")) and text.isprintable() and " " not in text
-    return text if plain else ""
+def address(text: str, site: str) -> bool:
+    """Whether the text is a web address of this origin. A page links to no other, which its source has from anyone."""
+    return text.startswith(f"{site}/") and text.isprintable() and " " not in text

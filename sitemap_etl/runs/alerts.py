@@ -12,7 +12,7 @@ from sitemap_etl.advice import SITE_FILE, for_file
 from sitemap_etl.config import Notify, Site, filled, revealed
 from sitemap_etl.dates import instant
 from sitemap_etl.errors import ConfigError, SitemapEtlError
-from sitemap_etl.runs.failures import LAST, failure
+from sitemap_etl.runs.failures import LAST, failure, given_up, last_of
 from sitemap_etl.stages.run import Environment, open_work
 from sitemap_etl.state.attempts import claim_alert, read_attempt, read_attempts
 from sitemap_etl.state.records import Attempt, Summary
@@ -96,18 +96,23 @@ def tell_end_of(site: Site, environment: Environment, owner: str, *, good: bool)
     """
     if site.notify.silent:
         return
+    found: list[Attempt] = []
+    unread = ""
     try:
         found = read_attempts(open_work(site, environment), LAST)
-        why = "Its log says why"
-    except SitemapEtlError as error:
-        found, why = [], f"Its log says why; the state can't be read where people are told of it: {error}"
-    ended = next((one for one in found if one.owner == owner), None)
+        if not found:
+            unread = f": no run is remembered in {site.work}, as far as the process that tells people can see"
+    except (SitemapEtlError, OSError) as error:
+        unread = f": the state can't be read by the process that tells people: {error}"
+    ended = last_of(owner, found)
     if ended is None and good:
-        _log(environment, [f"nobody was told that {owner} went well: no record of it is found here"])
+        _log(environment, [f"nobody was told that {owner} went well, for there is no record of it{unread}"])
         return
-    ended = ended or Attempt("", instant(environment.clock()), status="failed", owner=owner, error=why)
+    if ended is None:
+        why = f"Its log says why{unread}"
+        ended = Attempt("", instant(environment.clock()), status="failed", owner=owner, error=why)
     if not ended.dry_run:
-        tell_end(site, environment, ended)
+        tell_end(site, environment, ended if good else given_up(ended, environment))
 
 
 def alert_of(site: Site, ended: Attempt, site_file: str | None) -> alerts.Alert:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -23,9 +24,16 @@ _MACHINE = (OSError, MemoryError)
 
 
 def remember_failure(
-    site: Site, environment: Environment, error: BaseException, run: Run | None = None, *, owner: str = ""
+    site: Site,
+    environment: Environment,
+    error: BaseException,
+    run: Run | None = None,
+    *,
+    owner: str = "",
+    dry_run: bool = False,
 ) -> None:
-    """Keep that a run failed, and why. `run`: None where it failed before it began; `owner`: the scheduler's run.
+    """Keep that a run failed, and why. `run`: None where it failed before it began; then `owner`, the scheduler's
+    run, and `dry_run` say what is known of it.
 
     Raises nothing: where the state can't be reached, or is not this site's, the error alone has to do. A run that was
     published before, and is tried again, stays what it was.
@@ -38,7 +46,7 @@ def remember_failure(
         known = None if run is None else read_attempt(work, run.run_id)
         if known is not None and (known.published or known.good or (known.ended and isinstance(error, Overtaken))):
             return
-        ended = failure(error, environment, known or _begun(run, now, owner))
+        ended = failure(error, environment, known or _begun(run, now, owner, dry_run=dry_run))
         put_attempt(work, ended)
         put_overview(work, site.name, site.site, ended)
 
@@ -69,23 +77,35 @@ def _is_anothers(site: Site, environment: Environment, work: Storage) -> bool:
 def remember_abandoned(site: Site, work: Storage, owner: str, environment: Environment) -> None:
     """Keep that the scheduler's run ended without a word of its own: killed, or marked as failed. Raises nothing."""
     with suppress(SitemapEtlError, *_MACHINE):
-        last = read_attempts(work, LAST)
-        known = next((one for one in last if one.owner == owner and one.status == "running"), None)
-        if known is not None:
-            ended = instant(environment.clock())
-            gone = replace(known, ended=ended, status="failed", kind="interrupted", error=_ABANDONED)
+        known = last_of(owner, read_attempts(work, LAST))
+        gone = known and given_up(known, environment)
+        if gone is not None and gone != known:
             put_attempt(work, gone)
             put_overview(work, site.name, site.site, gone)
 
 
-_ABANDONED: Final = "A task of the run was killed, or marked as failed: the scheduler's log says which"
+def last_of(owner: str, attempts: Iterable[Attempt]) -> Attempt | None:
+    """What the scheduler's run began last, of attempts, newest first: each try of its plan begins anew."""
+    return next((one for one in attempts if one.owner == owner), None)
+
+
+def given_up(known: Attempt, environment: Environment) -> Attempt:
+    """What is known of a run that its scheduler has given up: it failed, also where it left no reason itself."""
+    if known.status not in _UNEXPLAINED:
+        return known
+    ended = instant(environment.clock())
+    return replace(known, ended=ended, status="failed", kind="interrupted", error=_ABANDONED)
+
+
+_UNEXPLAINED: Final = ("running", "interrupted")
+_ABANDONED: Final = "A task of the run was killed or lost, or marked as failed: the scheduler's log says which"
 LAST: Final = 20
 """Runs among which that of a scheduler is looked for."""
 
 
-def _begun(run: Run | None, now: datetime, owner: str) -> Attempt:
+def _begun(run: Run | None, now: datetime, owner: str, *, dry_run: bool) -> Attempt:
     if run is None:
-        return Attempt(new_run_id(now), instant(now), owner=owner)
+        return Attempt(new_run_id(now), instant(now), owner=owner, dry_run=dry_run)
     return Attempt(run.run_id, run.plan.now, owner=run.plan.owner, dry_run=run.options.dry_run, base=run.plan.base)
 
 

@@ -34,7 +34,7 @@ from sitemap_etl.runs.traces import Traces
 from sitemap_etl.stages.ping import StoredLedger, engines_of, pending_runs
 from sitemap_etl.stages.run import Environment, new_run_id, open_work, state_of
 from sitemap_etl.state import layout
-from sitemap_etl.state.changes import notification_of, put_changes
+from sitemap_etl.state.changes import notification_of, packed, put_changes
 from sitemap_etl.state.checked import put_checked
 from sitemap_etl.state.codec import decode, encode
 from sitemap_etl.state.lease import leased
@@ -275,7 +275,7 @@ class _Forgetting(Traces):
             # In between they are read as those of format 1, without a hash.
             key = layout.notification(run_id)
             put_document(self.work, key, replace(notification, changes_sha256=None))
-            put_changes(self.state, run_id, table.filter(pa.array(~gone)), notification)
+            put_changes(self.state, run_id, packed([table.filter(pa.array(~gone))]), notification)
 
     def _positions(self, run_id: str, table: pa.Table) -> None:
         """The places of a run's changes in the ledgers of engines, as they are without the rows."""

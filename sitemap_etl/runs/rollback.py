@@ -38,6 +38,7 @@ from sitemap_etl.stages.clock import moment_of
 from sitemap_etl.stages.published import first_of_each, in_time, rows_in_time, same_definition
 from sitemap_etl.stages.run import Environment, Run, new_run_id, open_work, state_of
 from sitemap_etl.state import layout
+from sitemap_etl.state.changes import packed
 from sitemap_etl.state.lease import leased
 from sitemap_etl.state.mirror import read_mirror
 from sitemap_etl.state.records import (
@@ -161,7 +162,7 @@ def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
         counts=counts,
         gates=[],
         moves_to=moves_to,
-        changes=changes,
+        changes=packed([changes]),
         extras=feed_objects(run, {name: state for name, state in sections.items() if name in run.site.sections}),
         mirrors=_whole_mirrors(run, sections),
         versions=dict.fromkeys(sections),  # the next run reads every table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import field, replace
 from datetime import datetime, timedelta
 from typing import Final
@@ -14,6 +15,7 @@ from sitemap_etl.publish.retention import kept_manifests
 from sitemap_etl.stages.clock import moment_of
 from sitemap_etl.stages.ping import engines_of, pending_runs
 from sitemap_etl.stages.run import Environment, open_work, state_of
+from sitemap_etl.state import layout
 from sitemap_etl.state.attempts import read_attempts
 from sitemap_etl.state.lease import holder
 from sitemap_etl.state.records import Attempt, Current, Lease, Manifest, Record
@@ -78,7 +80,10 @@ def past_runs(site: Site, environment: Environment, most: int | None = None) -> 
     """What became of the runs that are remembered, newest first: all, or at most so many."""
     work = open_work(site, environment)
     lease = holder(work)
-    return [_settled(one, lease) for one in read_attempts(work, most)]
+    published: str | None = None
+    with suppress(DamagedState, Refused):
+        published = State(work, site.name, site.site).current().manifest
+    return [_settled(one, lease, published) for one in read_attempts(work, most)]
 
 
 class _Look:
@@ -97,7 +102,8 @@ class _Look:
         now = self.work.now()
         lease = holder(self.work)
         current, manifest = self._set()
-        attempts = [_settled(one, lease) for one in read_attempts(self.work, _READ)]
+        published = None if current is None else current.manifest
+        attempts = [_settled(one, lease, published) for one in read_attempts(self.work, _READ)]
         if not attempts and current is not None and current.last_run is not None:  # a release that kept no records
             last = current.last_run
             attempts = [Attempt(last.run_id, last.at, last.at, last.status)]  # type: ignore[arg-type]  # was written by one
@@ -121,12 +127,13 @@ class _Look:
         )
 
     def _set(self) -> tuple[Current | None, Manifest | None]:
+        current = None
         try:
             current = self.state.current()
             return current, self.state.manifest(current.manifest)
         except (DamagedState, Refused) as error:
             self.blocked.append(str(error))
-            return None, None
+            return current, None
 
     def _clock(self, store: datetime, manifest: Manifest | None) -> None:
         """Whether a run that started now would be refused for its time."""
@@ -160,12 +167,15 @@ class _Look:
         return shown[::-1]
 
 
-def _settled(attempt: Attempt, lease: Lease | None) -> Attempt:
-    """A run that was killed has left no word of its end."""
+def _settled(attempt: Attempt, lease: Lease | None, published: str | None) -> Attempt:
+    """A run that was killed has left no word of its end, also where the set that is published is its own."""
     alive = lease is not None and lease.run_id == attempt.run_id
     if attempt.status != "running" or alive:
         return attempt
-    return replace(attempt, status="interrupted", error="It was killed, or its machine went down")
+    done = published == layout.manifest(attempt.run_id)
+    after = ", after it had published; the next run does what was left" if done else ""
+    why = f"It was killed, or its machine went down{after}"
+    return replace(attempt, status="interrupted", published=attempt.published or done, error=why)
 
 
 def _published(manifest: Manifest) -> PublishedSet:

@@ -168,8 +168,8 @@ def start(
         demand()
         run = _after_others(partial(begin, has_ended=has_ended), site, environment, has_ended, patience)
     except BaseException as error:
-        if not options.dry_run and (final or not isinstance(error, Unavailable)):
-            remember_failure(site, environment, error, owner=owner)
+        if final or not isinstance(error, Unavailable):
+            remember_failure(site, environment, error, owner=owner, dry_run=options.dry_run)
         raise
     for name, why in run.plan.held.items():
         environment.log(f"warning: section {name} stays as published: {why}")

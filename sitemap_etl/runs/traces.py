@@ -73,11 +73,24 @@ class Traces:
 
     # --- which rows ---
 
+    def _demand_keys(self, section: str | None) -> None:
+        """Raise ConfigError where nothing can have a key: neither a section now, nor one whose rows are still kept."""
+        keyed = {name for name, settings in self.site.sections.items() if settings.keyed}
+        keyed |= {generation.section for generation in self.mirrors.values()}
+        if not keyed:
+            raise ConfigError("--key: no section of this site has a key. Name the rows with --url")
+        if section is not None and section not in keyed:
+            raise ConfigError(
+                f"--section {section}: it has no key, only {', '.join(sorted(keyed))}. Name its rows with --url"
+            )
+
     def find(self, keys: Sequence[str], urls: Sequence[str], section: str | None) -> None:
         """Find the sections that have the keys, and every URL that the rows had."""
         owners: dict[str, set[str]] = {}
         locs: set[str] = set()
         raw: set[str] = set(urls)
+        if keys:
+            self._demand_keys(section)
         for generation in self.mirrors.values():
             for key in keys if section in (None, generation.section) else ():
                 rows = rows_with_key(self.work, generation, key)

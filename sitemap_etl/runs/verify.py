@@ -9,13 +9,15 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
+from functools import cached_property
 from typing import Final, TypeVar
 
 import pyarrow as pa
 
 from sitemap_etl.config import Site
-from sitemap_etl.errors import DamagedState, SitemapEtlError
+from sitemap_etl.errors import DamagedState, Refused, SitemapEtlError
 from sitemap_etl.publish.retention import snapshots_of
 from sitemap_etl.render import fence, urlset
 from sitemap_etl.render.parse import rows_of
@@ -103,7 +105,7 @@ class _Reading:
         current = self._current(manifests)
         published = manifests.get(current.manifest or "")
         if current.manifest is not None and current.manifest not in self.keys:
-            self._tell(current.manifest, "it is gone", "no run can compare with what is published: none can start")
+            self._tell(current.manifest, "it is gone", self._lost_set)
         self._snapshots(manifests, published)
         self._mirrors(current, manifests)
         self._changes()
@@ -155,7 +157,24 @@ class _Reading:
     # --- what is published ---
 
     def _manifest(self, key: str) -> Manifest | None:
-        return self._document(key, Manifest, "manifests", f"the set of run {layout.run_of_manifest(key)} is lost")
+        cost = self._lost_set if key == self.named else f"no rollback to the set of run {layout.run_of_manifest(key)}"
+        return self._document(key, Manifest, "manifests", cost)
+
+    @cached_property
+    def named(self) -> str | None:
+        """The manifest that is said to be the published one."""
+        with suppress(DamagedState, Refused):  # they are told where that record is read
+            return self.state.current().manifest
+        return None
+
+    @property
+    def _lost_set(self) -> str:
+        """What it costs that nothing tells what is published."""
+        return (
+            "no run can compare with what is published: none can start. Without a backup, move all of "
+            f"{self.work.url_of(layout.STATE)} away: the next run is then a first one, needs --adopt, and dates from "
+            "fingerprints begin anew"
+        )
 
     def _current(self, manifests: dict[str, Manifest]) -> Current:
         empty = Current(self.site.name, self.site.site)

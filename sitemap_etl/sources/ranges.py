@@ -275,10 +275,12 @@ class _Look:
 
     @contextmanager
     def _hinting(self) -> Iterator[None]:
-        """Add to a refusal of the database what it may have refused."""
+        """Add to a refusal of the database that names the column what it is needed for."""
         try:
             yield
         except InvalidSource as error:
+            if self.column not in str(error).partition("\n")[0]:  # below it, databases show the statement
+                raise
             hint = f"split: needs the column {self.column!r} in the result of the SELECT"
             raise InvalidSource(f"{error}\n  {hint}") from error
 

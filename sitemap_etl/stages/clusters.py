@@ -129,12 +129,13 @@ def align(run: Run) -> Aligned:
                 continue
             closed = close(pa.concat_tables(tables))
             notes.merge(closed.notes)
-            aligned += closed.rows.num_rows
+            aligned += closed.pages
             for at in pc.unique(closed.rows.column("section")).to_pylist():
                 rows = closed.rows.filter(pc.equal(closed.rows.column("section"), at)).select(["loc", "alternates"])
                 outputs.write(names[at], rows)
             for one in stand_ins:
-                differ = _differing(run, one, bucket, closed.rows)
+                own = closed.rows.filter(pc.equal(closed.rows.column("section"), names.index(one.section)))
+                differ = _differing(run, one, bucket, own)
                 if len(differ):
                     stale[one.section] = (stale.get(one.section, (0, ""))[0] + len(differ), differ[0].as_py())
         sections = outputs.put()
@@ -182,7 +183,7 @@ def _links(alternates: pa.ChunkedArray) -> np.ndarray:
 
 
 def _differing(run: Run, one: _StandIn, bucket: int, closed: pa.Table) -> pa.ChunkedArray:
-    """The locs of a section that stays as published whose links are others by now."""
+    """The locs of a section that stays as published whose links are others by now. `closed`: its rows."""
     tables = [_LINKED.empty_table(), *read_windows(run.staging, one.linked, [bucket])]
     published = pa.concat_tables(tables)
     at = pc.index_in(published.column("loc"), closed.column("loc"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import PurePath
@@ -23,6 +23,7 @@ from sitemap_etl.state.changes import (
     answer_of,
     changes_of_run,
     notification_of,
+    packed,
     put_answer,
     put_changes,
     runs_with_changes,
@@ -232,7 +233,7 @@ def put_by_hand(
         )
     later = [] if since is None else runs[runs.index(since) + 1 :]
     tables = [table for run in later if (table := changes_of_run(state, run)) is not None]
-    changes = _whole_site(state, manifest) if everything else together(tables) if tables else CHANGES.empty_table()
+    changes = packed(_whole_site(state, manifest) if everything else [together(tables)] if tables else [])
     addresses = tuple(site.publish.at + index.file.key for index in manifest.indexes)
     feeds = tuple(site.publish.at + file.key for file in manifest.extras)
     run_id = new_run_id(environment.clock())
@@ -300,9 +301,8 @@ def key_file(site: Site, environment: Environment) -> tuple[str, bytes] | None:
     return _engine(site, "indexnow", environment).key_file()
 
 
-def _whole_site(state: State, manifest: Manifest) -> pa.Table:
-    """Every URL that is listed, as added."""
-    tables = [CHANGES.empty_table()]
+def _whole_site(state: State, manifest: Manifest) -> Iterator[pa.Table]:
+    """Every URL that is listed, as added: CHANGES, a file's at a time."""
     for entry in manifest.entries:
         if not entry.snapshot or manifest.sections[entry.section].view:
             continue
@@ -314,8 +314,7 @@ def _whole_site(state: State, manifest: Manifest) -> pa.Table:
             rows.column("lastmod"),
             pa.repeat(pa.scalar(entry.section), count),
         ]
-        tables.append(pa.table(columns, schema=CHANGES))
-    return pa.concat_tables(tables)
+        yield pa.table(columns, schema=CHANGES)
 
 
 def _engine(site: Site, name: str, environment: Environment) -> engines.HttpEngine[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from sitemap_etl import lastmod
 from sitemap_etl.arrow import column_of
+from sitemap_etl.diff import places
 from sitemap_etl.frames import SNAPSHOT, conform, filled
 from sitemap_etl.partition.borders import Range
 from sitemap_etl.partition.winners import stretch
@@ -91,6 +92,21 @@ def published_rows(
         return schema.empty_table()
     rows = pa.concat_tables(tables)
     return stretch(conform(rows.select(filled(rows)).combine_chunks(), schema), low, high)
+
+
+def published_with(run: Run, entries: Sequence[Entry], locs: pa.Array) -> Iterator[pa.Table]:
+    """The snapshot rows of these shards that have one of the locs (ordered): a table a shard that has any.
+
+    Only a shard with one of them between its ends is read: its locs first, all of it where they are among those.
+    """
+    starts = pc.search_sorted(locs, pa.array([entry.first for entry in entries], locs.type), side="left")
+    stops = pc.search_sorted(locs, pa.array([entry.last for entry in entries], locs.type), side="right")
+    for entry, start, stop in zip(entries, starts.to_pylist(), stops.to_pylist(), strict=True):
+        if start < stop:
+            there = column_of(published_rows(run, [entry], "", None, ["loc"]), "loc")
+            at = places(locs.slice(start, stop - start), there)
+            if (at >= 0).any():
+                yield published_rows(run, [entry], "", None).take(pa.array(at[at >= 0]))
 
 
 def first_of_each(table: pa.Table) -> pa.Table:

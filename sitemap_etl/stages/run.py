@@ -266,7 +266,10 @@ class Run:
         found = self.receipt(name, kind)
         if found is None:
             where = self.staging.url_of(layout.receipt(name))
-            raise Refused(f"{where} is missing: run {self.run_id} did not get that far. Start a new run")
+            raise Refused(
+                f"{where} is missing: run {self.run_id} did not get that far, or the site file was changed after it "
+                "began, so that its DAG no longer has the task that leaves this. Start a new run"
+            )
         return found
 
     def public(self) -> Storage:

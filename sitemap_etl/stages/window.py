@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Final
 
@@ -12,13 +12,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl import limits, priority
-from sitemap_etl.arrow import column_of, mask_of
+from sitemap_etl.arrow import column_of, gathered, mask_of
 from sitemap_etl.diff import Compared, Dating, compare, places
 from sitemap_etl.frames import ASIDE, INVENTORY, SNAPSHOT, conform, without_fingerprints
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.partition import dated, winners
 from sitemap_etl.stages.partition import signals_of
-from sitemap_etl.stages.published import first_of_each, overlapping, published_rows, remembered, same_definition
+from sitemap_etl.stages.published import (
+    first_of_each,
+    overlapping,
+    published_rows,
+    published_with,
+    remembered,
+    same_definition,
+)
 from sitemap_etl.stages.quiet import LISTED_ALREADY
 from sitemap_etl.stages.rules import is_dated
 from sitemap_etl.stages.run import Run
@@ -106,13 +113,17 @@ class Reader:
             self._signals[section] = signals_of(self.run, self.planned.sections[section])
         return self._signals[section]
 
-    def others(self, section: str, low: str, high: str | None) -> list[tuple[str, pa.Array]]:
-        """Locs in [low, high) that another section lists before this one: (section, ordered locs, each once).
+    def others(self, section: str, low: str, high: str | None, rows: pa.Array) -> Iterator[tuple[str, pa.Array]]:
+        """What another section lists before this one of its locs in [low, high), `rows` (ordered, each once), with the
+        slash at their end as they have it, or the other way: (section, ordered locs, each once).
 
         Sections before it in the site file; of those that were not read this time, wherever they stand,
         what they have published. Whether such a one is a view is then as it was published, too.
         """
-        found = []
+        if not len(rows):
+            return
+        least, past = _reach(rows)
+        low, high = max(low, least), past if high is None else min(high, past)
         before = True
         base = self.run.base
         for name, section_ in self.run.site.sections.items():
@@ -124,26 +135,26 @@ class Reader:
                 continue
             if name in self.planned.sections:
                 ends = self.planned.sections[name].ends
-                if not before or ends is None or ends[1] < low or (high is not None and ends[0] >= high):
+                if not before or ends is None or ends[1] < low or ends[0] >= high:
                     continue
-                tables = list(self.gather(name, low, high, ["loc"]))
-                locs = pc.unique(pa.concat_tables(tables).column("loc")) if tables else None
-                if locs is not None and len(locs):
-                    found.append((name, locs.take(pc.sort_indices(locs))))
+                tables = self.gather(name, low, high, ["loc"])
             else:
-                locs = column_of(self._published(name, low, high, ["loc"]), "loc")
-                if len(locs):
-                    found.append((name, locs))
-        return found
+                tables = self._published_locs(name, low, high)
+            locs = _alike(tables, rows)
+            if len(locs):
+                yield name, locs
 
     def published(self, section: str, low: str, high: str | None) -> pa.Table:
         """The section's published rows in [low, high): frames.SNAPSHOT, ordered."""
-        return self._published(section, low, high, None)
-
-    def _published(self, section: str, low: str, high: str | None, columns: Sequence[str] | None) -> pa.Table:
         base = self.run.base
         entries = [] if base is None else [entry for entry, _ in overlapping(base.of(section), low, high)]
-        return published_rows(self.run, entries, low, high, columns)
+        return published_rows(self.run, entries, low, high)
+
+    def _published_locs(self, section: str, low: str, high: str) -> Iterator[pa.Table]:
+        """The locs of the section's published rows in [low, high), a table a shard."""
+        for entry in self.run.base.of(section) if self.run.base is not None else ():
+            if entry.last >= low and entry.first < high:
+                yield published_rows(self.run, [entry], low, high, ["loc"])
 
     def moved(self, section: str, locs: pa.Array) -> pa.Table:
         """How these locs (ordered), new in the section, are published in other sections: frames.SNAPSHOT, each once.
@@ -153,15 +164,12 @@ class Reader:
         base = self.run.base
         tables = [SNAPSHOT.empty_table()]
         if base is not None and len(locs) and not self.run.site.sections[section].view:
-            lowest, highest = locs[0].as_py(), locs[-1].as_py()
             for name, state in base.sections.items():
                 if state.view or name == section:
                     continue
-                entries = [e for e in base.of(name) if e.last >= lowest and e.first <= highest]
-                found = published_rows(self.run, entries, lowest, None)
-                found = found.filter(pa.array(places(column_of(found, "loc"), locs) >= 0))
                 same = same_definition(state, self.planned.sections[section])
-                tables.append(found if same else without_fingerprints(found))
+                found = published_with(self.run, base.of(name), locs)
+                tables += found if same else map(without_fingerprints, found)
         return first_of_each(pa.concat_tables(tables))
 
     def dated_elsewhere(self, section: str, moved: pa.Table) -> pa.Table | None:
@@ -302,7 +310,7 @@ def unique_rows(reader: Reader, section: str, low: str, high: str | None, known:
         rows = won.rows
     twice = [pa.array([], pa.string())]
     if not reader.run.site.sections[section].view:
-        for other, locs in reader.others(section, low, high):
+        for other, locs in reader.others(section, low, high, column_of(rows, "loc")):
             mine = column_of(rows, "loc")
             twice += [_with_and_without(mine, locs), _with_and_without(locs, mine)]
             taken = places(mine, locs) >= 0
@@ -312,6 +320,35 @@ def unique_rows(reader: Reader, section: str, low: str, high: str | None, known:
         mine = column_of(rows, "loc")
         twice.append(_with_and_without(mine, mine))
     return Unique(dated(rows), pa.concat_tables(losers), gathered, pa.concat_arrays(twice))
+
+
+def _reach(locs: pa.Array) -> tuple[str, str]:
+    """The stretch of these locs (ordered), each with a slash at its end and without it: [first, past the last).
+
+    Between the spellings of one loc lie others that begin with it. So the spelling of another one may come before the
+    first loc, or after the last: where that begins with it, too.
+    """
+    first, last = locs[0].as_py(), locs[-1].as_py()
+    short = pa.array([first[:end] for end in range(len(first) + 1)])
+    least = short.filter(pa.array(places(pc.binary_join_element_wise(short, "/", ""), locs) >= 0))
+    short = pa.array([last[:end] for end in range(len(last) + 1)])
+    greatest = short.filter(pa.array(places(short, locs) >= 0))
+    return min([first, *least.to_pylist()]), max(f"{loc}/" for loc in greatest.to_pylist()) + "\0"
+
+
+def _alike(tables: Iterable[pa.Table], locs: pa.Array) -> pa.Array:
+    """Of the locs of tables those that are among `locs`, but for slashes at their end: ordered, each once.
+
+    No more are held than those and a window's.
+    """
+    bare = pc.ascii_rtrim(locs, "/")
+    found = locs.slice(0, 0)
+    for table in gathered(tables, limits.WINDOW_ROWS, limits.WINDOW_BYTES):
+        theirs = table.column("loc")
+        theirs = theirs.filter(pc.is_in(pc.ascii_rtrim(theirs, "/"), bare))
+        if len(theirs):
+            found = pc.unique(pa.chunked_array([found, *theirs.chunks]))
+    return found.take(pc.sort_indices(found))
 
 
 def _with_and_without(some: pa.Array, others: pa.Array) -> pa.Array:

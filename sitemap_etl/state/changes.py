@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -19,13 +19,21 @@ from sitemap_etl.state.store import State, put_document, read_document
 _BATCH = 200_000
 
 
-def put_changes(state: State, run_id: str, changes: pa.Table, notification: Notification) -> None:
-    """Keep what the engines are to hear. Written before the run is committed, so that it can't be lost after."""
+def packed(changes: Iterable[pa.Table]) -> pa.Buffer:
+    """These CHANGES as the Parquet file that is kept of them. Memory holds one of them at a time beside it."""
     sink = pa.BufferOutputStream()
-    pq.write_table(changes, sink, compression="zstd", row_group_size=_BATCH)
-    data = sink.getvalue()
-    state.storage.put(layout.changes(run_id), memoryview(data))
-    digest = hashlib.sha256(data).hexdigest()
+    with pq.ParquetWriter(sink, CHANGES, compression="zstd") as writer:
+        for table in changes:
+            writer.write_table(table, row_group_size=_BATCH)
+    return sink.getvalue()
+
+
+def put_changes(state: State, run_id: str, changes: pa.Buffer, notification: Notification) -> None:
+    """Keep what the engines are to hear, as it is `packed`. Written before the run is committed, so that it can't be
+    lost after.
+    """
+    state.storage.put(layout.changes(run_id), memoryview(changes))
+    digest = hashlib.sha256(changes).hexdigest()
     put_document(state.storage, layout.notification(run_id), replace(notification, changes_sha256=digest))
 
 

@@ -36,7 +36,7 @@ RULES: dict[str, list[Any]] = {
     "alternates": [
         None,
         {"group": "item", "hreflang": "lang"},
-        {"group": "item", "hreflang": "lang", "x_default": "en", "cluster": "shop"},
+        *[{"group": "item", "hreflang": "lang", "x_default": "en", "cluster": "shop"}] * 2,
     ],
     "where": [None, "live = 'yes'", "live <> 'no'"],
     "transform": [None, "tests.model.hooks:without_drafts", "tests.model.hooks:shouted"],
@@ -235,8 +235,7 @@ class Edits:
 
     def rules(self, at: int, key: str, dice: random.Random) -> None:
         spec = self._spec(at)
-        if key != "alternates" or not spec.keys.get("view"):
-            self._set(spec, key, dice.choice(RULES[key]))
+        self._set(spec, key, dice.choice(RULES[key]))
 
     def column(self, at: int, name: str) -> None:
         """The source has a column more or less."""
@@ -282,7 +281,6 @@ class Edits:
         spec = self._spec(at)
         if spec.keys.pop("view", None) is None:
             spec.keys["view"] = True
-            spec.keys.pop("alternates", None)
 
     def engine(self) -> None:
         self.world.up = not self.world.up

@@ -261,6 +261,7 @@ class Model:
     def _link(self, night: Night) -> None:
         """The hreflang clusters, closed over all that is listed."""
         groups: dict[tuple[str, str], list[tuple[str, str]]] = defaultdict(list)
+        listings: dict[tuple[str, str], set[tuple[str, str]]] = defaultdict(set)
         open_: set[tuple[str, str]] = set()
         defaults: dict[str, str | None] = {}
         for name, keys in night.site["sections"].items():
@@ -274,7 +275,7 @@ class Model:
                     members += [(loc, cluster) for cluster in clusters]
                     if len(clusters) > 1:
                         open_.update((each[0], each[1]) for each in clusters if each is not None)
-            elif night.base and name in night.base.sections and not night.base.sections[name].view:
+            elif night.base and name in night.base.sections:
                 members = [(loc, page.cluster) for loc, page in night.base.sections[name].pages.items()]
                 written = rule.get("cluster", name) if rule is not None else None
                 for _, each in members:
@@ -283,10 +284,11 @@ class Model:
             for loc, cluster in members:
                 if cluster is not None:
                     groups[cluster[0], cluster[1]] += [(loc, tag) for tag in cluster[2]]
+                    listings[cluster[0], cluster[1]].add((name, loc))
         for group, pairs in groups.items():
             links = closure(pairs, defaults.get(group[0]))
-            for loc, _ in pairs:
-                night.links[loc] = None if group in open_ else links.get(loc, ())
+            for name, loc in listings[group]:
+                night.links[name, loc] = None if group in open_ else links.get(loc, ())
 
     def _count(self, night: Night, plain: Mapping[str, tuple[str, Page]], sources: Mapping[str, Source]) -> None:
         """Added, changed, removed. A page that another section lists now is neither added nor removed."""

@@ -131,7 +131,7 @@ class Night:
     site: dict[str, Any]
     base: Set | None
     listed: dict[str, dict[str, list[Version]]] = field(default_factory=dict)  # of the sections that are read
-    links: dict[str, Links | None] = field(default_factory=dict)  # None: the documents leave it open
+    links: dict[tuple[str, str], Links | None] = field(default_factory=dict)  # by section and loc; None: left open
     stay: set[str] = field(default_factory=set)  # sections that stay as published
     held: set[str] = field(default_factory=set)  # those of them whose source is broken
     turned: set[str] = field(default_factory=set)  # that became views, or are none any more
@@ -149,7 +149,7 @@ class Night:
 
     def links_of(self, name: str, loc: str) -> Links | None:
         """The links of a page in this section; None where they are left open."""
-        return self.links.get(loc, ()) if "alternates" in self.keys(name) else ()
+        return self.links.get((name, loc), ()) if "alternates" in self.keys(name) else ()
 
     @property
     def refused(self) -> bool | None:

@@ -17,7 +17,7 @@ SEEDS = {"nights": 1, "kills": 4, "faults": 3, "requests": 4, "races": 12, "dama
 FINDS = {
     ("kills", "indexes are written first"): (9, 3, 4),
     ("faults", "intents are lost"): (7, 8, 9),
-    ("races", "conditions are dropped"): (4, 14, 16),
+    ("races", "conditions are dropped"): (22, 27, 34),
     ("damage", "a damaged manifest is believed"): (4, 6, 9),
 }
 """Kind of trial, defect of the store → seeds of trials that meet it. Threads write in no fixed order: one is enough."""

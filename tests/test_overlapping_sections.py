@@ -1,0 +1,163 @@
+"""A section whose pages lie between those of another: what is found there, and how much of that one is read for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from sitemap_etl import limits
+from sitemap_etl.stages import window
+from sitemap_etl.stages.window import Reader
+from sitemap_etl.state.store import State
+from tests.support.sites import TestSite, pages
+
+ORIGIN = "https://shop.example"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> TestSite:
+    """A large section in ten files, and a small one after it that begins before it and ends behind it."""
+    site = TestSite(tmp_path, gates={"max_drop": 1, "max_growth": 99})
+    site.section("large", pages(1_000, lastmod="2026-10-01"), shards={"rows": 100})
+    return site.section("small", [{"loc": "/about"}, {"loc": "/z"}])
+
+
+@pytest.fixture
+def read(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Sequence[str] | None]]:
+    """The snapshots that were read, and which columns."""
+    found: list[tuple[str, Sequence[str] | None]] = []
+    snapshot = State.snapshot
+
+    def noted(state: State, key: str, columns: Sequence[str] | None = None) -> pa.Table:
+        found.append((key, columns))
+        return snapshot(state, key, columns)
+
+    monkeypatch.setattr(State, "snapshot", noted)
+    return found
+
+
+def test_of_a_section_that_gave_no_page_away_only_locs_are_read(
+    site: TestSite, read: list[tuple[str, Sequence[str] | None]]
+) -> None:
+    site.night(1)
+    large = {entry.snapshot for entry in site.manifest().of("large")}
+    site.export("small", [{"loc": loc} for loc in ("/about", "/blog", "/p/000350-b", "/z", "/zz")])
+    read.clear()
+    site.night(2, sections=["small"])
+    assert {tuple(columns or ()) for key, columns in read if key in large} == {("loc",)}
+
+
+def test_of_a_section_that_gave_a_page_away_its_file_alone_is_read_whole(
+    site: TestSite, read: list[tuple[str, Sequence[str] | None]]
+) -> None:
+    site.night(1)
+    large = {entry.snapshot for entry in site.manifest().of("large")}
+    (own,) = [e for e in site.manifest().of("large") if e.first <= f"{ORIGIN}/p/000350" <= e.last]
+    site.export("small", [{"loc": loc} for loc in ("/about", "/p/000350", "/z", "/zz")])
+    read.clear()
+    site.night(2, sections=["small"])
+    assert {key for key, columns in read if key in large and columns is None} <= {own.snapshot}
+
+
+def test_another_section_is_looked_through_between_the_own_pages_alone(
+    site: TestSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stretches = []
+    gather = Reader.gather
+
+    def noted(
+        reader: Reader, section: str, low: str, high: str | None, columns: Sequence[str] | None = None
+    ) -> Iterator[pa.Table]:
+        if columns is not None:
+            stretches.append((section, low, high))
+        return gather(reader, section, low, high, columns)
+
+    monkeypatch.setattr(Reader, "gather", noted)
+    site.export("small", [{"loc": "/p/000400-b"}, {"loc": "/p/000410-b"}])
+    site.night(1)
+    ((section, low, high),) = set(stretches)
+    assert section == "large"
+    assert f"{ORIGIN}/p/0004" <= low <= f"{ORIGIN}/p/000400-b"
+    assert high is not None
+    assert f"{ORIGIN}/p/000410-b/" < high < f"{ORIGIN}/p/000411"
+
+
+def test_no_more_of_another_section_is_held_than_of_a_window(site: TestSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "WINDOW_ROWS", 1_000)
+    monkeypatch.setattr(window, "_EDGE_ROWS", 1_000)
+    held = []
+    gather = Reader.gather
+
+    def noted(
+        reader: Reader, section: str, low: str, high: str | None, columns: Sequence[str] | None = None
+    ) -> Iterator[pa.Table]:
+        before = pa.total_allocated_bytes()
+        for table in gather(reader, section, low, high, columns):
+            if columns is not None:
+                held.append(pa.total_allocated_bytes() - before)
+            yield table
+
+    monkeypatch.setattr(Reader, "gather", noted)
+    site.export("large", ({"loc": f"/p/{n:06}-{'x' * 1_000}"} for n in range(20_000)))
+    site.night(1)
+    assert len(held) >= 10
+    assert max(held) < 10_000_000  # all are 20 MB
+
+
+def test_what_a_small_section_shares_with_a_large_one_is_found(site: TestSite) -> None:
+    site.export("small", [{"loc": loc} for loc in ("/about", "/p/000007", "/p/000500/", "/p/000993", "/z", "/z")])
+    done = site.night(1)
+    assert done.summary.sections["small"].duplicates == 3
+    assert done.summary.sections["small"].listed == 3
+    (warning,) = [text for text in done.summary.warnings if "two spellings" in text]
+    assert warning.startswith("small: 1 page is listed in two spellings")
+    assert f"{ORIGIN}/p/000500/" in warning
+
+
+@pytest.mark.parametrize(
+    ("large", "small"),
+    [
+        (["/a/x", "/c"], ["/a/x-b", "/a/x/"]),  # before the first comes one that it begins with
+        (["/a/x/", "/c"], ["/a/x", "/a/x-b"]),  # behind the last as well
+        (["/a/x", "/c"], ["/a/x/"]),
+        (["/a/x/", "/c"], ["/a/x"]),
+    ],
+)
+@pytest.mark.parametrize("alone", [False, True])
+def test_the_other_spelling_may_lie_beyond_the_first_or_the_last_page(
+    site: TestSite, large: list[str], small: list[str], alone: bool
+) -> None:
+    site.export("large", [{"loc": loc} for loc in large])
+    if alone:
+        site.night(1)
+    site.export("small", [{"loc": loc} for loc in small])
+    done = site.night(2, sections=["small"] if alone else [])
+    assert [text.split(" listed")[0] for text in done.summary.warnings if "two spellings" in text] == [
+        "small: 1 page is"
+    ]
+
+
+def test_pages_that_moved_out_of_a_large_section_keep_their_dates(site: TestSite) -> None:
+    rule = {"fingerprint": ["title"]}
+    rows = pages(1_000, title=lambda n: f"Page {n}")
+    for name in ("large", "small"):
+        site.keys["sections"][name]["lastmod"] = rule
+    site.export("large", rows)
+    site.export("small", [{"loc": "/about", "title": "About"}, {"loc": "/z", "title": "Z"}])
+    site.night(1)
+    rows[7]["title"] = rows[555]["title"] = "Changed"
+    site.export("large", rows)
+    site.night(2)
+    before = site.public().by_loc()
+    gone = (7, 8, 555, 999)
+    site.export("large", [row for n, row in enumerate(rows) if n not in gone])
+    site.export("small", [{"loc": "/about", "title": "About"}, *(rows[n] for n in gone), {"loc": "/z", "title": "Z"}])
+    site.night(3)
+    after = site.public().by_loc()
+    assert {n: after[f"{ORIGIN}/p/{n:06}"].lastmod for n in gone} == {
+        n: before[f"{ORIGIN}/p/{n:06}"].lastmod for n in gone
+    }
+    assert after[f"{ORIGIN}/p/000007"].lastmod == "2026-11-02T02:00:00Z"
