@@ -1,6 +1,7 @@
 # `make demo` and `make test` are all a fresh machine needs: Python 3.11 or later and make.
 PYTHON ?= python3
 BIN := .venv/bin
+INSTALLED := .venv/.installed
 READY := .venv/.ready
 
 .PHONY: help install demo airflow distributed pictures test soak mutants bench bench-large check docs package clean
@@ -10,11 +11,16 @@ help: ## what there is
 
 install: $(READY) ## make .venv with the versions pinned in constraints.txt
 
-$(READY): constraints.txt pyproject.toml
+$(INSTALLED): constraints.txt pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed; name one with make PYTHON=…")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# Where this machine has a C compiler; runs give the same without what is compiled, more slowly.
+$(READY): $(INSTALLED) sitemap_etl/kernels/kernels.c
+	@$(BIN)/python -m sitemap_etl.kernels || true
 	@touch $@
 
 demo: $(READY) ## a catalogue, an embedded bucket and one run of the DAG through Airflow (DAY=2: a day later)

@@ -16,6 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sitemap_etl import kernels
+
 _BLOCK: Final = 1 << 18
 """Bytes searched at a time: the temporaries stay in cache."""
 _FIRST_VISIBLE: Final = np.uint8(0x21)
@@ -256,6 +258,23 @@ def exact(values: pa.Array) -> pa.Array:
     width = kind.bit_width // 8
     buffer = values.buffers()[1].slice(values.offset * width, len(values) * width)
     return pa.Array.from_buffers(kind, len(values), [None, buffer])
+
+
+# --- rows ---
+
+
+def taken(table: pa.Table, order: np.ndarray) -> pa.Table:
+    """The rows of a table in another order, none of them twice: `order` are their places, int64 or uint64."""
+    table = table.combine_chunks()
+    places = pa.array(order)
+    columns = []
+    for column in map(single, table.columns):
+        if kernels.compiled is not None and column.type == pa.string() and not column.null_count and len(column):
+            buffers = kernels.compiled.taken((offsets_of(column), data_of(column)), order.view(np.int64))
+            columns.append(pa.Array.from_buffers(column.type, len(order), [None, *buffers]))
+        else:
+            columns.append(column.take(places))
+    return pa.Table.from_arrays(columns, schema=table.schema)
 
 
 # --- groups ---

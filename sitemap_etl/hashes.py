@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sitemap_etl import kernels
 from sitemap_etl.arrow import data_of, lengths_of, mask_of, numbers_of, offsets_of, single, windows
 
 _SEED: Final = np.uint64(0x9E3779B97F4A7C15)
@@ -36,6 +37,9 @@ _BLOCK: Final = 1 << 15
 
 def _mix(h: np.ndarray) -> np.ndarray:
     """SplitMix64's finaliser, in place."""
+    if kernels.compiled is not None:
+        kernels.compiled.mix(h)
+        return h
     if len(h) > _BLOCK:
         for begin in range(0, len(h), _BLOCK):
             _mix(h[begin : begin + _BLOCK])
@@ -62,6 +66,18 @@ def hash64(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
     if rows == 0:
         return np.empty(0, np.uint64)
     offsets, data = offsets_of(values), data_of(values)
+    if kernels.compiled is not None and offsets.dtype == np.int32:
+        out = kernels.compiled.hash64((offsets, data))
+    else:
+        out = _hashed(values, offsets, data)
+    if values.null_count:
+        out[mask_of(pc.is_null(values))] = _NULL
+    return out
+
+
+def _hashed(values: pa.Array, offsets: np.ndarray, data: np.ndarray) -> np.ndarray:
+    """`hash64` of rows that are not null, by whole columns. `offsets`, `data`: of `values`."""
+    rows = len(values)
     if len(data) < _WORD:
         data = np.concatenate((data, np.zeros(_WORD - len(data), np.uint8)))
     words = windows(data, "<u8")
@@ -76,8 +92,6 @@ def hash64(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
         else:
             prefix = _shared_prefix(values) if prefix is None else prefix
             out[begin:stop] = _hash_block(words, bounds[:-1], lengths, prefix)
-    if values.null_count:
-        out[mask_of(pc.is_null(values))] = _NULL
     return out
 
 

@@ -73,7 +73,9 @@ CLOCK_OFF: Final = 3_600
 kept in time is off, and what a wrong zone makes of it at the least."""
 
 # --- Sizes we work in ------------------------------------------------------------------------
-BATCH_ROWS: Final = 500_000
+FETCH_ROWS: Final = 500_000
+"""Rows that a database may be asked for at a time, at most."""
+BATCH_ROWS: Final = 131_072
 BATCH_BYTES: Final = 128 * 1024 * 1024
 GATHERED_ROWS: Final = 25_000
 GATHERED_BYTES: Final = 16 * 1024 * 1024
@@ -84,6 +86,9 @@ STAGED_BYTES: Final = 16 * 1024 * 1024
 SPLIT_ROWS: Final = 2_000_000
 SPLIT_BYTES: Final = 256 * 1024 * 1024
 SPLITS_PER_SECTION: Final = 256
+HELD_BYTES: Final = 512 * 1024 * 1024
+"""Rows on their way to render that a process which does all stages keeps in memory; those of larger sections are
+written to files."""
 WINDOW_ROWS: Final = 450_000
 WINDOW_BYTES: Final = 128 * 1024 * 1024
 GROUP_ROWS: Final = 4_000_000

@@ -28,6 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     given = list(sys.argv[1:] if arguments is None else arguments)
     # Looking for plugins of pydantic, pydantic reads the metadata of every package that is installed.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    # No matrix is multiplied here, and the threads that wait for one to be are busy waiting when they begin.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         from sitemap_etl.cli.endings import run

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sitemap_etl import kernels
 from sitemap_etl.arrow import data_of, mask_of, offsets_of, windows
 
 _WORD: Final = 8
@@ -34,6 +35,9 @@ def in_order(locs: pa.Array) -> tuple[pa.Array, bool]:
     if len(locs) < _FEW or len(data_of(locs)) < _WORD:
         return pc.sort_indices(locs), False
     prefix = _shared(*_ends(locs))
+    if kernels.compiled is not None and locs.type == pa.string():
+        found, distinct = kernels.compiled.in_order((offsets_of(locs), data_of(locs)), prefix)
+        return pa.array(found), distinct
     keys, _ = _keys(locs, prefix, _head(locs, prefix))
     order = np.argsort(keys)
     ordered = keys[order]
@@ -58,6 +62,9 @@ def places_among(locs: pa.Array, borders: Sequence[str]) -> np.ndarray:
     """
     if not borders or len(locs) < _FEW or len(data_of(locs)) < _WORD:
         return _searched(locs, borders)
+    if kernels.compiled is not None and locs.type == pa.string():
+        texts = pa.array(borders, pa.string())
+        return kernels.compiled.places_among((offsets_of(locs), data_of(locs)), (offsets_of(texts), data_of(texts)))
     least, greatest = _ends(locs)
     before = bisect_right(borders, least)
     between = borders[before : bisect_right(borders, greatest)]  # those share the prefix of all texts

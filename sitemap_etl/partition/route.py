@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from sitemap_etl.arrow import column_of, grouped
+from sitemap_etl.arrow import column_of, grouped, taken
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.partition.order import places_among
 
@@ -35,4 +35,4 @@ def route(table: pa.Table, borders: Sequence[str]) -> Routed:
     order, starts = grouped(window, len(borders) + 1)
     if np.all(window[1:] >= window[:-1]):
         return Routed(table, starts)
-    return Routed(table.take(pa.array(order)).combine_chunks(), starts)
+    return Routed(taken(table, order), starts)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl import lastmod
-from sitemap_etl.arrow import column_of, mask_of, numbers_of
+from sitemap_etl.arrow import column_of, mask_of, numbers_of, taken
 from sitemap_etl.frames import PROVENANCE
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.hashes import combine, hash_column
@@ -40,7 +40,7 @@ def winners(table: pa.Table, known: pa.Table | None = None) -> Winners:
     locs = column_of(table, "loc")
     if not _ascending(locs):
         order, distinct = in_order(locs)
-        table = table.take(order).combine_chunks()
+        table = taken(table, order.to_numpy())
         if distinct:
             return Winners(table, table.slice(0, 0))
         locs = column_of(table, "loc")

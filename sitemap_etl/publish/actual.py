@@ -124,7 +124,7 @@ class Actual:
         content = fence.content(file.key, stored.data)
         if content is None or hashlib.sha256(content).hexdigest() != file.sha256:
             return None
-        stored_sha256 = hashlib.sha256(stored.data).hexdigest()
+        stored_sha256 = stored.sha256
         return replace(file, stored=stored.stat.size, stored_sha256=stored_sha256, etag=stored.stat.etag)
 
     def dated(self, file: File) -> File:

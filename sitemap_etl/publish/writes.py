@@ -93,12 +93,13 @@ class Writes:
 
         `fenced`: under an ETag that the key never had.
         """
-        key, data = item.file.key, item.data()
+        key, data, sha256 = item.file.key, item.data(), item.file.stored_sha256
         if fenced:
             data = fence.fenced(key, data, self.claim.mark)
+            sha256 = hashlib.sha256(data).hexdigest()
         for tries_left in reversed(range(_TRIES)):
             try:
-                stat = _put_once(self.run, self.public, self.claim, item, data)
+                stat = _put_once(self.run, self.public, self.claim, item, data, sha256)
             except PreconditionFailed as error:
                 if tries_left and key in self.actual.touched:
                     # A request of an interrupted publish came in between. The claim is looked at again after this.
@@ -111,12 +112,11 @@ class Writes:
                     "them"
                 ) from error
             break
-        stored_sha256 = hashlib.sha256(data).hexdigest()
-        item.file = replace(item.file, stored=len(data), stored_sha256=stored_sha256, etag=stat.etag)
+        item.file = replace(item.file, stored=len(data), stored_sha256=sha256, etag=stat.etag)
         item.expect = stat.etag
 
 
-def _put_once(run: Run, public: Storage, claim: Claim, item: Object, data: bytes) -> Stat:
+def _put_once(run: Run, public: Storage, claim: Claim, item: Object, data: bytes, sha256: str | None = None) -> Stat:
     claim.hold()
     key = item.file.key
     try:
@@ -127,6 +127,7 @@ def _put_once(run: Run, public: Storage, claim: Claim, item: Object, data: bytes
             content_type=content_type(key),
             cache_control=run.site.publish.cache_control,
             expect=item.expect,
+            sha256=sha256,
         )
     except Unavailable:
         claim.hold()  # other bytes than were put may be those of a run that took over

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl import limits
-from sitemap_etl.arrow import bytes_of, is_list, numbers_of, plain, single
+from sitemap_etl import kernels, limits
+from sitemap_etl.arrow import bytes_of, data_of, is_list, numbers_of, offsets_of, plain, single
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.render import elements
 from sitemap_etl.render.escape import escaped_urls
@@ -75,11 +75,32 @@ class Entries(Frozen):
         parts = (part if isinstance(part, str) else part.slice(start, stop - start) for part in self.parts)
         return Entries(tuple(parts), self.sizes[start:stop])
 
+    def data(self) -> memoryview:
+        """The bytes of all entries, one after the other."""
+        if kernels.compiled is None:
+            return bytes_of(self.joined()).data
+        parts = [part.encode() if isinstance(part, str) else _memory_of(part) for part in self.parts]
+        return memoryview(kernels.compiled.joined(parts, len(self), int(self.sizes.sum())))
+
     def joined(self) -> pa.Array:
         """One text a row, in one contiguous array: string."""
         if not len(self):
             return pa.array([], pa.string())
         return elements.joined([part if isinstance(part, str) else plain(part) for part in self.parts])
+
+
+def _memory_of(part: pa.Array | pa.ChunkedArray) -> kernels.Text | tuple[kernels.Text, np.ndarray]:
+    """Where the texts of a part lie."""
+    array = single(part)
+    if pa.types.is_dictionary(array.type):
+        words = array.dictionary
+        indices = pc.fill_null(array.indices.cast(pa.int32()), len(words)) if array.null_count else array.indices
+        if array.null_count:
+            words = pa.concat_arrays([words, pa.array([""])])
+        return (offsets_of(words), data_of(words)), numbers_of(indices.cast(pa.int32()))
+    if array.null_count:
+        array = pc.fill_null(array, "")
+    return offsets_of(array), data_of(array)
 
 
 def _folded(parts: Iterable[Part]) -> list[Part]:
@@ -88,6 +109,9 @@ def _folded(parts: Iterable[Part]) -> list[Part]:
     for part in parts:
         last = found[-1] if found else None
         if isinstance(part, str):
+            if isinstance(last, str):
+                found[-1] = last + part
+                continue
             if last is not None and _is_word(last):
                 found[-1] = _with(last, "", part)
                 continue
@@ -208,7 +232,7 @@ def document(rendered: Entries, prefixes: tuple[str, ...]) -> list[bytes | memor
     total = len(header) + int(rendered.sizes.sum()) + len(footer)
     if total > limits.SITEMAP_BYTES:
         raise ValueError(f"a sitemap takes {limits.SITEMAP_BYTES:,} bytes, not {total:,}")
-    return [header, bytes_of(rendered.joined()).data, footer]
+    return [header, rendered.data(), footer]
 
 
 def without_extensions(table: pa.Table, row_mask: pa.Array) -> pa.Table:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from sitemap_etl import limits
 from sitemap_etl.errors import SitemapEtlError
 from sitemap_etl.stages.about import about, here, subject
 from sitemap_etl.stages.clusters import align, cluster_units, collect_members
@@ -19,6 +20,7 @@ from sitemap_etl.stages.partition import partition
 from sitemap_etl.stages.quiet import settle
 from sitemap_etl.stages.render import render_group
 from sitemap_etl.stages.run import Run
+from sitemap_etl.stages.spool import Held
 from sitemap_etl.stages.transform import transform_again, transform_split
 
 T = TypeVar("T")
@@ -36,6 +38,7 @@ def build(run: Run, jobs: int, seconds: dict[str, float], *, renew: Callable[[],
     `renew`: makes the lease last, between stages. `final`: no other attempt follows (see the stages).
     """
     splits = splits_of(run)
+    run.held = Held(limits.HELD_BYTES)
     with one_moment(run):
         _each(run, "extract", splits, partial(extract_split, final=final), jobs, seconds, lanes=lanes(run))
     renew()
@@ -64,6 +67,7 @@ def build(run: Run, jobs: int, seconds: dict[str, float], *, renew: Callable[[],
         with timed(run, "align", seconds):
             align(run)
     _each(run, "render", groups, render_group, jobs, seconds)
+    run.held.clear()
     renew()
 
 

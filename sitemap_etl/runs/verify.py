@@ -291,7 +291,7 @@ class _Reading:
                 files.setdefault(file.key, (file.sha256, set()))[1].add(key)
         for key, (sha256, users) in sorted(files.items()):
             stored = self.work.get(key)
-            if stored is not None and hashlib.sha256(stored.data).hexdigest() == sha256:
+            if stored is not None and stored.sha256 == sha256:
                 self.whole["files of mirrors"] += 1
             else:
                 problem = "it is gone" if stored is None else "its content is not what was written"

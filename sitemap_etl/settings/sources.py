@@ -178,7 +178,7 @@ class DatabaseSource(Select):
     fetch_rows: Integer | None = Field(
         default=None,
         ge=1,
-        le=limits.BATCH_ROWS,
+        le=limits.FETCH_ROWS,
         description="How many rows are fetched at a time. Fewer need less memory if rows are wide. "
         "Default: what suits the driver.",
         examples=[5000],

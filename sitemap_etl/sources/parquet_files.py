@@ -200,7 +200,7 @@ def _batches(
             for run in runs:
                 if remote is not None:  # whole column chunks, one row group at a time; on disk a small buffer does
                     remote.fetch(_spans(metadata.row_group(run[0]), names))
-                for batch in export.iter_batches(batch_size=rows, row_groups=run, columns=names):
+                for batch in export.iter_batches(batch_size=rows, row_groups=run, columns=names, use_threads=False):
                     yield batch if names or not schema.names else conform(batch, schema)
     except SitemapEtlError:
         raise

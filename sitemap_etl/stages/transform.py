@@ -37,6 +37,10 @@ from sitemap_etl.transform import Outcome, Rules, transform
 
 _FLUSH_ROWS: Final = (125_000, 1_000_000)
 """Routed rows that are gathered before messages are written, for small sections and for large ones."""
+_HELD_ROWS: Final = 131_072
+"""Rows that are routed at a time where messages stay in memory: those of small batches together, large ones in parts
+that the caches hold.
+"""
 _FLUSH_ROW_BYTES: Final = 192
 """Bytes of a row up to which as many are gathered."""
 ENTRY_BYTES: Final = 64
@@ -181,6 +185,7 @@ class Inventory:
         self.pending: list[pa.Table] = []
         self.pending_bytes = self.pending_rows = 0
         self.writer: SpoolWriter | None = None
+        self.is_held: bool | None = None  # known from the first rows on
         self.aside: dict[str, pq.ParquetWriter] = {}
         self.tallies = {kind: Tally() for kind in KINDS}
         self.rejected_read = 0
@@ -242,7 +247,11 @@ class Inventory:
         self.pending.append(inventory)
         self.pending_rows += inventory.num_rows
         self.pending_bytes += inventory.nbytes
-        if self.pending_rows >= self.flush_rows or self.pending_bytes >= self.flush_rows * _FLUSH_ROW_BYTES:
+        if self.is_held is None:
+            size = inventory.nbytes * max(self.expected, inventory.num_rows) // inventory.num_rows
+            self.is_held = self.run.held.admits(self.section, size)
+        full = self.pending_rows >= self.flush_rows or self.pending_bytes >= self.flush_rows * _FLUSH_ROW_BYTES
+        if full or (self.is_held and self.pending_rows >= _HELD_ROWS):
             self._flush()
 
     def set_aside(self, kind: str, table: pa.Table, *, read: bool) -> None:
@@ -264,8 +273,11 @@ class Inventory:
         if self.borders is None:
             self.borders = self._guessed(table.column("loc"))
         if self.writer is None:
-            self.writer = SpoolWriter(self.scratch / "spool", table.schema, len(self.borders) + 1)
-        self.writer.write(route(table, self.borders))
+            held = self.run.held if self.is_held else None
+            self.writer = SpoolWriter(self.scratch / "spool", table.schema, len(self.borders) + 1, held)
+        step = _HELD_ROWS if self.is_held else table.num_rows
+        for start in range(0, table.num_rows, step):
+            self.writer.write(route(table.slice(start, step), self.borders))
 
     def _guessed(self, locs: pa.ChunkedArray) -> list[str]:
         """Borders from some of the locs. Messages hold a few thousand rows at least: each has a price of its own."""

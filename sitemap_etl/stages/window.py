@@ -60,7 +60,8 @@ class Reader:
         for number, found in places.items():
             key, schema = plan.spools[number]
             ordered = sorted(found)
-            tables = read_messages(self.run.staging, Spool(key, plan.schemas[schema], ()), ordered, columns)
+            lies = Spool(key, plan.schemas[schema], ())
+            tables = read_messages(self.run.staging, lies, ordered, columns, self.run.held)
             for place, table in zip(ordered, tables, strict=True):
                 if found[place]:
                     yield table

@@ -45,7 +45,7 @@ def changes_of_run(state: State, run_id: str) -> pa.Table | None:
         return None
     notification = notification_of(state, run_id)
     expected = notification.changes_sha256 if notification is not None else None
-    if expected is not None and hashlib.sha256(stored.data).hexdigest() != expected:
+    if expected is not None and stored.sha256 != expected:
         raise damaged(state.storage.url_of(key), "its content is not what was written")
     return pq.read_table(pa.BufferReader(stored.data), schema=CHANGES)
 

@@ -219,7 +219,7 @@ def _read(work: Storage, file: MirrorFile, columns: Sequence[str] | None) -> Ite
     where = work.url_of(file.key)
     if stored is None:
         raise DamagedState(f"{where} is missing, although the mirror of its section refers to it. {_REMEDY}")
-    if hashlib.sha256(stored.data).hexdigest() != file.sha256:
+    if stored.sha256 != file.sha256:
         raise DamagedState(f"{where} is damaged: its content is not what was written. {_REMEDY}")
     opened = pq.ParquetFile(pa.BufferReader(stored.data))
     names = opened.schema_arrow.names

@@ -32,6 +32,9 @@ GRACE: Final = timedelta(days=2)
 _RENEW: Final = timedelta(days=1)
 """A snapshot that is there already is written again when older, so that no clean-up takes it from under us."""
 _JSON: Final = "application/json"
+_WRITE: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
+"""Files are made side by side already; handing their columns to threads costs more than it gives."""
+_READ: Final = pa.ipc.IpcReadOptions(use_threads=False)
 _TRIES: Final = 5
 """So often a swap is tried again where another run was faster."""
 
@@ -250,7 +253,7 @@ class State:
                 f"{where} is missing, although {layout.CURRENT} refers to it. Restore it from a backup of the state, "
                 f"or see that {self.site}/robots.txt answers: it is then read anew"
             )
-        if layout.robots(hashlib.sha256(stored.data).hexdigest()) != key:
+        if layout.robots(stored.sha256) != key:
             raise damaged(where, "its content does not match the hash in its name")
         return stored.data
 
@@ -266,14 +269,14 @@ class State:
             raise DamagedState(
                 f"{where} is missing, although a manifest refers to it. Restore it from a backup of the state. {VERIFY}"
             )
-        if layout.snapshot(hashlib.sha256(stored.data).hexdigest()) != key:
+        if layout.snapshot(stored.sha256) != key:
             raise damaged(where, "its content does not match the hash in its name")
-        reader = pa.ipc.open_stream(pa.py_buffer(stored.data))
+        reader = pa.ipc.open_stream(pa.py_buffer(stored.data), options=_READ)
         schema = SNAPSHOT if columns is None else pa.schema([SNAPSHOT.field(name) for name in columns])
         included = [at for at, name in enumerate(reader.schema.names) if name in schema.names]
         if len(included) < len(reader.schema.names):
             reader = pa.ipc.open_stream(
-                pa.py_buffer(stored.data), options=pa.ipc.IpcReadOptions(included_fields=included)
+                pa.py_buffer(stored.data), options=pa.ipc.IpcReadOptions(included_fields=included, use_threads=False)
             )
         return conform(reader.read_all(), schema)
 
@@ -284,7 +287,7 @@ def snapshot_of(rows: pa.Table) -> tuple[str, memoryview]:
     schema = rows.select(used).schema
     batch = pa.record_batch([exact(column_of(rows, name)) for name in used], schema=schema)
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+    with pa.ipc.new_stream(sink, schema, options=_WRITE) as writer:
         writer.write_batch(batch)
     data = memoryview(sink.getvalue())
     return layout.snapshot(hashlib.sha256(data).hexdigest()), data

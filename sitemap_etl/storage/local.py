@@ -80,7 +80,8 @@ class LocalStorage:
                 return None
             with os.fdopen(file, "rb", buffering=0, closefd=False) as reader:
                 data = reader.readall()
-            return Stored(_stat(key, os.fstat(file), hashlib.sha256(data).hexdigest()), data)
+            sha256 = hashlib.sha256(data).hexdigest()
+            return Stored(_stat(key, os.fstat(file), sha256), data, sha256)
 
     def read(self, key: str, start: int, length: int) -> bytes:
         with self._errors("read", key), self._opened(self._path(key)) as file:

@@ -12,6 +12,7 @@ so that a run in a folder proves something about a run in a bucket:
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -58,10 +59,16 @@ class Stat:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """An object that was read whole."""
+    """An object that was read whole. `known_sha256`: of its data, where the store has taken it of what it read."""
 
     stat: Stat
     data: bytes
+    known_sha256: str | None = None
+
+    @property
+    def sha256(self) -> str:
+        """The SHA-256 of the data, in hexadecimal."""
+        return self.known_sha256 or hashlib.sha256(self.data).hexdigest()
 
 
 class PreconditionFailed(Refused):

@@ -1,0 +1,166 @@
+"""Loops over the bytes of columns in C, where they were compiled; without them numpy and Arrow give the same.
+
+They are optional: `python -m sitemap_etl.kernels` compiles `kernels.c`, which lies beside this file, with the C
+compiler of the machine, into the environment of this Python. What was compiled of another source has another name, so
+no release loads what belongs to another one. `compiled` has what there is. A function that has a kernel asks for it
+first, and says in Python what the kernel does: tests hold one against the other.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import sys
+import sysconfig
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+SOURCE: Final = Path(__file__).with_name("kernels.c")
+Text: TypeAlias = tuple[np.ndarray, np.ndarray]
+"""Rows of text: where they begin and the last one ends (int32, one more than rows), in bytes (uint8)."""
+
+
+def library() -> Path:
+    """Where the compiled form of the source lies, or will lie."""
+    digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]
+    return Path(sys.prefix, "lib", "sitemap_etl", f"kernels-{sysconfig.get_platform()}-{digest}.so")
+
+
+class _Part(ctypes.Structure):
+    _fields_ = (
+        ("offsets", ctypes.c_void_p),
+        ("data", ctypes.c_void_p),
+        ("length", ctypes.c_int64),
+        ("words", ctypes.c_void_p),
+    )
+
+
+_POINTER: Final = ctypes.c_void_p
+_COUNT: Final = ctypes.c_int64
+_FUNCTIONS: Final = {
+    "mix": ((_POINTER, _COUNT), None),
+    "hash64": ((_POINTER, _POINTER, _COUNT, _COUNT, _POINTER), None),
+    "mark": ((_POINTER, _COUNT, ctypes.c_int, _POINTER), ctypes.c_int),
+    "in_order": ((_POINTER, _POINTER, _COUNT, _COUNT, _COUNT, _POINTER), ctypes.c_int),
+    "places_among": (
+        (_POINTER, _POINTER, _COUNT, _COUNT, _POINTER, _POINTER, _COUNT, _COUNT, _POINTER, _POINTER),
+        None,
+    ),
+    "taken_offsets": ((_POINTER, _POINTER, _COUNT, _POINTER), ctypes.c_int64),
+    "taken_bytes": ((_POINTER, _POINTER, _POINTER, _COUNT, _POINTER), None),
+    "joined": ((ctypes.POINTER(_Part), _COUNT, _COUNT, _POINTER), _POINTER),
+}
+
+
+class Kernels:
+    """The functions of a compiled library. Arrays are contiguous and aligned; none is kept."""
+
+    def __init__(self, path: Path) -> None:
+        self._library = ctypes.CDLL(str(path))
+        for name, (arguments, result) in _FUNCTIONS.items():
+            function = getattr(self._library, name)
+            function.argtypes, function.restype = arguments, result
+
+    def mix(self, h: np.ndarray) -> None:
+        """`hashes._mix`: uint64, in place."""
+        self._library.mix(h.ctypes.data, len(h))
+
+    def hash64(self, text: Text) -> np.ndarray:
+        """`hashes.hash64` of rows that are not null: uint64."""
+        offsets, data = text
+        out = np.empty(len(offsets) - 1, np.uint64)
+        self._library.hash64(offsets.ctypes.data, data.ctypes.data, len(data), len(out), out.ctypes.data)
+        return out
+
+    def mark(self, block: np.ndarray, marks: np.ndarray, *, parenthesis: bool) -> bool:
+        """`urls.scan._mark` into `marks` (bool); gives whether any is set."""
+        return bool(self._library.mark(block.ctypes.data, len(block), parenthesis, marks.ctypes.data))
+
+    def in_order(self, text: Text, prefix: int) -> tuple[np.ndarray, bool]:
+        """`partition.order.in_order` of texts that share `prefix` bytes: uint64, and whether no two are equal.
+
+        Raises MemoryError.
+        """
+        offsets, data = text
+        order = np.empty(len(offsets) - 1, np.uint64)
+        found = self._library.in_order(
+            offsets.ctypes.data, data.ctypes.data, len(data), len(order), prefix, order.ctypes.data
+        )
+        if found < 0:
+            raise MemoryError
+        return order, not found
+
+    def places_among(self, text: Text, borders: Text) -> np.ndarray:
+        """`partition.order.places_among`, of one border at least: int64."""
+        offsets, data = text
+        border_offsets, border_data = borders
+        count = len(border_offsets) - 1
+        marks, out = np.empty(count, np.uint64), np.empty(len(offsets) - 1, np.int64)
+        self._library.places_among(
+            offsets.ctypes.data,
+            data.ctypes.data,
+            len(data),
+            len(out),
+            border_offsets.ctypes.data,
+            border_data.ctypes.data,
+            len(border_data),
+            count,
+            marks.ctypes.data,
+            out.ctypes.data,
+        )
+        return out
+
+    def taken(self, text: Text, order: np.ndarray) -> tuple[pa.Buffer, pa.Buffer]:
+        """Offsets and bytes of the rows in `order` (int64): those of a string array, no more than 2 GiB."""
+        offsets, data = text
+        ends = pa.allocate_buffer(4 * (len(order) + 1))
+        size = self._library.taken_offsets(offsets.ctypes.data, order.ctypes.data, len(order), ends.address)
+        found = pa.allocate_buffer(size)
+        self._library.taken_bytes(offsets.ctypes.data, data.ctypes.data, order.ctypes.data, len(order), found.address)
+        return ends, found
+
+    def joined(self, parts: Sequence[bytes | Text | tuple[Text, np.ndarray]], rows: int, size: int) -> pa.Buffer:
+        """`render.urlset.Entries.joined`: the bytes, of which there are `size`.
+
+        A part is a text that all rows have, a column, or words with the word of each row (int32).
+        """
+        described = (_Part * len(parts))()
+        for one, part in zip(described, parts, strict=True):
+            if isinstance(part, bytes):
+                one.data, one.length = np.frombuffer(part, np.uint8).ctypes.data, len(part)
+                continue
+            text, words = part if isinstance(part[0], tuple) else (part, None)
+            one.offsets, one.data = text[0].ctypes.data, text[1].ctypes.data
+            one.words = None if words is None else words.ctypes.data
+        out = pa.allocate_buffer(size)
+        end = self._library.joined(described, len(parts), rows, out.address)
+        assert end - out.address == size
+        return out
+
+
+def load() -> Kernels | None:
+    """The kernels where they were compiled, and can be loaded here."""
+    try:
+        path = library()
+        return Kernels(path) if path.exists() else None
+    except (OSError, AttributeError):
+        return None
+
+
+compiled: Kernels | None = load()
+
+
+@contextmanager
+def without() -> Iterator[None]:
+    """As it is where they were not compiled: for tests and benchmarks, which compare."""
+    global compiled  # noqa: PLW0603 - one library a process
+    before, compiled = compiled, None
+    try:
+        yield
+    finally:
+        compiled = before

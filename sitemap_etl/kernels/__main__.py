@@ -1,0 +1,39 @@
+"""Compiles the kernels with the C compiler of this machine: `python -m sitemap_etl.kernels`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from sitemap_etl import kernels
+
+# For any machine of this architecture: what is compiled may lie on a disk that several share.
+FLAGS = ("-std=c11", "-O3", "-fPIC", "-shared", "-fno-math-errno")
+
+
+def main() -> int:
+    """0 where they were compiled, 1 where they were not."""
+    target = kernels.library()
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".kernels-") as scratch:
+            made = Path(scratch) / target.name
+            subprocess.run([*compiler, *FLAGS, "-o", str(made), str(kernels.SOURCE)], check=True)  # noqa: S603 - ours
+            kernels.Kernels(made)  # can it be loaded?
+            made.replace(target)
+    except (OSError, subprocess.CalledProcessError, AttributeError) as error:
+        sys.stderr.write(f"the kernels were not compiled ({error}): runs give the same without them, more slowly\n")
+        return 1
+    for former in target.parent.glob("kernels-*.so"):
+        if former != target:
+            former.unlink()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

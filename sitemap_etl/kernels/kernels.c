@@ -1,0 +1,361 @@
+/* Loops over the bytes of columns. Each gives what the Python function that is named above it gives, to the bit.
+ *
+ * They take plain memory, as Arrow lays columns out: text is `data` (`size` bytes) and `offsets`, one more than rows.
+ * They allocate little, keep nothing, and touch no object of Python, so that they run beside its threads.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the hashes are defined over little-endian lanes"
+#endif
+
+typedef uint8_t u8;
+typedef uint16_t u16;
+typedef uint32_t u32;
+typedef uint64_t u64;
+typedef int32_t i32;
+typedef int64_t i64;
+
+enum { WORD = 8, AHEAD = 12 };
+
+/* --- hashes.py ------------------------------------------------------------------------------------------- */
+
+static inline u64 mixed(u64 h) {
+    h ^= h >> 30;
+    h *= 0xBF58476D1CE4E5B9u;
+    h ^= h >> 27;
+    h *= 0x94D049BB133111EBu;
+    return h ^ h >> 31;
+}
+
+/* hashes._mix: in place. */
+void mix(u64 *h, i64 count) {
+    for (i64 i = 0; i < count; i++) h[i] = mixed(h[i]);
+}
+
+/* The eight bytes from `at` on; those past `end` are zeros. */
+static inline u64 lane(const u8 *data, i64 at, i64 end, i64 size) {
+    u64 word = 0;
+    i64 left = end - at;
+    if (left <= 0) return 0;
+    if (at + WORD <= size) {
+        memcpy(&word, data + at, WORD);
+        return left >= WORD ? word : word & ((1ull << 8 * left) - 1);
+    }
+    for (i64 i = 0; i < left && i < WORD; i++) word |= (u64)data[at + i] << 8 * i;
+    return word;
+}
+
+enum { PREFIX_LANES = 32, LENGTHS = 64 };
+
+/* hashes.hash64. Rows that begin like the first one, lane by lane, begin with what those lanes make of the seed, which
+ * is reckoned once for each length. */
+void hash64(const i32 *offsets, const u8 *data, i64 size, i64 rows, u64 *out) {
+    const u64 seed = 0x9E3779B97F4A7C15u;
+    static const i64 none = -1;
+    i64 known[LENGTHS];
+    u64 (*states)[PREFIX_LANES + 1] = malloc(sizeof(*states) * LENGTHS);
+    u64 first[PREFIX_LANES];
+    i64 lanes = 0;
+    for (int i = 0; i < LENGTHS; i++) known[i] = none;
+    if (rows && states) {
+        lanes = (offsets[1] - offsets[0]) / WORD;
+        if (lanes > PREFIX_LANES) lanes = PREFIX_LANES;
+        memcpy(first, data + offsets[0], lanes * WORD);
+    }
+    for (i64 row = 0; row < rows; row++) {
+        i64 at = offsets[row], end = offsets[row + 1], length = end - at;
+        u64 h = seed ^ (u64)length;
+        if (lanes) {
+            i64 shared = 0, most = length / WORD < lanes ? length / WORD : lanes;
+            while (shared < most && lane(data, at + shared * WORD, end, size) == first[shared]) shared++;
+            int slot = length % LENGTHS;
+            if (known[slot] != length) {
+                known[slot] = length;
+                states[slot][0] = h;
+                for (i64 i = 0; i < lanes; i++) states[slot][i + 1] = mixed(states[slot][i] ^ first[i]);
+            }
+            h = states[slot][shared];
+            at += shared * WORD;
+        }
+        for (; at < end; at += WORD) h = mixed(h ^ lane(data, at, end, size));
+        out[row] = mixed(h);
+    }
+    free(states);
+}
+
+/* --- urls/scan.py ---------------------------------------------------------------------------------------- */
+
+enum { LANES = 16 };
+typedef u8 Lanes __attribute__((vector_size(LANES)));
+
+static inline u8 odd(u8 c, u8 before, u8 opening) {
+    u8 ends = c - 0x21, brackets = c - 0x5B, quotes = c - 0x22, signs = c - 0x3B;
+    return ends > 0x59 || brackets < 4 || quotes < 5 || signs < 5 || c == '`' || c == opening ||
+           (c == '.' && before == '/');
+}
+
+/* urls.scan._mark: which bytes to look at; gives whether there are any. `parenthesis`: "(" is one of them. */
+int mark(const u8 *block, i64 size, int parenthesis, u8 *marks) {
+    const u8 opening = parenthesis ? '(' : '`';
+    u8 any = 0;
+    i64 at = 0;
+    if (size) any = marks[at++] = odd(block[0], '/', opening);
+    Lanes some = {0};
+    for (; at + LANES <= size; at += LANES) {
+        Lanes c, before, found;
+        memcpy(&c, block + at, LANES);
+        memcpy(&before, block + at - 1, LANES);
+        found = (Lanes)(c - 0x21 > 0x59) | (Lanes)(c - 0x5B < 4) | (Lanes)(c - 0x22 < 5) | (Lanes)(c - 0x3B < 5);
+        found |= (Lanes)(c == '`') | (Lanes)(c == opening) | ((Lanes)(c == '.') & (Lanes)(before == '/'));
+        found &= 1;
+        some |= found;
+        memcpy(marks + at, &found, LANES);
+    }
+    for (; at < size; at++) any |= marks[at] = odd(block[at], block[at - 1], opening);
+    for (int i = 0; i < LANES; i++) any |= some[i];
+    return any;
+}
+
+/* --- partition/order.py ---------------------------------------------------------------------------------- */
+
+/* The eight bytes from `at` on as a number in whose order texts stand, zeros where the text has ended. */
+static inline u64 key_of(const u8 *data, i64 at, i64 end, i64 size) {
+    return __builtin_bswap64(lane(data, at, end, size));
+}
+
+static inline int compared(const u8 *one, i64 length, const u8 *other, i64 others) {
+    int found = memcmp(one, other, length < others ? length : others);
+    return found ? found : (length > others) - (length < others);
+}
+
+enum { DIGIT = 11, FEW = 24 };
+
+typedef struct {
+    const i32 *offsets;
+    const u8 *data;
+    i64 size;
+    u64 *keys, *spare_keys;
+    u32 *rows, *spare_rows;
+    int equal;
+} Sorting;
+
+/* By numbers of `bits` bits, in passes over digits; the result is in place. */
+static void by_digits(Sorting *s, i64 start, i64 count, int bits) {
+    u64 *keys = s->keys + start, *to_keys = s->spare_keys + start;
+    u32 *rows = s->rows + start, *to_rows = s->spare_rows + start;
+    int width = count < 4096 ? 8 : DIGIT;
+    int passes = (bits + width - 1) / width;
+    for (int pass = 0; pass < passes; pass++) {
+        u32 counts[1 << DIGIT] = {0};
+        int shift = pass * width;
+        u32 mask = (1u << width) - 1, sum = 0;
+        for (i64 i = 0; i < count; i++) counts[keys[i] >> shift & mask]++;
+        for (u32 digit = 0; digit <= mask; digit++) {
+            u32 here = counts[digit];
+            counts[digit] = sum;
+            sum += here;
+        }
+        for (i64 i = 0; i < count; i++) {
+            u32 at = counts[keys[i] >> shift & mask]++;
+            to_keys[at] = keys[i];
+            to_rows[at] = rows[i];
+        }
+        u64 *k = keys;
+        keys = to_keys;
+        to_keys = k;
+        u32 *r = rows;
+        rows = to_rows;
+        to_rows = r;
+    }
+    if (passes & 1) {
+        memcpy(s->keys + start, keys, count * sizeof *keys);
+        memcpy(s->rows + start, rows, count * sizeof *rows);
+    }
+}
+
+/* Few of them. */
+static void by_insertion(u64 *keys, u32 *rows, i64 count) {
+    for (i64 i = 1; i < count; i++) {
+        u64 key = keys[i];
+        u32 row = rows[i];
+        i64 at = i;
+        for (; at && keys[at - 1] > key; at--) {
+            keys[at] = keys[at - 1];
+            rows[at] = rows[at - 1];
+        }
+        keys[at] = key;
+        rows[at] = row;
+    }
+}
+
+/* Texts that share their first `depth` bytes: by a word of each, and where that leaves ties by the next. Bits in which
+ * no two words differ are left out, so that names with a number take two or three passes. */
+static void by_words(Sorting *s, i64 start, i64 count, i64 depth) {
+    u64 *keys = s->keys + start;
+    u32 *rows = s->rows + start;
+    for (;;) {
+        u64 all = ~0ull, some = 0;
+        i64 longest = 0;
+        for (i64 i = 0; i < count; i++) {
+            i64 begin = s->offsets[rows[i]], end = s->offsets[rows[i] + 1];
+            keys[i] = key_of(s->data, begin + depth, end, s->size);
+            all &= keys[i];
+            some |= keys[i];
+            if (end - begin > longest) longest = end - begin;
+        }
+        u64 differ = all ^ some;
+        if (!differ) { /* all share this word, too */
+            if (longest <= depth + WORD) {
+                s->equal = 1; /* none goes on, and no text has a NUL where another has ended */
+                return;
+            }
+            depth += WORD;
+            continue;
+        }
+        if (count <= FEW) {
+            by_insertion(keys, rows, count);
+            break;
+        }
+        int bits = 0, runs = 0, shifts[WORD * 8], widths[WORD * 8];
+        for (int bit = 63; bit >= 0;) {
+            if (!(differ >> bit & 1)) {
+                bit--;
+                continue;
+            }
+            int width = 0;
+            while (bit >= 0 && differ >> bit & 1) width++, bit--;
+            shifts[runs] = bit + 1;
+            widths[runs++] = width;
+            bits += width;
+        }
+        for (i64 i = 0; i < count; i++) {
+            u64 packed = 0;
+            for (int run = 0; run < runs; run++) {
+                u64 mask = widths[run] == 64 ? ~0ull : (1ull << widths[run]) - 1;
+                packed = (widths[run] == 64 ? 0 : packed << widths[run]) | (keys[i] >> shifts[run] & mask);
+            }
+            keys[i] = packed;
+        }
+        by_digits(s, start, count, bits);
+        break;
+    }
+    for (i64 i = 0; i < count;) {
+        i64 next = i + 1;
+        while (next < count && keys[next] == keys[i]) next++;
+        if (next - i > 1) by_words(s, start + i, next - i, depth + WORD);
+        i = next;
+    }
+}
+
+/* partition.order.in_order: the rows in bytewise order of their texts, which have no NUL and share their first `prefix`
+ * bytes. Gives 1 where two are equal, 0 where none are, -1 where there is no memory. */
+int in_order(const i32 *offsets, const u8 *data, i64 size, i64 rows, i64 prefix, u64 *order) {
+    Sorting s = {offsets, data, size, 0, 0, 0, 0, 0};
+    s.keys = malloc(sizeof(u64) * rows);
+    s.spare_keys = malloc(sizeof(u64) * rows);
+    s.rows = malloc(sizeof(u32) * rows);
+    s.spare_rows = malloc(sizeof(u32) * rows);
+    int found = -1;
+    if (s.keys && s.spare_keys && s.rows && s.spare_rows) {
+        for (i64 i = 0; i < rows; i++) s.rows[i] = (u32)i;
+        by_words(&s, 0, rows, prefix);
+        for (i64 i = 0; i < rows; i++) order[i] = s.rows[i];
+        found = s.equal;
+    }
+    free(s.keys);
+    free(s.spare_keys);
+    free(s.rows);
+    free(s.spare_rows);
+    return found;
+}
+
+/* partition.order.places_among: how many borders, which ascend, are not behind each text. `marks`: room for a number
+ * a border. */
+void places_among(const i32 *offsets, const u8 *data, i64 size, i64 rows, const i32 *border_offsets, const u8 *borders,
+                  i64 border_size, i64 count, u64 *marks, i64 *out) {
+    const u8 *first = borders + border_offsets[0], *last = borders + border_offsets[count - 1];
+    i64 shared = 0, most = border_offsets[1] - border_offsets[0], other = border_offsets[count] - border_offsets[count - 1];
+    if (other < most) most = other;
+    while (shared < most && first[shared] == last[shared]) shared++;
+    for (i64 i = 0; i < count; i++)
+        marks[i] = key_of(borders, border_offsets[i] + shared, border_offsets[i + 1], border_size);
+    for (i64 row = 0; row < rows; row++) {
+        i64 begin = offsets[row], length = offsets[row + 1] - begin;
+        int begins = compared(data + begin, length < shared ? length : shared, first, shared);
+        if (begins) {
+            out[row] = begins < 0 ? 0 : count;
+            continue;
+        }
+        u64 key = key_of(data, begin + shared, offsets[row + 1], size);
+        i64 low = 0, span = count; /* the borders before `low` have smaller marks than the text, or the same */
+        while (span) {
+            i64 half = span / 2;
+            int behind = marks[low + half] > key;
+            low = behind ? low : low + half + 1;
+            span = behind ? half : span - half - 1;
+        }
+        while (low && marks[low - 1] == key &&
+               compared(borders + border_offsets[low - 1], border_offsets[low] - border_offsets[low - 1], data + begin,
+                        length) > 0)
+            low--;
+        out[row] = low;
+    }
+}
+
+/* --- arrow.py -------------------------------------------------------------------------------------------- */
+
+/* arrow.taken, of text: the offsets of the rows in `order`; gives where the last one ends. */
+i64 taken_offsets(const i32 *offsets, const i64 *order, i64 count, i32 *out) {
+    i64 at = 0;
+    for (i64 i = 0; i < count; i++) {
+        out[i] = (i32)at;
+        at += offsets[order[i] + 1] - offsets[order[i]];
+    }
+    out[count] = (i32)at;
+    return at;
+}
+
+/* The same: their bytes. */
+void taken_bytes(const i32 *offsets, const u8 *data, const i64 *order, i64 count, u8 *out) {
+    for (i64 i = 0; i < count; i++) {
+        if (i + AHEAD < count) {
+            const u8 *soon = data + offsets[order[i + AHEAD]];
+            __builtin_prefetch(soon);
+            __builtin_prefetch(soon + 64);
+        }
+        i64 begin = offsets[order[i]], length = offsets[order[i] + 1] - begin;
+        memcpy(out, data + begin, length);
+        out += length;
+    }
+}
+
+/* --- render/urlset.py ------------------------------------------------------------------------------------ */
+
+typedef struct {
+    const i32 *offsets; /* of a column, or of the words; NULL: all rows have the whole of `data` */
+    const u8 *data;
+    i64 length; /* of that */
+    const i32 *words; /* which word each row has; NULL: a column */
+} Part;
+
+/* render.urlset.Entries.joined: the parts of each row, one after the other; gives the end of what was written. */
+u8 *joined(const Part *parts, i64 count, i64 rows, u8 *out) {
+    for (i64 row = 0; row < rows; row++) {
+        for (i64 i = 0; i < count; i++) {
+            const Part *part = parts + i;
+            if (!part->offsets) {
+                memcpy(out, part->data, part->length);
+                out += part->length;
+                continue;
+            }
+            i64 at = part->words ? part->words[row] : row, begin = part->offsets[at];
+            i64 length = part->offsets[at + 1] - begin;
+            memcpy(out, part->data + begin, length);
+            out += length;
+        }
+    }
+    return out;
+}

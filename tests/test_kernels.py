@@ -1,0 +1,196 @@
+"""The kernels give what numpy and Arrow give without them, to the bit; how they are compiled, found and left out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sitemap_etl import kernels
+from sitemap_etl.arrow import data_of, offsets_of, taken
+from sitemap_etl.hashes import hash64, hash_column
+from sitemap_etl.partition import route, winners
+from sitemap_etl.partition.order import in_order, places_among
+from sitemap_etl.render import urlset
+from sitemap_etl.urls import UrlRules, canonicalize
+
+ROWS = 1_000
+"""Fewer are put in order by comparing texts."""
+
+
+@pytest.fixture(autouse=True)
+def _compiled() -> None:
+    if kernels.compiled is None:
+        assert not os.environ.get("CI"), "in CI nothing is skipped: the kernels have to be compiled"
+        pytest.skip("the kernels were not compiled here")
+
+
+def both(work: Callable[[], Any]) -> tuple[Any, Any]:
+    """What it gives with the kernels and without them."""
+    assert kernels.compiled is not None
+    mine = work()
+    with kernels.without():
+        return mine, work()
+
+
+def texts(alphabet: str, longest: int, *, least: int = ROWS) -> st.SearchStrategy[list[str]]:
+    """Many texts of a few that are drawn: some alike, most that share a beginning."""
+
+    def repeated(drawn: tuple[str, list[str], int]) -> list[str]:
+        prefix, endings, seed = drawn
+        picked = np.random.default_rng(seed).integers(0, len(endings), least + seed % 50)
+        return [f"{prefix}{endings[at]}{at % 7 * 'x'}{'-' * (n % 3)}" for n, at in enumerate(picked.tolist())]
+
+    return st.tuples(
+        st.text(alphabet, max_size=40),
+        st.lists(st.text(alphabet, max_size=longest), min_size=1, max_size=300),
+        st.integers(0, 1_000),
+    ).map(repeated)
+
+
+URLS = "abyz019-._/%"
+
+
+@given(st.lists(st.one_of(st.none(), st.text(max_size=90)), max_size=60), st.integers(0, 3))
+def test_hashes_are_the_same(values: list[str | None], skipped: int) -> None:
+    array = pa.array(values, pa.string()).slice(min(skipped, len(values)))
+    mine, theirs = both(lambda: hash64(array))
+    assert (mine == theirs).all()
+
+
+@given(st.lists(st.integers(0, 2**63), max_size=200))
+def test_hashes_of_numbers_are_the_same(values: list[int]) -> None:
+    mine, theirs = both(lambda: hash_column(pa.array(values, pa.uint64())))
+    assert (mine == theirs).all()
+
+
+@given(texts(URLS, 30), st.integers(0, 5))
+def test_texts_stand_in_their_order(values: list[str], skipped: int) -> None:
+    array = pa.array(values).slice(skipped)
+    order, distinct = in_order(array)
+    assert array.take(order).to_pylist() == sorted(values[skipped:])
+    assert distinct == (len(set(values[skipped:])) == len(values) - skipped)
+
+
+def test_texts_that_share_all_but_their_ends_stand_in_their_order() -> None:
+    values = [f"https://shop.example/{'same/' * 300}{n * 7_919 % 2_003:05}" for n in range(2_003)]
+    values += [value[:-1] for value in values[:40]]
+    for some, differ in ((values, True), (values + values[-40:], False)):
+        array = pa.array(some)
+        order, distinct = in_order(array)
+        assert array.take(order).to_pylist() == sorted(some)
+        assert distinct == differ
+
+
+@given(texts(URLS, 20), st.lists(st.text(URLS, max_size=12), min_size=1, max_size=40), st.integers(0, 50))
+def test_places_among_borders_are_the_same(values: list[str], others: list[str], own: int) -> None:
+    borders = sorted({*others, *values[:own]})
+    mine, theirs = both(lambda: places_among(pa.array(values), borders))
+    assert (mine == theirs).all()
+    routed, as_well = both(lambda: route(pa.table({"loc": values, "row": range(len(values))}), borders))
+    assert routed.table.equals(as_well.table)
+    assert (routed.starts == as_well.starts).all()
+
+
+@given(texts(URLS, 20))
+def test_rows_are_taken_as_arrow_takes_them(values: list[str]) -> None:
+    table = pa.table({"loc": values, "maybe": [None if n % 5 == 0 else text for n, text in enumerate(values)]})
+    order = np.random.default_rng(len(values)).permutation(len(values))[: len(values) // 2]
+    mine, theirs = both(lambda: taken(table, order))
+    mine.validate(full=True)
+    assert mine.equals(theirs)
+    won, also = both(lambda: winners(table.append_column("row", pa.array(range(len(values))))))
+    assert won.rows.column("loc").equals(also.rows.column("loc"))
+    assert won.losers.num_rows == also.losers.num_rows
+
+
+@given(st.lists(st.text(URLS + "`(&;?#[]^{}\\<>\"' é\x01/.", max_size=40), min_size=1, max_size=40), st.booleans())
+def test_urls_become_canonical_alike(paths: list[str], sessions: bool) -> None:
+    rules = UrlRules("https://shop.example", (), frozenset({"sessions", "tracking"} if sessions else {"tracking"}))
+    array = pa.array([f"https://shop.example/{path}" for path in paths])
+    mine, theirs = both(lambda: canonicalize(array, rules))
+    assert mine.loc.equals(theirs.loc)
+    assert mine.reason.equals(theirs.reason)
+
+
+ENTRY = st.fixed_dictionaries(
+    {
+        "loc": st.text(URLS + "&'", min_size=1, max_size=60),
+        "lastmod": st.sampled_from([None, "2026-11-01", "2026-11-01T02:00:00Z"]),
+        "changefreq": st.sampled_from([None, "daily"]),
+        "priority": st.sampled_from([None, 0, 5, 10]),
+        "images": st.sampled_from([None, [], ["https://img.example/a&b.jpg"]]),
+    }
+)
+
+
+@given(st.lists(ENTRY, min_size=1, max_size=30), st.integers(0, 3))
+def test_sitemaps_have_the_same_bytes(rows: list[dict[str, Any]], skipped: int) -> None:
+    schema = pa.schema(
+        [
+            ("loc", pa.string()),
+            ("lastmod", pa.string()),
+            ("changefreq", pa.string()),
+            ("priority", pa.int8()),
+            ("images", pa.list_(pa.string())),
+        ]
+    )
+    table = pa.Table.from_pylist(rows, schema)
+    entries = urlset.entries(table).slice(min(skipped, len(rows) - 1), len(rows))
+    mine, theirs = both(lambda: bytes(entries.data()))
+    assert mine == theirs
+    assert len(mine) == entries.sizes.sum()
+
+
+def test_kernels_read_no_byte_that_is_not_theirs() -> None:
+    """A row at the very end of its memory: a longer read would find another length, or nothing at all."""
+    array = pa.array(["a" * length for length in range(20)])
+    offsets, data = offsets_of(array), data_of(array)[: int(offsets_of(array)[-1])].copy()
+    assert kernels.compiled is not None
+    assert (kernels.compiled.hash64((offsets, data)) == hash64(array)).all()
+
+
+def test_they_are_compiled_into_the_environment_and_replace_those_of_another_source(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.prefix = sys.argv[1]\n"
+        "from sitemap_etl.kernels import library\nfrom sitemap_etl.kernels.__main__ import main\n"
+        "assert main() == 0 and library().exists()\nprint(library().name)"
+    )
+    folder = tmp_path / "lib" / "sitemap_etl"
+    folder.mkdir(parents=True)
+    (folder / "kernels-former.so").write_bytes(b"")
+    said = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, capture_output=True, text=True)
+    assert [path.name for path in folder.iterdir()] == [said.stdout.strip()] == [kernels.library().name]
+
+
+def test_without_a_compiler_it_says_so_and_nothing_is_left(tmp_path: Path) -> None:
+    code = "import sys; sys.prefix = sys.argv[1]\nfrom sitemap_etl.kernels.__main__ import main\nsys.exit(main())"
+    said = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "CC": "no-such-compiler"},
+    )
+    assert said.returncode == 1
+    assert "the kernels were not compiled" in said.stderr
+    assert "runs give the same without them" in said.stderr
+    assert list((tmp_path / "lib" / "sitemap_etl").iterdir()) == []
+
+
+@pytest.mark.parametrize("content", [b"", b"no library"])
+def test_a_library_that_can_not_be_loaded_is_left_out(tmp_path: Path, content: bytes) -> None:
+    code = "import sys; sys.prefix = sys.argv[1]\nfrom sitemap_etl import kernels\nassert kernels.compiled is None"
+    library = tmp_path / "lib" / "sitemap_etl" / kernels.library().name
+    library.parent.mkdir(parents=True)
+    library.write_bytes(content)
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
