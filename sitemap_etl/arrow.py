@@ -265,16 +265,21 @@ def exact(values: pa.Array) -> pa.Array:
 
 def taken(table: pa.Table, order: np.ndarray) -> pa.Table:
     """The rows of a table in another order, none of them twice: `order` are their places, int64 or uint64."""
-    table = table.combine_chunks()
     places = pa.array(order)
     columns = []
-    for column in map(single, table.columns):
-        if kernels.compiled is not None and column.type == pa.string() and not column.null_count and len(column):
-            buffers = kernels.compiled.taken((offsets_of(column), data_of(column)), order.view(np.int64))
+    for column in table.columns:
+        if kernels.compiled is not None and column.type == pa.string() and not column.null_count and len(order):
+            buffers = kernels.compiled.taken(texts_of(column), order.view(np.int64))
             columns.append(pa.Array.from_buffers(column.type, len(order), [None, *buffers]))
         else:
-            columns.append(column.take(places))
+            columns.append(single(column).take(places))
     return pa.Table.from_arrays(columns, schema=table.schema)
+
+
+def texts_of(column: pa.Array | pa.ChunkedArray) -> kernels.Texts:
+    """Where the rows of a string column lie, of which none is null, however many chunks it has."""
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    return kernels.Texts([(offsets_of(chunk), data_of(chunk)) for chunk in chunks])
 
 
 # --- groups ---

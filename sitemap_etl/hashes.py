@@ -189,6 +189,9 @@ def hash_rows(table: pa.Table, known: Mapping[str, np.ndarray]) -> np.ndarray:
             continue
         (salt,) = hash64(pa.array([name]))
         hashes = known.get(name)
+        if kernels.compiled is not None and not column.null_count:
+            kernels.compiled.add_mixed(h, hash_column(column) if hashes is None else hashes, salt)
+            continue
         for begin in range(0, len(h), _BLOCK):
             part = column.slice(begin, _BLOCK)
             own = hash_column(part) if hashes is None else hashes[begin : begin + _BLOCK].copy()

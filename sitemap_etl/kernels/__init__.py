@@ -23,6 +23,21 @@ import pyarrow as pa
 SOURCE: Final = Path(__file__).with_name("kernels.c")
 Text: TypeAlias = tuple[np.ndarray, np.ndarray]
 """Rows of text: where they begin and the last one ends (int32, one more than rows), in bytes (uint8)."""
+Part: TypeAlias = bytes | tuple[Text, np.ndarray | None]
+"""What all rows have, a column, or words with the number of the word that each row has (int32)."""
+
+
+class Texts:
+    """Rows of text in several places: `addresses` (uint64) and `lengths` (int32, bytes), one a row; it holds them."""
+
+    def __init__(self, parts: Sequence[Text]) -> None:
+        begins = [offsets[:-1].astype(np.uint64) + np.uint64(data.ctypes.data) for offsets, data in parts]
+        self.addresses = np.concatenate([np.empty(0, np.uint64), *begins])
+        self.lengths = np.concatenate([np.empty(0, np.int32), *(np.diff(offsets) for offsets, _ in parts)])
+        self._parts = parts
+
+    def __len__(self) -> int:
+        return len(self.lengths)
 
 
 def library() -> Path:
@@ -44,16 +59,14 @@ _POINTER: Final = ctypes.c_void_p
 _COUNT: Final = ctypes.c_int64
 _FUNCTIONS: Final = {
     "mix": ((_POINTER, _COUNT), None),
+    "add_mixed": ((_POINTER, _POINTER, ctypes.c_uint64, _COUNT), None),
     "hash64": ((_POINTER, _POINTER, _COUNT, _COUNT, _POINTER), None),
     "mark": ((_POINTER, _COUNT, ctypes.c_int, _POINTER), ctypes.c_int),
-    "in_order": ((_POINTER, _POINTER, _COUNT, _COUNT, _COUNT, _POINTER), ctypes.c_int),
-    "places_among": (
-        (_POINTER, _POINTER, _COUNT, _COUNT, _POINTER, _POINTER, _COUNT, _COUNT, _POINTER, _POINTER),
-        None,
-    ),
+    "in_order": ((_POINTER, _POINTER, _COUNT, _COUNT, _POINTER), ctypes.c_int),
+    "places_among": ((_POINTER, _POINTER, _COUNT, _POINTER, _POINTER, _COUNT, _POINTER, _POINTER), None),
     "taken_offsets": ((_POINTER, _POINTER, _COUNT, _POINTER), ctypes.c_int64),
     "taken_bytes": ((_POINTER, _POINTER, _POINTER, _COUNT, _POINTER), None),
-    "joined": ((ctypes.POINTER(_Part), _COUNT, _COUNT, _POINTER), _POINTER),
+    "joined": ((ctypes.POINTER(_Part), _COUNT, _COUNT, _COUNT, _POINTER), _POINTER),
 }
 
 
@@ -70,6 +83,10 @@ class Kernels:
         """`hashes._mix`: uint64, in place."""
         self._library.mix(h.ctypes.data, len(h))
 
+    def add_mixed(self, h: np.ndarray, own: np.ndarray, salt: np.uint64) -> None:
+        """What a column of these hashes, none of a null, adds to those of rows (`hashes.hash_rows`): in place."""
+        self._library.add_mixed(h.ctypes.data, own.ctypes.data, int(salt), len(h))
+
     def hash64(self, text: Text) -> np.ndarray:
         """`hashes.hash64` of rows that are not null: uint64."""
         offsets, data = text
@@ -81,15 +98,14 @@ class Kernels:
         """`urls.scan._mark` into `marks` (bool); gives whether any is set."""
         return bool(self._library.mark(block.ctypes.data, len(block), parenthesis, marks.ctypes.data))
 
-    def in_order(self, text: Text, prefix: int) -> tuple[np.ndarray, bool]:
+    def in_order(self, texts: Texts, prefix: int) -> tuple[np.ndarray, bool]:
         """`partition.order.in_order` of texts that share `prefix` bytes: uint64, and whether no two are equal.
 
         Raises MemoryError.
         """
-        offsets, data = text
-        order = np.empty(len(offsets) - 1, np.uint64)
+        order = np.empty(len(texts), np.uint64)
         found = self._library.in_order(
-            offsets.ctypes.data, data.ctypes.data, len(data), len(order), prefix, order.ctypes.data
+            texts.addresses.ctypes.data, texts.lengths.ctypes.data, len(order), prefix, order.ctypes.data
         )
         if found < 0:
             raise MemoryError
@@ -97,50 +113,44 @@ class Kernels:
 
     def places_among(self, text: Text, borders: Text) -> np.ndarray:
         """`partition.order.places_among`, of one border at least: int64."""
-        offsets, data = text
-        border_offsets, border_data = borders
-        count = len(border_offsets) - 1
-        marks, out = np.empty(count, np.uint64), np.empty(len(offsets) - 1, np.int64)
+        count = len(borders[0]) - 1
+        marks, out = np.empty(count, np.uint64), np.empty(len(text[0]) - 1, np.int64)
         self._library.places_among(
-            offsets.ctypes.data,
-            data.ctypes.data,
-            len(data),
+            text[0].ctypes.data,
+            text[1].ctypes.data,
             len(out),
-            border_offsets.ctypes.data,
-            border_data.ctypes.data,
-            len(border_data),
+            borders[0].ctypes.data,
+            borders[1].ctypes.data,
             count,
             marks.ctypes.data,
             out.ctypes.data,
         )
         return out
 
-    def taken(self, text: Text, order: np.ndarray) -> tuple[pa.Buffer, pa.Buffer]:
+    def taken(self, texts: Texts, order: np.ndarray) -> tuple[pa.Buffer, pa.Buffer]:
         """Offsets and bytes of the rows in `order` (int64): those of a string array, no more than 2 GiB."""
-        offsets, data = text
+        lengths, places = texts.lengths.ctypes.data, order.ctypes.data
         ends = pa.allocate_buffer(4 * (len(order) + 1))
-        size = self._library.taken_offsets(offsets.ctypes.data, order.ctypes.data, len(order), ends.address)
-        found = pa.allocate_buffer(size)
-        self._library.taken_bytes(offsets.ctypes.data, data.ctypes.data, order.ctypes.data, len(order), found.address)
+        found = pa.allocate_buffer(self._library.taken_offsets(lengths, places, len(order), ends.address))
+        self._library.taken_bytes(texts.addresses.ctypes.data, lengths, places, len(order), found.address)
         return ends, found
 
-    def joined(self, parts: Sequence[bytes | Text | tuple[Text, np.ndarray]], rows: int, size: int) -> pa.Buffer:
-        """`render.urlset.Entries.joined`: the bytes, of which there are `size`.
-
-        A part is a text that all rows have, a column, or words with the word of each row (int32).
-        """
+    def joined(self, parts: Sequence[Part], sizes: np.ndarray, rows: int) -> Iterator[memoryview]:
+        """`render.urlset.Entries.chunks`: the bytes, of so many rows at a time. `sizes`: those of each row, int64."""
         described = (_Part * len(parts))()
         for one, part in zip(described, parts, strict=True):
             if isinstance(part, bytes):
                 one.data, one.length = np.frombuffer(part, np.uint8).ctypes.data, len(part)
                 continue
-            text, words = part if isinstance(part[0], tuple) else (part, None)
+            text, words = part
             one.offsets, one.data = text[0].ctypes.data, text[1].ctypes.data
             one.words = None if words is None else words.ctypes.data
-        out = pa.allocate_buffer(size)
-        end = self._library.joined(described, len(parts), rows, out.address)
-        assert end - out.address == size
-        return out
+        for start in range(0, len(sizes), rows):
+            stop = min(start + rows, len(sizes))
+            out = pa.allocate_buffer(int(sizes[start:stop].sum()))
+            end = self._library.joined(described, len(parts), start, stop, out.address)
+            assert end - out.address == out.size
+            yield memoryview(out)
 
 
 def load() -> Kernels | None:

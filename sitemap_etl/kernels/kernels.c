@@ -1,7 +1,7 @@
 /* Loops over the bytes of columns. Each gives what the Python function that is named above it gives, to the bit.
  *
- * They take plain memory, as Arrow lays columns out: text is `data` (`size` bytes) and `offsets`, one more than rows.
- * They allocate little, keep nothing, and touch no object of Python, so that they run beside its threads.
+ * They take plain memory, as Arrow lays columns out: text is `data` (`size` bytes) and `offsets`, one more than rows; or,
+ * where it lies in many places, an address and a length for each row (`texts`, `lengths`). They allocate little, keep nothing, and touch no object of Python, so that they run beside its threads.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -33,6 +33,11 @@ static inline u64 mixed(u64 h) {
 /* hashes._mix: in place. */
 void mix(u64 *h, i64 count) {
     for (i64 i = 0; i < count; i++) h[i] = mixed(h[i]);
+}
+
+/* hashes.hash_rows: what one column adds to the hashes of rows. */
+void add_mixed(u64 *h, const u64 *own, u64 salt, i64 count) {
+    for (i64 i = 0; i < count; i++) h[i] += mixed(own[i] ^ salt);
 }
 
 /* The eight bytes from `at` on; those past `end` are zeros. */
@@ -122,8 +127,19 @@ int mark(const u8 *block, i64 size, int parenthesis, u8 *marks) {
 /* --- partition/order.py ---------------------------------------------------------------------------------- */
 
 /* The eight bytes from `at` on as a number in whose order texts stand, zeros where the text has ended. */
-static inline u64 key_of(const u8 *data, i64 at, i64 end, i64 size) {
-    return __builtin_bswap64(lane(data, at, end, size));
+static inline u64 key_of(const u8 *text, i64 length, i64 at) {
+    u64 word = 0;
+    i64 left = length - at;
+    if (left <= 0) return 0;
+    if (left >= WORD) {
+        memcpy(&word, text + at, WORD);
+    } else if (length >= WORD) { /* what goes before is read along, and shifted out */
+        memcpy(&word, text + length - WORD, WORD);
+        word >>= 8 * (WORD - left);
+    } else {
+        for (i64 i = 0; i < left; i++) word |= (u64)text[at + i] << 8 * i;
+    }
+    return __builtin_bswap64(word);
 }
 
 static inline int compared(const u8 *one, i64 length, const u8 *other, i64 others) {
@@ -134,9 +150,8 @@ static inline int compared(const u8 *one, i64 length, const u8 *other, i64 other
 enum { DIGIT = 11, FEW = 24 };
 
 typedef struct {
-    const i32 *offsets;
-    const u8 *data;
-    i64 size;
+    const u8 *const *texts;
+    const i32 *lengths;
     u64 *keys, *spare_keys;
     u32 *rows, *spare_rows;
     int equal;
@@ -200,11 +215,11 @@ static void by_words(Sorting *s, i64 start, i64 count, i64 depth) {
         u64 all = ~0ull, some = 0;
         i64 longest = 0;
         for (i64 i = 0; i < count; i++) {
-            i64 begin = s->offsets[rows[i]], end = s->offsets[rows[i] + 1];
-            keys[i] = key_of(s->data, begin + depth, end, s->size);
+            i64 length = s->lengths[rows[i]];
+            keys[i] = key_of(s->texts[rows[i]], length, depth);
             all &= keys[i];
             some |= keys[i];
-            if (end - begin > longest) longest = end - begin;
+            if (length > longest) longest = length;
         }
         u64 differ = all ^ some;
         if (!differ) { /* all share this word, too */
@@ -252,8 +267,8 @@ static void by_words(Sorting *s, i64 start, i64 count, i64 depth) {
 
 /* partition.order.in_order: the rows in bytewise order of their texts, which have no NUL and share their first `prefix`
  * bytes. Gives 1 where two are equal, 0 where none are, -1 where there is no memory. */
-int in_order(const i32 *offsets, const u8 *data, i64 size, i64 rows, i64 prefix, u64 *order) {
-    Sorting s = {offsets, data, size, 0, 0, 0, 0, 0};
+int in_order(const u8 *const *texts, const i32 *lengths, i64 rows, i64 prefix, u64 *order) {
+    Sorting s = {texts, lengths, 0, 0, 0, 0, 0};
     s.keys = malloc(sizeof(u64) * rows);
     s.spare_keys = malloc(sizeof(u64) * rows);
     s.rows = malloc(sizeof(u32) * rows);
@@ -274,14 +289,14 @@ int in_order(const i32 *offsets, const u8 *data, i64 size, i64 rows, i64 prefix,
 
 /* partition.order.places_among: how many borders, which ascend, are not behind each text. `marks`: room for a number
  * a border. */
-void places_among(const i32 *offsets, const u8 *data, i64 size, i64 rows, const i32 *border_offsets, const u8 *borders,
-                  i64 border_size, i64 count, u64 *marks, i64 *out) {
+void places_among(const i32 *offsets, const u8 *data, i64 rows, const i32 *border_offsets, const u8 *borders, i64 count,
+                  u64 *marks, i64 *out) {
     const u8 *first = borders + border_offsets[0], *last = borders + border_offsets[count - 1];
     i64 shared = 0, most = border_offsets[1] - border_offsets[0], other = border_offsets[count] - border_offsets[count - 1];
     if (other < most) most = other;
     while (shared < most && first[shared] == last[shared]) shared++;
     for (i64 i = 0; i < count; i++)
-        marks[i] = key_of(borders, border_offsets[i] + shared, border_offsets[i + 1], border_size);
+        marks[i] = key_of(borders + border_offsets[i], border_offsets[i + 1] - border_offsets[i], shared);
     for (i64 row = 0; row < rows; row++) {
         i64 begin = offsets[row], length = offsets[row + 1] - begin;
         int begins = compared(data + begin, length < shared ? length : shared, first, shared);
@@ -289,7 +304,7 @@ void places_among(const i32 *offsets, const u8 *data, i64 size, i64 rows, const 
             out[row] = begins < 0 ? 0 : count;
             continue;
         }
-        u64 key = key_of(data, begin + shared, offsets[row + 1], size);
+        u64 key = key_of(data + begin, length, shared);
         i64 low = 0, span = count; /* the borders before `low` have smaller marks than the text, or the same */
         while (span) {
             i64 half = span / 2;
@@ -308,27 +323,26 @@ void places_among(const i32 *offsets, const u8 *data, i64 size, i64 rows, const 
 /* --- arrow.py -------------------------------------------------------------------------------------------- */
 
 /* arrow.taken, of text: the offsets of the rows in `order`; gives where the last one ends. */
-i64 taken_offsets(const i32 *offsets, const i64 *order, i64 count, i32 *out) {
+i64 taken_offsets(const i32 *lengths, const i64 *order, i64 count, i32 *out) {
     i64 at = 0;
     for (i64 i = 0; i < count; i++) {
         out[i] = (i32)at;
-        at += offsets[order[i] + 1] - offsets[order[i]];
+        at += lengths[order[i]];
     }
     out[count] = (i32)at;
     return at;
 }
 
 /* The same: their bytes. */
-void taken_bytes(const i32 *offsets, const u8 *data, const i64 *order, i64 count, u8 *out) {
+void taken_bytes(const u8 *const *texts, const i32 *lengths, const i64 *order, i64 count, u8 *out) {
     for (i64 i = 0; i < count; i++) {
         if (i + AHEAD < count) {
-            const u8 *soon = data + offsets[order[i + AHEAD]];
+            const u8 *soon = texts[order[i + AHEAD]];
             __builtin_prefetch(soon);
             __builtin_prefetch(soon + 64);
         }
-        i64 begin = offsets[order[i]], length = offsets[order[i] + 1] - begin;
-        memcpy(out, data + begin, length);
-        out += length;
+        memcpy(out, texts[order[i]], lengths[order[i]]);
+        out += lengths[order[i]];
     }
 }
 
@@ -341,9 +355,10 @@ typedef struct {
     const i32 *words; /* which word each row has; NULL: a column */
 } Part;
 
-/* render.urlset.Entries.joined: the parts of each row, one after the other; gives the end of what was written. */
-u8 *joined(const Part *parts, i64 count, i64 rows, u8 *out) {
-    for (i64 row = 0; row < rows; row++) {
+/* render.urlset.Entries.chunks: the parts of each row from `start` to before `stop`, one after the other; gives the end
+ * of what was written. */
+u8 *joined(const Part *parts, i64 count, i64 start, i64 stop, u8 *out) {
+    for (i64 row = start; row < stop; row++) {
         for (i64 i = 0; i < count; i++) {
             const Part *part = parts + i;
             if (!part->offsets) {

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl import kernels
-from sitemap_etl.arrow import data_of, mask_of, offsets_of, windows
+from sitemap_etl.arrow import data_of, mask_of, offsets_of, single, texts_of, windows
 
 _WORD: Final = 8
 _FEW: Final = 1_000
@@ -22,7 +22,7 @@ _DISTINCT: Final = 4
 """Sampled rows for each distinct head: with more heads than that, finding them costs more than it tells."""
 
 
-def in_order(locs: pa.Array) -> tuple[pa.Array, bool]:
+def in_order(locs: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, bool]:
     """The places of `locs` (string, ASCII without NUL, no null) in bytewise order: uint64, for `take`; and whether
     it is known that no two are equal.
 
@@ -32,12 +32,13 @@ def in_order(locs: pa.Array) -> tuple[pa.Array, bool]:
     For names with a number that is a fifth of the price of comparing all texts, for paths of categories and slugs a
     half. The order of equal texts is not defined.
     """
+    if kernels.compiled is not None and len(locs) >= _FEW and locs.type == pa.string():
+        found, distinct = kernels.compiled.in_order(texts_of(locs), _shared(*_ends(locs)))
+        return pa.array(found), distinct
+    locs = single(locs)
     if len(locs) < _FEW or len(data_of(locs)) < _WORD:
         return pc.sort_indices(locs), False
     prefix = _shared(*_ends(locs))
-    if kernels.compiled is not None and locs.type == pa.string():
-        found, distinct = kernels.compiled.in_order((offsets_of(locs), data_of(locs)), prefix)
-        return pa.array(found), distinct
     keys, _ = _keys(locs, prefix, _head(locs, prefix))
     order = np.argsort(keys)
     ordered = keys[order]

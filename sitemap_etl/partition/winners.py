@@ -36,14 +36,14 @@ def winners(table: pa.Table, known: pa.Table | None = None) -> Winners:
     `frames.INVENTORY` in any order of rows; `known`: the snapshot rows of the same locs, ordered by
     loc (columns loc, fingerprint), or None.
     """
-    table = table.combine_chunks()
-    locs = column_of(table, "loc")
-    if not _ascending(locs):
-        order, distinct = in_order(locs)
+    if _ascending(table.column("loc")):
+        table = table.combine_chunks()
+    else:
+        order, distinct = in_order(table.column("loc"))
         table = taken(table, order.to_numpy())
         if distinct:
             return Winners(table, table.slice(0, 0))
-        locs = column_of(table, "loc")
+    locs = column_of(table, "loc")
     if table.num_rows < 2:
         return Winners(table, table.slice(0, 0))
     same = mask_of(pc.equal(locs.slice(1), locs.slice(0, len(locs) - 1)))
@@ -62,7 +62,7 @@ def winners(table: pa.Table, known: pa.Table | None = None) -> Winners:
     return Winners(table.filter(pa.array(keep)), table.filter(pa.array(~keep)))
 
 
-def _ascending(locs: pa.Array) -> bool:
+def _ascending(locs: pa.ChunkedArray) -> bool:
     """Whether they are in order. Most that are not show it among the first."""
     return all(
         bool(pc.all(pc.less_equal(some.slice(0, len(some) - 1), some.slice(1))).as_py())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, TypeAlias
 
@@ -348,7 +348,7 @@ def rerender(run: Run, entry: Entry, kind: Kind, key: str) -> Object:
     """
     rows = run.state.snapshot(entry.snapshot)
     if kind == "text":
-        parts = text.document(rows, 0, rows.num_rows)
+        parts: Iterable[bytes | memoryview] = text.document(rows, 0, rows.num_rows)
     else:
         parts = urlset.document(urlset.entries(rows), urlset.namespaces(rows))
     staged = put_staged(run, f"again/{key}", parts, gzipped=key.endswith(".gz"))

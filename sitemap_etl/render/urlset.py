@@ -6,7 +6,8 @@ declared only in the files that use it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import itertools
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -41,6 +42,8 @@ _PRIORITIES: Final = pa.array([f"<priority>{tenths // 10}.{tenths % 10}</priorit
 _FOOTER: Final = b"</urlset>\n"
 _STRING_BYTES: Final = 2**31 - 1
 """What Arrow's 32-bit offsets reach."""
+_CHUNK_ROWS: Final = 2_048
+"""Rows whose entries are made at a time. What gzip makes of a file depends on its cuts, so they are always these."""
 _LONGEST_REFERENCE: Final = len("&quot;")
 
 
@@ -75,12 +78,16 @@ class Entries(Frozen):
         parts = (part if isinstance(part, str) else part.slice(start, stop - start) for part in self.parts)
         return Entries(tuple(parts), self.sizes[start:stop])
 
-    def data(self) -> memoryview:
-        """The bytes of all entries, one after the other."""
-        if kernels.compiled is None:
-            return bytes_of(self.joined()).data
-        parts = [part.encode() if isinstance(part, str) else _memory_of(part) for part in self.parts]
-        return memoryview(kernels.compiled.joined(parts, len(self), int(self.sizes.sum())))
+    def chunks(self) -> Iterator[memoryview]:
+        """The bytes of all entries, those of a few rows at a time: they are hashed and compressed while caches hold
+        them.
+        """
+        if kernels.compiled is not None:
+            parts = [part.encode() if isinstance(part, str) else _memory_of(part) for part in self.parts]
+            yield from kernels.compiled.joined(parts, self.sizes, _CHUNK_ROWS)
+            return
+        for start in range(0, len(self), _CHUNK_ROWS):
+            yield bytes_of(self.slice(start, min(start + _CHUNK_ROWS, len(self))).joined()).data
 
     def joined(self) -> pa.Array:
         """One text a row, in one contiguous array: string."""
@@ -89,18 +96,15 @@ class Entries(Frozen):
         return elements.joined([part if isinstance(part, str) else plain(part) for part in self.parts])
 
 
-def _memory_of(part: pa.Array | pa.ChunkedArray) -> kernels.Text | tuple[kernels.Text, np.ndarray]:
-    """Where the texts of a part lie."""
+def _memory_of(part: pa.Array | pa.ChunkedArray) -> kernels.Part:
+    """Where the texts of a part lie; a null is no text."""
     array = single(part)
-    if pa.types.is_dictionary(array.type):
-        words = array.dictionary
-        indices = pc.fill_null(array.indices.cast(pa.int32()), len(words)) if array.null_count else array.indices
-        if array.null_count:
-            words = pa.concat_arrays([words, pa.array([""])])
-        return (offsets_of(words), data_of(words)), numbers_of(indices.cast(pa.int32()))
-    if array.null_count:
-        array = pc.fill_null(array, "")
-    return offsets_of(array), data_of(array)
+    if not pa.types.is_dictionary(array.type):
+        filled = pc.fill_null(array, "") if array.null_count else array
+        return (offsets_of(filled), data_of(filled)), None
+    words = pa.concat_arrays([array.dictionary, pa.array([""])])
+    numbers = numbers_of(array.indices.cast(pa.int32()), len(array.dictionary))
+    return (offsets_of(words), data_of(words)), numbers
 
 
 def _folded(parts: Iterable[Part]) -> list[Part]:
@@ -220,8 +224,8 @@ WRAPPER_BYTES: Final = sum(map(len, wrapper(tuple(_NAMESPACES)))) + FENCE_BYTES
 """Bytes of the longest header, the footer and a fence."""
 
 
-def document(rendered: Entries, prefixes: tuple[str, ...]) -> list[bytes | memoryview]:
-    """A sitemap of the entries: header, their bytes, footer.
+def document(rendered: Entries, prefixes: tuple[str, ...]) -> Iterator[bytes | memoryview]:
+    """A sitemap of the entries: header, their bytes, footer, in parts that are made as they are asked for.
 
     Raises ValueError where it would be no valid sitemap: no entry, more than 50,000, or more than
     52,428,800 bytes.
@@ -232,7 +236,7 @@ def document(rendered: Entries, prefixes: tuple[str, ...]) -> list[bytes | memor
     total = len(header) + int(rendered.sizes.sum()) + len(footer)
     if total > limits.SITEMAP_BYTES:
         raise ValueError(f"a sitemap takes {limits.SITEMAP_BYTES:,} bytes, not {total:,}")
-    return [header, rendered.data(), footer]
+    return itertools.chain([header], rendered.chunks(), [footer])
 
 
 def without_extensions(table: pa.Table, row_mask: pa.Array) -> pa.Table:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -316,13 +316,17 @@ def _most_frequent(dates: pa.ChunkedArray) -> dict[str, int]:
     return {candidate.as_py(): pc.sum(pc.equal(dates, candidate)).as_py()}
 
 
-def put_staged(run: Run, key: str, parts: Sequence[bytes | memoryview], *, gzipped: bool) -> StagedFile:
+def put_staged(run: Run, key: str, parts: Iterable[bytes | memoryview], *, gzipped: bool) -> StagedFile:
     """Stage one file's bytes; gives its sizes and hashes, inflated and as stored."""
     inflated = hashlib.sha256()
-    size = 0
-    for part in parts:
-        inflated.update(part)
-        size += len(part)
-    data = compress.gzip(parts) if gzipped else b"".join(parts)
+    sizes = []
+
+    def hashed() -> Iterator[bytes | memoryview]:
+        for part in parts:
+            inflated.update(part)
+            sizes.append(len(part))
+            yield part
+
+    data = compress.gzip(hashed()) if gzipped else b"".join(hashed())
     run.staging.put(key, data)
-    return StagedFile(key, size, inflated.hexdigest(), len(data), hashlib.sha256(data).hexdigest())
+    return StagedFile(key, sum(sizes), inflated.hexdigest(), len(data), hashlib.sha256(data).hexdigest())
