@@ -160,6 +160,11 @@ def mask_of(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
     return mask
 
 
+def nulls_in(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """Where a column is null: a mask of its own."""
+    return mask_of(pc.is_null(values)) if values.null_count else np.zeros(len(values), bool)
+
+
 def numbers_of(values: pa.Array | pa.ChunkedArray, missing: Any = 0) -> np.ndarray:
     """A column of numbers in their own width, `missing` where it is null; read-only where nothing was."""
     array = single(values)
@@ -221,6 +226,8 @@ def over(kind: pa.DataType, offsets: np.ndarray, data: Any, validity: pa.Buffer 
 
 def occurs(data: np.ndarray, code: int) -> bool:
     """Whether a byte is among them."""
+    if kernels.compiled is not None:
+        return kernels.compiled.occurs(data, code)
     return any(bool((data[at : at + _BLOCK] == code).any()) for at in range(0, len(data), _BLOCK))
 
 

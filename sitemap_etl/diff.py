@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl import lastmod
-from sitemap_etl.arrow import column_of, mask_of, nulls
+from sitemap_etl import kernels, lastmod
+from sitemap_etl.arrow import column_of, data_of, mask_of, nulls, offsets_of
 from sitemap_etl.frames import SNAPSHOT, conform, filled
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.hashes import hash_column
@@ -73,6 +73,8 @@ def places(locs: pa.Array, among: pa.Array) -> np.ndarray:
     count = len(among)
     if count == 0:
         return np.full(len(locs), -1, np.int64)
+    if kernels.compiled is not None and locs.type == among.type == pa.string():
+        return kernels.compiled.places((offsets_of(locs), data_of(locs)), (offsets_of(among), data_of(among)))
     if locs.equals(among):
         return np.arange(count)
     begins = np.arange(0, len(locs), _NEIGHBOURS)
@@ -120,20 +122,22 @@ def compare(
     locs = column_of(rows, "loc")
     found = at >= 0
     whole = len(at) == known.num_rows and bool(np.all(at == np.arange(len(at))))
-    old = known if whole else _taken(known, at)
+    old = known if whole else _taken(known, at, locs)
     fresh = conform(rows.drop_columns(["since"]) if "since" in rows.column_names else rows, SNAPSHOT)
     if dating.fingerprint:
         fresh = _put(fresh, "lastmod", _dated(fresh, old, found, dating, elsewhere))
     there = places(locs, column_of(moved, "loc"))
     came = there >= 0
     if came.any():
-        before = _taken(moved, there)
+        before = _taken(moved, there, locs)
         old_or_moved = pa.table(
             [pc.if_else(pa.array(came), column_of(before, name), column_of(old, name)) for name in SNAPSHOT.names],
             schema=SNAPSHOT,
         )
     else:
         old_or_moved = old
+    if not (found.any() or came.any()):
+        return _all_new(fresh, at, known.num_rows, dating)
     lastmod_differs, extension_differs = _differences(fresh, old_or_moved)
     changed = (found | came) & (lastmod_differs if dating.dated else extension_differs)
     since = _since(old_or_moved, found | came, changed, dating)
@@ -156,12 +160,21 @@ def compare(
     return Compared(fresh, at, ~found, came, changed, differs, beside & ~differs, dated, np.flatnonzero(~taken))
 
 
-def _taken(rows: pa.Table, at: np.ndarray) -> pa.Table:
-    """The rows at these places, nulls for -1: frames.SNAPSHOT."""
-    columns = filled(rows) if (at >= 0).any() else []
+def _all_new(fresh: pa.Table, at: np.ndarray, known: int, dating: Dating) -> Compared:
+    """The outcome where no row was published before, here or elsewhere. `known`: rows that were."""
+    moved, changed, differs, beside, dated = (np.zeros(len(at), bool) for _ in range(5))
+    since = pa.repeat(pa.scalar(None if dating.first_publish else dating.epoch, pa.int64()), len(at))
+    fresh = _put(fresh, "since", since)
+    return Compared(fresh, at, np.ones(len(at), bool), moved, changed, differs, beside, dated, np.arange(known))
+
+
+def _taken(rows: pa.Table, at: np.ndarray, locs: pa.Array) -> pa.Table:
+    """The rows at these places, which have these locs, nulls for -1: frames.SNAPSHOT."""
+    columns = [name for name in filled(rows) if name != "loc"] if (at >= 0).any() else []
     if not columns:
         return pa.table([nulls(len(at), entry.type) for entry in SNAPSHOT], schema=SNAPSHOT)
-    return conform(rows.select(columns).take(pa.array(at, pa.int64(), mask=at < 0)), SNAPSHOT)
+    taken = rows.select(columns).take(pa.array(at, pa.int64(), mask=at < 0))
+    return conform(taken.append_column("loc", locs), SNAPSHOT)
 
 
 def _dated(fresh: pa.Table, old: pa.Table, found: np.ndarray, dating: Dating, elsewhere: pa.Table | None) -> pa.Array:

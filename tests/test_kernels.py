@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from sitemap_etl import kernels
 from sitemap_etl.arrow import data_of, offsets_of, taken
+from sitemap_etl.diff import places
 from sitemap_etl.hashes import hash64, hash_column
 from sitemap_etl.partition import route, winners
 from sitemap_etl.partition.order import in_order, places_among
@@ -194,3 +195,12 @@ def test_a_library_that_can_not_be_loaded_is_left_out(tmp_path: Path, content: b
     library.parent.mkdir(parents=True)
     library.write_bytes(content)
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+
+
+@given(texts(URLS, 12, least=20), st.integers(0, 3), st.booleans())
+def test_texts_are_found_where_they_stand(values: list[str], step: int, ordered: bool) -> None:
+    among = pa.array(sorted(set(values))[:: step + 1])
+    sought = [*values, *(value + "/" for value in values[:9])]
+    array = pa.array(sorted(sought) if ordered else sought)
+    mine, theirs = both(lambda: places(array, among))
+    assert (mine == theirs).all()

@@ -62,7 +62,9 @@ _FUNCTIONS: Final = {
     "add_mixed": ((_POINTER, _POINTER, ctypes.c_uint64, _COUNT), None),
     "hash64": ((_POINTER, _POINTER, _COUNT, _COUNT, _POINTER), None),
     "mark": ((_POINTER, _COUNT, ctypes.c_int, _POINTER), ctypes.c_int),
-    "in_order": ((_POINTER, _POINTER, _COUNT, _COUNT, _POINTER), ctypes.c_int),
+    "places": ((_POINTER, _POINTER, _COUNT, _POINTER, _POINTER, _COUNT, _POINTER), None),
+    "occurs": ((_POINTER, _COUNT, ctypes.c_int), ctypes.c_int),
+    "in_order": ((_POINTER, _POINTER, _COUNT, _POINTER), ctypes.c_int),
     "places_among": ((_POINTER, _POINTER, _COUNT, _POINTER, _POINTER, _COUNT, _POINTER, _POINTER), None),
     "taken_offsets": ((_POINTER, _POINTER, _COUNT, _POINTER), ctypes.c_int64),
     "taken_bytes": ((_POINTER, _POINTER, _POINTER, _COUNT, _POINTER), None),
@@ -98,14 +100,32 @@ class Kernels:
         """`urls.scan._mark` into `marks` (bool); gives whether any is set."""
         return bool(self._library.mark(block.ctypes.data, len(block), parenthesis, marks.ctypes.data))
 
-    def in_order(self, texts: Texts, prefix: int) -> tuple[np.ndarray, bool]:
-        """`partition.order.in_order` of texts that share `prefix` bytes: uint64, and whether no two are equal.
+    def places(self, text: Text, among: Text) -> np.ndarray:
+        """`diff.places`: int64."""
+        out = np.empty(len(text[0]) - 1, np.int64)
+        self._library.places(
+            text[0].ctypes.data,
+            text[1].ctypes.data,
+            len(out),
+            among[0].ctypes.data,
+            among[1].ctypes.data,
+            len(among[0]) - 1,
+            out.ctypes.data,
+        )
+        return out
+
+    def occurs(self, data: np.ndarray, code: int) -> bool:
+        """`arrow.occurs`."""
+        return bool(self._library.occurs(data.ctypes.data, len(data), code))
+
+    def in_order(self, texts: Texts) -> tuple[np.ndarray, bool]:
+        """`partition.order.in_order`: uint64, and whether no two are equal.
 
         Raises MemoryError.
         """
         order = np.empty(len(texts), np.uint64)
         found = self._library.in_order(
-            texts.addresses.ctypes.data, texts.lengths.ctypes.data, len(order), prefix, order.ctypes.data
+            texts.addresses.ctypes.data, texts.lengths.ctypes.data, len(order), order.ctypes.data
         )
         if found < 0:
             raise MemoryError

@@ -91,6 +91,47 @@ void hash64(const i32 *offsets, const u8 *data, i64 size, i64 rows, u64 *out) {
     free(states);
 }
 
+/* --- diff.py --------------------------------------------------------------------------------------------- */
+
+static inline int compared(const u8 *one, i64 length, const u8 *other, i64 others) {
+    int found = memcmp(one, other, length < others ? length : others);
+    return found ? found : (length > others) - (length < others);
+}
+
+/* diff.places: where each text stands among others, which are in order and each once, or -1. It is looked for from where
+ * the one before was found, in steps that grow, or from the beginning where it sorts before that one. */
+void places(const i32 *offsets, const u8 *data, i64 rows, const i32 *other_offsets, const u8 *others, i64 count,
+            i64 *out) {
+#define AGAINST(i) compared(text, length, others + other_offsets[i], other_offsets[(i) + 1] - other_offsets[i])
+    i64 at = 0, before = 0;
+    for (i64 row = 0; row < rows; row++) {
+        const u8 *text = data + offsets[row];
+        i64 length = offsets[row + 1] - offsets[row], step = 1;
+        if (row && compared(text, length, data + offsets[row - 1], before) < 0) at = 0;
+        before = length;
+        while (at + step <= count && AGAINST(at + step - 1) > 0) {
+            at += step;
+            step *= 2;
+        }
+        for (i64 past = at + step - 1 < count ? at + step - 1 : count; at < past;) {
+            i64 middle = at + (past - at) / 2;
+            if (AGAINST(middle) > 0)
+                at = middle + 1;
+            else
+                past = middle;
+        }
+        out[row] = at < count && !AGAINST(at) ? at : -1;
+    }
+#undef AGAINST
+}
+
+/* --- arrow.py -------------------------------------------------------------------------------------------- */
+
+/* arrow.occurs: whether a byte is among them. */
+int occurs(const u8 *data, i64 size, int code) {
+    return memchr(data, code, size) != NULL;
+}
+
 /* --- urls/scan.py ---------------------------------------------------------------------------------------- */
 
 enum { LANES = 16 };
@@ -140,11 +181,6 @@ static inline u64 key_of(const u8 *text, i64 length, i64 at) {
         for (i64 i = 0; i < left; i++) word |= (u64)text[at + i] << 8 * i;
     }
     return __builtin_bswap64(word);
-}
-
-static inline int compared(const u8 *one, i64 length, const u8 *other, i64 others) {
-    int found = memcmp(one, other, length < others ? length : others);
-    return found ? found : (length > others) - (length < others);
 }
 
 enum { DIGIT = 11, FEW = 24 };
@@ -265,9 +301,23 @@ static void by_words(Sorting *s, i64 start, i64 count, i64 depth) {
     }
 }
 
-/* partition.order.in_order: the rows in bytewise order of their texts, which have no NUL and share their first `prefix`
- * bytes. Gives 1 where two are equal, 0 where none are, -1 where there is no memory. */
-int in_order(const u8 *const *texts, const i32 *lengths, i64 rows, i64 prefix, u64 *order) {
+/* How many bytes all texts share at their beginning. */
+static i64 shared(const u8 *const *texts, const i32 *lengths, i64 rows) {
+    i64 prefix = rows ? lengths[0] : 0;
+    for (i64 row = 1; row < rows && prefix; row++) {
+        if (lengths[row] < prefix) prefix = lengths[row];
+        if (memcmp(texts[row], texts[0], prefix)) {
+            i64 same = 0;
+            while (texts[row][same] == texts[0][same]) same++;
+            prefix = same;
+        }
+    }
+    return prefix;
+}
+
+/* partition.order.in_order: the rows in bytewise order of their texts, which have no NUL. Gives 1 where two are equal, 0
+ * where none are, -1 where there is no memory. */
+int in_order(const u8 *const *texts, const i32 *lengths, i64 rows, u64 *order) {
     Sorting s = {texts, lengths, 0, 0, 0, 0, 0};
     s.keys = malloc(sizeof(u64) * rows);
     s.spare_keys = malloc(sizeof(u64) * rows);
@@ -276,7 +326,7 @@ int in_order(const u8 *const *texts, const i32 *lengths, i64 rows, i64 prefix, u
     int found = -1;
     if (s.keys && s.spare_keys && s.rows && s.spare_rows) {
         for (i64 i = 0; i < rows; i++) s.rows[i] = (u32)i;
-        by_words(&s, 0, rows, prefix);
+        by_words(&s, 0, rows, shared(texts, lengths, rows));
         for (i64 i = 0; i < rows; i++) order[i] = s.rows[i];
         found = s.equal;
     }
@@ -319,8 +369,6 @@ void places_among(const i32 *offsets, const u8 *data, i64 rows, const i32 *borde
         out[row] = low;
     }
 }
-
-/* --- arrow.py -------------------------------------------------------------------------------------------- */
 
 /* arrow.taken, of text: the offsets of the rows in `order`; gives where the last one ends. */
 i64 taken_offsets(const i32 *lengths, const i64 *order, i64 count, i32 *out) {

@@ -6,7 +6,7 @@ Everything here is pure and works on the bytewise order of canonical ASCII locs.
 from sitemap_etl.partition.borders import SAMPLES, Window, distinct, groups, routing_borders, samples, windows
 from sitemap_etl.partition.cut import cut
 from sitemap_etl.partition.route import Routed, route
-from sitemap_etl.partition.winners import Winners, dated, winners
+from sitemap_etl.partition.winners import Winners, dated, ordered, stretch, winners
 
 __all__ = [
     "SAMPLES",
@@ -17,9 +17,11 @@ __all__ = [
     "dated",
     "distinct",
     "groups",
+    "ordered",
     "route",
     "routing_borders",
     "samples",
+    "stretch",
     "windows",
     "winners",
 ]

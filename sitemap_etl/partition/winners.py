@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Final
 
 import numpy as np
@@ -36,13 +37,9 @@ def winners(table: pa.Table, known: pa.Table | None = None) -> Winners:
     `frames.INVENTORY` in any order of rows; `known`: the snapshot rows of the same locs, ordered by
     loc (columns loc, fingerprint), or None.
     """
-    if _ascending(table.column("loc")):
-        table = table.combine_chunks()
-    else:
-        order, distinct = in_order(table.column("loc"))
-        table = taken(table, order.to_numpy())
-        if distinct:
-            return Winners(table, table.slice(0, 0))
+    table, distinct = ordered(table)
+    if distinct:
+        return Winners(table, table.slice(0, 0))
     locs = column_of(table, "loc")
     if table.num_rows < 2:
         return Winners(table, table.slice(0, 0))
@@ -62,9 +59,18 @@ def winners(table: pa.Table, known: pa.Table | None = None) -> Winners:
     return Winners(table.filter(pa.array(keep)), table.filter(pa.array(~keep)))
 
 
+def ordered(table: pa.Table) -> tuple[pa.Table, bool]:
+    """The rows in order of loc, in any order where they have the same; and whether it is known that no two have."""
+    if _ascending(table.column("loc")):
+        return table.combine_chunks(), False
+    order, distinct = in_order(table.column("loc"))
+    return taken(table, order.to_numpy()), distinct
+
+
 def _ascending(locs: pa.ChunkedArray) -> bool:
-    """Whether they are in order. Most that are not show it among the first."""
-    return all(
+    """Whether they are in order. Most that are not show it where chunks meet, or among the first."""
+    chunks = [chunk for chunk in locs.chunks if len(chunk)]
+    return all(one[-1].as_py() <= other[0].as_py() for one, other in itertools.pairwise(chunks)) and all(
         bool(pc.all(pc.less_equal(some.slice(0, len(some) - 1), some.slice(1))).as_py())
         for some in (locs.slice(0, _FIRST), locs)
         if len(some) > 1

@@ -15,12 +15,12 @@ from sitemap_etl.errors import SitemapEtlError
 from sitemap_etl.stages.about import about, here, subject
 from sitemap_etl.stages.clusters import align, cluster_units, collect_members
 from sitemap_etl.stages.extract import extract_split, lanes, one_moment
+from sitemap_etl.stages.held import Held
 from sitemap_etl.stages.merge import merge_bucket, plan_merge
 from sitemap_etl.stages.partition import partition
 from sitemap_etl.stages.quiet import settle
 from sitemap_etl.stages.render import render_group
 from sitemap_etl.stages.run import Run
-from sitemap_etl.stages.spool import Held
 from sitemap_etl.stages.transform import transform_again, transform_split
 
 T = TypeVar("T")

@@ -15,8 +15,8 @@ from sitemap_etl import lastmod
 from sitemap_etl.arrow import column_of
 from sitemap_etl.diff import places
 from sitemap_etl.frames import SNAPSHOT, conform, filled
+from sitemap_etl.partition import stretch
 from sitemap_etl.partition.borders import Range
-from sitemap_etl.partition.winners import stretch
 from sitemap_etl.render.shards import Published
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import Entry, SectionPlan, SectionState

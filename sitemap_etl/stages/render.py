@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sitemap_etl.arrow import column_of, mask_of, single
+from sitemap_etl.arrow import column_of, mask_of, nulls_in, single
 from sitemap_etl.frames import ASIDE, EXAMPLES, SNAPSHOT, Tally, conform
 from sitemap_etl.render import compress, feeds, text, urlset
 from sitemap_etl.render.shards import Shard, shards
@@ -226,7 +226,7 @@ class _Group:
     def _count_dates(self, window: Window) -> None:
         """What became of the dates of pages that had one, also of those that come from another section."""
         rows, had = window.compared.rows, window.compared.dated
-        undated = had & mask_of(pc.is_null(column_of(rows, "lastmod")))
+        undated = had & nulls_in(column_of(rows, "lastmod"))
         self.counts += GroupCounts(dated=int(had.sum()), undated=int(undated.sum()))
         if undated.any():
             shown = self.examples["undated"]

@@ -30,7 +30,7 @@ from sitemap_etl.frozen import Frozen
 from sitemap_etl.settings import Gates
 from sitemap_etl.sources import SharedSnapshot
 from sitemap_etl.stages.clock import read_moment
-from sitemap_etl.stages.spool import Held
+from sitemap_etl.stages.held import Held
 from sitemap_etl.state import layout
 from sitemap_etl.state.records import (
     Aligned,

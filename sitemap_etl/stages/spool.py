@@ -10,8 +10,6 @@ import base64
 import itertools
 import os
 import tempfile
-import threading
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
@@ -29,57 +27,13 @@ _WRITE: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 _READ_BYTES: Final = 32 * 1024 * 1024
 """Bytes of neighbouring messages that are read at once."""
 Place = tuple[int, int, int]
-"""Start and length of a message, in bytes, and its CRC-32. Of one that is held in memory: (-1 - its number, 0, 0)."""
-
-
-class Held:
-    """Messages that stay in the memory of the process that reads them again, instead of in their spool's file.
-
-    Of a run that one process does whole, and of sections that find room: nothing of them is copied, compressed,
-    written or decoded. `room`: bytes. Safe for use by several threads.
-    """
-
-    def __init__(self, room: int = 0) -> None:
-        self._room = room
-        self._admitted: dict[str, bool] = {}
-        self._planned = self._size = 0
-        self._messages: list[pa.Table] = []
-        self._lock = threading.Lock()
-
-    def admits(self, section: str, size: int) -> bool:
-        """Whether the rows of a section, about so many bytes, are held; the first answer holds for all its spools."""
-        with self._lock:
-            if section not in self._admitted:
-                self._admitted[section] = self._planned + size <= self._room
-                self._planned += size if self._admitted[section] else 0
-            return self._admitted[section]
-
-    def keep(self, message: pa.Table) -> Place | None:
-        """Hold a message; gives its place, or None where sections turned out larger than was planned."""
-        size = message.nbytes
-        with self._lock:
-            if self._size + size > self._room:
-                return None
-            self._size += size
-            self._messages.append(message)
-            return -len(self._messages), 0, 0
-
-    def message(self, place: Place) -> pa.Table:
-        """The message at a place."""
-        return self._messages[-1 - place[0]]
-
-    def clear(self) -> None:
-        """Let go of all messages: nothing reads them any more."""
-        with self._lock:
-            self._messages.clear()
-            self._size, self._room = 0, 0
+"""Start and length of a message, in bytes, and its CRC-32."""
 
 
 class SpoolWriter:
-    """Writes routed batches to a local file, which `put` stores. `held`: what keeps its messages instead."""
+    """Writes routed batches to a local file, which `put` stores."""
 
-    def __init__(self, path: Path, schema: pa.Schema, windows: int, held: Held | None = None) -> None:
-        self._held = held
+    def __init__(self, path: Path, schema: pa.Schema, windows: int) -> None:
         self._path = path
         self._schema = schema
         self._places: list[list[Place]] = [[] for _ in range(windows)]
@@ -90,23 +44,20 @@ class SpoolWriter:
 
     def write(self, routed: Routed, spread: int = 1) -> None:
         """Append one message for each window that has rows. `spread`: how many windows each stands for."""
-        table = routed.table.combine_chunks()
+        batches = routed.table.combine_chunks().to_batches()
+        if not batches:
+            return
+        (batch,) = batches
         starts = routed.starts.tolist()
         for window, (start, stop) in enumerate(itertools.pairwise(starts)):
             if stop > start:
-                message = table.slice(start, stop - start)
-                place = (self._held and self._held.keep(message)) or self._written_down(message)
+                if self._header < 0:
+                    self._header = self._schema.serialize().size
+                before = max(self._file.tell(), self._header)
+                self._writer.write_batch(batch.slice(start, stop - start))
+                place = self._place(before)
                 for at in range(window * spread, (window + 1) * spread):
                     self._places[at].append(place)
-
-    def _written_down(self, message: pa.Table) -> Place:
-        """Append one message to the file; gives its place."""
-        if self._header < 0:
-            self._header = self._schema.serialize().size
-        before = max(self._file.tell(), self._header)
-        (batch,) = message.to_batches()
-        self._writer.write_batch(batch)
-        return self._place(before)
 
     def _place(self, start: int) -> Place:
         """The place of what was written from `start` on."""
@@ -138,31 +89,19 @@ def read_windows(
 
 
 def read_messages(
-    storage: Storage,
-    spool: Spool,
-    places: Iterable[Place],
-    columns: Sequence[str] | None = None,
-    held: Held | None = None,
+    storage: Storage, spool: Spool, places: Iterable[Place], columns: Sequence[str] | None = None
 ) -> Iterator[pa.Table]:
-    """The rows of these messages of a spool, a table each, in the order of their places.
+    """The rows of these messages of a spool, a table each, in the order in which they lie there.
 
-    `held`: those of them that have no place in the file. Raises DamagedState where one is not what was written.
+    Raises DamagedState where one is not what was written.
     """
-    ordered = sorted(set(places))
-    if held is not None:
-        for place in ordered[: bisect_left(ordered, (0,))]:
-            message = held.message(place)
-            yield message if columns is None else message.select([n for n in message.column_names if n in columns])
-        ordered = ordered[bisect_left(ordered, (0,)) :]
-    if not ordered:
-        return
     header = base64.b64decode(spool.schema)
     schema = pa.ipc.read_schema(pa.py_buffer(header))
     included = None
     if columns is not None:
         included = [at for at, name in enumerate(schema.names) if name in columns]
         options = pa.ipc.IpcReadOptions(included_fields=included, use_threads=False)
-    for together in _neighbours(ordered):
+    for together in _neighbours(sorted(set(places))):
         for message in read_places(storage, spool.key, together):
             if included is None:
                 batch = pa.ipc.read_record_batch(pa.ipc.read_message(pa.py_buffer(message)), schema)

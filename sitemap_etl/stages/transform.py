@@ -20,7 +20,7 @@ from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError
 from sitemap_etl.frames import ASIDE, EXAMPLES, PROVENANCE, ROW_BITS, Tally
 from sitemap_etl.hashes import added, hash64, hash_rows, sums_of
 from sitemap_etl.limits import GATHERED_BYTES, GATHERED_ROWS, WINDOW_ROWS
-from sitemap_etl.partition import SAMPLES, distinct, route, routing_borders, samples
+from sitemap_etl.partition import SAMPLES, distinct, ordered, route, routing_borders, samples
 from sitemap_etl.sources import LINES
 from sitemap_etl.stages.basis import changes_by_itself, sums_of_split
 from sitemap_etl.stages.extract import holds, named, read_raw
@@ -38,8 +38,8 @@ from sitemap_etl.transform import Outcome, Rules, transform
 _FLUSH_ROWS: Final = (125_000, 1_000_000)
 """Routed rows that are gathered before messages are written, for small sections and for large ones."""
 _HELD_ROWS: Final = 131_072
-"""Rows that are routed at a time where messages stay in memory: those of small batches together, large ones in parts
-that the caches hold.
+"""Rows that are put in order at a time where they stay in memory: small batches together, large ones in parts that the
+caches hold.
 """
 _FLUSH_ROW_BYTES: Final = 192
 """Bytes of a row up to which as many are gathered."""
@@ -174,6 +174,7 @@ class Inventory:
     ) -> None:
         self.run = run
         self.key = key
+        self.spool_key = f"{key}.spool"
         self.section = section
         self.scratch = scratch
         self.expected = expected
@@ -185,6 +186,7 @@ class Inventory:
         self.pending: list[pa.Table] = []
         self.pending_bytes = self.pending_rows = 0
         self.writer: SpoolWriter | None = None
+        self.schema: pa.Schema | None = None
         self.is_held: bool | None = None  # known from the first rows on
         self.aside: dict[str, pq.ParquetWriter] = {}
         self.tallies = {kind: Tally() for kind in KINDS}
@@ -270,14 +272,22 @@ class Inventory:
             return
         table = pa.concat_tables(self.pending, promote_options="default")
         self.pending, self.pending_rows, self.pending_bytes = [], 0, 0
+        self.schema = self.schema or table.schema
+        if self.is_held:
+            parts = (table.slice(start, _HELD_ROWS) for start in range(0, table.num_rows, _HELD_ROWS))
+            left = [part for part in parts if not self.run.held.keep(self.spool_key, ordered(part)[0])]
+            if not left:
+                return
+            table = pa.concat_tables(left)
         if self.borders is None:
             self.borders = self._guessed(table.column("loc"))
+        self._writer().write(route(table, self.borders))
+
+    def _writer(self) -> SpoolWriter:
+        """The writer of the spool, begun with the first rows that are not held, or with what is known of all."""
         if self.writer is None:
-            held = self.run.held if self.is_held else None
-            self.writer = SpoolWriter(self.scratch / "spool", table.schema, len(self.borders) + 1, held)
-        step = _HELD_ROWS if self.is_held else table.num_rows
-        for start in range(0, table.num_rows, step):
-            self.writer.write(route(table.slice(start, step), self.borders))
+            self.writer = SpoolWriter(self.scratch / "spool", self.schema, len(self.borders or ()) + 1)
+        return self.writer
 
     def _guessed(self, locs: pa.ChunkedArray) -> list[str]:
         """Borders from some of the locs. Messages hold a few thousand rows at least: each has a price of its own."""
@@ -295,9 +305,9 @@ class Inventory:
             aside[kind] = put_checked(self.run.staging, f"{self.key}-{kind}.parquet", path)
         ends = None if self.lowest is None or self.highest is None else (self.lowest, self.highest)
         spool, digest = None, None
-        if self.writer is not None:
-            digest = self.writer.append(self._digest())
-            spool = self.writer.put(self.run.staging, f"{self.key}.spool", self.borders or ())
+        if self.schema is not None:
+            digest = self._writer().append(self._digest())
+            spool = self._writer().put(self.run.staging, self.spool_key, self.borders or ())
         return Transformed(
             section=self.section,
             inventory=self.listed,

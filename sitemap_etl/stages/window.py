@@ -60,8 +60,7 @@ class Reader:
         for number, found in places.items():
             key, schema = plan.spools[number]
             ordered = sorted(found)
-            lies = Spool(key, plan.schemas[schema], ())
-            tables = read_messages(self.run.staging, lies, ordered, columns, self.run.held)
+            tables = read_messages(self.run.staging, Spool(key, plan.schemas[schema], ()), ordered, columns)
             for place, table in zip(ordered, tables, strict=True):
                 if found[place]:
                     yield table
@@ -73,6 +72,8 @@ class Reader:
                     edges, rows = [], 0
         if edges:
             yield _within(pa.concat_tables(edges, promote_options="default"), low, high)
+        for key, _ in plan.spools:
+            yield from self.run.held.rows(key, low, high, columns)
 
     def _messages(self, section: str, low: str, high: str | None) -> Iterator[Row]:
         """The rows of the index for the windows that have a part in [low, high)."""

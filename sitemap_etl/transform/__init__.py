@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl import lastmod, robots, urls
-from sitemap_etl.arrow import column_of, is_text, mask_of, single
+from sitemap_etl.arrow import column_of, is_text, mask_of, nulls_in, single
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.frames import ASIDE, Tally
 from sitemap_etl.frozen import Frozen
@@ -60,7 +60,7 @@ def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, row: pa.Array, 
     _exclude_column(batch)
     canonical = urls.canonicalize(batch.table.column("loc"), rules.urls)
     loc, reason = single(canonical.loc), canonical.reason
-    stay = batch.drop(mask_of(pc.is_null(loc)), single(reason), batch.rejected)
+    stay = batch.drop(nulls_in(loc), single(reason), batch.rejected)
     if stay is not None:
         loc = loc.filter(pa.array(stay))
     loc = _exclude_by_rule(batch, loc, rules)
