@@ -305,7 +305,7 @@ def test_snapshots_of_an_earlier_release_lose_what_stands_behind_their_rows(tmp_
 
     def have_more() -> list[str]:
         keys = [stat.key for stat in site.state().storage.list(layout.SNAPSHOTS)]
-        return [key for key in keys if snapshot_of(site.state().snapshot(key))[0] != key]
+        return [key for key in keys if layout.snapshot(snapshot_of(site.state().snapshot(key))[0]) != key]
 
     assert have_more()
     forgotten = forget_rows(site.load(), site.environment, urls=["https://shop.example/never"])

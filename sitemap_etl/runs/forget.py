@@ -177,7 +177,7 @@ class _Forgetting(Traces):
                 raise
             locs, alternates = column_of(rows, "loc"), column_of(rows, "alternates")
             named = self.marks.of_locs(locs).any() or self.marks.linking(alternates).any()
-            if named or snapshot_of(rows)[0] != key:
+            if named or layout.snapshot(snapshot_of(rows)[0]) != key:
                 kept = self.marks.without(rows)
                 found[key] = Kept.of(kept, self.state.put_snapshot(kept) if kept.num_rows else None)
         return found

@@ -230,19 +230,21 @@ class State:
 
     def put_snapshot(self, rows: pa.Table) -> str:
         """Keep rows (frames.SNAPSHOT, ordered by loc) under the hash of their bytes; gives the key."""
-        key, data = snapshot_of(rows)
-        self._keep(key, data)
+        sha256, data = snapshot_of(rows)
+        key = layout.snapshot(sha256)
+        self._keep(key, data, sha256)
         return key
 
-    def _keep(self, key: str, data: bytes | memoryview) -> None:
+    def _keep(self, key: str, data: bytes | memoryview, sha256: str) -> None:
         """Put what is named by its hash, or see that it is there and stays for now."""
         there = self.storage.get(key) if self.storage.conditional else None
         if there is None or there.data != data or self.storage.now() - there.stat.modified > _RENEW:
-            self.storage.put(key, data)
+            self.storage.put(key, data, sha256=sha256)
 
     def put_robots(self, data: bytes) -> None:
         """Keep a robots.txt under the hash of its bytes."""
-        self._keep(layout.robots(hashlib.sha256(data).hexdigest()), data)
+        sha256 = hashlib.sha256(data).hexdigest()
+        self._keep(layout.robots(sha256), data, sha256)
 
     def robots(self, key: str) -> bytes:
         """A robots.txt that was kept. Raises DamagedState where it is gone, or has other bytes than its name says."""
@@ -282,7 +284,9 @@ class State:
 
 
 def snapshot_of(rows: pa.Table) -> tuple[str, memoryview]:
-    """The key of a snapshot of these rows (frames.SNAPSHOT, ordered by loc), and its bytes: of equal rows the same."""
+    """The bytes of a snapshot of these rows (frames.SNAPSHOT, ordered by loc), of equal rows the same; their SHA-256
+    first.
+    """
     used = filled(rows) or ["loc"]
     schema = rows.select(used).schema
     batch = pa.record_batch([exact(column_of(rows, name)) for name in used], schema=schema)
@@ -290,7 +294,7 @@ def snapshot_of(rows: pa.Table) -> tuple[str, memoryview]:
     with pa.ipc.new_stream(sink, schema, options=_WRITE) as writer:
         writer.write_batch(batch)
     data = memoryview(sink.getvalue())
-    return layout.snapshot(hashlib.sha256(data).hexdigest()), data
+    return hashlib.sha256(data).hexdigest(), data
 
 
 def ended(current: Current, run_id: str, at: str, status: str) -> Current:

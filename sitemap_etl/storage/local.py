@@ -112,12 +112,14 @@ class LocalStorage:
         content_type: str = "application/octet-stream",  # noqa: ARG002 (a folder keeps no headers)
         cache_control: str | None = None,  # noqa: ARG002 (as above)
         expect: Expect = None,
+        sha256: str | None = None,
     ) -> Stat:
         path = self._path(key)
         body = Body(data)
         with self._errors("write", key):
-            hashed = self._durable or expect is not None
-            beside, etag = write_beside(path, body, durable=self._durable, hashed=hashed)
+            hashed = sha256 is None and (self._durable or expect is not None)
+            beside, found_sha256 = write_beside(path, body, durable=self._durable, hashed=hashed)
+            etag = sha256 or found_sha256
             try:
                 with self._turn(path.parent):
                     if expect is not None:

@@ -125,8 +125,12 @@ class Storage(Protocol):
         content_type: str = "application/octet-stream",
         cache_control: str | None = None,
         expect: Expect = None,
+        sha256: str | None = None,
     ) -> Stat:
-        """Write the object. Raises `PreconditionFailed` where something else is there than `expect`."""
+        """Write the object. Raises `PreconditionFailed` where something else is there than `expect`.
+
+        `sha256`: that of the data, in hexadecimal, where it is known: it need not be taken again.
+        """
 
     def delete(self, key: str, *, expect: str | None = None) -> bool:
         """Whether this call removed it: False where it was gone already (also by an earlier try of this call).

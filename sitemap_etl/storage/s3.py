@@ -157,6 +157,7 @@ class S3Storage:
         content_type: str = "application/octet-stream",
         cache_control: str | None = None,
         expect: Expect = None,
+        sha256: str | None = None,  # noqa: ARG002 (an ETag is the store's)
     ) -> Stat:
         name = self._name(key)
         body = Body(data)

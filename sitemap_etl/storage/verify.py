@@ -23,7 +23,7 @@ def put_verified(
     accept a wrong one. Reads the whole object into memory once. Raises what `put` and `get` raise, and `Unavailable`
     where other bytes come back, naming both hashes: the object is then there, but is not what was sent.
     """
-    put = storage.put(key, data, content_type=content_type, cache_control=cache_control, expect=expect)
+    put = storage.put(key, data, content_type=content_type, cache_control=cache_control, expect=expect, sha256=sha256)
     back = storage.get(key)
     body = Body(data)
     expected = sha256 or body.sha256()
