@@ -276,17 +276,17 @@ def taken(table: pa.Table, order: np.ndarray) -> pa.Table:
     columns = []
     for column in table.columns:
         if kernels.compiled is not None and column.type == pa.string() and not column.null_count and len(order):
-            buffers = kernels.compiled.taken(texts_of(column), order.view(np.int64))
+            buffers = kernels.compiled.taken(kernels.compiled.texts(texts_of(column)), order.view(np.int64))
             columns.append(pa.Array.from_buffers(column.type, len(order), [None, *buffers]))
         else:
             columns.append(single(column).take(places))
     return pa.Table.from_arrays(columns, schema=table.schema)
 
 
-def texts_of(column: pa.Array | pa.ChunkedArray) -> kernels.Texts:
-    """Where the rows of a string column lie, of which none is null, however many chunks it has."""
+def texts_of(column: pa.Array | pa.ChunkedArray) -> list[kernels.Text]:
+    """Where the rows of a string column begin, and their bytes, a pair a chunk."""
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    return kernels.Texts([(offsets_of(chunk), data_of(chunk)) for chunk in chunks])
+    return [(offsets_of(chunk), data_of(chunk)) for chunk in chunks]
 
 
 # --- groups ---

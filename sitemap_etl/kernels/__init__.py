@@ -15,7 +15,7 @@ import sysconfig
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -25,19 +25,6 @@ Text: TypeAlias = tuple[np.ndarray, np.ndarray]
 """Rows of text: where they begin and the last one ends (int32, one more than rows), in bytes (uint8)."""
 Part: TypeAlias = bytes | tuple[Text, np.ndarray | None]
 """What all rows have, a column, or words with the number of the word that each row has (int32)."""
-
-
-class Texts:
-    """Rows of text in several places: `addresses` (uint64) and `lengths` (int32, bytes), one a row; it holds them."""
-
-    def __init__(self, parts: Sequence[Text]) -> None:
-        begins = [offsets[:-1].astype(np.uint64) + np.uint64(data.ctypes.data) for offsets, data in parts]
-        self.addresses = np.concatenate([np.empty(0, np.uint64), *begins])
-        self.lengths = np.concatenate([np.empty(0, np.int32), *(np.diff(offsets) for offsets, _ in parts)])
-        self._parts = parts
-
-    def __len__(self) -> int:
-        return len(self.lengths)
 
 
 def library() -> Path:
@@ -66,10 +53,19 @@ _FUNCTIONS: Final = {
     "occurs": ((_POINTER, _COUNT, ctypes.c_int), ctypes.c_int),
     "in_order": ((_POINTER, _POINTER, _COUNT, _POINTER), ctypes.c_int),
     "places_among": ((_POINTER, _POINTER, _COUNT, _POINTER, _POINTER, _COUNT, _POINTER, _POINTER), None),
+    "addressed": ((_POINTER, _POINTER, _COUNT, _POINTER, _POINTER), None),
     "taken_offsets": ((_POINTER, _POINTER, _COUNT, _POINTER), ctypes.c_int64),
     "taken_bytes": ((_POINTER, _POINTER, _POINTER, _COUNT, _POINTER), None),
     "joined": ((ctypes.POINTER(_Part), _COUNT, _COUNT, _COUNT, _POINTER), _POINTER),
 }
+
+
+class Texts(NamedTuple):
+    """Rows of text: `addresses` (uint64) and `lengths` (int32, bytes), one a row, and what they lie in."""
+
+    addresses: np.ndarray
+    lengths: np.ndarray
+    parts: Sequence[Text]
 
 
 class Kernels:
@@ -118,12 +114,23 @@ class Kernels:
         """`arrow.occurs`."""
         return bool(self._library.occurs(data.ctypes.data, len(data), code))
 
+    def texts(self, parts: Sequence[Text]) -> Texts:
+        """Rows of text that lie in several places, as one column."""
+        rows = [len(offsets) - 1 for offsets, _ in parts]
+        found = Texts(np.empty(sum(rows), np.uint64), np.empty(sum(rows), np.int32), parts)
+        at = 0
+        for (offsets, data), count in zip(parts, rows, strict=True):
+            addresses, lengths = found.addresses[at:].ctypes.data, found.lengths[at:].ctypes.data
+            self._library.addressed(offsets.ctypes.data, data.ctypes.data, count, addresses, lengths)
+            at += count
+        return found
+
     def in_order(self, texts: Texts) -> tuple[np.ndarray, bool]:
         """`partition.order.in_order`: uint64, and whether no two are equal.
 
         Raises MemoryError.
         """
-        order = np.empty(len(texts), np.uint64)
+        order = np.empty(len(texts.lengths), np.uint64)
         found = self._library.in_order(
             texts.addresses.ctypes.data, texts.lengths.ctypes.data, len(order), order.ctypes.data
         )
@@ -165,9 +172,10 @@ class Kernels:
             text, words = part
             one.offsets, one.data = text[0].ctypes.data, text[1].ctypes.data
             one.words = None if words is None else words.ctypes.data
-        for start in range(0, len(sizes), rows):
+        starts = range(0, len(sizes), rows)
+        for start, size in zip(starts, np.add.reduceat(sizes, starts).tolist() if starts else (), strict=True):
+            out = pa.allocate_buffer(size)
             stop = min(start + rows, len(sizes))
-            out = pa.allocate_buffer(int(sizes[start:stop].sum()))
             end = self._library.joined(described, len(parts), start, stop, out.address)
             assert end - out.address == out.size
             yield memoryview(out)

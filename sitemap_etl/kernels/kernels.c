@@ -370,6 +370,14 @@ void places_among(const i32 *offsets, const u8 *data, i64 rows, const i32 *borde
     }
 }
 
+/* Where the rows of a column lie, an address and a length each. */
+void addressed(const i32 *offsets, const u8 *data, i64 rows, const u8 **texts, i32 *lengths) {
+    for (i64 row = 0; row < rows; row++) {
+        texts[row] = data + offsets[row];
+        lengths[row] = offsets[row + 1] - offsets[row];
+    }
+}
+
 /* arrow.taken, of text: the offsets of the rows in `order`; gives where the last one ends. */
 i64 taken_offsets(const i32 *lengths, const i64 *order, i64 count, i32 *out) {
     i64 at = 0;

@@ -33,7 +33,7 @@ def in_order(locs: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, bool]:
     half. The order of equal texts is not defined.
     """
     if kernels.compiled is not None and len(locs) >= _FEW and locs.type == pa.string():
-        found, distinct = kernels.compiled.in_order(texts_of(locs))
+        found, distinct = kernels.compiled.in_order(kernels.compiled.texts(texts_of(locs)))
         return pa.array(found), distinct
     locs = single(locs)
     if len(locs) < _FEW or len(data_of(locs)) < _WORD:

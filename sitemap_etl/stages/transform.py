@@ -221,12 +221,17 @@ class Inventory:
         locs = column_of(inventory, "loc")
         hashes = hash64(locs)
         self._sum(inventory, hashes)
+        if self.spared:
+            self._reach(locs)
+        else:
+            self._keep(inventory, locs, hashes)
+        return hashes
+
+    def _reach(self, locs: pa.Array | pa.ChunkedArray) -> None:
+        """Note how far the locs reach. Of those that are in order, the first and the last are enough."""
         ends = pc.min_max(locs).as_py()
         self.lowest = ends["min"] if self.lowest is None else min(self.lowest, ends["min"])
         self.highest = max(self.highest or "", ends["max"])
-        if not self.spared:
-            self._keep(inventory, locs, hashes)
-        return hashes
 
     def _sum(self, inventory: pa.Table, hashes: np.ndarray) -> None:
         """Add up the hashes of the rows. `hashes`: those of their locs."""
@@ -274,14 +279,22 @@ class Inventory:
         self.pending, self.pending_rows, self.pending_bytes = [], 0, 0
         self.schema = self.schema or table.schema
         if self.is_held:
-            parts = (table.slice(start, _HELD_ROWS) for start in range(0, table.num_rows, _HELD_ROWS))
-            left = [part for part in parts if not self.run.held.keep(self.spool_key, ordered(part)[0])]
+            starts = range(0, table.num_rows, _HELD_ROWS)
+            left = [part for part in (table.slice(start, _HELD_ROWS) for start in starts) if not self._holds(part)]
             if not left:
                 return
             table = pa.concat_tables(left)
+        self._reach(table.column("loc"))
         if self.borders is None:
             self.borders = self._guessed(table.column("loc"))
         self._writer().write(route(table, self.borders))
+
+    def _holds(self, rows: pa.Table) -> bool:
+        """Whether rows stay in memory."""
+        rows, _ = ordered(rows)
+        locs = rows.column("loc")
+        self._reach(locs.take([0, len(locs) - 1]))
+        return self.run.held.keep(self.spool_key, rows)
 
     def _writer(self) -> SpoolWriter:
         """The writer of the spool, begun with the first rows that are not held, or with what is known of all."""

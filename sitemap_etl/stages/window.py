@@ -359,9 +359,10 @@ def _with_and_without(some: pa.Array, others: pa.Array) -> pa.Array:
     Others lie between the two spellings, such as `/a-b`, so the fewer of both are looked up. A pair that a border of
     stretches parts is missed.
     """
-    with_one, others_with_one = pc.ends_with(some, "/"), pc.ends_with(others, "/")
-    if not pc.any(with_one).as_py() or pc.all(others_with_one).as_py():
+    with_one = pc.ends_with(some, "/")
+    if not pc.any(with_one).as_py():
         return some.slice(0, 0)
+    others_with_one = pc.ends_with(others, "/")
     slashed, bare = some.filter(with_one), others.filter(pc.invert(others_with_one))
     if len(slashed) <= len(bare):
         without = pc.binary_slice(slashed.cast(pa.binary()), 0, -1).cast(pa.string())
