@@ -24,8 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -204,25 +203,26 @@ def round_of(folder: Path, jobs: int, others: Sequence[str]) -> dict[str, Cost]:
     """One round in a folder that has its exports. `others`: what nights are compared with."""
     found = {}
     command = [str(Path(sys.executable).with_name("sitemap-etl")), "run", "site.yaml", "--no-ping", "--jobs", str(jobs)]
-    with fresh(folder) as site:
-        for day, night in enumerate(NIGHTS, 1):
-            (site / "export").unlink(missing_ok=True)
-            (site / "export").symlink_to(folder / ("b" if night == "normal" else "a"))
-            found[night] = cost([*command, "--now", f"2026-11-{day:02}T02:00:00Z", "--reason", "bench"], site)
-            if night == "first":
-                plain(site / "public", folder / "first")
+    site = fresh(folder)
+    for day, night in enumerate(NIGHTS, 1):
+        (site / "export").unlink(missing_ok=True)
+        (site / "export").symlink_to(folder / ("b" if night == "normal" else "a"))
+        found[night] = cost([*command, "--now", f"2026-11-{day:02}T02:00:00Z", "--reason", "bench"], site)
+        if night == "first":
+            plain(site / "public", folder / "first")
     for name in others:
         found[name] = cost([sys.executable, __file__, "--child", name, "--folder", str(folder)], folder)
         found[name].processor = float(found[name].said)  # without starting Python: it is no part of a floor
     return found
 
 
-@contextmanager
-def fresh(folder: Path) -> Iterator[Path]:
-    """A site that was never published."""
-    with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        (Path(scratch) / "site.yaml").write_text(SITE)
-        yield Path(scratch)
+def fresh(folder: Path) -> Path:
+    """A site that was never published. It stays until all rounds are over: for a minute after files were deleted,
+    ext4 looks past each of them for every file that is made.
+    """
+    site = Path(tempfile.mkdtemp(dir=folder))
+    (site / "site.yaml").write_text(SITE)
+    return site
 
 
 def plain(public: Path, to: Path) -> None:

@@ -197,8 +197,7 @@ typedef struct {
 static void by_digits(Sorting *s, i64 start, i64 count, int bits) {
     u64 *keys = s->keys + start, *to_keys = s->spare_keys + start;
     u32 *rows = s->rows + start, *to_rows = s->spare_rows + start;
-    int width = count < 4096 ? 8 : DIGIT;
-    int passes = (bits + width - 1) / width;
+    int most = count < 4096 ? 8 : DIGIT, passes = (bits + most - 1) / most, width = (bits + passes - 1) / passes;
     for (int pass = 0; pass < passes; pass++) {
         u32 counts[1 << DIGIT] = {0};
         int shift = pass * width;

@@ -20,7 +20,7 @@ from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError
 from sitemap_etl.frames import ASIDE, EXAMPLES, PROVENANCE, ROW_BITS, Tally
 from sitemap_etl.hashes import added, hash64, hash_rows, sums_of
 from sitemap_etl.limits import GATHERED_BYTES, GATHERED_ROWS, WINDOW_ROWS
-from sitemap_etl.partition import SAMPLES, distinct, ordered, route, routing_borders, samples
+from sitemap_etl.partition import SAMPLES, distinct, route, routing_borders, samples
 from sitemap_etl.sources import LINES
 from sitemap_etl.stages.basis import changes_by_itself, sums_of_split
 from sitemap_etl.stages.extract import holds, named, read_raw
@@ -228,7 +228,7 @@ class Inventory:
         return hashes
 
     def _reach(self, locs: pa.Array | pa.ChunkedArray) -> None:
-        """Note how far the locs reach. Of those that are in order, the first and the last are enough."""
+        """Note how far the locs reach; the first and the last are enough."""
         ends = pc.min_max(locs).as_py()
         self.lowest = ends["min"] if self.lowest is None else min(self.lowest, ends["min"])
         self.highest = max(self.highest or "", ends["max"])
@@ -291,10 +291,10 @@ class Inventory:
 
     def _holds(self, rows: pa.Table) -> bool:
         """Whether rows stay in memory."""
-        rows, _ = ordered(rows)
-        locs = rows.column("loc")
-        self._reach(locs.take([0, len(locs) - 1]))
-        return self.run.held.keep(self.spool_key, rows)
+        ends = self.run.held.keep(self.spool_key, rows)
+        if ends is not None:
+            self._reach(pa.array(ends))
+        return ends is not None
 
     def _writer(self) -> SpoolWriter:
         """The writer of the spool, begun with the first rows that are not held, or with what is known of all."""
