@@ -7,7 +7,6 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Set
 from datetime import timedelta
-from itertools import takewhile
 from typing import Final, TypeVar
 
 from sitemap_etl.errors import DamagedState, Refused
@@ -54,9 +53,14 @@ def _remaining(state: State, keep: int, removable: Set[str]) -> list[tuple[str, 
 
     A manifest that is not kept but younger than what it names stays whole, as a larger `keep` brings it back.
     """
-    kept = len(kept_manifests(state, keep))
-    chain = enumerate(_chain(state))
-    return [one for _, one in takewhile(lambda each: each[0] < kept or each[1][0] not in removable, chain)]
+    found: list[tuple[str, Manifest]] = []
+    distinct: set[str] = set()
+    for key, manifest in _chain(state):
+        distinct.add(_set_id(manifest))
+        if len(distinct) > keep and key in removable:
+            break
+        found.append((key, manifest))
+    return found
 
 
 def _set_id(manifest: Manifest) -> str:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from typing import Any, Final
+from typing import Any, Final, cast
 from urllib.parse import unquote, urljoin, urlsplit
 
 import httpcore
@@ -378,10 +378,11 @@ class _Transport(httpx.BaseTransport):
         guarded, secure, proxy = key
         with self._lock:
             if key not in self._pools:
-                if (secure or proxy.startswith("https://")) and self._trust is None:
-                    self._trust = _trusted()
+                trust = self._trust
+                if (secure or proxy.startswith("https://")) and trust is None:
+                    trust = cast("ssl.SSLContext", _Trusted())
                 network = self._guarded if guarded else self._network
-                self._pools[key] = _opened(proxy, self._trust, network)
+                self._pools[key] = _opened(proxy, trust, network)
             return self._pools[key]
 
     def close(self) -> None:
@@ -389,9 +390,17 @@ class _Transport(httpx.BaseTransport):
             pool.close()
 
 
+class _Trusted:
+    """The authorities that this machine trusts, read when the first host has let itself be reached: that takes as long
+    as some requests.
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_trusted(), name)
+
+
 @functools.cache
 def _trusted() -> ssl.SSLContext:
-    """The authorities that this machine trusts: reading them takes as long as some requests."""
     return httpx.create_ssl_context()
 
 
