@@ -53,7 +53,7 @@ def files(table: pa.Table) -> list[list[bytes | memoryview]]:
     rendered = urlset.entries(table)
     prefixes = urlset.namespaces(table)
     starts = range(0, table.num_rows, FILE_ROWS)
-    return [urlset.document(rendered.slice(at, min(at + FILE_ROWS, table.num_rows)), prefixes) for at in starts]
+    return [list(urlset.document(rendered.slice(at, min(at + FILE_ROWS, table.num_rows)), prefixes)) for at in starts]
 
 
 def best(rounds: int, work: Callable[[], object]) -> float:

@@ -23,6 +23,7 @@ from sitemap_etl.partition import route, winners
 from sitemap_etl.partition.order import in_order, places_among
 from sitemap_etl.render import urlset
 from sitemap_etl.urls import UrlRules, canonicalize
+from tests.support.sites import TestSite, pages
 
 ROWS = 1_000
 """Fewer are put in order by comparing texts."""
@@ -158,6 +159,31 @@ def test_kernels_read_no_byte_that_is_not_theirs() -> None:
     offsets, data = offsets_of(array), data_of(array)[: int(offsets_of(array)[-1])].copy()
     assert kernels.compiled is not None
     assert (kernels.compiled.hash64((offsets, data)) == hash64(array)).all()
+
+
+def test_more_text_than_a_column_holds_is_refused_before_it_is_copied() -> None:
+    column = pa.array(["x" * 1_000_000, "y"])
+    assert kernels.compiled is not None
+    texts = kernels.compiled.texts([(offsets_of(column), data_of(column))])
+    with pytest.raises(OverflowError, match="must be read in batches"):
+        kernels.compiled.taken(texts, np.zeros(2_200, np.int64))
+
+
+def test_nights_publish_the_same_bytes(tmp_path_factory: pytest.TempPathFactory) -> None:
+    def published() -> tuple[dict[str, bytes], dict[str, bytes]]:
+        site = TestSite(tmp_path_factory.mktemp("site"), gates={"max_drop": 1, "max_growth": 99})
+        rows = pages(1_500, lastmod="2026-10-01", sales=7) + pages(100, start=700, lastmod="2026-10-02", sales=9)
+        rows += [{"loc": f"/größe/{n} %zz", "lastmod": None, "sales": n} for n in range(40)]
+        site.section("large", rows, shards={"rows": 400}, priority={"percentile_of": "sales"})
+        site.section("small", [*pages(40), {"loc": "/p/000012/"}, {"loc": "/a&b'c"}])
+        site.night(1)
+        first = site.public().objects()
+        site.export("large", [*rows[:50], *rows[60:], {"loc": "/new", "lastmod": "2026-11-01", "sales": 1}])
+        site.night(2)
+        return first, site.public().objects()
+
+    mine, theirs = both(published)
+    assert mine == theirs
 
 
 def test_they_are_compiled_into_the_environment_and_replace_those_of_another_source(tmp_path: Path) -> None:

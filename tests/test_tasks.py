@@ -405,6 +405,26 @@ def test_what_a_scheduler_stores_of_many_sections_is_small(tmp_path: Path) -> No
     assert len(json.dumps(published)) < 4_000
 
 
+@pytest.mark.parametrize("stage", ["partition", "render"])
+def test_a_task_that_does_all_and_is_killed_in_between_has_all_rows_when_it_is_tried_again(
+    tmp_path: Path, stage: str
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def kill(name: str, _done: int, _total: int) -> None:
+        if name == stage:
+            raise Killed
+
+    site = site_in(tmp_path, airflow=IN_ONE)
+    key = tasks.start(site, Options(), OUTSIDE, owner="shop/tonight").key
+    with pytest.raises(Killed):
+        tasks.build(key, replace(OUTSIDE, advance=kill))
+    tasks.build(key, OUTSIDE)
+    tasks.publish(key, OUTSIDE)
+    assert Path(site.publish.to, "sitemap-pages0-00001.xml.gz").exists()
+
+
 def test_a_site_is_small_by_what_is_known_of_its_rows(tmp_path: Path) -> None:
     def is_small(site: Site) -> bool:
         return not tasks.start(site, Options(), OUTSIDE, owner="shop/tonight").bundles

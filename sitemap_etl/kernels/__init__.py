@@ -42,6 +42,8 @@ class _Part(ctypes.Structure):
     )
 
 
+_MOST: Final = 2**31 - 1
+"""Bytes that the offsets of a string array reach."""
 _POINTER: Final = ctypes.c_void_p
 _COUNT: Final = ctypes.c_int64
 _FUNCTIONS: Final = {
@@ -155,10 +157,16 @@ class Kernels:
         return out
 
     def taken(self, texts: Texts, order: np.ndarray) -> tuple[pa.Buffer, pa.Buffer]:
-        """Offsets and bytes of the rows in `order` (int64): those of a string array, no more than 2 GiB."""
+        """Offsets and bytes of the rows in `order` (int64): those of a string array.
+
+        Raises OverflowError where they come to more than 2 GiB.
+        """
         lengths, places = texts.lengths.ctypes.data, order.ctypes.data
         ends = pa.allocate_buffer(4 * (len(order) + 1))
-        found = pa.allocate_buffer(self._library.taken_offsets(lengths, places, len(order), ends.address))
+        size = self._library.taken_offsets(lengths, places, len(order), ends.address)
+        if size > _MOST:
+            raise OverflowError(f"rows of {size:,} bytes of text can't be one column: they must be read in batches")
+        found = pa.allocate_buffer(size)
         self._library.taken_bytes(texts.addresses.ctypes.data, lengths, places, len(order), found.address)
         return ends, found
 

@@ -10,12 +10,10 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from sitemap_etl import limits
 from sitemap_etl.errors import SitemapEtlError
 from sitemap_etl.stages.about import about, here, subject
 from sitemap_etl.stages.clusters import align, cluster_units, collect_members
 from sitemap_etl.stages.extract import extract_split, lanes, one_moment
-from sitemap_etl.stages.held import Held
 from sitemap_etl.stages.merge import merge_bucket, plan_merge
 from sitemap_etl.stages.partition import partition
 from sitemap_etl.stages.quiet import settle
@@ -38,7 +36,6 @@ def build(run: Run, jobs: int, seconds: dict[str, float], *, renew: Callable[[],
     `renew`: makes the lease last, between stages. `final`: no other attempt follows (see the stages).
     """
     splits = splits_of(run)
-    run.held = Held(limits.HELD_BYTES)
     with one_moment(run):
         _each(run, "extract", splits, partial(extract_split, final=final), jobs, seconds, lanes=lanes(run))
     renew()

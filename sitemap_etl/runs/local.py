@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from sitemap_etl import limits
 from sitemap_etl.config import Site
 from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError
 from sitemap_etl.publish.publish import Published, publish
@@ -18,6 +19,7 @@ from sitemap_etl.publish.summary import add_answers, answers_of, finish_run, put
 from sitemap_etl.runs.build import build, timed
 from sitemap_etl.runs.failures import remember_failure
 from sitemap_etl.stages.about import note
+from sitemap_etl.stages.held import Held
 from sitemap_etl.stages.ping import engines_to_notify, notify
 from sitemap_etl.stages.plan import start_run
 from sitemap_etl.stages.run import Environment, Run, check_options, open_run, open_work, state_of
@@ -85,6 +87,8 @@ def _run(
             split_rows=SPLIT_ROWS,
         )
         begun.append(run)
+        # No other process goes on with this run, and finds its receipts without the rows.
+        run.held = Held(limits.HELD_BYTES)
         try:
             _tell_plan(run)
             renew = partial(take_lease, run.work, run.run_id)

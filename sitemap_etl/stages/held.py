@@ -1,4 +1,5 @@
-"""Rows on their way from transform to render that stay in memory, where one process does both.
+"""Rows on their way from transform to render that stay in memory, where one process does both, and no other one could
+go on in between.
 
 What takes a spool's place: nothing is compressed, written, read and decoded. The rows of a batch are held in the order
 of their locs, so that those of any stretch lie side by side in each, and are found without knowing the windows before.

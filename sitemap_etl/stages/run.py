@@ -109,7 +109,7 @@ class Run:
         self.now = datetime.fromisoformat(plan.now)
         self.state = state_of(self.site, environment, work, moved=moved or plan.options.moved, site_file=plan.site_file)
         self.snapshots: dict[str, SharedSnapshot] = {}  # by connection, where this process reads all splits of it
-        self.held = Held()  # rows on their way to render, where this process does all stages
+        self.held = Held()  # rows on their way to render, where this process alone does all stages
         self.stopping = threading.Event()  # set when this process ends the run: what others still read is for nobody
         self._receipts: dict[str, Document] = {}
         self._reading = threading.Lock()
