@@ -42,7 +42,7 @@ _PRIORITIES: Final = pa.array([f"<priority>{tenths // 10}.{tenths % 10}</priorit
 _FOOTER: Final = b"</urlset>\n"
 _STRING_BYTES: Final = 2**31 - 1
 """What Arrow's 32-bit offsets reach."""
-_CHUNK_ROWS: Final = 2_048
+_CHUNK_ROWS: Final = 8_192
 """Rows whose entries are made at a time. What gzip makes of a file depends on its cuts, so they are always these."""
 _LONGEST_REFERENCE: Final = len("&quot;")
 
