@@ -278,7 +278,7 @@ def taken(table: pa.Table, order: np.ndarray) -> pa.Table:
         if kernels.compiled is not None and column.type == pa.string() and not column.null_count and len(order):
             buffers = kernels.compiled.taken(kernels.compiled.texts(texts_of(column)), order.view(np.int64))
             columns.append(pa.Array.from_buffers(column.type, len(order), [None, *buffers]))
-        elif pa.types.is_primitive(column.type) and column.type.bit_width >= 8 and not column.null_count:
+        elif len(order) and pa.types.is_primitive(column.type) and column.type.bit_width >= 8 and not column.null_count:
             columns.append(_numbers_taken(single(column), order.view(np.int64)))
         else:
             columns.append(single(column).take(places))
@@ -288,8 +288,9 @@ def taken(table: pa.Table, order: np.ndarray) -> pa.Table:
 def _numbers_taken(values: pa.Array, order: np.ndarray) -> pa.Array:
     """The same of a column of numbers or times without nulls: without a look at each place, a third of the price."""
     width = values.type.bit_width // 8
-    numbers = np.frombuffer(values.buffers()[1], f"V{width}" if width > 8 else f"u{width}")
-    taken = numbers[values.offset : values.offset + len(values)][order]
+    whole = values.offset + len(values)
+    numbers = np.frombuffer(values.buffers()[1], f"V{width}" if width > 8 else f"u{width}", whole)
+    taken = numbers[values.offset :][order]
     return pa.Array.from_buffers(values.type, len(taken), [None, pa.py_buffer(taken)])
 
 

@@ -86,9 +86,9 @@ STAGED_BYTES: Final = 16 * 1024 * 1024
 SPLIT_ROWS: Final = 2_000_000
 SPLIT_BYTES: Final = 256 * 1024 * 1024
 SPLITS_PER_SECTION: Final = 256
-HELD_BYTES: Final = 512 * 1024 * 1024
-"""Rows on their way to render that a process which does all stages keeps in memory; those of larger sections are
-written to files."""
+RESIDENT_BYTES: Final = 512 * 1024 * 1024
+"""Rows on their way to render that a run of the command keeps in memory; those of larger sections are written to
+files."""
 WINDOW_ROWS: Final = 450_000
 WINDOW_BYTES: Final = 128 * 1024 * 1024
 GROUP_ROWS: Final = 4_000_000

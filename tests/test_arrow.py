@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sitemap_etl import arrow
+from sitemap_etl import arrow, kernels
 from sitemap_etl.frames import INVENTORY, SNAPSHOT
 
 TEXTS = ["a", None, "", "längere Zeile", "a", None, "z"]
@@ -193,3 +194,17 @@ def test_nulls_that_share_their_memory_are_nulls_of_their_type(kind: pa.DataType
     found.validate(full=True)
     assert found.equals(pa.nulls(count, kind))
     assert found.null_count == count
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.uint16(), pa.float32(), pa.timestamp("us", "UTC"), pa.bool_()])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_rows_are_taken_of_slices_whose_memory_ends_anywhere(kind: pa.DataType, compiled: bool) -> None:
+    buffer = pa.py_buffer(bytes(range(83)))  # no multiple of any width
+    whole = pa.Array.from_buffers(kind, 9, [None, buffer])
+    table = pa.table({"values": whole.slice(2), "loc": [f"/{n}" for n in range(7)]})
+    with nullcontext() if compiled else kernels.without():
+        for order in (np.array([6, 0, 3]), np.empty(0, np.int64)):
+            found = arrow.taken(table, order)
+            found.validate(full=True)
+            assert found.equals(table.take(pa.array(order)))
+    assert arrow.taken(table.slice(0, 0), np.empty(0, np.int64)).num_rows == 0

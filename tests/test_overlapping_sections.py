@@ -87,7 +87,7 @@ def test_another_section_is_looked_through_between_the_own_pages_alone(
 
 def test_no_more_of_another_section_is_held_than_of_a_window(site: TestSite, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "WINDOW_ROWS", 1_000)
-    monkeypatch.setattr(limits, "HELD_BYTES", 0)  # as of a section that is written to files
+    monkeypatch.setattr(limits, "RESIDENT_BYTES", 0)  # as of a section that is written to files
     monkeypatch.setattr(window, "_EDGE_ROWS", 1_000)
     held = []
     gather = Reader.gather

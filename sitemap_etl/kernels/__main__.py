@@ -12,7 +12,7 @@ from pathlib import Path
 from sitemap_etl import kernels
 
 # For any machine of this architecture: what is compiled may lie on a disk that several share.
-FLAGS = ("-std=c11", "-O3", "-fPIC", "-shared", "-fno-math-errno")
+FLAGS = ("-std=c11", "-O3", "-fPIC", "-shared")
 
 
 def main() -> int:

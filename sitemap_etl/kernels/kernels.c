@@ -1,7 +1,8 @@
 /* Loops over the bytes of columns. Each gives what the Python function that is named above it gives, to the bit.
  *
  * They take plain memory, as Arrow lays columns out: text is `data` (`size` bytes) and `offsets`, one more than rows; or,
- * where it lies in many places, an address and a length for each row (`texts`, `lengths`). They allocate little, keep nothing, and touch no object of Python, so that they run beside its threads.
+ * where it lies in many places, an address and a length for each row (`texts`, `lengths`). They allocate little, keep
+ * nothing, and touch no object of Python, so that they run beside its threads.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -12,7 +13,6 @@
 #endif
 
 typedef uint8_t u8;
-typedef uint16_t u16;
 typedef uint32_t u32;
 typedef uint64_t u64;
 typedef int32_t i32;
@@ -59,12 +59,11 @@ enum { PREFIX_LANES = 32, LENGTHS = 64 };
  * is reckoned once for each length. */
 void hash64(const i32 *offsets, const u8 *data, i64 size, i64 rows, u64 *out) {
     const u64 seed = 0x9E3779B97F4A7C15u;
-    static const i64 none = -1;
     i64 known[LENGTHS];
     u64 (*states)[PREFIX_LANES + 1] = malloc(sizeof(*states) * LENGTHS);
     u64 first[PREFIX_LANES];
     i64 lanes = 0;
-    for (int i = 0; i < LENGTHS; i++) known[i] = none;
+    for (int i = 0; i < LENGTHS; i++) known[i] = -1;
     if (rows && states) {
         lanes = (offsets[1] - offsets[0]) / WORD;
         if (lanes > PREFIX_LANES) lanes = PREFIX_LANES;

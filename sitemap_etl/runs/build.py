@@ -64,7 +64,7 @@ def build(run: Run, jobs: int, seconds: dict[str, float], *, renew: Callable[[],
         with timed(run, "align", seconds):
             align(run)
     _each(run, "render", groups, render_group, jobs, seconds)
-    run.held.clear()
+    run.resident.clear()
     renew()
 
 

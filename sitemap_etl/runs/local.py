@@ -19,9 +19,9 @@ from sitemap_etl.publish.summary import add_answers, answers_of, finish_run, put
 from sitemap_etl.runs.build import build, timed
 from sitemap_etl.runs.failures import remember_failure
 from sitemap_etl.stages.about import note
-from sitemap_etl.stages.held import Held
 from sitemap_etl.stages.ping import engines_to_notify, notify
 from sitemap_etl.stages.plan import start_run
+from sitemap_etl.stages.resident import Resident
 from sitemap_etl.stages.run import Environment, Run, check_options, open_run, open_work, state_of
 from sitemap_etl.state import layout
 from sitemap_etl.state.lease import leased, release_lease, renewing, take_lease
@@ -88,7 +88,7 @@ def _run(
         )
         begun.append(run)
         # No other process goes on with this run, and finds its receipts without the rows.
-        run.held = Held(limits.HELD_BYTES)
+        run.resident = Resident(limits.RESIDENT_BYTES)
         try:
             _tell_plan(run)
             renew = partial(take_lease, run.work, run.run_id)

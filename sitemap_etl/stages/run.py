@@ -30,7 +30,7 @@ from sitemap_etl.frozen import Frozen
 from sitemap_etl.settings import Gates
 from sitemap_etl.sources import SharedSnapshot
 from sitemap_etl.stages.clock import read_moment
-from sitemap_etl.stages.held import Held
+from sitemap_etl.stages.resident import Resident
 from sitemap_etl.state import layout
 from sitemap_etl.state.records import (
     Aligned,
@@ -109,7 +109,7 @@ class Run:
         self.now = datetime.fromisoformat(plan.now)
         self.state = state_of(self.site, environment, work, moved=moved or plan.options.moved, site_file=plan.site_file)
         self.snapshots: dict[str, SharedSnapshot] = {}  # by connection, where this process reads all splits of it
-        self.held = Held()  # rows on their way to render, where this process alone does all stages
+        self.resident = Resident()  # rows on their way to render, where this process alone does all stages
         self.stopping = threading.Event()  # set when this process ends the run: what others still read is for nobody
         self._receipts: dict[str, Document] = {}
         self._reading = threading.Lock()

@@ -37,7 +37,7 @@ from sitemap_etl.transform import Outcome, Rules, transform
 
 _FLUSH_ROWS: Final = (125_000, 1_000_000)
 """Routed rows that are gathered before messages are written, for small sections and for large ones."""
-_HELD_ROWS: Final = 131_072
+_RESIDENT_ROWS: Final = 131_072
 """Rows that are put in order at a time where they stay in memory: small batches together, large ones in parts that the
 caches hold.
 """
@@ -187,7 +187,7 @@ class Inventory:
         self.pending_bytes = self.pending_rows = 0
         self.writer: SpoolWriter | None = None
         self.schema: pa.Schema | None = None
-        self.is_held: bool | None = None  # known from the first rows on
+        self.is_resident: bool | None = None  # known from the first rows on
         self.aside: dict[str, pq.ParquetWriter] = {}
         self.tallies = {kind: Tally() for kind in KINDS}
         self.rejected_read = 0
@@ -254,11 +254,11 @@ class Inventory:
         self.pending.append(inventory)
         self.pending_rows += inventory.num_rows
         self.pending_bytes += inventory.nbytes
-        if self.is_held is None:
+        if self.is_resident is None:
             size = inventory.nbytes * max(self.expected, inventory.num_rows) // inventory.num_rows
-            self.is_held = self.run.held.admits(self.section, size)
+            self.is_resident = self.run.resident.admits(self.section, size)
         full = self.pending_rows >= self.flush_rows or self.pending_bytes >= self.flush_rows * _FLUSH_ROW_BYTES
-        if full or (self.is_held and self.pending_rows >= _HELD_ROWS):
+        if full or (self.is_resident and self.pending_rows >= _RESIDENT_ROWS):
             self._flush()
 
     def set_aside(self, kind: str, table: pa.Table, *, read: bool) -> None:
@@ -278,9 +278,9 @@ class Inventory:
         table = pa.concat_tables(self.pending, promote_options="default")
         self.pending, self.pending_rows, self.pending_bytes = [], 0, 0
         self.schema = self.schema or table.schema
-        if self.is_held:
-            starts = range(0, table.num_rows, _HELD_ROWS)
-            left = [part for part in (table.slice(start, _HELD_ROWS) for start in starts) if not self._holds(part)]
+        if self.is_resident:
+            starts = range(0, table.num_rows, _RESIDENT_ROWS)
+            left = [part for part in (table.slice(start, _RESIDENT_ROWS) for start in starts) if not self._stays(part)]
             if not left:
                 return
             table = pa.concat_tables(left)
@@ -289,15 +289,15 @@ class Inventory:
             self.borders = self._guessed(table.column("loc"))
         self._writer().write(route(table, self.borders))
 
-    def _holds(self, rows: pa.Table) -> bool:
+    def _stays(self, rows: pa.Table) -> bool:
         """Whether rows stay in memory."""
-        ends = self.run.held.keep(self.spool_key, rows)
+        ends = self.run.resident.keep(self.spool_key, rows)
         if ends is not None:
             self._reach(pa.array(ends))
         return ends is not None
 
     def _writer(self) -> SpoolWriter:
-        """The writer of the spool, begun with the first rows that are not held, or with what is known of all."""
+        """The writer of the spool, begun with the first rows that it takes, or with what is known of all."""
         if self.writer is None:
             self.writer = SpoolWriter(self.scratch / "spool", self.schema, len(self.borders or ()) + 1)
         return self.writer

@@ -73,7 +73,7 @@ class Reader:
         if edges:
             yield _within(pa.concat_tables(edges, promote_options="default"), low, high)
         for key, _ in plan.spools:
-            yield from self.run.held.rows(key, low, high, columns)
+            yield from self.run.resident.rows(key, low, high, columns)
 
     def _messages(self, section: str, low: str, high: str | None) -> Iterator[Row]:
         """The rows of the index for the windows that have a part in [low, high)."""

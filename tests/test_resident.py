@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sitemap_etl import kernels, limits
-from sitemap_etl.stages.held import Held
+from sitemap_etl.stages.resident import Resident
 from tests.support.sites import TestSite, pages
 
 LOCS = st.lists(st.text("ab/-0", max_size=6), min_size=1, max_size=30)
@@ -24,12 +24,12 @@ def table(locs: list[str]) -> pa.Table:
     st.lists(LOCS, min_size=1, max_size=4), st.text("ab/-0", max_size=4), st.text("ab/-0", max_size=4), st.booleans()
 )
 def test_of_any_stretch_the_rows_are_found(batches: list[list[str]], low: str, high: str, compiled: bool) -> None:
-    held = Held(1 << 20)
+    resident = Resident(1 << 20)
     bounds = f"https://shop.example/{low}" if low else "", f"https://shop.example/{high}" if high else None
     with nullcontext() if compiled else kernels.without():
         expected = []
         for batch in batches:
-            ends = held.keep("spool", table(batch))
+            ends = resident.keep("spool", table(batch))
             locs = table(batch).column("loc").to_pylist()
             assert ends == (min(locs), max(locs))
             expected += [
@@ -37,7 +37,7 @@ def test_of_any_stretch_the_rows_are_found(batches: list[list[str]], low: str, h
                 for row, loc in enumerate(locs)
                 if loc >= bounds[0] and (bounds[1] is None or loc < bounds[1])
             ]
-        tables = list(held.rows("spool", *bounds))
+        tables = list(resident.rows("spool", *bounds))
         found = [
             row
             for one in tables
@@ -47,28 +47,28 @@ def test_of_any_stretch_the_rows_are_found(batches: list[list[str]], low: str, h
         assert all(one.column("loc").to_pylist() == sorted(one.column("loc").to_pylist()) for one in tables)
         for one in tables:
             one.validate(full=True)
-        locs = [loc for one in held.rows("spool", *bounds, ["loc"]) for loc in one.column("loc").to_pylist()]
+        locs = [loc for one in resident.rows("spool", *bounds, ["loc"]) for loc in one.column("loc").to_pylist()]
         assert sorted(locs) == sorted(loc for loc, _ in expected)
-        assert sum(one.num_rows for one in held.rows("spool", *bounds, ["row"])) == len(expected)
-        assert list(held.rows("another", *bounds)) == []
+        assert sum(one.num_rows for one in resident.rows("spool", *bounds, ["row"])) == len(expected)
+        assert list(resident.rows("another", *bounds)) == []
 
 
-def test_sections_are_held_as_far_as_there_is_room_and_none_by_half() -> None:
-    held = Held(1_000)
-    assert held.admits("first", 600)
-    assert not held.admits("second", 600)
-    assert held.admits("third", 400)
-    assert held.admits("first", 10_000)  # as it was said of its first split
-    assert held.keep("spool", table(["a", "b"])) is not None
-    assert held.keep("spool", table(["c" * 2_000, "d"])) is None
-    assert [one.num_rows for one in held.rows("spool", "", None)] == [2]
-    held.clear()
-    assert list(held.rows("spool", "", None)) == []
-    assert held.keep("spool", table(["a"])) is None
+def test_sections_stay_as_far_as_there_is_room_and_none_by_half() -> None:
+    resident = Resident(1_000)
+    assert resident.admits("first", 600)
+    assert not resident.admits("second", 600)
+    assert resident.admits("third", 400)
+    assert resident.admits("first", 10_000)  # as it was said of its first split
+    assert resident.keep("spool", table(["a", "b"])) is not None
+    assert resident.keep("spool", table(["c" * 2_000, "d"])) is None
+    assert [one.num_rows for one in resident.rows("spool", "", None)] == [2]
+    resident.clear()
+    assert list(resident.rows("spool", "", None)) == []
+    assert resident.keep("spool", table(["a"])) is None
 
 
 @pytest.mark.parametrize("room", [0, 30_000, 10**9], ids=["files", "some of both", "memory"])
-def test_where_rows_are_held_makes_no_difference(
+def test_where_rows_stay_makes_no_difference(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, room: int
 ) -> None:
     def published(folder: str) -> dict[str, bytes]:
@@ -82,5 +82,5 @@ def test_where_rows_are_held_makes_no_difference(
         return site.public().objects()
 
     expected = published("as-it-is")
-    monkeypatch.setattr(limits, "HELD_BYTES", room)
+    monkeypatch.setattr(limits, "RESIDENT_BYTES", room)
     assert published("room") == expected

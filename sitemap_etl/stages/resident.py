@@ -1,9 +1,9 @@
 """Rows on their way from transform to render that stay in memory, where one process does both, and no other one could
 go on in between.
 
-What takes a spool's place: nothing is compressed, written, read and decoded. The rows of a batch are held in the order
+What takes a spool's place: nothing is compressed, written, read and decoded. The rows of a batch are kept in the order
 of their locs, so that those of any stretch lie side by side in each, and are found without knowing the windows before.
-What all locs of a batch begin with is held once.
+What all locs of a batch begin with is kept once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class _Batch(Frozen):
     rows: pa.Table
 
 
-class Held:
+class Resident:
     """The rows of spools, by the spools' keys. `room`: bytes. Safe for use by several threads."""
 
     def __init__(self, room: int = 0) -> None:
@@ -42,7 +42,7 @@ class Held:
         self._lock = threading.Lock()
 
     def admits(self, section: str, size: int) -> bool:
-        """Whether the rows of a section, about so many bytes, are held; the first answer holds for all its spools."""
+        """Whether the rows of a section, about so many bytes, stay; the first answer holds for all its spools."""
         with self._lock:
             if section not in self._admitted:
                 self._admitted[section] = self._planned + size <= self._room
@@ -50,7 +50,7 @@ class Held:
             return self._admitted[section]
 
     def keep(self, key: str, rows: pa.Table) -> tuple[str, str] | None:
-        """Hold rows of a spool; gives their first and their last loc. None where there is no room for them, because
+        """Keep rows of a spool; gives their first and their last loc. None where there is no room for them, because
         sections turned out larger than they were thought to be.
         """
         rows, _ = ordered(rows)
@@ -67,7 +67,7 @@ class Held:
         return first, last
 
     def rows(self, key: str, low: str, high: str | None, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
-        """The rows of a spool in [low, high) that are held, a table a batch; of `columns` only, where given."""
+        """The rows of a spool in [low, high) that stay, a table a batch; of `columns` only, where given."""
         for batch in self._batches.get(key, ()):
             if low > batch.last or (high is not None and high <= batch.first):
                 continue
