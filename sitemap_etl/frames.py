@@ -119,7 +119,7 @@ ASIDE: Final = pa.schema(
         ("section", pa.string()),
         ("loc", pa.string()),  # as it was in the source
         ("reason", pa.string()),
-        ("row", pa.int64()),
+        ("row", pa.int64()),  # or AS_PUBLISHED
         ("canonical", pa.string()),  # where it got that far
         ("key", pa.string()),  # what the row is, in a section that keeps a mirror
     ]
@@ -127,6 +127,8 @@ ASIDE: Final = pa.schema(
 
 ROW_BITS: Final = 40
 """`row` holds the split's number above this many bits, the position in the split below."""
+AS_PUBLISHED: Final = -1
+"""The `row` of what no run has read again since it was published."""
 
 
 def conform(table: pa.Table | pa.RecordBatch, schema: pa.Schema) -> pa.Table:

@@ -13,6 +13,7 @@ import feedparser
 import pytest
 
 from sitemap_etl import limits
+from sitemap_etl.explain.explain import explain
 from sitemap_etl.runs.rollback import roll_back
 from sitemap_etl.state import layout
 from sitemap_etl.state.records import PastRuns
@@ -35,6 +36,7 @@ def names(site: TestSite) -> list[str]:
     return [address.rsplit("/", 1)[1] for address in site.public().files()]
 
 
+AGES = {"mid": "2026-11-01T00:00:00Z", "new": "2026-11-01T01:00:00Z", "old": "2026-10-30T12:00:00Z"}
 NEWS = {"news": {"publication": "The Times", "language": "en"}}
 
 
@@ -81,6 +83,35 @@ def test_news_that_aged_leave_and_an_empty_file_leaves_the_index(site: TestSite)
     done = site.night(4)
     assert "sitemap-news-00001.xml.gz" not in names(site)
     assert done.summary.status == "published"
+
+
+@pytest.mark.parametrize("why", ["held", "not asked for"])
+def test_news_that_aged_leave_a_section_that_is_not_read(site: TestSite, why: str) -> None:
+    site.section("all", pages(5))
+    rows = [article(f"{name}{n:03}", when) for name, when in AGES.items() for n in range(600)]
+    site.section("news", rows, on_error="keep", formats=["xml", "text"], **NEWS)
+    site.night(1)
+    (site.folder / "news.csv").unlink()
+    sections = ["all"] if why == "not asked for" else []
+    done = site.night(2, sections=sections)
+    assert done.summary.status == ("partial" if why == "held" else "published")
+    listed = Counter(entry.loc.rsplit("/", 1)[1][:3] for entry in site.public().entries() if "news" in entry.file)
+    assert listed == {"mid": 600, "new": 600}
+    counts = done.summary.sections["news"]
+    assert (counts.carried, counts.listed, counts.excluded) == (1_800, 1_200, 600)
+    assert site.night(2, sections=sections, reason="again").summary.sections["news"].excluded == 0
+    texts = [data for key, data in site.public().objects().items() if "news" in key and key.endswith(".txt.gz")]
+    assert len(b"".join(map(gzip.decompress, texts)).splitlines()) == 1_200
+    (answer,) = explain(site.load(), ["https://shop.example/news/old007"], site.environment)
+    assert answer.kind == "excluded"
+    assert "older than 48 hours, or without what news needs (as it was published: section news was not read)" in (
+        answer.sentence()
+    )
+    site.night(9, sections=sections)
+    assert not any("news" in name for name in names(site))
+    site.export("news", [article("back", "2026-11-09T01:00:00Z")])
+    site.night(10)
+    assert [name for name in names(site) if "news" in name] == ["sitemap-news-00001.xml.gz"]
 
 
 def test_a_view_shows_again_what_others_list_and_counts_nothing_twice(site: TestSite) -> None:

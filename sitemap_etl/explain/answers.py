@@ -298,6 +298,8 @@ def kind_of(listed: Listing | None, rows: Rows) -> Kind:
 def row_in_words(row: SetAside) -> str:
     """A row that was not listed: why, and where it came from."""
     reason = _RULES.get(row.reason, row.reason)
+    if row.row is None and row.read_by is None:
+        return f"{reason} (as it was published: section {row.section} was not read)"
     if row.row is None:
         which = f"key {row.key}" if row.key is not None else "a row without key"
         return f"{reason} ({which}, read by run {row.read_by})"

@@ -37,7 +37,7 @@ def explain(site: Site, urls: Sequence[str], environment: Environment) -> list[E
 
 
 class _Reading(Frozen):
-    """The report of a run, asked about the sections that it was the last to read."""
+    """The report of a run, asked about the sections that it was the last to read, or left rows of out since then."""
 
     report: Report
     sections: frozenset[str]
@@ -82,7 +82,7 @@ class _Explainer:
     def _reports(self) -> tuple[list[_Reading], Report | None, Report | None]:
         """What says which rows the public set left out, the newest run of it, and a later one.
 
-        A section's rows are those of the last run that read it.
+        A section's rows are those of the last run that read it, and those that time took off its list since then.
         """
         read: list[_Reading] = []
         last: Report | None = None
@@ -101,8 +101,9 @@ class _Explainer:
             if not report.read and not report.summary.kept:
                 continue  # a rollback reads nothing
             last = last or report
-            if report.read & wanted:
-                read.append(_Reading(report, frozenset(report.read & wanted)))
+            told = {name for name in wanted if name in report.read or report.left_out(name)}
+            if told:
+                read.append(_Reading(report, frozenset(told)))
             wanted -= report.read
             if not wanted:
                 break

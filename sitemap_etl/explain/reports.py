@@ -13,7 +13,7 @@ import pyarrow.dataset as ds
 
 from sitemap_etl.arrow import column_of
 from sitemap_etl.errors import DamagedState, Refused
-from sitemap_etl.frames import ROW_BITS
+from sitemap_etl.frames import AS_PUBLISHED, ROW_BITS
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.stages.quiet import LISTED_ALREADY
 from sitemap_etl.state import layout
@@ -47,6 +47,11 @@ class Report(Frozen):
         """The sections it read."""
         return frozenset(self.splits.read)
 
+    def left_out(self, section: str) -> bool:
+        """Whether it left out rows of a section that it may not have read."""
+        counts = self.summary.sections.get(section)
+        return counts is not None and counts.excluded > 0
+
     @property
     def public(self) -> bool:
         """Whether what is public is what this run found."""
@@ -57,7 +62,8 @@ class SetAside(Frozen):
     """A source row that was not listed.
 
     `row` counts from 1 in `source`: the rows as they were read, or in CSV the lines (`counted`). In a section that
-    keeps a mirror a row is known by its `key` and the run it was `read_by`.
+    keeps a mirror a row is known by its `key` and the run it was `read_by`. What is known of neither was published, and
+    not read again.
     """
 
     answer: str  # rejected, excluded, duplicate
@@ -238,6 +244,7 @@ def _row(row: dict[str, Any], report: Report, answer: str) -> SetAside:
     reader = report.splits.readers.get(str(number))
     split = read[number] if 0 <= number < len(read) else ReadSplit(row["section"], "its split")
     counted, place, source = split.place(position)
+    by_place = row["row"] != AS_PUBLISHED and reader is None
     return SetAside(
         answer=answer,
         run_id=report.run_id,
@@ -245,9 +252,9 @@ def _row(row: dict[str, Any], report: Report, answer: str) -> SetAside:
         section=row["section"],
         loc=row["loc"],
         reason=row["reason"],
-        source=None if reader is not None else source,
-        row=None if reader is not None else place,
-        counted=None if reader is not None else counted,
+        source=source if by_place else None,
+        row=place if by_place else None,
+        counted=counted if by_place else None,
         key=row.get("key"),
         read_by=None if reader is None else reader.label,
     )

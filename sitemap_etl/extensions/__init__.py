@@ -15,7 +15,7 @@ extension element with it, never the page; each is counted in a `Tally` under a 
 from __future__ import annotations
 
 from sitemap_etl.extensions.alternate import alternates
-from sitemap_etl.extensions.article import language, news
+from sitemap_etl.extensions.article import NOT_NEWS, language, news, still_news
 from sitemap_etl.extensions.hreflang import hreflang_lists, hreflang_tag, hreflang_tags
 from sitemap_etl.extensions.image import images
 from sitemap_etl.extensions.scalars import mobile
@@ -23,6 +23,7 @@ from sitemap_etl.extensions.texts import cleaned
 from sitemap_etl.extensions.video import videos
 
 __all__ = [
+    "NOT_NEWS",
     "alternates",
     "cleaned",
     "hreflang_lists",
@@ -32,5 +33,6 @@ __all__ = [
     "language",
     "mobile",
     "news",
+    "still_news",
     "videos",
 ]

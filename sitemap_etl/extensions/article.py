@@ -21,6 +21,9 @@ from sitemap_etl.frames import NEWS, Tally
 _TRADITIONAL: Final = frozenset({"hant", "tw", "hk", "mo"})
 _SIMPLIFIED: Final = frozenset({"hans", "cn", "sg", "my"})
 _DAY: Final = 86_400
+_WINDOW: Final = limits.NEWS_HOURS * 3_600
+NOT_NEWS: Final = "not news: older than 48 hours, or without what news needs"
+"""Why a row of a news section is not listed there."""
 
 
 def language(text: str) -> str:
@@ -87,7 +90,7 @@ def news(
     for reason, bad in (
         ("news: publication_date is missing", ~given),
         ("news: publication_date is no date", ~valid),
-        ("news: older than 48 hours", age > limits.NEWS_HOURS * 3600),
+        ("news: older than 48 hours", age > _WINDOW),
         ("news: publication_date in the future", -age > ahead),
         ("news: title is missing", mask_of(pc.is_null(titles))),
     ):
@@ -101,3 +104,14 @@ def news(
 
 
 _language = language
+
+
+def still_news(published: pa.StructArray, now: datetime, timezone: str | None = None) -> np.ndarray:
+    """Which rows are still news at `now`, of those that were when they were published: a mask, one a row.
+
+    `published`: `frames.NEWS`; a row without it was not published as news, and stays. A date without a time counts as
+    in `news`.
+    """
+    seconds = dates(pc.struct_field(published, "publication_date"), timezone).seconds
+    age = pc.subtract(int(now.timestamp()), seconds)
+    return mask_of(pc.fill_null(pc.less_equal(age, _WINDOW), fill_value=True))

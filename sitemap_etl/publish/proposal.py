@@ -13,14 +13,15 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sitemap_etl import extensions
 from sitemap_etl.arrow import column_of
 from sitemap_etl.config import Site
 from sitemap_etl.errors import Refused
-from sitemap_etl.frames import SNAPSHOT, Tally, conform, without_fingerprints
+from sitemap_etl.frames import EXAMPLES, SNAPSHOT, Tally, conform, without_fingerprints
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.publish.gates import Dates, Outcome, Visited, gates_of, one_date
 from sitemap_etl.publish.moves import Moves, net_moves, read_changes, rows_of
-from sitemap_etl.stages.published import in_time, remembered, rows_in_time, same_definition
+from sitemap_etl.stages.published import current_news, in_time, remembered, rows_in_time, same_definition
 from sitemap_etl.stages.rules import is_dated
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import (
@@ -49,7 +50,10 @@ class Draft(Frozen):
 
 @dataclass
 class Proposal:
-    """What would be published. `held`: sections that stay as published, and why."""
+    """What would be published. `held`: sections that stay as published, and why.
+
+    `aged`: rows of sections that were not read which time alone takes off the list, tables of frames.ASIDE.
+    """
 
     drafts: list[Draft]
     sections: dict[str, SectionState]
@@ -63,6 +67,7 @@ class Proposal:
     dates: dict[str, Dates] = field(default_factory=dict)
     rejected_read: dict[str, int] = field(default_factory=dict)
     pages: dict[str, Visited] = field(default_factory=dict)
+    aged: list[pa.Table] = field(default_factory=list)
 
     @property
     def outcomes(self) -> dict[str, Outcome]:
@@ -109,11 +114,7 @@ def propose(run: Run, force: frozenset[str] | None = None) -> Proposal:
             proposal.counts[name] = _account_quiet(run, name, planned.quiet[name], published, proposal)
             _warn_of_rows(run, name, proposal)
         elif published is not None and base is not None:
-            _demand_same_origin(run, name, base.of(name))
-            proposal.drafts += [Draft(in_time(run, entry) if run.goes_back else entry) for entry in base.of(name)]
-            top = rows_in_time(run, published.top) if run.goes_back and published.top is not None else published.top
-            proposal.sections[name] = replace(published, top=top)
-            proposal.counts[name] = Counts(carried=published.listed, listed=published.listed)
+            _carry(run, name, published, base.of(name), proposal)
     held = [
         f"{name} {'stays as published' if name in proposal.sections else 'was never published and is left out'}: {why}"
         for name, why in proposal.held.items()
@@ -144,6 +145,28 @@ def dropped_entries(run: Run) -> list[Entry]:
         return []
     gone = {name for name, state in run.base.sections.items() if name not in run.site.sections and not state.view}
     return [entry for entry in run.base.entries if entry.section in gone]
+
+
+def _carry(run: Run, name: str, published: SectionState, entries: Sequence[Entry], proposal: Proposal) -> None:
+    """Let a section that is not read stay as published, but for what time alone changes."""
+    _demand_same_origin(run, name, entries)
+    top = published.top
+    if run.goes_back:
+        entries = [in_time(run, entry) for entry in entries]
+        top = rows_in_time(run, top) if top is not None else None
+    section = run.site.sections[name]
+    aged = 0
+    if section.news is not None:
+        entries, gone = current_news(run, section, entries)
+        aged = gone.num_rows
+        told = Tally()
+        told.add(extensions.NOT_NEWS, aged, gone.column("loc").slice(0, EXAMPLES).to_pylist())
+        proposal.reasons[name] = {"excluded": told}
+        proposal.aged.append(gone)
+    listed = published.listed - aged
+    proposal.drafts += [Draft(entry) for entry in entries]
+    proposal.sections[name] = replace(published, top=top, listed=listed)
+    proposal.counts[name] = Counts(carried=published.listed, listed=listed, excluded=aged)
 
 
 def _demand_same_origin(run: Run, name: str, entries: Sequence[Entry]) -> None:

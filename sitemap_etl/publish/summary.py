@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -54,7 +54,7 @@ _TRIES: Final = 5
 
 def finish_run(run: Run, published: Published, seconds: Mapping[str, float] | None = None) -> Summary:
     """Write the reports, forget what is old, and clear the staging of what was published; gives the summary."""
-    _put_reports(run)
+    _put_reports(run, published.proposal)
     summary = replace(_summary(run, published), seconds=dict(seconds or {}))
     put_summary(run, summary)
     if published.outcome is not None:
@@ -67,10 +67,12 @@ def finish_run(run: Run, published: Published, seconds: Mapping[str, float] | No
     return summary
 
 
-def _put_reports(run: Run) -> None:
+def _put_reports(run: Run, proposal: Proposal) -> None:
     """Put the rows that are not listed under `reports/<run>/`, and the splits that their row numbers speak of."""
     planned = run.partition()
-    tables = {kind: _gather_aside(run, planned, kind) for kind in layout.ASIDE}
+    tables = {
+        kind: _gather_aside(run, planned, kind, proposal.aged if kind == "excluded" else ()) for kind in layout.ASIDE
+    }
     splits = Splits(
         splits=tuple(run.read_split(n) for n in range(len(run.plan.units))),
         readers=readers_of(run),
@@ -139,8 +141,8 @@ def read_summary(run: Run) -> Summary | None:
     return None if found is None else found[0]
 
 
-def _gather_aside(run: Run, planned: Partition, kind: str) -> Checked:
-    """One Parquet file of the rows of one kind, of all splits and groups."""
+def _gather_aside(run: Run, planned: Partition, kind: str, others: Iterable[pa.Table]) -> Checked:
+    """One Parquet file of the rows of one kind, of all splits and groups, and of others."""
     staged = [part.aside.get(kind) for section in planned.read for part in run.parts(section)]
     if kind == "duplicates":
         staged += [receipt.duplicates for receipt in run.all_rendered()]
@@ -153,6 +155,8 @@ def _gather_aside(run: Run, planned: Partition, kind: str) -> Checked:
                     continue
                 for batch in pq.ParquetFile(pa.BufferReader(stored)).iter_batches():
                     writer.write_batch(batch)
+            for table in others:
+                writer.write_table(table)
         return put_checked(run.work, layout.aside(run.run_id, kind), path)
 
 

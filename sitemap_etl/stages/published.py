@@ -11,15 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl import lastmod
+from sitemap_etl import extensions, lastmod
 from sitemap_etl.arrow import column_of
 from sitemap_etl.diff import places
-from sitemap_etl.frames import SNAPSHOT, conform, filled
+from sitemap_etl.frames import AS_PUBLISHED, ASIDE, SNAPSHOT, conform, filled
 from sitemap_etl.partition import stretch
 from sitemap_etl.partition.borders import Range
 from sitemap_etl.render.shards import Published
+from sitemap_etl.settings import Section
 from sitemap_etl.stages.run import Run
-from sitemap_etl.state.records import Entry, SectionPlan, SectionState
+from sitemap_etl.state.records import Entry, File, SectionPlan, SectionState
 
 REMEMBERED: Final = timedelta(days=30)
 """How long the dates of rows that left are kept for their return."""
@@ -50,7 +51,7 @@ def in_time(run: Run, entry: Entry) -> Entry:
     since = None if entry.since is None else min(entry.since, run.epoch)
     if key == entry.snapshot:
         return replace(entry, since=since)
-    return replace(entry, snapshot=key, since=since, file=replace(entry.file, sha256="", stored_sha256=""))
+    return replace(entry, snapshot=key, since=since, file=_unlike(entry.file))
 
 
 def rows_in_time(run: Run, key: str) -> str:
@@ -65,6 +66,54 @@ def rows_in_time(run: Run, key: str) -> str:
     since = pc.if_else(late, pa.scalar(run.epoch, pa.int64()), rows.column("since"))
     believed = believed.set_column(rows.schema.get_field_index("since"), rows.schema.field("since"), since)
     return key if believed.equals(rows) else run.state.put_snapshot(believed)
+
+
+def current_news(run: Run, section: Section, entries: Sequence[Entry]) -> tuple[list[Entry], pa.Table]:
+    """The shards of a news section that stays as published, without the articles that are no longer news; and these, as
+    frames.ASIDE.
+
+    The files of shards that had such articles are rendered anew, or are gone.
+    """
+    current: list[Entry] = []
+    aged = [ASIDE.empty_table()]
+    for entry in entries:
+        rows = run.state.snapshot(entry.snapshot)
+        still = extensions.still_news(column_of(rows, "news"), run.now, section.lastmod.timezone)
+        if not still.all():
+            aged.append(_aged(section.name, column_of(rows, "loc").filter(pa.array(~still))))
+            rows = rows.filter(pa.array(still))
+            if not rows.num_rows:
+                continue
+            locs = column_of(rows, "loc")
+            entry = replace(  # noqa: PLW2901 - the same entry, with fewer articles
+                entry,
+                snapshot=run.state.put_snapshot(rows),
+                rows=rows.num_rows,
+                first=locs[0].as_py(),
+                last=locs[-1].as_py(),
+                file=_unlike(entry.file),
+                text=None if entry.text is None else _unlike(entry.text),
+            )
+        current.append(entry if current else replace(entry, low=""))
+    return current, pa.concat_tables(aged)
+
+
+def _aged(section: str, locs: pa.Array) -> pa.Table:
+    count = len(locs)
+    columns = {
+        "section": pa.repeat(section, count),
+        "loc": locs,
+        "reason": pa.repeat(extensions.NOT_NEWS, count),
+        "row": pa.repeat(pa.scalar(AS_PUBLISHED, pa.int64()), count),
+        "canonical": locs,
+        "key": pa.nulls(count, pa.string()),
+    }
+    return pa.table(columns, ASIDE)
+
+
+def _unlike(file: File) -> File:
+    """A file that is to be rendered anew: its bytes are no longer those of its rows."""
+    return replace(file, sha256="", stored_sha256="")
 
 
 def overlapping(entries: Sequence[Entry], low: str, high: str | None) -> list[tuple[Entry, str | None]]:

@@ -151,9 +151,7 @@ def _news(batch: Batch, loc: pa.Array, rules: Rules, columns: dict[str, pa.Array
         tally=notes,
         loc=loc,
     )
-    stay = batch.drop(
-        mask_of(pc.is_null(news)), "not news: older than 48 hours, or without what news needs", batch.excluded, loc
-    )
+    stay = batch.drop(mask_of(pc.is_null(news)), extensions.NOT_NEWS, batch.excluded, loc)
     if stay is not None:
         news, loc = news.filter(pa.array(stay)), loc.filter(pa.array(stay))
     columns.update(news=news, loc=loc, row=batch.row)
