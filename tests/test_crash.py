@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from sitemap_etl.runs.verify import verify_state
 from tests.support.crash import Laboratory, World, listed, locs_of
 from tests.support.fixtures import reachable
 from tests.support.s3 import S3Server
@@ -239,6 +240,28 @@ def test_a_publish_killed_just_before_a_write_that_decides_is_no_different(
         check(lab.world(), before, source_of(GROWN))
         assert lab.run(2).status == "published"
         assert lab.world() == world, writes[at - 1]
+
+
+@pytest.mark.thorough
+def test_a_publish_that_was_killed_is_finished_though_what_named_it_was_lost(
+    laboratory: Callable[..., Laboratory],
+) -> None:
+    """`state verify --repair` makes `current.json` again, with the intent that it named."""
+    lab = laboratory(**GROWN.site())
+    before, world, writes = prepared(lab, GROWN)
+    for at in until_committed(writes, every=4):
+        lab.restore()
+        assert lab.publish(kill=at).killed
+        site, current = lab.site.load(), lab.site.state().current()
+        Path(lab.site.state().storage.url, "state/current.json").unlink()
+        assert verify_state(site, lab.site.environment, repair=True).sound, writes[at - 1]
+        again = lab.site.state().current()
+        assert again.manifest == current.manifest
+        assert {again.pending, *again.suspect} >= {current.pending, *current.suspect} - {None}
+        check(lab.world(), before, source_of(GROWN))
+        assert lab.run(GROWN.night).status in ("published", "unchanged")
+        after = lab.world()
+        assert (after.said, lists(after)) == (world.said, lists(world)), writes[at - 1]
 
 
 @pytest.mark.thorough

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
+from datetime import datetime
 from functools import cached_property
 from typing import Final, TypeVar
 
@@ -182,15 +183,26 @@ class _Reading:
             return empty
 
         def remade() -> str | None:
-            key = self._published_one(manifests)
+            intents = self._intents()
+            last = max(intents, key=lambda key: (intents[key].at, intents[key].number), default=None)
+            if last is not None and layout.manifest(intents[last].run_id) in manifests:
+                last = None  # its set was put, so it had written all that it meant to
+            key = self._published_one(manifests, None if last is None else intents[last])
             if key is None:
                 return None
             found = manifests[key]
             mirrors = {name: state.mirror for name, state in found.sections.items() if state.mirror is not None}
             # Past all serials that it may have had: a night takes less than a handful.
             serial = int(self.work.now().timestamp())
-            put_document(self.work, layout.CURRENT, replace(empty, manifest=key, mirrors=mirrors, serial=serial))
-            return f"made again: it names the set of run {found.run_id}, which is the one that is public"
+            # Any of the others may have been interrupted, too: what they touched is watched.
+            began = {key: int(datetime.fromisoformat(intent.at).timestamp()) for key, intent in intents.items()}
+            suspect = {key: at for key, at in began.items() if key != last}
+            current = replace(empty, manifest=key, mirrors=mirrors, serial=serial, pending=last, suspect=suspect)
+            put_document(self.work, layout.CURRENT, current)
+            told = f"made again: it names the set of run {found.run_id}, which is the one that is public"
+            if last is None:
+                return told
+            return f"{told}, and the interrupted publish of run {intents[last].run_id}, which the next run finishes"
 
         cost = "it is not known what is published: no run can start"
         found = self._document(layout.CURRENT, Current, "current.json", cost, remade)
@@ -199,12 +211,32 @@ class _Reading:
             return stored[0] if stored is not None else empty
         return found or empty
 
-    def _published_one(self, manifests: dict[str, Manifest]) -> str | None:
-        """The newest set whose files are all public as it says."""
+    def _intents(self) -> dict[str, Intent]:
+        """What publishes of late were about to do. One that is damaged is told of where it is verified."""
+        intents: dict[str, Intent] = {}
+        for key in self._keys(layout.INTENTS):
+            with suppress(DamagedState):
+                found = read_document(self.work, key, Intent)
+                if found is not None:
+                    intents[key] = found[0]
+        return intents
+
+    def _published_one(self, manifests: Mapping[str, Manifest], interrupted: Intent | None) -> str | None:
+        """The newest set whose files are all public as it says; or that a publish started from which was interrupted,
+        where only files that this was about to write or delete are not.
+        """
         for key, manifest in sorted(manifests.items(), reverse=True):
-            if all(self._inflated(file.key, file.sha256) is not None for file in manifest.files()):
+            if self._is_public(manifest, frozenset()):
                 return key
-        return None
+        base = None if interrupted is None else interrupted.base
+        if interrupted is None or base is None or base not in manifests:
+            return None
+        return base if self._is_public(manifests[base], interrupted.touched) else None
+
+    def _is_public(self, manifest: Manifest, but: Collection[str]) -> bool:
+        """Whether the files of a set are public as it says, apart from those."""
+        files = (file for file in manifest.files() if file.key not in but)
+        return all(self._inflated(file.key, file.sha256) is not None for file in files)
 
     def _inflated(self, key: str, sha256: str) -> bytes | None:
         """A public file, uncompressed, where it has these bytes."""
