@@ -175,7 +175,7 @@ class Claim:
         """Everything that had to be put again has been committed."""
         self.again, self.robots = set(), False
 
-    def forget(self, is_clean: Callable[[str], bool]) -> None:
+    def unwatch(self, is_clean: Callable[[str], bool]) -> None:
         """Stop to watch interrupted publishes of two days ago and more, whose keys are all as they should be."""
         now = int(self.run.work.now().timestamp())
         suspect = {

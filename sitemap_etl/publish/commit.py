@@ -102,7 +102,7 @@ class _Publication:
         outcome.warnings += root.warnings
         changed = {item.file.key for item in desired.objects()}
         outcome.unchanged = len(desired.keys() - changed - self.actual.secured.keys())
-        self.claim.forget(self._is_clean)
+        self.claim.unwatch(self._is_clean)
         says = self.claim.robots or root.writes(self._addresses(manifest))
         if desired.objects() or says or self.claim.took_over or state_differs(run, manifest):
             hold_snapshots(run, manifest)

@@ -69,7 +69,7 @@ def _set_id(manifest: Manifest) -> str:
     return hashlib.sha256(json.dumps(files).encode()).hexdigest()
 
 
-def forget(run: Run) -> int:
+def clean_up(run: Run) -> int:
     """Remove state that nothing refers to and that is older than the grace; gives how many objects."""
     state, storage = run.state, run.work
     now = storage.now()

@@ -20,7 +20,7 @@ from sitemap_etl.frames import ASIDE, EXAMPLES
 from sitemap_etl.publish.proposal import Proposal, locs_of
 from sitemap_etl.publish.publish import Published
 from sitemap_etl.publish.reports import put_overview, put_report
-from sitemap_etl.publish.retention import forget
+from sitemap_etl.publish.retention import clean_up
 from sitemap_etl.publish.shape import shapes
 from sitemap_etl.stages.merge import readers_of
 from sitemap_etl.stages.ping import engines_of
@@ -53,14 +53,14 @@ _TRIES: Final = 5
 
 
 def finish_run(run: Run, published: Published, seconds: Mapping[str, float] | None = None) -> Summary:
-    """Write the reports, forget what is old, and clear the staging of what was published; gives the summary."""
+    """Write the reports, clean up what is old, and clear the staging of what was published; gives the summary."""
     _put_reports(run, published.proposal)
     summary = replace(_summary(run, published), seconds=dict(seconds or {}))
     put_summary(run, summary)
     if published.outcome is not None:
         remove_staging(run.staging)
         try:
-            forget(run)
+            clean_up(run)
         except (DamagedState, Refused, Unavailable) as error:  # what is published is published
             summary = replace(summary, warnings=(*summary.warnings, f"old state was not cleaned up: {error}"))
             put_summary(run, summary)

@@ -143,17 +143,17 @@ class _Reading:
 
         return removing
 
-    def _forget(self, key: str) -> Callable[[], str]:
+    def _unname_intent(self, key: str) -> Callable[[], str]:
         """Let `current.json` name an intent no more."""
 
-        def forgetting() -> str:
+        def unnaming() -> str:
             held = self.state.held()
             suspect = {one: since for one, since in held.current.suspect.items() if one != key}
             pending = None if held.current.pending == key else held.current.pending
             self.state.swap(held, replace(held.current, suspect=suspect, pending=pending))
             return "forgotten: the next run needs --full --adopt"
 
-        return forgetting
+        return unnaming
 
     # --- what is published ---
 
@@ -383,7 +383,9 @@ class _Reading:
         named = {*current.suspect, *([] if current.pending is None else [current.pending])}
         for key in sorted({*self._keys(layout.INTENTS), *named}):
             cost = "files of a publish that did not end are taken for another program's" if key in named else "none"
-            self._document(key, Intent, "intents", cost, self._forget(key) if key in named else self._remove(key))
+            self._document(
+                key, Intent, "intents", cost, self._unname_intent(key) if key in named else self._remove(key)
+            )
         self._robots(current)
         if layout.LEASE in self.keys:
             cost = "none: it counts as ended"
@@ -413,12 +415,15 @@ class _Reading:
                 problem = "it is gone" if key not in self.keys else _problem(error, self.work.url_of(key))
                 if key == named:
                     self._tell(
-                        key, problem, "runs end where the site's own robots.txt does not answer", self._unname(key)
+                        key,
+                        problem,
+                        "runs end where the site's own robots.txt does not answer",
+                        self._unname_robots(key),
                     )
                 else:
                     self._tell(key, problem, "none: no run asks it", self._remove(key))
 
-    def _unname(self, key: str) -> Callable[[], str]:
+    def _unname_robots(self, key: str) -> Callable[[], str]:
         """Let `current.json` name no robots.txt."""
 
         def unnaming() -> str:
