@@ -1,7 +1,7 @@
 """A file that is four times as large takes about four times as long, whatever is in it: never with the square.
 
-Processor time of a process of its own, at one size and at four times that. What is linear gives a ratio of 4, what is
-quadratic 16; the limit leaves room for a machine that is busy.
+Processor time of a process of its own, at one size and at four times that, each the least of some tries. What is linear
+gives a ratio of 4, what is quadratic 16, however often it is tried; a machine that is busy now gets another try.
 """
 
 from __future__ import annotations
@@ -25,9 +25,14 @@ def seconds(path):
     check([path], options=Options(jobs=1, follow=os.path.isdir(path)))
     return time.process_time() - begun
 
-warm, small, large = sys.argv[1:]
+limit, warm, small, large = sys.argv[1:]
 seconds(warm)
-print(min(seconds(small) for _ in range(2)), min(seconds(large) for _ in range(2)))
+least = {small: float("inf"), large: float("inf")}
+for _ in range(8):
+    least = {path: min(before, seconds(path)) for path, before in least.items()}
+    if least[large] < float(limit) * least[small]:
+        break
+print(*least.values())
 """
 
 
@@ -146,7 +151,9 @@ def test_four_times_as_much_takes_about_four_times_as_long(kind: str, tmp_path: 
         folder.mkdir()
         (folder / name).write_bytes(made(int(size * factor)))
         paths.append(str(folder if kind.startswith("a folder") else folder / name))
-    done = subprocess.run([sys.executable, "-c", PROGRAM, *paths], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, str(LIMIT), *paths], capture_output=True, text=True, check=True
+    )
     small, large = map(float, done.stdout.split())
     print(f"{kind}: {small:.3f} s, {large:.3f} s")
     assert large < LIMIT * small + 0.1
