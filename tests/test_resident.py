@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -84,3 +85,20 @@ def test_where_rows_stay_makes_no_difference(
     expected = published("as-it-is")
     monkeypatch.setattr(limits, "RESIDENT_BYTES", room)
     assert published("room") == expected
+
+
+@pytest.mark.parametrize("room", [0, 10**9], ids=["files", "memory"])
+def test_a_window_of_which_all_rows_are_gone_is_one_without_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int
+) -> None:
+    monkeypatch.setattr(limits, "WINDOW_ROWS", 1_000)
+    monkeypatch.setattr(limits, "RESIDENT_BYTES", room)
+    site = TestSite(tmp_path, gates={"max_drop": 1})
+    site.section("all", pages(5_000, sales=lambda n: n), priority={"percentile_of": "sales"}, shards={"rows": 500})
+    site.night(1)
+    site.export("all", pages(1_500, sales=lambda n: n))
+    counts = site.night(2).summary.sections["all"]
+    assert (counts.listed, counts.removed) == (1_500, 3_500)
+    site.keys["gates"] = {}
+    site.export("all", pages(300, sales=lambda n: n))
+    assert site.night(3).summary.status == "refused"

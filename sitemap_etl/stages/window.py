@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from sitemap_etl import limits, priority
 from sitemap_etl.arrow import column_of, gathered, mask_of
 from sitemap_etl.diff import Compared, Dating, compare, places
-from sitemap_etl.frames import ASIDE, INVENTORY, SNAPSHOT, conform, without_fingerprints
+from sitemap_etl.frames import ASIDE, INVENTORY, PROVENANCE, SNAPSHOT, conform, without_fingerprints
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.partition import dated, winners
 from sitemap_etl.stages.partition import signals_of
@@ -32,6 +32,8 @@ from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.spool import Place, Row, index_rows, read_index, read_messages, read_windows
 from sitemap_etl.state.records import Spool
 
+_NO_ROWS: Final = INVENTORY.empty_table().select(["loc", *PROVENANCE])
+"""What is gathered where nothing is: without the columns that come later, and others that rules may have made."""
 _EDGE_ROWS: Final = 200_000
 """Rows of messages at the edges of a stretch that are held until they are cut to it."""
 
@@ -305,7 +307,7 @@ def unique_rows(reader: Reader, section: str, low: str, high: str | None, known:
             won = winners(pa.concat_tables(pending, promote_options="default"), known)
             losers.append(_aside(won.losers, section, f"{LISTED_ALREADY}a row of this section"))
             pending, pending_rows = [won.rows], won.rows.num_rows
-    rows = INVENTORY.empty_table()
+    rows = _NO_ROWS
     if pending:
         won = winners(pa.concat_tables(pending, promote_options="default"), known)
         losers.append(_aside(won.losers, section, f"{LISTED_ALREADY}a row of this section"))
