@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 from sitemap_etl.publish.plan import in_slots
+from sitemap_etl.runs.rollback import roll_back
 from sitemap_etl.state.records import Entry, File
 from tests.support.crash import listed
-from tests.support.sites import TestSite, pages
+from tests.support.sites import FIRST_NIGHT, TestSite, pages
 
 SMALL = {"rows": 20, "fill": 0.9}
 AT = "http://127.0.0.1:9/"
@@ -47,6 +49,22 @@ def test_a_set_that_was_copied_to_its_new_place_is_not_written_again(tmp_path: P
     assert done.summary.files.written == 0
     assert {path.name: path.stat().st_ino for path in (tmp_path / "elsewhere").iterdir()} == before
     assert site.manifest().to == str(tmp_path / "elsewhere")
+
+
+def test_a_feed_that_a_rollback_brought_back_is_written_elsewhere(tmp_path: Path) -> None:
+    """It is stored with a fence: those are not the bytes that are written."""
+    site = shop(tmp_path)
+    first = site.manifest().run_id
+    old = site.public().contents()["b.rss.xml"]
+    site.export("b", pages(6, 100, lastmod="2026-10-02"))
+    site.night(2)
+    roll_back(site.load(), first, site.at(FIRST_NIGHT + timedelta(days=1, hours=2)), reason="by mistake")
+    assert site.public().objects()["b.rss.xml"] != old
+    assert site.public().contents()["b.rss.xml"] == old
+    site.export("b", pages(5, 100, lastmod="2026-10-01"))
+    site.keys["publish"] = "./elsewhere"
+    assert site.night(4, moved=True).summary.status == "published"
+    assert site.public().contents()["b.rss.xml"] == old
 
 
 def test_under_other_names_every_file_is_written_anew_and_the_old_ones_are_retired(tmp_path: Path) -> None:

@@ -169,6 +169,5 @@ def feed_objects(run: Run, sections: dict[str, SectionState]) -> list[Object]:
 def _object(run: Run, key: str, data: bytes) -> Object:
     digest = hashlib.sha256(data).hexdigest()
     old = next((file for file in run.base.extras if file.key == key), None) if run.base is not None else None
-    if old is not None and old.sha256 == digest:
-        return Object(old, lambda: data)
-    return Object(File(key, len(data), digest, len(data), digest, None, run.plan.now), lambda: data)
+    since = old.lastmod if old is not None and old.sha256 == digest else run.plan.now
+    return Object(File(key, len(data), digest, len(data), digest, None, since), lambda: data)
