@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from sitemap_etl import kernels, lastmod
 from sitemap_etl.arrow import column_of, data_of, mask_of, nulls, offsets_of
-from sitemap_etl.frames import SNAPSHOT, conform, filled
+from sitemap_etl.frames import SNAPSHOT, conform, filled, with_column
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.hashes import hash_column
 
@@ -125,7 +125,7 @@ def compare(
     old = known if whole else _taken(known, at, locs)
     fresh = conform(rows.drop_columns(["since"]) if "since" in rows.column_names else rows, SNAPSHOT)
     if dating.fingerprint:
-        fresh = _put(fresh, "lastmod", _dated(fresh, old, found, dating, elsewhere))
+        fresh = with_column(fresh, "lastmod", _dated(fresh, old, found, dating, elsewhere))
     there = places(locs, column_of(moved, "loc"))
     came = there >= 0
     if came.any():
@@ -154,7 +154,7 @@ def compare(
         beside |= found & mask_of(pc.fill_null(pc.greater(old.column("since"), dating.epoch), False))
     taken = np.zeros(known.num_rows, bool)
     taken[at[found]] = True
-    fresh = _put(fresh, "since", since)
+    fresh = with_column(fresh, "since", since)
     dates = old_or_moved.column("lastmod")
     dated = (found | came) & mask_of(pc.is_valid(lastmod.until(dates, dating.now) if dating.back else dates))
     return Compared(fresh, at, ~found, came, changed, differs, beside & ~differs, dated, np.flatnonzero(~taken))
@@ -164,7 +164,7 @@ def _all_new(fresh: pa.Table, at: np.ndarray, known: int, dating: Dating) -> Com
     """The outcome where no row was published before, here or elsewhere. `known`: rows that were."""
     moved, changed, differs, beside, dated = (np.zeros(len(at), bool) for _ in range(5))
     since = pa.repeat(pa.scalar(None if dating.first_publish else dating.epoch, pa.int64()), len(at))
-    fresh = _put(fresh, "since", since)
+    fresh = with_column(fresh, "since", since)
     return Compared(fresh, at, np.ones(len(at), bool), moved, changed, differs, beside, dated, np.arange(known))
 
 
@@ -240,13 +240,8 @@ def _unlike(one: pa.Table, other: pa.Table, name: str) -> np.ndarray:
     return ~alike
 
 
-def _put(table: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:
-    at = table.schema.get_field_index(name)
-    return table.set_column(at, table.schema.field(at), column)
-
-
 def with_columns(table: pa.Table, other: pa.Table, names: Sequence[str]) -> pa.Table:
     """`table` with the named columns taken from `other`, row by row."""
     for name in names:
-        table = _put(table, name, other.column(name))
+        table = with_column(table, name, other.column(name))
     return table

@@ -150,6 +150,12 @@ def conform(table: pa.Table | pa.RecordBatch, schema: pa.Schema) -> pa.Table:
     return pa.table(columns, schema=schema)
 
 
+def with_column(table: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """The table with a column of that name, in place of the one that it may have."""
+    at = table.schema.get_field_index(name)
+    return table.append_column(name, column) if at < 0 else table.set_column(at, table.schema.field(at), column)
+
+
 def filled(table: pa.Table) -> list[str]:
     """The columns that hold more than nulls. Most of a snapshot's do not, and need not be moved with its rows."""
     return [name for name in table.column_names if table.column(name).null_count < table.num_rows]
@@ -157,8 +163,7 @@ def filled(table: pa.Table) -> list[str]:
 
 def without_fingerprints(rows: pa.Table) -> pa.Table:
     """The rows without what tells whether they have changed: another definition made their fingerprints."""
-    at = rows.schema.get_field_index("fingerprint")
-    return rows.set_column(at, "fingerprint", nulls(rows.num_rows, pa.uint64()))
+    return with_column(rows, "fingerprint", nulls(rows.num_rows, pa.uint64()))
 
 
 def to_frame(table: pa.Table) -> pd.DataFrame:

@@ -12,8 +12,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 
+from sitemap_etl import limits
 from sitemap_etl.errors import ConfigError, InvalidSource
 from sitemap_etl.stages.rules import rules_of
 from sitemap_etl.transform.batch import says_yes
@@ -55,6 +58,9 @@ def nothing(frame):
 def mixed(frame):
     frame["extra"] = [{"a": 1}] + ["text"] * (len(frame) - 1)
     return frame
+
+def some_have_images(frame):
+    return frame.assign(images='["/i/1.jpg"]') if (frame["n"] >= 200_000).any() else frame
 
 def broken(frame):
     raise RuntimeError("no connection to the price service")
@@ -193,6 +199,19 @@ def test_what_a_hook_drops_is_excluded_in_its_name(site: TestSite) -> None:
     counts = run_with(site, "half")
     assert (counts.listed, counts.excluded) == (5, 5)
     assert {entry.loc[-1] for entry in site.public().entries()} == set("02468")
+
+
+@pytest.mark.parametrize("room", [0, 8_000_000, 10**9], ids=["files", "some of both", "memory"])
+def test_a_hook_may_make_a_column_of_some_batches(site: TestSite, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+    monkeypatch.setattr(limits, "RESIDENT_BYTES", room)
+    numbers = np.arange(270_000)
+    locs = pc.binary_join_element_wise("/p/", pa.array(numbers).cast(pa.string()), "")
+    pq.write_table(pa.table({"loc": locs, "n": numbers}), site.folder / "all.parquet")
+    site.section("all", transform="shop_hooks:some_have_images", priority={"percentile_of": "n"})
+    site.keys["sections"]["all"]["from"] = {"parquet": "./all.parquet"}
+    assert site.night(1).summary.sections["all"].listed == len(numbers)
+    with_images = sum(data.count(b"<image:image>") for data in site.public().contents().values())
+    assert 0 < with_images < len(numbers)
 
 
 def test_a_hook_may_change_rows_and_their_order(site: TestSite) -> None:

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from sitemap_etl import extensions, lastmod
 from sitemap_etl.arrow import column_of
 from sitemap_etl.diff import places
-from sitemap_etl.frames import AS_PUBLISHED, ASIDE, SNAPSHOT, conform, filled
+from sitemap_etl.frames import AS_PUBLISHED, ASIDE, SNAPSHOT, conform, filled, with_column
 from sitemap_etl.partition import stretch
 from sitemap_etl.partition.borders import Range
 from sitemap_etl.render.shards import Published
@@ -57,14 +57,9 @@ def in_time(run: Run, entry: Entry) -> Entry:
 def rows_in_time(run: Run, key: str) -> str:
     """The key of a snapshot's rows without what lies after the run."""
     rows = run.state.snapshot(key)
-    believed = rows.set_column(
-        rows.schema.get_field_index("lastmod"),
-        rows.schema.field("lastmod"),
-        lastmod.until(rows.column("lastmod"), run.plan.now),
-    )
+    believed = with_column(rows, "lastmod", lastmod.until(rows.column("lastmod"), run.plan.now))
     late = pc.fill_null(pc.greater(rows.column("since"), run.epoch), False)
-    since = pc.if_else(late, pa.scalar(run.epoch, pa.int64()), rows.column("since"))
-    believed = believed.set_column(rows.schema.get_field_index("since"), rows.schema.field("since"), since)
+    believed = with_column(believed, "since", pc.if_else(late, pa.scalar(run.epoch, pa.int64()), rows.column("since")))
     return key if believed.equals(rows) else run.state.put_snapshot(believed)
 
 

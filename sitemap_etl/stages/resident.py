@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from sitemap_etl import kernels
 from sitemap_etl.arrow import column_of, data_of, offsets_of, over
+from sitemap_etl.frames import with_column
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.partition import ordered, stretch
 
@@ -58,7 +59,7 @@ class Resident:
         first, last = locs[0].as_py(), locs[-1].as_py()
         # The prefix is put back by a kernel alone.
         prefix = "" if kernels.compiled is None else posixpath.commonprefix([first, last])
-        rows = rows.set_column(rows.schema.get_field_index("loc"), "loc", _without(locs, len(prefix)))
+        rows = with_column(rows, "loc", _without(locs, len(prefix)))
         with self._lock:
             if self._size + rows.nbytes > self._room:
                 return None
@@ -78,8 +79,7 @@ class Resident:
             if columns is not None:
                 found = found.select([name for name in found.column_names if name in columns])
             if found.num_rows and "loc" in found.column_names:
-                whole = _with(batch.prefix, column_of(found, "loc"))
-                found = found.set_column(found.schema.get_field_index("loc"), "loc", whole)
+                found = with_column(found, "loc", _with(batch.prefix, column_of(found, "loc")))
             if found.num_rows:
                 yield found
 

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from sitemap_etl import lastmod
 from sitemap_etl.arrow import column_of, gathered, single
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError
-from sitemap_etl.frames import ASIDE, EXAMPLES, PROVENANCE, ROW_BITS, Tally
+from sitemap_etl.frames import ASIDE, EXAMPLES, INVENTORY, PROVENANCE, ROW_BITS, Tally, conform
 from sitemap_etl.hashes import added, hash64, hash_rows, sums_of
 from sitemap_etl.limits import GATHERED_BYTES, GATHERED_ROWS, WINDOW_ROWS
 from sitemap_etl.partition import SAMPLES, distinct, route, routing_borders, samples
@@ -187,6 +187,8 @@ class Inventory:
         self.pending_bytes = self.pending_rows = 0
         self.writer: SpoolWriter | None = None
         self.schema: pa.Schema | None = None
+        # A hook may make columns of some batches and not of others; a spool has one schema.
+        self.any_columns = run.site.sections[section].transform is not None
         self.is_resident: bool | None = None  # known from the first rows on
         self.aside: dict[str, pq.ParquetWriter] = {}
         self.tallies = {kind: Tally() for kind in KINDS}
@@ -277,6 +279,8 @@ class Inventory:
             return
         table = pa.concat_tables(self.pending, promote_options="default")
         self.pending, self.pending_rows, self.pending_bytes = [], 0, 0
+        if self.any_columns:
+            table = conform(table, INVENTORY)
         self.schema = self.schema or table.schema
         if self.is_resident:
             starts = range(0, table.num_rows, _RESIDENT_ROWS)

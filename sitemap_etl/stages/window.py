@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from sitemap_etl import limits, priority
 from sitemap_etl.arrow import column_of, gathered, mask_of
 from sitemap_etl.diff import Compared, Dating, compare, places
-from sitemap_etl.frames import ASIDE, INVENTORY, PROVENANCE, SNAPSHOT, conform, without_fingerprints
+from sitemap_etl.frames import ASIDE, INVENTORY, SNAPSHOT, conform, with_column, without_fingerprints
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.partition import dated, winners
 from sitemap_etl.stages.partition import signals_of
@@ -32,8 +32,6 @@ from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.spool import Place, Row, index_rows, read_index, read_messages, read_windows
 from sitemap_etl.state.records import Spool
 
-_NO_ROWS: Final = INVENTORY.empty_table().select(["loc", *PROVENANCE])
-"""What is gathered where nothing is: without the columns that come later, and others that rules may have made."""
 _EDGE_ROWS: Final = 200_000
 """Rows of messages at the edges of a stretch that are held until they are cut to it."""
 
@@ -255,11 +253,11 @@ def read_window(reader: Reader, section: str, low: str, high: str | None) -> Win
     if aligned is not None:
         at = places(column_of(rows, "loc"), column_of(aligned, "loc"))
         taken = aligned.column("alternates").take(pa.array(at, pa.int64(), mask=at < 0))
-        rows = rows.append_column("alternates", taken)
+        rows = with_column(rows, "alternates", taken)
     signals = reader.signals(section)
     if signals is not None and "signal" in rows.column_names:
         tenths = priority.apply_table(column_of(rows, "signal"), signals)
-        rows = rows.append_column("priority", tenths)
+        rows = with_column(rows, "priority", tenths)
     site_section = run.site.sections[section]
     published = run.base.sections.get(section) if run.base is not None else None
     dating = Dating(
@@ -307,7 +305,7 @@ def unique_rows(reader: Reader, section: str, low: str, high: str | None, known:
             won = winners(pa.concat_tables(pending, promote_options="default"), known)
             losers.append(_aside(won.losers, section, f"{LISTED_ALREADY}a row of this section"))
             pending, pending_rows = [won.rows], won.rows.num_rows
-    rows = _NO_ROWS
+    rows = INVENTORY.empty_table()
     if pending:
         won = winners(pa.concat_tables(pending, promote_options="default"), known)
         losers.append(_aside(won.losers, section, f"{LISTED_ALREADY}a row of this section"))
