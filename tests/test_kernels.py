@@ -103,6 +103,13 @@ def test_places_among_borders_are_the_same(values: list[str], others: list[str],
     assert (routed.starts == as_well.starts).all()
 
 
+def test_places_among_borders_that_share_more_than_is_compared_at_once() -> None:
+    borders = ["/about", *(f"/products/p-{n:03}" for n in range(0, 300, 3))]
+    values = ["", "/a", "/about", "/b", *(f"/products/p-{n:03}{end}" for n in range(300) for end in ("", "-x")), "/z"]
+    mine, theirs = both(lambda: places_among(pa.array(values), borders))
+    assert (mine == theirs).all()
+
+
 @given(texts(URLS, 20))
 def test_rows_are_taken_as_arrow_takes_them(values: list[str]) -> None:
     table = pa.table({"loc": values, "maybe": [None if n % 5 == 0 else text for n, text in enumerate(values)]})
@@ -186,40 +193,58 @@ def test_nights_publish_the_same_bytes(tmp_path_factory: pytest.TempPathFactory)
     assert mine == theirs
 
 
+COMPILE = (
+    "import sys; sys.prefix = sys.argv[1]\n"
+    "from sitemap_etl.kernels.__main__ import main\nfrom sitemap_etl import kernels\n"
+    "assert main() == 0 and kernels.load() is not None"
+)
+
+
 def test_they_are_compiled_into_the_environment_and_replace_those_of_another_source(tmp_path: Path) -> None:
-    code = (
-        "import sys; sys.prefix = sys.argv[1]\n"
-        "from sitemap_etl.kernels import library\nfrom sitemap_etl.kernels.__main__ import main\n"
-        "assert main() == 0 and library().exists()\nprint(library().name)"
-    )
     folder = tmp_path / "lib" / "sitemap_etl"
     folder.mkdir(parents=True)
-    (folder / "kernels-former.so").write_bytes(b"")
-    said = subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, capture_output=True, text=True)
-    assert [path.name for path in folder.iterdir()] == [said.stdout.strip()] == [kernels.library().name]
+    (folder / f"{kernels.PLATFORM}-former.so").write_bytes(b"")
+    (folder / "kernels-of-another-machine.so").write_bytes(b"")
+    subprocess.run([sys.executable, "-c", COMPILE, str(tmp_path)], check=True, capture_output=True)
+    (own,) = folder.glob(f"{kernels.PLATFORM}-*")
+    assert own.name == kernels.name_of(own.read_bytes())
+    assert (folder / "kernels-of-another-machine.so").exists()
 
 
-def test_without_a_compiler_it_says_so_and_nothing_is_left(tmp_path: Path) -> None:
+@pytest.mark.parametrize("compiler", ["no-such-compiler", 'gcc "', "", "true"])
+def test_without_a_compiler_it_says_so_and_nothing_is_left(tmp_path: Path, compiler: str) -> None:
     code = "import sys; sys.prefix = sys.argv[1]\nfrom sitemap_etl.kernels.__main__ import main\nsys.exit(main())"
     said = subprocess.run(
         [sys.executable, "-c", code, str(tmp_path)],
         check=False,
         capture_output=True,
         text=True,
-        env={**os.environ, "CC": "no-such-compiler"},
+        env={**os.environ, "CC": compiler},
     )
     assert said.returncode == 1
     assert "the kernels were not compiled" in said.stderr
     assert "runs give the same without them" in said.stderr
-    assert list((tmp_path / "lib" / "sitemap_etl").iterdir()) == []
+    assert list((tmp_path / "lib").glob("*/*")) == []
 
 
-@pytest.mark.parametrize("content", [b"", b"no library"])
-def test_a_library_that_can_not_be_loaded_is_left_out(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize("size", [0, 4_096, 12_288])
+def test_a_library_that_is_cut_is_not_loaded_and_compiled_anew(tmp_path: Path, size: int) -> None:
+    """A process that touches what is missing of it is ended by the system."""
+    subprocess.run([sys.executable, "-c", COMPILE, str(tmp_path)], check=True)
+    (library,) = (tmp_path / "lib" / "sitemap_etl").iterdir()
+    os.truncate(library, size)
     code = "import sys; sys.prefix = sys.argv[1]\nfrom sitemap_etl import kernels\nassert kernels.compiled is None"
-    library = tmp_path / "lib" / "sitemap_etl" / kernels.library().name
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
+    subprocess.run([sys.executable, "-c", COMPILE, str(tmp_path)], check=True)
+    (library,) = (tmp_path / "lib" / "sitemap_etl").iterdir()
+    assert library.name == kernels.name_of(library.read_bytes())
+
+
+def test_a_library_that_can_not_be_loaded_is_left_out(tmp_path: Path) -> None:
+    code = "import sys; sys.prefix = sys.argv[1]\nfrom sitemap_etl import kernels\nassert kernels.compiled is None"
+    library = tmp_path / "lib" / "sitemap_etl" / kernels.name_of(b"of another machine")
     library.parent.mkdir(parents=True)
-    library.write_bytes(content)
+    library.write_bytes(b"of another machine")
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)
 
 

@@ -1,9 +1,10 @@
 """Loops over the bytes of columns in C, where they were compiled; without them numpy and Arrow give the same.
 
 They are optional: `python -m sitemap_etl.kernels` compiles `kernels.c`, which lies beside this file, with the C
-compiler of the machine, into the environment of this Python. What was compiled of another source has another name, so
-no release loads what belongs to another one. `compiled` has what there is. A function that has a kernel asks for it
-first, and says in Python what the kernel does: tests hold one against the other.
+compiler of the machine, into the environment of this Python. A library is named by what it was compiled of and by its
+own bytes: no release loads what belongs to another one, and none is loaded that is damaged, which could end the process.
+`compiled` has what there is. A function that has a kernel asks for it first, and says in Python what the kernel does:
+tests hold one against the other.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import hashlib
 import sys
 import sysconfig
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
@@ -27,10 +28,19 @@ Part: TypeAlias = bytes | tuple[Text, np.ndarray | None]
 """What all rows have, a column, or words with the number of the word that each row has (int32)."""
 
 
-def library() -> Path:
-    """Where the compiled form of the source lies, or will lie."""
-    digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]
-    return Path(sys.prefix, "lib", "sitemap_etl", f"kernels-{sysconfig.get_platform()}-{digest}.so")
+PLATFORM: Final = f"kernels-{sysconfig.get_platform()}"
+"""What the names of libraries for this machine begin with."""
+
+
+def folder() -> Path:
+    """Where libraries lie."""
+    return Path(sys.prefix, "lib", "sitemap_etl")
+
+
+def name_of(library: bytes) -> str:
+    """The name of a library of the source."""
+    source, own = (hashlib.sha256(data).hexdigest()[:16] for data in (SOURCE.read_bytes(), library))
+    return f"{PLATFORM}-{source}-{own}.so"
 
 
 class _Part(ctypes.Structure):
@@ -191,11 +201,11 @@ class Kernels:
 
 def load() -> Kernels | None:
     """The kernels where they were compiled, and can be loaded here."""
-    try:
-        path = library()
-        return Kernels(path) if path.exists() else None
-    except (OSError, AttributeError):
-        return None
+    with suppress(OSError, AttributeError):
+        for path in sorted(folder().glob(f"{PLATFORM}-*.so")):
+            if path.name == name_of(path.read_bytes()):
+                return Kernels(path)
+    return None
 
 
 compiled: Kernels | None = load()

@@ -7,6 +7,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from sitemap_etl import kernels
@@ -17,21 +18,22 @@ FLAGS = ("-std=c11", "-O3", "-fPIC", "-shared")
 
 def main() -> int:
     """0 where they were compiled, 1 where they were not."""
-    target = kernels.library()
-    compiler = shlex.split(os.environ.get("CC", "cc"))
+    folder = kernels.folder()
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=target.parent, prefix=".kernels-") as scratch:
-            made = Path(scratch) / target.name
+        compiler = shlex.split(os.environ.get("CC", "cc"))
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder, prefix=".kernels-") as scratch:
+            made = Path(scratch) / "kernels.so"
             subprocess.run([*compiler, *FLAGS, "-o", str(made), str(kernels.SOURCE)], check=True)  # noqa: S603 - ours
             kernels.Kernels(made)  # can it be loaded?
-            made.replace(target)
-    except (OSError, subprocess.CalledProcessError, AttributeError) as error:
+            target = made.replace(folder / kernels.name_of(made.read_bytes()))
+    except (OSError, ValueError, subprocess.CalledProcessError, AttributeError) as error:
         sys.stderr.write(f"the kernels were not compiled ({error}): runs give the same without them, more slowly\n")
         return 1
-    for former in target.parent.glob("kernels-*.so"):
+    for former in folder.glob(f"{kernels.PLATFORM}-*.so"):
         if former != target:
-            former.unlink()
+            with suppress(OSError):  # another one is never loaded
+                former.unlink(missing_ok=True)
     return 0
 
 

@@ -353,17 +353,25 @@ void places_among(const i32 *offsets, const u8 *data, i64 rows, const i32 *borde
             continue;
         }
         u64 key = key_of(data + begin, length, shared);
-        i64 low = 0, span = count; /* the borders before `low` have smaller marks than the text, or the same */
-        while (span) {
+        i64 past = 0, low = 0; /* the borders before `past` have no greater mark than the text */
+        for (i64 span = count; span;) {
             i64 half = span / 2;
-            int behind = marks[low + half] > key;
+            int behind = marks[past + half] > key;
+            past = behind ? past : past + half + 1;
+            span = behind ? half : span - half - 1;
+        }
+        for (i64 span = past; span;) { /* those before `low` have a smaller one */
+            i64 half = span / 2;
+            int before = marks[low + half] < key;
+            low = before ? low + half + 1 : low;
+            span = before ? span - half - 1 : half;
+        }
+        for (i64 span = past - low; span;) { /* of those with the same the bytes decide */
+            i64 half = span / 2, at = border_offsets[low + half];
+            int behind = compared(borders + at, border_offsets[low + half + 1] - at, data + begin, length) > 0;
             low = behind ? low : low + half + 1;
             span = behind ? half : span - half - 1;
         }
-        while (low && marks[low - 1] == key &&
-               compared(borders + border_offsets[low - 1], border_offsets[low] - border_offsets[low - 1], data + begin,
-                        length) > 0)
-            low--;
         out[row] = low;
     }
 }
