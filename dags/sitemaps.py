@@ -180,14 +180,32 @@ def was_cleared() -> bool:
 
 def attempt(stage: Callable[[Any, Environment], T], site_file: Path | None = None) -> T:
     """What a stage, one of `runs.tasks`, gives. What it raises becomes the last message of the task's log."""
+    limit = get_current_context()["task"].execution_timeout
 
     def begin() -> T:
         keep_memory()
         from sitemap_etl.runs import tasks
 
-        return stage(tasks, environment(site_file))
+        world = environment(site_file)
+        return stage(tasks, replace(world, explained=lambda error: failures.explained(error, limit)))
 
-    return failures.attempt(begin, get_current_context()["task"].execution_timeout)
+    return failures.attempt(begin, limit)
+
+
+def parts_before() -> int:
+    """How many tasks of extract this DAG run has had: of one that has none again, what follows would never start."""
+    context = get_current_context()
+    if context["ti"].try_number == 1:
+        return 0
+    found = context["ti"].get_task_states(context["dag"].dag_id, task_ids=["extract"], run_ids=[context["run_id"]])
+    return sum(name.startswith("extract_") for states in found.values() for name in states)
+
+
+def again(context: Mapping[str, Any]) -> datetime | None:
+    """For when this DAG run was made, where somebody cleared tasks of it. One before may have had its name."""
+    run = context["dag_run"]
+    made: datetime | None = run.run_after if run.clear_number else None
+    return made
 
 
 def parameters(site: Site) -> dict[str, Param]:
@@ -226,7 +244,8 @@ def extract(part: Part) -> dict[str, int]:
     return attempt(lambda tasks, world: tasks.extract(run_key(), part, world, final=is_last_try()))
 
 
-# A small site has no parts: extract is skipped, and with it all that follow it, for this one.
+# A small site has no parts: extract is skipped, and with it all that follow it, for this one. Tasks of extract that
+# there were, and are not any more, are no skipped ones to Airflow.
 @task(trigger_rule=TriggerRule.ALL_SKIPPED)
 def build() -> dict[str, int]:
     """Do everything from extract to render, of a small site."""
@@ -313,7 +332,7 @@ def make_dag(site: Site, site_file: Path) -> DAG:
         from sitemap_etl.runs import tasks
 
         world = replace(environment(site_file), announce=announcing(context))
-        tasks.conclude(site, owner_of(context), world, good=good)
+        tasks.conclude(site, owner_of(context), world, good=good, began=context["dag_run"].start_date)
 
     def give_up(context: Mapping[str, Any]) -> None:
         try:
@@ -379,10 +398,11 @@ def wire(site: Site, site_file: Path) -> None:
                 now=now,
                 final=is_last_try(),
                 owner=owner_of(context),
-                again=context["ti"].try_number > 1,
+                again=again(context),
                 has_ended=has_ended,
                 demand=lambda: pools.demand_pools(context["ti"].xcom_pull(task_ids=pools.KEPT_BY, key=pools.MISSING)),
                 most=most_tasks(),
+                parts=parts_before(),
                 waits=False,  # that was a task of its own
             )
 
@@ -397,6 +417,9 @@ def wire(site: Site, site_file: Path) -> None:
         def ask(tasks: Any, world: Environment) -> datetime | None:
             from sitemap_etl.runs.waits import next_look
 
+            made = again(context)
+            if made is not None and tasks.is_done(site, owner_of(context), made, world):
+                return None
             options, _ = tasks.asked(site, context["params"], context["dag_run"].conf)
             found: datetime | None = next_look(site, options, world, began=context["dag_run"].start_date)
             return found

@@ -5,16 +5,24 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 from airflow.sdk import RetryDecision
 from airflow.sdk.definitions.retry_policy import RetryAction
+from airflow.sdk.exceptions import AirflowTaskTimeout
 from airflow.sdk.execution_time.timeout import TimeoutPosix
 
-from sitemap_etl.airflow.failures import Failed, RetryUnavailable, attempt
+from sitemap_etl.airflow.failures import Failed, RetryUnavailable, attempt, explained
 from sitemap_etl.errors import ConfigError, Refused, Unavailable
+from sitemap_etl.runs import tasks
+from sitemap_etl.stages.run import open_work
+from sitemap_etl.state.attempts import read_attempts
+from sitemap_etl.state.records import Options
+from tests.support.sites import TestSite, pages
 
 
 def failed(stage: Callable[[], Any]) -> Failed:
@@ -57,6 +65,22 @@ def test_a_task_that_is_stopped_for_its_time_says_which_key_and_is_tried_again()
     assert decision(error).action is RetryAction.RETRY
     assert "stopped after 6:00:00" in error.reason
     assert "airflow.timeout" in error.reason
+
+
+def test_a_task_that_is_stopped_for_its_time_is_told_so_and_not_as_a_defect(tmp_path: Path) -> None:
+    """In the record of the run, which people are told of."""
+    site = TestSite(tmp_path).section("pages", pages(5))
+    key = tasks.start(site.load(), Options(), site.environment, owner="shop/tonight").key
+    slow = replace(
+        site.environment,
+        advance=lambda *_: time.sleep(30),
+        explained=lambda error: explained(error, timedelta(seconds=12)),
+    )
+    with pytest.raises(AirflowTaskTimeout), TimeoutPosix(0.3):
+        tasks.build(key, slow)
+    (known,) = read_attempts(open_work(site.load(), site.environment))
+    assert (known.status, known.kind) == ("failed", "unavailable")
+    assert "stopped after 0:00:12" in str(known.error)
 
 
 def test_what_is_not_ours_is_left_to_airflow() -> None:

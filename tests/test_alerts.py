@@ -6,7 +6,7 @@ import json
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -260,7 +260,9 @@ def test_a_killed_run_is_told_as_failed_by_a_process_that_may_only_read_the_stat
 
 def test_a_plan_that_was_killed_and_tried_again_is_not_what_people_are_told(site: TestSite, ear: Side) -> None:
     tasks.start(site.load(), Options(), site.environment, owner="shop/tonight")
-    key = tasks.start(site.load(), Options(), site.environment, owner="shop/tonight", again=True).key
+    key = tasks.start(
+        site.load(), Options(), site.environment, owner="shop/tonight", again=datetime(2026, 1, 1, tzinfo=UTC)
+    ).key
     (site.folder / "products.csv").unlink()
     with pytest.raises(SitemapEtlError) as failed:
         tasks.build(key, site.environment)
@@ -281,13 +283,27 @@ def test_nobody_is_told_of_a_schedulers_dry_run_that_fails_in_its_plan(site: Tes
     assert (known.dry_run, known.status, known.error) == (True, "failed", str(failed.value))
 
 
+def test_the_end_of_a_run_that_was_made_again_is_not_that_of_the_first_of_its_name(site: TestSite, ear: Side) -> None:
+    key = tasks.start(site.load(), Options(), site.environment, owner="shop/tonight").key
+    tasks.build(key, site.environment)
+    tasks.publish(key, site.environment)
+    tasks.conclude(site.load(), "shop/tonight", site.environment, good=True)
+    heard(ear, "/hook")
+    count = len(ear.requests)
+    made = datetime.now(UTC) + timedelta(seconds=1)
+    tasks.conclude(site.load(), "shop/tonight", site.environment, good=False, began=made)
+    assert len(ear.requests) > count
+    message = heard(ear, "/hook")[-1]
+    assert (message["status"], message["reason"]) == ("failed", "Its log says why")
+
+
 def test_where_no_run_is_remembered_the_place_that_was_looked_at_is_told(site: TestSite, ear: Side) -> None:
     site.keys["work"] = str(site.folder / "not-mounted-here")
     tasks.conclude(site.load(), "shop/tonight", site.environment, good=True)
     assert ear.requests == []
     tasks.conclude(site.load(), "shop/tonight", site.environment, good=False)
     (message,) = heard(ear, "/hook")
-    assert "no run is remembered in" in message["reason"]
+    assert "finds no run that is remembered in" in message["reason"]
     assert "not-mounted-here" in message["reason"]
 
 

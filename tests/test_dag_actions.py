@@ -6,9 +6,13 @@ All of it here; the most frequent are in test_dag.py, and what each task does of
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 
@@ -30,7 +34,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Airflow]:
 class Desk(Operator):
     """An operator with a site of two sections and an engine that hears of changes."""
 
-    def __init__(self, folder: Path, running: Airflow, engine: Side) -> None:
+    def __init__(self, folder: Path, running: Airflow, engine: Side, **keys: Any) -> None:
         self.folder = folder
         self.public = folder / "public"
         self.engine = engine
@@ -42,6 +46,7 @@ class Desk(Operator):
             "sections": {name: {"from": {"csv": f"../{name}.csv"}} for name in ("pages", "posts")},
             "airflow": {"small": 0},
             "ping": {"indexnow": {"key": KEY, "endpoint": f"{engine.url}/indexnow"}},
+            **keys,
         }
         self.sites.mkdir()
         (self.sites / f"{self.dag}.yaml").write_text(yaml.safe_dump(given, sort_keys=False))
@@ -52,6 +57,10 @@ class Desk(Operator):
     def pages(self, count: int, section: str = "pages") -> None:
         lines = [f"/{section}/{n},2026-01-01" for n in range(count)]
         (self.folder / f"{section}.csv").write_text("\n".join(["loc,lastmod", *lines, ""]))
+
+    def counted(self, count: int) -> None:
+        """Pages in a file that says how many it has."""
+        pq.write_table(pa.table({"loc": [f"/c/{n}" for n in range(count)]}), self.folder / "counted.parquet")
 
     def set(self) -> dict[str, tuple[bytes, int]]:
         """What is published, with the moments of writing."""
@@ -148,6 +157,38 @@ def test_what_is_cleared_of_a_refused_run_is_refused_again_and_blocks_nothing(de
     desk.clear(run.run_id)  # all of it is a new run
     assert desk.settle(run.run_id).state == "success"
     assert desk.run().state == "success"
+
+
+def test_a_large_run_that_is_small_when_it_is_cleared_begins_anew(tmp_path: Path, running: Airflow) -> None:
+    """Tasks of extract that there were, and are no more, are removed to Airflow, not skipped."""
+    sections = {"counted": {"from": {"parquet": "../counted.parquet"}, "on_error": "keep"}}
+    with Side(lambda _: Reply(404)) as engine:
+        desk = Desk(tmp_path, running, engine, sections=sections, airflow={"small": 200}, ping={})
+        desk.counted(150)
+        assert desk.run().state == "success"
+        desk.counted(500)
+        run = desk.run()
+        assert (run.state, run.states("extract")) == ("failed", ["success"])
+        desk.counted(151)
+        desk.clear(run.run_id)
+        again = desk.settle(run.run_id)
+        assert (again.state, again.xcom("publish", "counts")["total"]["listed"]) == ("success", 151)
+        desk.clear(run.run_id)
+        assert desk.settle(run.run_id).state == "success"
+        desk.counted(500)
+        run = desk.run()
+        (tmp_path / "counted.parquet").unlink()  # the section is held: there is nothing to extract
+        desk.clear(run.run_id)
+        assert desk.settle(run.run_id).state == "success"
+
+
+def test_a_large_run_that_was_over_long_ago_ends_green_when_it_is_cleared(desk: Desk) -> None:
+    run = published(desk)
+    before = desk.set()
+    shutil.rmtree(desk.folder / "work" / desk.dag / "runs")
+    for task in (*STAGES, None):
+        desk.clear(run.run_id, *([task] if task else []))
+        assert (desk.settle(run.run_id).state, desk.set()) == ("success", before), task
 
 
 def test_a_dry_run_that_is_cleared_shows_the_same_and_blocks_nothing(desk: Desk) -> None:

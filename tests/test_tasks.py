@@ -7,9 +7,10 @@ import os
 import re
 import shutil
 import sqlite3
+import time
 from contextlib import closing
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from sitemap_etl.storage import Storage, open_storage
 from tests.support.sites import FIRST_NIGHT
 
 OUTSIDE = Environment(environ={})
+LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 IN_ONE, IN_MANY = {"small": 1_000}, {"small": 0}
 
 
@@ -261,13 +263,48 @@ def test_a_scheduler_s_run_that_was_published_is_not_planned_again(site: Site, k
         shutil.rmtree(started.key)
     change(site)
     before = public_files(site)
-    again = tasks.start(site, Options(), OUTSIDE, owner="shop/tonight", again=True)
-    assert again == (started if kept else tasks.Started(started.key, []))
+    parts = len(started.bundles)
+    again = tasks.start(site, Options(), OUTSIDE, owner="shop/tonight", again=LONG_AGO, parts=parts)
+    assert again == tasks.Started(started.key, [[0, 0]] * parts)
+    assert [tasks.extract(again.key, part, OUTSIDE) for part in again.bundles] == [{}] * parts
     assert tasks.publish(again.key, OUTSIDE) == counts
     assert tasks.engines(again.key, OUTSIDE) == []
     assert public_files(site) == before
-    other = tasks.start(site, Options(), OUTSIDE, owner="shop/tonight")  # one that was deleted, and made anew
-    assert other.key != started.key
+    # One that was deleted, and made anew.
+    made = datetime.now(UTC) + timedelta(seconds=1)
+    assert tasks.start(site, Options(), OUTSIDE, owner="shop/tonight").key != started.key
+    assert tasks.start(site, Options(), OUTSIDE, owner="shop/tonight", again=made).key != started.key
+
+
+def test_a_run_that_had_tasks_of_extract_and_is_small_now_has_one(tmp_path: Path) -> None:
+    """Airflow never starts what follows a mapped task that has had instances and has none any more."""
+    site = site_in(tmp_path, airflow=IN_ONE)
+    assert tasks.start(site, Options(), OUTSIDE, owner="shop/tonight").bundles == []
+    started = tasks.start(site, Options(), OUTSIDE, owner="shop/tonight", parts=3)
+    assert started.bundles
+    rendered(started)
+    assert tasks.publish(started.key, OUTSIDE)["status"] == "published"
+
+
+def test_what_was_read_before_a_later_run_that_found_no_change_is_not_published(site: Site) -> None:
+    tasks.publish(until_rendered(site, "shop/1"), OUTSIDE)
+    before = public_files(site)
+    change(site)
+    older = until_rendered(site, "shop/2")
+    tasks.abandon(site, "shop/2", OUTSIDE)
+    (Path(site.publish.to).parent / "pages0.csv").write_text("loc,lastmod\n/0/a,2026-01-01\n/0/b,2026-01-01\n")
+    time.sleep(1.1)  # a run of a later second
+    tasks.publish(until_rendered(site, "shop/3"), OUTSIDE)
+    with pytest.raises(Refused, match=r"Overtaken: run \S+, of .*, has read the sources since run .* run again"):
+        tasks.publish(older, OUTSIDE)
+    assert public_files(site) == before
+
+
+def test_ping_of_a_run_that_is_over_and_whose_folder_is_gone_has_nothing_to_do(site: Site) -> None:
+    key = until_rendered(site, "shop/1")
+    tasks.publish(key, OUTSIDE)
+    shutil.rmtree(key)
+    assert tasks.ping(key, [0], OUTSIDE) == {}
 
 
 def test_a_dry_run_that_is_over_stays_as_it_was_shown_but_may_be_planned_again(site: Site) -> None:
@@ -276,7 +313,7 @@ def test_a_dry_run_that_is_over_stays_as_it_was_shown_but_may_be_planned_again(s
     assert tasks.render(key, [0, 1], OUTSIDE) == {}
     assert tasks.publish(key, OUTSIDE) == shown
     assert not lease(site).exists()
-    again = tasks.start(site, Options(dry_run=True), OUTSIDE, owner="shop/tonight", again=True)
+    again = tasks.start(site, Options(dry_run=True), OUTSIDE, owner="shop/tonight", again=LONG_AGO)
     assert again.key != key
     tasks.abandon(site, "shop/tonight", OUTSIDE)
     done = publish_locally(site, key.rpartition("/")[2], OUTSIDE, force=(), reason=None, adopt=False)

@@ -44,6 +44,15 @@ class RetryUnavailable(RetryPolicy):  # type: ignore[misc] # Airflow's types are
         return RetryDecision.fail(reason="trying again can't help")
 
 
+def explained(error: BaseException, limit: timedelta | None) -> BaseException:
+    """What an error means that Airflow ends a task with. `limit`: how long the task may take."""
+    if not isinstance(error, AirflowTaskTimeout):
+        return error
+    return Unavailable(
+        f"stopped after {limit}: a task of this site may take no longer (`airflow.timeout` in its site file)"
+    )
+
+
 def attempt(stage: Callable[[], T], limit: timedelta | None) -> T:
     """What a stage gives; where it raises, `Failed`, with the message as the last in the log.
 
@@ -53,9 +62,8 @@ def attempt(stage: Callable[[], T], limit: timedelta | None) -> T:
         return stage()
     except SitemapEtlError as error:
         failed = Failed(str(error), error.exit_code, again=isinstance(error, Unavailable))
-    except AirflowTaskTimeout:
-        reason = f"stopped after {limit}: a task of this site may take no longer (`airflow.timeout` in its site file)"
-        failed = Failed(reason, Unavailable.exit_code, again=True)
+    except AirflowTaskTimeout as error:
+        failed = Failed(str(explained(error, limit)), Unavailable.exit_code, again=True)
     except Exception as error:  # noqa: BLE001 - a defect of ours: another try of it would end the same
         _LOG.exception("The traceback, for a report")
         failed = Failed(defect(error), SitemapEtlError.exit_code)

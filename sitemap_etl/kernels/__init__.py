@@ -2,7 +2,7 @@
 
 They are optional: `python -m sitemap_etl.kernels` compiles `kernels.c`, which lies beside this file, with the C
 compiler of the machine, into the environment of this Python. A library is named by what it was compiled of and by its
-own bytes: no release loads what belongs to another one, and none is loaded that is damaged, which could end the process.
+own bytes: no release loads what belongs to another one, and a damaged one, which could end the process, is not loaded.
 `compiled` has what there is. A function that has a kernel asks for it first, and says in Python what the kernel does:
 tests hold one against the other.
 """

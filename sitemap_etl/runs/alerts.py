@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final
 
 from sitemap_etl import alerts
@@ -89,10 +90,11 @@ def _announce(notify: Notify, alert: alerts.Alert, environment: Environment) -> 
             yield f"notify.airflow.{name}: the message was not sent: {error}"
 
 
-def tell_end_of(site: Site, environment: Environment, owner: str, *, good: bool) -> None:
+def tell_end_of(site: Site, environment: Environment, owner: str, *, good: bool, began: datetime | None = None) -> None:
     """The same of a scheduler's run, which may have failed before it left a word.
 
-    `good`: whether it is a success to the scheduler. Of such a run nobody is told what can't be read here.
+    `good`: whether it is a success to the scheduler. Of such a run nobody is told what can't be read here. `began`:
+    when it did; what ended well before that, under the same name, was another one.
     """
     if site.notify.silent:
         return
@@ -101,10 +103,12 @@ def tell_end_of(site: Site, environment: Environment, owner: str, *, good: bool)
     try:
         found = read_attempts(open_work(site, environment), LAST)
         if not found:
-            unread = f": no run is remembered in {site.work}, as far as the process that tells people can see"
+            unread = f" (the process that tells people finds no run that is remembered in {site.work})"
     except (SitemapEtlError, OSError) as error:
-        unread = f": the state can't be read by the process that tells people: {error}"
+        unread = f" (the process that tells people can't read the state: {error})"
     ended = last_of(owner, found)
+    if not good and ended is not None and ended.good and began is not None:
+        ended = None if datetime.fromisoformat(ended.ended or ended.now) < began else ended
     if ended is None and good:
         _log(environment, [f"nobody was told that {owner} went well, for there is no record of it{unread}"])
         return

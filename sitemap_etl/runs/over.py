@@ -7,6 +7,7 @@ is not over in this sense: its tasks may be tried again.
 from __future__ import annotations
 
 import posixpath
+from datetime import datetime
 from typing import Final
 
 from sitemap_etl.config import Site
@@ -30,10 +31,14 @@ def ended_run(key: str, environment: Environment) -> Attempt | None:
     return found if found is not None and found.status in _WORDS else None
 
 
-def published_by(owner: str, site: Site, environment: Environment) -> Attempt | None:
-    """What became of the run that a scheduler's run has brought to its end; None where there is none, or a dry one."""
+def published_by(owner: str, since: datetime, site: Site, environment: Environment) -> Attempt | None:
+    """What became of the run that a scheduler's run has brought to its end; None where there is none, or a dry one.
+
+    `since`: for when the scheduler made its run. What ended before was another one, of the same name.
+    """
     for found in read_attempts(open_work(site, environment)):
-        if found.owner == owner and found.status in _WORDS and not found.dry_run:
+        own = found.owner == owner and found.status in _WORDS and not found.dry_run
+        if own and datetime.fromisoformat(found.ended or found.now) >= since:
             return found
     return None
 

@@ -21,6 +21,7 @@ from sitemap_etl.advice import for_file
 from sitemap_etl.config import Site
 from sitemap_etl.errors import Refused, Unavailable
 from sitemap_etl.frozen import Frozen
+from sitemap_etl.publish.claim import demand_newest
 from sitemap_etl.publish.publish import publish as publish_run
 from sitemap_etl.publish.summary import (
     add_answers,
@@ -55,7 +56,7 @@ from sitemap_etl.stages.transform import transform_again, transform_split
 from sitemap_etl.state import layout
 from sitemap_etl.state.codec import encode
 from sitemap_etl.state.lease import LEASE_TIME, AnotherRun, holder, release_lease, renewing, take_lease
-from sitemap_etl.state.records import Answered, Attempt, GroupCounts, Options, Transformed
+from sitemap_etl.state.records import Answered, GroupCounts, Options, Transformed
 
 T = TypeVar("T")
 
@@ -128,7 +129,7 @@ def _remembering(run: Run) -> Iterator[None]:
         with renewing(partial(_renew, run)), _interruptible():
             yield
     except BaseException as error:
-        remember_failure(run.site, run.environment, error, run)
+        remember_failure(run.site, run.environment, run.environment.explained(error), run)
         raise
 
 
@@ -140,25 +141,28 @@ def start(
     now: datetime | None = None,
     final: bool = True,
     owner: str = "",
-    again: bool = False,
+    again: datetime | None = None,
     has_ended: Callable[[str], bool] = lambda _owner: False,
     demand: Callable[[], None] = lambda: None,
     patience: timedelta = LEASE_TIME,
     most: int = MOST,
+    parts: int = 0,
     waits: bool = True,
 ) -> Started:
     """Plan a run.
 
-    `final`: no other attempt follows. `owner`: the scheduler's run; `again`: it has planned before, and where it has
-    published, this gives what it began then. `has_ended`: of another owner, whether its run is over. `demand`:
-    raises what the scheduler has against the run. `patience`: how long to wait for a run that is not over; then raises
-    Unavailable. `most`: tasks of a stage at most. `waits`: for sources that are not there yet; a scheduler that has
-    asked `arrival.not_yet` need not.
+    `final`: no other attempt follows. `owner`: the scheduler's run; `again`: for when that was made, where somebody has
+    it begin anew: if it has published, this gives what it began then. `has_ended`: of another owner, whether its run is
+    over. `demand`: raises what the scheduler has against the run. `patience`: how long to wait for a run that is not
+    over; then raises Unavailable. `most`: tasks of a stage at most. `parts`: tasks of extract that the scheduler's run
+    has had; one that has had some can't be told to have none. `waits`: for sources that are not there yet; a scheduler
+    that has asked `arrival.not_yet` need not.
     """
-    ended = published_by(owner, site, environment) if again else None
+    ended = None if again is None else published_by(owner, again, site, environment)
     if ended is not None:
         tell_over(ended, environment)
-        return _started_before(ended, site, environment, most)
+        key = open_work(site, environment).url_of(layout.run_folder(ended.run_id))
+        return Started(key, [_NOTHING] * min(parts, most))
     if not options.dry_run:
         tell_start(site, environment)
     begin = partial(
@@ -169,29 +173,24 @@ def start(
         run = _after_others(partial(begin, has_ended=has_ended), site, environment, has_ended, patience)
     except BaseException as error:
         if final or not isinstance(error, Unavailable):
-            remember_failure(site, environment, error, owner=owner, dry_run=options.dry_run)
+            told = environment.explained(error)
+            remember_failure(site, environment, told, owner=owner, dry_run=options.dry_run)
         raise
     for name, why in run.plan.held.items():
         environment.log(f"warning: section {name} stays as published: {why}")
-    started = _bundled(run, most)
-    splits, sections = len(run.plan.units), len(run.read_sections())
+    key = run.work.url_of(layout.run_folder(run.run_id))
+    units = len(run.plan.units)
+    started = Started(key, [] if is_small(run) and not parts else bundles(units, most))
+    if parts and not started.bundles:
+        started = Started(key, [_NOTHING])
+    sections = len(run.read_sections())
     how = "each stage is tasks of its own" if started.bundles else "one task does all of it (build)"
-    environment.log(f"run {run.run_id}: sections: {sections:,}, splits: {splits:,}; {how}")
+    environment.log(f"run {run.run_id}: sections: {sections:,}, splits: {units:,}; {how}")
     return started
 
 
-def _bundled(run: Run, most: int) -> Started:
-    key = run.work.url_of(layout.run_folder(run.run_id))
-    return Started(key, [] if is_small(run) else bundles(len(run.plan.units), most))
-
-
-def _started_before(ended: Attempt, site: Site, environment: Environment, most: int) -> Started:
-    """The run that is over, with as many tasks as it had while its plan is kept."""
-    work, folder = open_work(site, environment), layout.run_folder(ended.run_id)
-    key = work.url_of(folder)
-    if work.stat(f"{folder}/{layout.PLAN}") is None:
-        return Started(key, [])
-    return _bundled(open_run(key, environment), most)
+_NOTHING: Final[Bundle] = [0, 0]
+"""A bundle without a unit."""
 
 
 def _after_others(
@@ -209,7 +208,7 @@ def _after_others(
         except AnotherRun as error:
             if time.monotonic() >= until:
                 raise Unavailable(str(error)) from error
-            environment.log(f"waiting: {error}")
+            environment.log(f"waiting: {str(error).partition('. Nothing was done')[0]}")
         work = open_work(site, environment)
         while time.monotonic() < until:
             time.sleep(_POLL)
@@ -365,6 +364,11 @@ def render(key: str, bundle: Bundle, environment: Environment) -> dict[str, int]
     return dict(encode(sum((receipt.counts for receipt in receipts), GroupCounts())))
 
 
+def is_done(site: Site, owner: str, since: datetime, environment: Environment) -> bool:
+    """Whether the scheduler's run, made for that moment, has published, or found that nothing had changed."""
+    return published_by(owner, since, site, environment) is not None
+
+
 def is_over(key: str, environment: Environment) -> bool:
     """Whether the run came to its end in a task before this one."""
     return ended_run(key, environment) is not None
@@ -376,6 +380,7 @@ def publish(key: str, environment: Environment) -> dict[str, Any]:
     if run is None:
         return _published_before(key, environment)
     with _remembering(run):
+        demand_newest(run)
         published = publish_run(run)
         summary = finish_run(run, published)
     for line in story(summary):
@@ -446,10 +451,13 @@ def ping(key: str, numbers: Sequence[int], environment: Environment) -> dict[str
     One that has taken what the run changed is not asked again. Raises Unavailable or Refused where one did not accept
     it, or was not asked.
     """
+    ended = ended_run(key, environment)
+    if ended is not None and not _is_kept(key, environment):
+        tell_over(ended, environment)
+        return {}
     run = open_run(key, environment)
     names = [engines_of(run.site)[n] for n in numbers]
     environment.label(", ".join(names))
-    ended = ended_run(key, environment)
     known = {} if ended is None else {name: answer for name, answer in ended.engines.items() if not answer.failed}
     for engine in names:
         if engine in known:
@@ -480,6 +488,9 @@ def abandon(site: Site, owner: str, environment: Environment) -> None:
     release_lease(work, "", owner=owner)
 
 
-def conclude(site: Site, owner: str, environment: Environment, *, good: bool) -> None:
-    """Tell everyone who is to hear of it how the scheduler's run ended, which is over. `good`: to the scheduler."""
-    tell_end_of(site, environment, owner, good=good)
+def conclude(site: Site, owner: str, environment: Environment, *, good: bool, began: datetime | None = None) -> None:
+    """Tell everyone who is to hear of it how the scheduler's run ended, which is over.
+
+    `good`: to the scheduler; `began`: when it began, of what is known by its name.
+    """
+    tell_end_of(site, environment, owner, good=good, began=began)

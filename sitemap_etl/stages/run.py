@@ -87,6 +87,7 @@ class Environment(Frozen):
     announce: Announce | None = None  # has a notifier of Airflow send a message: its class, its arguments, the message
     label: Callable[[str], None] = lambda _text: None  # what the unit at hand is, in words
     site_file: str = ""  # where the site was read from, for messages
+    explained: Callable[[BaseException], BaseException] = lambda error: error  # what a scheduler's own errors mean
 
     def connection(self, connection_id: str) -> Connection:
         """The connection of this id. Raises ConfigError where it is not known, or can't be read."""
