@@ -78,28 +78,56 @@ def test_one_flipped_bit_anywhere_is_found_and_told_with_its_cost(site: Catalog)
 
 
 @pytest.mark.parametrize("how", ["damaged", "gone"])
-def test_the_loss_of_the_published_set_is_told_with_the_way_out(site: Catalog, how: str) -> None:
-    """No run starts, `status` does not call the site unpublished, and what `state verify` says to do works."""
-    manifest = work_of(site) / site.state().current().manifest
-    damage(manifest) if how == "damaged" else manifest.unlink()
+def test_where_the_published_set_is_lost_the_one_before_stands_in_for_it(site: Catalog, how: str) -> None:
+    """No run starts, and every command says what does: pages that changed that night change once more."""
+    older, lost = sorted(work_of(site).glob("state/manifest-*"))[-2:]
+    before = layout.run_of_manifest(layout.STATE + older.name)
+    dates = {entry.loc: entry.lastmod for entry in site.public().entries()}
+    damage(lost) if how == "damaged" else lost.unlink()
+    for ask in ("run", "rollback", "history"):
+        told = call(ask, site.path)
+        assert (told.code, f"sitemap-etl state verify {site.path}" in told.err) == (65, True), ask
+    shown = call("status", site.path).out
+    assert lost.name in shown
+    assert "nothing yet" not in shown
+    (broken,) = verify(site).broken
+    assert "none can start. Without a backup, --repair goes back to the set before" in broken.cost
+    (broken,) = verify(site, repair=True).broken
+    assert str(broken.repaired).startswith(f"made again: it names the set of run {before}, the last that is known")
+    assert verify(site).sound
+    assert site.manifest().run_id == before
+    assert site.night(4).summary.status == "published"
+    assert site.night(5).summary.status == "unchanged"
+    assert {entry.loc: entry.lastmod for entry in site.public().entries()} == dates
+
+
+def test_where_no_set_is_left_the_way_out_is_told(site: Catalog) -> None:
+    for manifest in work_of(site).glob("state/manifest-*"):
+        manifest.unlink()
     (broken,) = verify(site, repair=True).broken
     assert broken.repaired is None
-    assert "no run can compare with what is published: none can start. Without a backup, move all of " in broken.cost
-    shown = call("status", site.path).out
-    assert manifest.name in shown
-    assert "nothing yet" not in shown
     (told,) = re.findall("move all of ([^ ]+) away", broken.cost)
     Path(told).rename(site.folder / "aside")
     assert site.night(4, adopt=True).summary.status == "published"
     assert site.night(5).summary.status == "unchanged"
 
 
-def test_the_loss_of_an_older_set_costs_its_rollback(site: Catalog) -> None:
-    older = min(work_of(site).glob("state/manifest-*"))
-    damage(older)
-    (broken,) = verify(site).broken
-    assert broken.cost == f"no rollback to the set of run {layout.run_of_manifest(layout.STATE + older.name)}"
+@pytest.mark.parametrize("how", ["damaged", "gone"])
+@pytest.mark.parametrize("which", [0, 1])
+def test_the_loss_of_an_older_set_costs_its_rollback_and_no_other(site: Catalog, how: str, which: int) -> None:
+    sets = sorted(work_of(site).glob("state/manifest-*"))
+    assert len(sets) == 3
+    damage(sets[which]) if how == "damaged" else sets[which].unlink()
+    lost, other = (layout.run_of_manifest(layout.STATE + sets[at].name) for at in (which, 1 - which))
+    broken = verify(site).broken
+    assert [one.cost.startswith(f"no rollback to the set of run {lost}") for one in broken] == [True] * len(broken)
+    assert len(broken) == (how == "damaged")
+    shown = call("history", site.path)
+    assert (shown.code, other in shown.out) == (0, True)
     assert site.night(4).summary.status == "unchanged"
+    assert call("rollback", site.path, other, "--reason", "to try").code == 0
+    assert verify(site, repair=True).sound
+    assert verify(site).broken == ()
 
 
 def test_a_feed_whose_rows_were_lost_is_made_again_though_nothing_else_changed(site: Catalog) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Set
+from contextlib import nullcontext, suppress
 from datetime import timedelta
 from typing import Final, TypeVar
 
@@ -37,15 +38,23 @@ def kept_manifests(state: State, keep: int) -> list[tuple[str, Manifest]]:
     return found
 
 
-def _chain(state: State) -> Iterator[tuple[str, Manifest]]:
-    """The manifests from the current one back, with their keys, until one is gone."""
+def _chain(state: State, *, whole: bool = False) -> Iterator[tuple[str, Manifest]]:
+    """The manifests from the current one back, with their keys. Where one is gone or damaged, the next older one that
+    is there stands in for what it says.
+
+    Raises DamagedState where the current one is, and where `whole` is asked for and any of them is damaged.
+    """
     key = state.current().manifest
+    manifest = state.manifest(key)
     while key is not None:
-        manifest = state.kept_manifest(key)
-        if manifest is None:
-            return
-        yield key, manifest
-        key = manifest.base
+        if manifest is not None:
+            yield key, manifest
+            key = manifest.base
+        else:
+            key = max((stat.key for stat in state.storage.list(layout.MANIFESTS) if stat.key < key), default=None)
+        manifest = None
+        with nullcontext() if whole else suppress(DamagedState):
+            manifest = None if key is None else state.kept_manifest(key)
 
 
 def _remaining(state: State, keep: int, removable: Set[str]) -> list[tuple[str, Manifest]]:
@@ -55,7 +64,7 @@ def _remaining(state: State, keep: int, removable: Set[str]) -> list[tuple[str, 
     """
     found: list[tuple[str, Manifest]] = []
     distinct: set[str] = set()
-    for key, manifest in _chain(state):
+    for key, manifest in _chain(state, whole=True):
         distinct.add(_set_id(manifest))
         if len(distinct) > keep and key in removable:
             break

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sitemap_etl.advice import for_file
 from sitemap_etl.arrow import column_of
 from sitemap_etl.dates import instant
 from sitemap_etl.errors import DamagedState, Refused, Unavailable
@@ -62,7 +63,8 @@ def finish_run(run: Run, published: Published, seconds: Mapping[str, float] | No
         try:
             clean_up(run)
         except (DamagedState, Refused, Unavailable) as error:  # what is published is published
-            summary = replace(summary, warnings=(*summary.warnings, f"old state was not cleaned up: {error}"))
+            why = for_file(f"old state was not cleaned up: {error}", run.plan.site_file)
+            summary = replace(summary, warnings=(*summary.warnings, why))
             put_summary(run, summary)
     return summary
 

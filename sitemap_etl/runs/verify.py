@@ -102,11 +102,12 @@ class _Reading:
         self.keys = {stat.key for stat in work.list()}
 
     def read(self) -> Verified:
-        manifests = {key: found for key in self._keys(layout.MANIFESTS) if (found := self._manifest(key))}
+        older = (key for key in self._keys(layout.MANIFESTS) if key != self.named)
+        manifests = {key: found for key in older if (found := self._manifest(key))}
         current = self._current(manifests)
-        published = manifests.get(current.manifest or "")
-        if current.manifest is not None and current.manifest not in self.keys:
-            self._tell(current.manifest, "it is gone", self._lost_set)
+        published = self._published(current, manifests)
+        with suppress(DamagedState):  # as it is after a repair
+            current = self.state.current()
         self._snapshots(manifests, published)
         self._mirrors(current, manifests)
         self._changes()
@@ -158,8 +159,28 @@ class _Reading:
     # --- what is published ---
 
     def _manifest(self, key: str) -> Manifest | None:
-        cost = self._lost_set if key == self.named else f"no rollback to the set of run {layout.run_of_manifest(key)}"
-        return self._document(key, Manifest, "manifests", cost)
+        """The manifest of an older set."""
+        cost = f"no rollback to the set of run {layout.run_of_manifest(key)}, and old state is not cleaned up"
+        return self._document(key, Manifest, "manifests", cost, self._remove(key))
+
+    def _published(self, current: Current, manifests: dict[str, Manifest]) -> Manifest | None:
+        """The manifest of the published set, which is put among those of older ones."""
+        named = self.named
+        if named is None:
+            return manifests.get(current.manifest or "")
+
+        def gone_back() -> str | None:
+            told = self._name_again(replace(current, made_from={}, versions={}), manifests)
+            if told is not None:
+                self.work.delete(named)
+            return told
+
+        found = self._document(named, Manifest, "manifests", self._lost_set, gone_back)
+        if found is not None:
+            manifests[named] = found
+        elif self.broken[-1].repaired:
+            found = manifests[self.state.current().manifest or ""]
+        return found
 
     @cached_property
     def named(self) -> str | None:
@@ -172,7 +193,8 @@ class _Reading:
     def _lost_set(self) -> str:
         """What it costs that nothing tells what is published."""
         return (
-            "no run can compare with what is published: none can start. Without a backup, move all of "
+            "no run can compare with what is published: none can start. Without a backup, --repair goes back to the "
+            "set before, where that is known: pages that changed since change once more. Where it is not, move all of "
             f"{self.work.url_of(layout.STATE)} away: the next run is then a first one, needs --adopt, and dates from "
             "fingerprints begin anew"
         )
@@ -182,34 +204,43 @@ class _Reading:
         if layout.CURRENT not in self.keys and not manifests:
             return empty
 
-        def remade() -> str | None:
-            intents = self._intents()
-            last = max(intents, key=lambda key: (intents[key].at, intents[key].number), default=None)
-            if last is not None and layout.manifest(intents[last].run_id) in manifests:
-                last = None  # its set was put, so it had written all that it meant to
-            key = self._published_one(manifests, None if last is None else intents[last])
-            if key is None:
-                return None
-            found = manifests[key]
-            mirrors = {name: state.mirror for name, state in found.sections.items() if state.mirror is not None}
-            # Past all serials that it may have had: a night takes less than a handful.
-            serial = int(self.work.now().timestamp())
-            # Any of the others may have been interrupted, too: what they touched is watched.
-            began = {key: int(datetime.fromisoformat(intent.at).timestamp()) for key, intent in intents.items()}
-            suspect = {key: at for key, at in began.items() if key != last}
-            current = replace(empty, manifest=key, mirrors=mirrors, serial=serial, pending=last, suspect=suspect)
-            put_document(self.work, layout.CURRENT, current)
-            told = f"made again: it names the set of run {found.run_id}, which is the one that is public"
-            if last is None:
-                return told
-            return f"{told}, and the interrupted publish of run {intents[last].run_id}, which the next run finishes"
-
         cost = "it is not known what is published: no run can start"
-        found = self._document(layout.CURRENT, Current, "current.json", cost, remade)
+        found = self._document(
+            layout.CURRENT, Current, "current.json", cost, lambda: self._name_again(empty, manifests)
+        )
         if found is None and self.repair:
             stored = read_document(self.work, layout.CURRENT, Current) if self.broken[-1].repaired else None
             return stored[0] if stored is not None else empty
         return found or empty
+
+    def _name_again(self, current: Current, manifests: Mapping[str, Manifest]) -> str | None:
+        """Put `current.json` with the newest set of these that is known to be public; gives in words which that is.
+        None where none is.
+        """
+        intents = self._intents()
+        last = max(intents, key=lambda key: (intents[key].at, intents[key].number), default=None)
+        if last is not None and layout.manifest(intents[last].run_id) in manifests:
+            last = None  # its set was put, so it had written all that it meant to
+        key = self._published_one(manifests, None if last is None else intents[last])
+        if key is None:
+            return None
+        found = manifests[key]
+        # Any of the others may have been interrupted, too: what they touched is watched.
+        began = {key: int(datetime.fromisoformat(intent.at).timestamp()) for key, intent in intents.items()}
+        current = replace(
+            current,
+            manifest=key,
+            mirrors={name: state.mirror for name, state in found.sections.items() if state.mirror is not None},
+            pending=last,
+            suspect={**current.suspect, **{key: at for key, at in began.items() if key != last}},
+            # Past all serials that it may have had: a night takes less than a handful.
+            serial=max(current.serial + 1, int(self.work.now().timestamp())),
+        )
+        put_document(self.work, layout.CURRENT, current)
+        told = f"made again: it names the set of run {found.run_id}, the last that is known to be public"
+        if last is None:
+            return told
+        return f"{told}, and the publish of run {intents[last].run_id}, which the next run finishes"
 
     def _intents(self) -> dict[str, Intent]:
         """What publishes of late were about to do. One that is damaged is told of where it is verified."""

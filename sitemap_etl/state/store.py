@@ -210,7 +210,7 @@ class State:
         if found is None:
             raise DamagedState(
                 f"{self.storage.url_of(key)} is missing, although {layout.CURRENT} refers to it. Restore it from a "
-                f"backup of the state; to start over without dates and changes, delete {layout.CURRENT}"
+                f"backup of the state. {VERIFY}"
             )
         return found[0]
 
