@@ -6,7 +6,6 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Set
-from contextlib import nullcontext, suppress
 from datetime import timedelta
 from typing import Final, TypeVar
 
@@ -52,9 +51,8 @@ def _chain(state: State, *, whole: bool = False) -> Iterator[tuple[str, Manifest
             key = manifest.base
         else:
             key = max((stat.key for stat in state.storage.list(layout.MANIFESTS) if stat.key < key), default=None)
-        manifest = None
-        with nullcontext() if whole else suppress(DamagedState):
-            manifest = None if key is None else state.kept_manifest(key)
+        read = state.kept_manifest if whole else state.readable_manifest
+        manifest = None if key is None else read(key)
 
 
 def _remaining(state: State, keep: int, removable: Set[str]) -> list[tuple[str, Manifest]]:

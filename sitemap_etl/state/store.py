@@ -219,6 +219,12 @@ class State:
         found = read_document(self.storage, key, Manifest)
         return None if found is None else found[0]
 
+    def readable_manifest(self, key: str) -> Manifest | None:
+        """The same; None also where it is damaged: what is lost is what this set alone could tell."""
+        with suppress(DamagedState):
+            return self.kept_manifest(key)
+        return None
+
     def put_manifest(self, manifest: Manifest) -> str:
         """Write a manifest; gives its key. Raises PreconditionFailed where another try of the run writes it as well."""
         key = layout.manifest(manifest.run_id)
