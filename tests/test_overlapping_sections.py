@@ -17,6 +17,9 @@ from tests.support.sites import TestSite, pages
 ORIGIN = "https://shop.example"
 
 
+PAGE = {"loc": "/p", "title": "p"}
+
+
 @pytest.fixture
 def site(tmp_path: Path) -> TestSite:
     """A large section in ten files, and a small one after it that begins before it and ends behind it."""
@@ -162,3 +165,35 @@ def test_pages_that_moved_out_of_a_large_section_keep_their_dates(site: TestSite
         n: before[f"{ORIGIN}/p/{n:06}"].lastmod for n in gone
     }
     assert after[f"{ORIGIN}/p/000007"].lastmod == "2026-11-02T02:00:00Z"
+
+
+def test_a_page_that_was_away_and_comes_back_in_another_section_has_the_date_with_which_it_left(tmp_path: Path) -> None:
+    site = TestSite(tmp_path, gates={"max_drop": 1, "max_growth": 99})
+    rule = {"fingerprint": ["title"], "first_seen": True}
+    site.section("a", [{"loc": "/z", "title": "z"}], lastmod=rule)
+    site.section("b", [{"loc": "/same", "title": "A"}, {"loc": "/other", "title": "A"}, PAGE], lastmod=rule)
+    site.night(1)
+    site.export("b", [{"loc": "/same", "title": "B"}, {"loc": "/other", "title": "B"}, PAGE])
+    site.night(2)
+    site.export("b", [PAGE])
+    site.night(5)
+    site.export("a", [{"loc": "/z", "title": "z"}, {"loc": "/same", "title": "B"}, {"loc": "/other", "title": "C"}])
+    site.night(6)
+    found = {entry.loc.rsplit("/", 1)[1]: entry.lastmod for entry in site.public().entries()}
+    assert found["same"] == "2026-11-02T02:00:00Z"
+    assert found["other"] == "2026-11-06T02:00:00Z"
+
+
+def test_a_page_that_moved_and_changes_back_is_dated_by_the_change(tmp_path: Path) -> None:
+    """Its section of before remembers how it left that: it is listed now."""
+    site = TestSite(tmp_path, gates={"max_drop": 1, "max_growth": 99})
+    rule = {"fingerprint": ["title"], "first_seen": True}
+    site.section("a", [{"loc": "/z", "title": "z"}], lastmod=rule)
+    site.section("b", [{"loc": "/moves", "title": "A"}, PAGE], lastmod=rule)
+    site.night(1)
+    for night, title in ((2, "A"), (3, "B"), (4, "A")):
+        site.export("b", [PAGE])
+        site.export("a", [{"loc": "/z", "title": "z"}, {"loc": "/moves", "title": title}])
+        site.night(night)
+    found = {entry.loc.rsplit("/", 1)[1]: entry.lastmod for entry in site.public().entries()}
+    assert found["moves"] == "2026-11-04T02:00:00Z"

@@ -30,7 +30,7 @@ from sitemap_etl.stages.quiet import LISTED_ALREADY
 from sitemap_etl.stages.rules import is_dated
 from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.spool import Place, Row, index_rows, read_index, read_messages, read_windows
-from sitemap_etl.state.records import Spool
+from sitemap_etl.state.records import SectionPlan, SectionState, Spool
 
 _EDGE_ROWS: Final = 200_000
 """Rows of messages at the edges of a stretch that are held until they are cut to it."""
@@ -174,28 +174,35 @@ class Reader:
                 tables += found if same else map(without_fingerprints, found)
         return first_of_each(pa.concat_tables(tables))
 
-    def dated_elsewhere(self, section: str, moved: pa.Table) -> pa.Table | None:
+    def dated_elsewhere(self, section: str, moved: pa.Table, new: pa.Array) -> pa.Table | None:
         """The dates that pages of the section have besides: those that moved had elsewhere, those that a rollback took
-        back when they were read last, those that left lately when they left.
+        back when they were read last, those that left lately when they left, this section or another.
 
-        Columns loc, lastmod, fingerprint (null where another rule made it), ordered by loc, each once.
+        `new`: locs that the section did not list (ordered). Columns loc, lastmod, fingerprint (null where another rule
+        made it), ordered by loc, each once.
         """
         columns = ["loc", "lastmod", "fingerprint"]
         tables = [moved.select(columns)]
-        state = self.run.base.sections.get(section) if self.run.base is not None else None
-        if state is not None:
-            same = same_definition(state, self.planned.sections[section])
-            for key in (state.undone, state.removed_lately):
-                if key is not None:
-                    found = self._lately(key).select(columns)
-                    tables.append(found if same else without_fingerprints(found))
-        table = first_of_each(pa.concat_tables(tables))
+        plan = self.planned.sections[section]
+        states = self.run.base.sections if self.run.base is not None else {}
+        own = states.get(section)
+        if own is not None and own.undone is not None:
+            tables.append(_comparable(self._lately(own.undone), own, plan).select(columns))
+        left = [SNAPSHOT.empty_table()]
+        view = self.run.site.sections[section].view
+        for name, state in states.items():
+            if state.removed_lately is not None and (name == section or not (view or state.view)):
+                rows = self._lately(state.removed_lately)
+                at = places(new, column_of(rows, "loc"))
+                left.append(_comparable(rows.take(pa.array(at[at >= 0])), state, plan))
+        last_first = pa.concat_tables(left).sort_by([("since", "descending")])
+        table = first_of_each(pa.concat_tables([*tables, last_first.select(columns)]))
         return table if table.num_rows else None
 
     def _lately(self, key: str) -> pa.Table:
-        """The rows of a snapshot whose dates are kept."""
+        """The rows of a snapshot whose dates are kept, ordered by loc, each once: as it left last."""
         if key not in self._remembered:
-            self._remembered[key] = remembered(self.run.state.snapshot(key), self.run)
+            self._remembered[key] = first_of_each(remembered(self.run.state.snapshot(key), self.run))
         return self._remembered[key]
 
 
@@ -273,11 +280,17 @@ def read_window(reader: Reader, section: str, low: str, high: str | None) -> Win
     locs = column_of(rows, "loc")
     at = places(locs, column_of(known, "loc"))
     shown = published is not None and published.view and not site_section.view
-    moved = reader.moved(section, locs if shown or (at < 0).all() else locs.filter(pa.array(at < 0)))
-    elsewhere = reader.dated_elsewhere(section, moved) if dating.fingerprint else None
+    new = locs if shown or (at < 0).all() else locs.filter(pa.array(at < 0))
+    moved = reader.moved(section, new)
+    elsewhere = reader.dated_elsewhere(section, moved, new) if dating.fingerprint else None
     compared = compare(rows, known, at, dating, moved, elsewhere)
     blind = _blind(compared, known) if dating.fingerprint and not (dating.reset or shown) else 0
     return Window(compared, known, unique, shown, blind)
+
+
+def _comparable(rows: pa.Table, made: SectionState, plan: SectionPlan) -> pa.Table:
+    """Published rows, without fingerprints where another rule than the section's made them."""
+    return rows if same_definition(made, plan) else without_fingerprints(rows)
 
 
 def _blind(compared: Compared, known: pa.Table) -> int:

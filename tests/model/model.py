@@ -247,9 +247,11 @@ class Model:
             # The content that a rollback took back is here again; whether with its date of then is left open.
             was = self.undone[name][loc]
             found += [version(rival, was.lastmod, content) for rival, content in contents if content in was.prints]
-        if (known is None or known[0] != name) and loc in self.away[name]:
-            # Whether it is a new page or one that was only away is left open.
-            was, then = self.away[name][loc]
+        for where, away in self.away.items():
+            if loc not in away or (known is not None and (where != name or known[0] == name)):
+                continue
+            # Whether it is a new page or one that was only away, here or in another section, is left open.
+            was, then = away[loc]
             alike = then.definition == definition  # else its date is kept, and nothing is compared
             found += [version(rival, was.lastmod, each) for rival, each in contents if not alike or each in was.prints]
             found += [version(rival, moment, each) for rival, each in contents if {each} != was.prints]
