@@ -394,6 +394,16 @@ def test_a_dry_run_counts_the_files_as_the_run_that_follows_does(site: TestSite)
     assert (as_json["written"], as_json["deleted"]) == (0, 0)
 
 
+def test_where_nothing_is_listed_any_more_robots_txt_names_no_index(site: TestSite) -> None:
+    site.keys["publish"] = "./public"
+    run(site, 1)
+    site.export("products", [])
+    forced = [f"--force={name}" for name in ("products.min_urls", "min_urls", "products.max_drop", "max_drop")]
+    gone = run(site, 2, *forced, "--reason", "the end")
+    assert "robots.txt: written, to name no index" in gone.out
+    assert b"Sitemap:" not in site.public().objects()["robots.txt"]
+
+
 def test_ping_without_engines_says_so(site: TestSite) -> None:
     run(site, 1)
     done = call("ping", site.path, "--json")

@@ -314,6 +314,18 @@ def test_where_the_staging_of_a_refused_run_is_gone_that_is_said(site: TestSite)
     assert "left nothing that tells whether" in ask(site, "/p/000099")["sentence"]
 
 
+@pytest.mark.parametrize("name", ["plan.json", "partition.json"])
+def test_what_a_dry_run_staged_may_be_damaged(site: TestSite, name: str) -> None:
+    """Nothing public rests on it."""
+    site.section("products", pages(50))
+    site.night(1)
+    site.export("products", pages(60))
+    dry = site.night(2, dry_run=True).run.run_id
+    staged = Path(site.state().storage.url, "runs", dry, name)
+    staged.write_bytes(staged.read_bytes()[:-4])
+    assert ask(site, "/p/000001")["answer"] == "listed"
+
+
 def test_a_dry_run_tells_what_it_would_list(site: TestSite) -> None:
     site.section("products", pages(50))
     site.night(1, dry_run=True)

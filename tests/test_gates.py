@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from sitemap_etl.publish.gates import Dates, Outcome, evaluate, one_date, percent
 from sitemap_etl.publish.order import receivers_first
+from sitemap_etl.runs.local import publish_locally
 from sitemap_etl.settings import Gates
 from sitemap_etl.state.records import Counts
 from tests.support.gates import NONE, by_name, counts
@@ -232,6 +233,18 @@ def test_what_is_let_through_in_a_section_does_not_stop_the_site_as_well(tmp_pat
     done = site.night(2, force=("p.max_drop",), reason="range discontinued")
     assert done.summary.status == "published"
     assert site.manifest().forced == ("p.max_drop",)
+
+
+def test_a_refused_run_is_let_through_by_the_gates_that_it_has_shown(tmp_path: Path) -> None:
+    """Whatever sections the site file has by now."""
+    site = TestSite(tmp_path).section("p", pages(100)).section("q", pages(50, start=500))
+    site.night(1)
+    site.export("q", pages(25, start=500))
+    refused = site.night(2)
+    del site.keys["sections"]["q"]
+    force = ("q.max_drop",)
+    done = publish_locally(site.load(), refused.run.run_id, site.environment, force=force, reason="meant", adopt=False)
+    assert done.summary.status == "published"
 
 
 def test_a_growth_that_is_let_through_in_a_section_does_not_stop_the_site_as_well(tmp_path: Path) -> None:

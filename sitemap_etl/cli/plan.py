@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from sitemap_etl.cli.columns import in_columns
-from sitemap_etl.state.records import Comparison, Example, Files, Gate, Preview, Summary
+from sitemap_etl.state.records import Comparison, Example, Gate, Preview, Summary
 
 _NAMES: Final = 6
 """How many files are named; the others are only counted."""
@@ -26,7 +26,7 @@ def plan_lines(summary: Summary, plan: Preview, width: int) -> Iterator[str]:
     if plan.retire:
         yield _files("no longer listed, to be deleted after two days", plan.retire)
     yield f"files: {plan.unchanged:,} unchanged"
-    yield from beside(summary.files, "to be written")
+    yield from beside(summary, "to be written")
     if plan.unmanaged:
         yield _files("that sitemap-etl did not write; use --adopt to replace them", plan.unmanaged)
     if plan.interrupted:
@@ -42,10 +42,12 @@ def plan_lines(summary: Summary, plan: Preview, width: int) -> Iterator[str]:
     yield ""
 
 
-def beside(files: Files, done: str) -> Iterator[str]:
+def beside(summary: Summary, done: str) -> Iterator[str]:
     """What is written at the site's root, beside the files of the set."""
+    files = summary.files
     if files.robots_txt:
-        yield f"robots.txt: {done}, to name the index"
+        listed = any(counts.listed for counts in summary.sections.values())
+        yield f"robots.txt: {done}, to name {'the' if listed else 'no'} index"
     if files.key_file:
         yield f"key file of IndexNow: {done}"
 

@@ -63,7 +63,7 @@ def _lines(summary: Summary, site_file: str, width: int) -> Iterator[str]:
         size = f" ({summary.bytes:,} bytes)" if summary.bytes else ""
         rest = f"{files.unchanged:,} unchanged, {files.deleted:,} deleted"
         yield f"files: {files.written:,} written{size}, {rest}"
-        yield from beside(files, "written")
+        yield from beside(summary, "written")
         for gate in summary.gates:
             if gate.status in ("warned", "forced"):
                 yield f"{gate.status}: {gate.message}"

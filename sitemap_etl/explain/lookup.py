@@ -141,10 +141,10 @@ class ProposedSet:
 
 
 def proposed_set(open_it: Callable[[], Run], published: PublishedSet | None, shelf: Shelf) -> ProposedSet | None:
-    """What a run would list; None where its staging is no longer kept."""
+    """What a run would list; None where its staging is no longer kept, or damaged: nothing public rests on it."""
     try:
         return ProposedSet(open_it(), published, shelf)
-    except Refused:
+    except (Refused, DamagedState):
         return None
 
 

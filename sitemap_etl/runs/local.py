@@ -157,7 +157,6 @@ def publish_locally(
     moved: bool = False,
 ) -> Finished:
     """Publish a dry or refused run as it was shown. Raises ConfigError where the state has no such run."""
-    check_options(site, Options(force=force, reason=reason))
     if not layout.is_run_id(run_id):
         raise ConfigError(f"{run_id}: expected the id of a run, such as 20261120T020000Z-7f3a")
     work = open_work(site, environment)
@@ -170,6 +169,7 @@ def publish_locally(
             "their files are kept for two weeks, or until they are published"
         )
     run = open_run(staging.url, environment, staging=staging, moved=moved)
+    check_options(run.site, Options(force=force, reason=reason))
     if run.receipt(layout.PARTITION, Partition) is None:
         published_before = state.kept_manifest(layout.manifest(run_id)) is not None
         if published_before:
