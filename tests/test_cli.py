@@ -442,13 +442,13 @@ def test_validate_connect_asks_sources_storages_and_secrets(
     monkeypatch.delenv("INDEXNOW_KEY", raising=False)
     site.keys["ping"] = {"indexnow": {"key": "${INDEXNOW_KEY}"}}
     site.section("products", lastmod="updated_at")
-    (tmp_path / "away.csv").write_text("url\n/a\n")
+    (tmp_path / "away.csv").write_text("url, loc\n/a,/b\n")
     site.keys["sections"]["away"] = {"from": {"csv": "./away.csv"}}
     assert call("validate", site.path).code == 0
     done = call("validate", site.path, "--connect")
     assert done.code == 2
     assert "section products: a rule uses the column 'updated_at', which the source does not have" in done.err
-    assert "section away: the source has no column 'loc'. It has: url" in done.err
+    assert "section away: the source has no column 'loc'. It has: url, \" loc\"" in done.err
     assert "INDEXNOW_KEY" in done.err
 
 

@@ -163,7 +163,7 @@ class _Work:
         reply = self.exchange.request(
             "POST",
             self.engine.settings.endpoint,
-            f"submitting {batch.num_rows:,} URLs",
+            f"submitting {batch.num_rows:,} {'URL' if batch.num_rows == 1 else 'URLs'}",
             once=True,
             content=json.dumps(body),
             headers={"Content-Type": "application/json; charset=utf-8"},

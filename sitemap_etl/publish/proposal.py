@@ -401,7 +401,7 @@ def _warn(
             f"{name}: {blind:,} pages had no fingerprint to compare with, because their rows were made again from "
             "their file: their dates stay, and which of them changed this night is not known"
         )
-    if published is None and plan.rule is not None and run.base is not None:
+    if published is None and plan.rule is not None and run.base is not None and proposal.counts[name].added:
         proposal.warnings.append(f"{name}: first publish of this section: its new pages have no fingerprint dates yet")
 
 

@@ -31,6 +31,7 @@ from sitemap_etl.stages.run import Environment, Run
 from sitemap_etl.stages.transform import transform_split
 from sitemap_etl.state.mirror import key_text
 from sitemap_etl.state.records import Options, Transformed, Unit
+from sitemap_etl.transform.batch import listed
 
 ROWS: Final = 1_000
 """Rows that are read of a split."""
@@ -134,7 +135,7 @@ def _joined(receipts: list[Transformed], kind: str) -> Tally:
 
 def _lacks(section: Section, columns: Sequence[str]) -> Iterator[str]:
     """Every column that the rules need and the source does not have, where a run would name the first."""
-    names, has = set(columns), f"It has: {', '.join(columns)}"
+    names, has = set(columns), f"It has: {listed(columns)}"
     for column, name in section.columns.items():
         if name not in names:
             yield f"columns.{column}: the source has no column {name!r}. {has}"

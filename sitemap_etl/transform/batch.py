@@ -132,5 +132,5 @@ def _readable(loc: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Column names for a message."""
-    return ", ".join(names) if names else "no columns"
+    """Column names for a message; in quotes those that have a space at an end, which nobody would see."""
+    return ", ".join(name if name and name == name.strip() else f'"{name}"' for name in names) or "no columns"
