@@ -43,15 +43,17 @@ def _chain(state: State, *, whole: bool = False) -> Iterator[tuple[str, Manifest
 
     Raises DamagedState where the current one is, and where `whole` is asked for and any of them is damaged.
     """
-    key = state.current().manifest
+    read = state.kept_manifest if whole else state.readable_manifest
+    key = before = state.current().manifest
     manifest = state.manifest(key)
-    while key is not None:
+    while key is not None and before is not None:
+        before = min(key, before)
         if manifest is not None:
             yield key, manifest
             key = manifest.base
         else:
-            key = max((stat.key for stat in state.storage.list(layout.MANIFESTS) if stat.key < key), default=None)
-        read = state.kept_manifest if whole else state.readable_manifest
+            older = (stat.key for stat in state.storage.list(layout.MANIFESTS))
+            key = max((one for one in older if one < before), default=None)
         manifest = None if key is None else read(key)
 
 
