@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from sitemap_etl import extensions, lastmod, priority
 from sitemap_etl.arrow import column_of, mask_of
+from sitemap_etl.extensions import NOT_NEWS
 from sitemap_etl.frames import INVENTORY, Tally, conform
 from sitemap_etl.settings import (
     ChangefreqColumn,
@@ -151,7 +152,7 @@ def _news(batch: Batch, loc: pa.Array, rules: Rules, columns: dict[str, pa.Array
         tally=notes,
         loc=loc,
     )
-    stay = batch.drop(mask_of(pc.is_null(news)), extensions.NOT_NEWS, batch.excluded, loc)
+    stay = batch.drop(mask_of(pc.is_null(news)), NOT_NEWS, batch.excluded, loc)
     if stay is not None:
         news, loc = news.filter(pa.array(stay)), loc.filter(pa.array(stay))
     columns.update(news=news, loc=loc, row=batch.row)
