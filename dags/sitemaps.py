@@ -332,7 +332,9 @@ def make_dag(site: Site, site_file: Path) -> DAG:
         from sitemap_etl.runs import tasks
 
         world = replace(environment(site_file), announce=announcing(context))
-        tasks.conclude(site, owner_of(context), world, good=good, began=context["dag_run"].start_date)
+        tasks.conclude(
+            site, owner_of(context), world, good=good, began=getattr(context.get("dag_run"), "start_date", None)
+        )
 
     def give_up(context: Mapping[str, Any]) -> None:
         try:

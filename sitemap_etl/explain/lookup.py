@@ -199,7 +199,7 @@ class Provenance:
         first: Manifest | None = None
         for manifest in self._back():
             back_to = manifest.rolled_back_to
-            restored = None if back_to is None else self.state.readable_manifest(layout.manifest(back_to))
+            restored = None if back_to is None else self.state.kept_manifest(layout.manifest(back_to))
             made = restored or manifest  # a rollback keeps the sections that came later, without their pages
             if section in made.sections:
                 break
@@ -225,7 +225,7 @@ class Provenance:
     def _how(self, manifest: Manifest, found: Found) -> str:
         if manifest.base is None:
             return "added"
-        base = self.state.readable_manifest(manifest.base)
+        base = self.state.kept_manifest(manifest.base)
         if base is None:
             return "added or changed"
         try:
@@ -240,7 +240,7 @@ class Provenance:
             at += 1
             if at == len(self._chain):
                 base = self._chain[-1].base
-                older = None if base is None else self.state.readable_manifest(base)
+                older = None if base is None else self.state.kept_manifest(base)
                 if older is None:
                     return  # forgotten: only the last sets are kept
                 self._chain.append(older)

@@ -254,14 +254,15 @@ def demand_base(run: Run, current: Current) -> None:
 
 
 def demand_newest(run: Run) -> None:
-    """Raises Overtaken where a later run has found that nothing had changed: what this one read is older."""
-    current = run.state.current()
+    """Raises Overtaken where another run has found meanwhile that nothing had changed: what this one read is older."""
+    current, before = run.state.current(), run.plan.before
     last = current.last_run
-    if current.manifest == run.plan.base and last is not None and last.run_id > run.run_id:
-        raise Overtaken(
-            f"Overtaken: run {last.run_id}, of {last.at}, has read the sources since run {run.run_id} did. Nothing "
-            "public was touched; run again"
-        )
+    if before is None or last is None or current.manifest != run.plan.base or last.run_id in (before, run.run_id):
+        return
+    raise Overtaken(
+        f"Overtaken: run {last.run_id}, of {last.at}, has read the sources since run {run.run_id} did, and found that "
+        "nothing had changed. Nothing public was touched; run again"
+    )
 
 
 def demand_own_lease(run: Run) -> None:

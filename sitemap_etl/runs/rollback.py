@@ -109,6 +109,7 @@ def _older(state: State, site: Site, current: str | None, run_id: str | None) ->
         for _, manifest in kept:
             if manifest.run_id == run_id:
                 return manifest
+        state.kept_manifest(layout.manifest(run_id))  # it may be there, and damaged
         raise ConfigError(f"{run_id}: there is no such set. The sets are: {names}")
     newest = kept[0][1]
     for _, manifest in kept[1:]:

@@ -147,6 +147,7 @@ def start_run(
             made_from=current.made_from,
             expected=_expected(site, options, base, current, now),
             promised=read.promised,
+            before=None if current.last_run is None else current.last_run.run_id,
         )
         if staging is None:
             staging = (work if durable else open_work(site, environment, durable=False)).sub(layout.run_folder(run_id))

@@ -134,6 +134,9 @@ class Plan(RunDocument):
     made_from: Mapping[str, MadeFrom] = field(default_factory=dict)  # of sections that are published: as in `Current`
     expected: tuple[str, ...] = ()  # sections in which nothing is likely to differ from that
     promised: Mapping[str, int] = field(default_factory=dict)  # rows of sections whose exports have a manifest of them
+    before: str | None = (
+        None  # the run that was the last to end well by then; None: there was none, or an older release
+    )
 
     title: ClassVar[str] = "plan of a run"
 
