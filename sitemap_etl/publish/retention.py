@@ -25,11 +25,14 @@ _FRESH: Final = timedelta(days=1)
 _NEVER: Final = (layout.LEDGERS, layout.ADOPTED, layout.ATTEMPTS)
 
 
-def kept_manifests(state: State, keep: int) -> list[tuple[str, Manifest]]:
-    """The manifests to keep, with their keys: the current one, and back from it until `keep` distinct sets are held."""
+def kept_manifests(state: State, keep: int, *, whole: bool = False) -> list[tuple[str, Manifest]]:
+    """The manifests to keep, with their keys: the current one, and back from it until `keep` distinct sets are held.
+
+    `whole`: as in `_chain`.
+    """
     found: list[tuple[str, Manifest]] = []
     distinct: set[str] = set()
-    for key, manifest in _chain(state):
+    for key, manifest in _chain(state, whole=whole):
         distinct.add(_set_id(manifest))
         if len(distinct) > keep:
             break

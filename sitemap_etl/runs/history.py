@@ -10,10 +10,10 @@ from sitemap_etl.state.store import State
 
 
 def published_sets(site: Site, environment: Environment) -> list[KeptSet]:
-    """What `history` shows: the manifests that are kept, newest first."""
+    """What `history` shows: the manifests that are kept, newest first. Raises DamagedState where one is damaged."""
     state = State(open_work(site, environment), site.name, site.site)
     current = state.current().manifest
-    return [_entry(manifest, current=key == current) for key, manifest in kept_manifests(state, site.keep)]
+    return [_entry(manifest, current=key == current) for key, manifest in kept_manifests(state, site.keep, whole=True)]
 
 
 def _entry(manifest: Manifest, *, current: bool) -> KeptSet:
