@@ -269,6 +269,9 @@ def test_a_scheduler_s_run_that_was_published_is_not_planned_again(site: Site, k
     assert tasks.publish(again.key, OUTSIDE) == counts
     assert tasks.engines(again.key, OUTSIDE) == []
     assert public_files(site) == before
+    (known,) = read_attempts(open_work(site, OUTSIDE))
+    within = datetime.fromisoformat(known.ended) + timedelta(milliseconds=900)
+    assert tasks.is_done(site, "shop/tonight", within, OUTSIDE)
     # One that was deleted, and made anew.
     made = datetime.now(UTC) + timedelta(seconds=1)
     assert tasks.start(site, Options(), OUTSIDE, owner="shop/tonight").key != started.key

@@ -108,7 +108,7 @@ def tell_end_of(site: Site, environment: Environment, owner: str, *, good: bool,
         unread = f" (the process that tells people can't read the state: {error})"
     ended = last_of(owner, found)
     if not good and ended is not None and ended.good and began is not None:
-        ended = None if datetime.fromisoformat(ended.ended or ended.now) < began else ended
+        ended = None if datetime.fromisoformat(ended.ended or ended.now) < began.replace(microsecond=0) else ended
     if ended is None and good:
         _log(environment, [f"nobody was told that {owner} went well, for there is no record of it{unread}"])
         return

@@ -36,6 +36,7 @@ def published_by(owner: str, since: datetime, site: Site, environment: Environme
 
     `since`: for when the scheduler made its run. What ended before was another one, of the same name.
     """
+    since = since.replace(microsecond=0)  # as what is remembered: a quick run ends within the second
     for found in read_attempts(open_work(site, environment)):
         own = found.owner == owner and found.status in _WORDS and not found.dry_run
         if own and datetime.fromisoformat(found.ended or found.now) >= since:
