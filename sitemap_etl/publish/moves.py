@@ -1,7 +1,10 @@
-"""Rows that changed their section: neither added nor removed, and to be written where they arrive first."""
+"""What changed in a run: rows that only changed their section, which are to be written where they arrive first; the net
+of what is left; and where most of it lies.
+"""
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +20,7 @@ from sitemap_etl.frames import CHANGES, conform
 from sitemap_etl.hashes import hash64
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.checked import read_checked
-from sitemap_etl.state.records import Entry, Rendered
+from sitemap_etl.state.records import ChangeKind, Entry, Rendered
 
 
 @dataclass
@@ -192,3 +195,47 @@ def _won(run: Run, receipts: Sequence[Rendered], lost: np.ndarray) -> Iterator[p
 def _counts(table: pa.Table, column: str) -> dict[str, int]:
     counted = table.group_by(column).aggregate([([], "count_all")])
     return dict(zip(counted.column(column).to_pylist(), counted.column("count_all").to_pylist(), strict=True))
+
+
+def dropped_entries(run: Run) -> list[Entry]:
+    """Published shards of sections that the site file no longer has. What a view showed is not lost with it."""
+    if run.base is None:
+        return []
+    gone = {name for name, state in run.base.sections.items() if name not in run.site.sections and not state.view}
+    return [entry for entry in run.base.entries if entry.section in gone]
+
+
+# --- where most of the changes lie -------------------------------------------------------------------
+
+
+def most_of(run: Run, moves: Moves, kind: ChangeKind, section: str | None) -> tuple[str, int, str] | None:
+    """The path prefix (two segments) that most changed rows of a kind share: (prefix, rows, an example)."""
+    counts: Counter[str] = Counter()
+    examples: dict[str, str] = {}
+    for loc in locs_of(run, moves, kind, section):
+        prefix = pc.struct_field(pc.extract_regex(loc, r"^https?://[^/]+(?P<p>/[^/?]*/[^/?]*/|/[^/?]*/|/)"), "p")
+        counted = (
+            pa.table({"prefix": prefix, "loc": loc}).group_by("prefix").aggregate([("loc", "min"), ([], "count_all")])
+        )
+        for row in counted.to_pylist():  # one a prefix
+            counts[row["prefix"]] += row["count_all"]
+            examples.setdefault(row["prefix"], row["loc_min"])
+    if not counts:
+        return None
+    prefix, count = max(counts.items(), key=lambda item: (item[1], item[0]))
+    return prefix, count, examples[prefix]
+
+
+def locs_of(run: Run, moves: Moves, kind: ChangeKind, section: str | None) -> Iterator[pa.Array]:
+    """The pages that were added, removed or changed, in one section or in all. Those that only moved are none."""
+    moved = column_of(moves.moved, "loc")
+    tables = [rows_of(run, [entry]) for entry in dropped_entries(run)] if section is None and kind == "removed" else []
+    for table in itertools.chain(_changes_of(run, kind, section), *tables):
+        locs = column_of(table, "loc")
+        yield locs.filter(pc.invert(pc.is_in(locs, moved)))
+
+
+def _changes_of(run: Run, kind: ChangeKind, section: str | None) -> Iterator[pa.Table]:
+    for receipt in run.all_rendered():
+        for table in read_changes(run, receipt) if section is None or receipt.section == section else ():
+            yield table.filter(pc.equal(table.column("kind"), kind))

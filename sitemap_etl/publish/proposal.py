@@ -5,9 +5,8 @@ Nothing public is touched here. The same proposal is shown by a dry run, refused
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -20,12 +19,11 @@ from sitemap_etl.errors import Refused
 from sitemap_etl.frames import EXAMPLES, SNAPSHOT, Tally, conform, without_fingerprints
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.publish.gates import Dates, Outcome, Visited, gates_of, one_date
-from sitemap_etl.publish.moves import Moves, net_moves, read_changes, rows_of
+from sitemap_etl.publish.moves import Moves, dropped_entries, net_moves, read_changes
 from sitemap_etl.stages.published import current_news, in_time, remembered, rows_in_time, same_definition
 from sitemap_etl.stages.rules import is_dated
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import (
-    ChangeKind,
     Counts,
     Drift,
     Entry,
@@ -137,14 +135,6 @@ def propose(run: Run, force: frozenset[str] | None = None) -> Proposal:
     meant = [gate for gate in proposal.gates if gate.status == "warned" and gate.value > gate.limit]
     proposal.warnings += [f"{gate.message}: as the rule of the section says" for gate in meant]
     return proposal
-
-
-def dropped_entries(run: Run) -> list[Entry]:
-    """Published shards of sections that the site file no longer has. What a view showed is not lost with it."""
-    if run.base is None:
-        return []
-    gone = {name for name, state in run.base.sections.items() if name not in run.site.sections and not state.view}
-    return [entry for entry in run.base.entries if entry.section in gone]
 
 
 def _carry(run: Run, name: str, published: SectionState, entries: Sequence[Entry], proposal: Proposal) -> None:
@@ -470,39 +460,3 @@ def _remember_removed(run: Run, name: str, state: SectionState) -> SectionState:
         table = table.filter(pc.invert(pc.is_in(table.column("loc"), back)))
     table = table.take(pc.sort_indices(table, sort_keys=[("loc", "ascending"), ("since", "descending")]))
     return replace(state, removed_lately=run.state.put_snapshot(table) if table.num_rows else None)
-
-
-# --- where most of the changes lie -------------------------------------------------------------------
-
-
-def most_of(run: Run, moves: Moves, kind: ChangeKind, section: str | None) -> tuple[str, int, str] | None:
-    """The path prefix (two segments) that most changed rows of a kind share: (prefix, rows, an example)."""
-    counts: Counter[str] = Counter()
-    examples: dict[str, str] = {}
-    for loc in locs_of(run, moves, kind, section):
-        prefix = pc.struct_field(pc.extract_regex(loc, r"^https?://[^/]+(?P<p>/[^/?]*/[^/?]*/|/[^/?]*/|/)"), "p")
-        counted = (
-            pa.table({"prefix": prefix, "loc": loc}).group_by("prefix").aggregate([("loc", "min"), ([], "count_all")])
-        )
-        for row in counted.to_pylist():  # one a prefix
-            counts[row["prefix"]] += row["count_all"]
-            examples.setdefault(row["prefix"], row["loc_min"])
-    if not counts:
-        return None
-    prefix, count = max(counts.items(), key=lambda item: (item[1], item[0]))
-    return prefix, count, examples[prefix]
-
-
-def locs_of(run: Run, moves: Moves, kind: ChangeKind, section: str | None) -> Iterator[pa.Array]:
-    """The pages that were added, removed or changed, in one section or in all. Those that only moved are none."""
-    moved = column_of(moves.moved, "loc")
-    tables = [rows_of(run, [entry]) for entry in dropped_entries(run)] if section is None and kind == "removed" else []
-    for table in itertools.chain(_changes_of(run, kind, section), *tables):
-        locs = column_of(table, "loc")
-        yield locs.filter(pc.invert(pc.is_in(locs, moved)))
-
-
-def _changes_of(run: Run, kind: ChangeKind, section: str | None) -> Iterator[pa.Table]:
-    for receipt in run.all_rendered():
-        for table in read_changes(run, receipt) if section is None or receipt.section == section else ():
-            yield table.filter(pc.equal(table.column("kind"), kind))

@@ -19,9 +19,9 @@ from sitemap_etl.publish.claim import demand_base
 from sitemap_etl.publish.commit import Outcome, known_etags, publish_target
 from sitemap_etl.publish.distinct import check_distinct
 from sitemap_etl.publish.gates import Visited, gates_of, last_week
-from sitemap_etl.publish.moves import net_changes
+from sitemap_etl.publish.moves import dropped_entries, most_of, net_changes
 from sitemap_etl.publish.plan import Target, desired_set, retired_files
-from sitemap_etl.publish.proposal import Proposal, dropped_entries, most_of, propose, with_removed
+from sitemap_etl.publish.proposal import Proposal, propose, with_removed
 from sitemap_etl.publish.robots import open_root
 from sitemap_etl.publish.views import feed_objects, recent_drafts, with_tops
 from sitemap_etl.stages.basis import Basis

@@ -18,7 +18,8 @@ from sitemap_etl.arrow import column_of
 from sitemap_etl.dates import instant
 from sitemap_etl.errors import DamagedState, Refused, Unavailable
 from sitemap_etl.frames import ASIDE, EXAMPLES
-from sitemap_etl.publish.proposal import Proposal, locs_of
+from sitemap_etl.publish.moves import locs_of
+from sitemap_etl.publish.proposal import Proposal
 from sitemap_etl.publish.publish import Published
 from sitemap_etl.publish.reports import put_overview, put_report
 from sitemap_etl.publish.retention import clean_up

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import field, replace
-from datetime import datetime
 from functools import cached_property
 from typing import Final, TypeVar
 
@@ -22,6 +21,7 @@ from sitemap_etl.errors import DamagedState, Refused, SitemapEtlError
 from sitemap_etl.publish.retention import snapshots_of
 from sitemap_etl.render import fence, urlset
 from sitemap_etl.render.parse import rows_of
+from sitemap_etl.runs.naming import name_again
 from sitemap_etl.stages.run import Environment, new_run_id, open_work, state_of
 from sitemap_etl.state import layout
 from sitemap_etl.state.changes import changes_of_run
@@ -170,7 +170,7 @@ class _Reading:
             return manifests.get(current.manifest or "")
 
         def gone_back() -> str | None:
-            told = self._name_again(replace(current, made_from={}, versions={}), manifests)
+            told = name_again(self.work, replace(current, made_from={}, versions={}), manifests, self._inflated)
             if told is not None:
                 self.work.delete(named)
             return told
@@ -206,68 +206,16 @@ class _Reading:
 
         cost = "it is not known what is published: no run can start"
         found = self._document(
-            layout.CURRENT, Current, "current.json", cost, lambda: self._name_again(empty, manifests)
+            layout.CURRENT,
+            Current,
+            "current.json",
+            cost,
+            lambda: name_again(self.work, empty, manifests, self._inflated),
         )
         if found is None and self.repair:
             stored = read_document(self.work, layout.CURRENT, Current) if self.broken[-1].repaired else None
             return stored[0] if stored is not None else empty
         return found or empty
-
-    def _name_again(self, current: Current, manifests: Mapping[str, Manifest]) -> str | None:
-        """Put `current.json` with the newest set of these that is known to be public; gives in words which that is.
-        None where none is.
-        """
-        intents = self._intents()
-        last = max(intents, key=lambda key: (intents[key].at, intents[key].number), default=None)
-        if last is not None and layout.manifest(intents[last].run_id) in manifests:
-            last = None  # its set was put, so it had written all that it meant to
-        key = self._published_one(manifests, None if last is None else intents[last])
-        if key is None:
-            return None
-        found = manifests[key]
-        # Any of the others may have been interrupted, too: what they touched is watched.
-        began = {key: int(datetime.fromisoformat(intent.at).timestamp()) for key, intent in intents.items()}
-        current = replace(
-            current,
-            manifest=key,
-            mirrors={name: state.mirror for name, state in found.sections.items() if state.mirror is not None},
-            pending=last,
-            suspect={**current.suspect, **{key: at for key, at in began.items() if key != last}},
-            # Past all serials that it may have had: a night takes less than a handful.
-            serial=max(current.serial + 1, int(self.work.now().timestamp())),
-        )
-        put_document(self.work, layout.CURRENT, current)
-        told = f"made again: it names the set of run {found.run_id}, the last that is known to be public"
-        if last is None:
-            return told
-        return f"{told}, and the publish of run {intents[last].run_id}, which the next run finishes"
-
-    def _intents(self) -> dict[str, Intent]:
-        """What publishes of late were about to do. One that is damaged is told of where it is verified."""
-        intents: dict[str, Intent] = {}
-        for key in self._keys(layout.INTENTS):
-            with suppress(DamagedState):
-                found = read_document(self.work, key, Intent)
-                if found is not None:
-                    intents[key] = found[0]
-        return intents
-
-    def _published_one(self, manifests: Mapping[str, Manifest], interrupted: Intent | None) -> str | None:
-        """The newest set whose files are all public as it says; or that a publish started from which was interrupted,
-        where only files that this was about to write or delete are not.
-        """
-        for key, manifest in sorted(manifests.items(), reverse=True):
-            if self._is_public(manifest, frozenset()):
-                return key
-        base = None if interrupted is None else interrupted.base
-        if interrupted is None or base is None or base not in manifests:
-            return None
-        return base if self._is_public(manifests[base], interrupted.touched) else None
-
-    def _is_public(self, manifest: Manifest, but: Collection[str]) -> bool:
-        """Whether the files of a set are public as it says, apart from those."""
-        files = (file for file in manifest.files() if file.key not in but)
-        return all(self._inflated(file.key, file.sha256) is not None for file in files)
 
     def _inflated(self, key: str, sha256: str) -> bytes | None:
         """A public file, uncompressed, where it has these bytes."""

@@ -134,9 +134,7 @@ class Plan(RunDocument):
     made_from: Mapping[str, MadeFrom] = field(default_factory=dict)  # of sections that are published: as in `Current`
     expected: tuple[str, ...] = ()  # sections in which nothing is likely to differ from that
     promised: Mapping[str, int] = field(default_factory=dict)  # rows of sections whose exports have a manifest of them
-    before: str | None = (
-        None  # the run that was the last to end well by then; None: there was none, or an older release
-    )
+    before: str | None = None  # the run that had ended well last; None: none had, or an older release made the plan
 
     title: ClassVar[str] = "plan of a run"
 

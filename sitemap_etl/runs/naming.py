@@ -1,0 +1,78 @@
+"""Which set is public, where what names it was lost: found out from sets and intents that are left, and the files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime
+from typing import TypeAlias
+
+from sitemap_etl.errors import DamagedState
+from sitemap_etl.state import layout
+from sitemap_etl.state.records import Current, Intent, Manifest
+from sitemap_etl.state.store import put_document, read_document
+from sitemap_etl.storage import Storage
+
+Inflated: TypeAlias = Callable[[str, str], bytes | None]
+"""A public file by its key, uncompressed, where it has bytes of this SHA-256."""
+
+
+def name_again(work: Storage, current: Current, manifests: Mapping[str, Manifest], inflated: Inflated) -> str | None:
+    """Put `current.json` with the newest set of these that is known to be public; gives in words which that is.
+
+    None where none is. `current`: what else it is to say.
+    """
+    intents = _intents(work)
+    last = max(intents, key=lambda key: (intents[key].at, intents[key].number), default=None)
+    if last is not None and layout.manifest(intents[last].run_id) in manifests:
+        last = None  # its set was put, so it had written all that it meant to
+    key = _public_one(manifests, None if last is None else intents[last], inflated)
+    if key is None:
+        return None
+    found = manifests[key]
+    # Any of the others may have been interrupted, too: what they touched is watched.
+    began = {key: int(datetime.fromisoformat(intent.at).timestamp()) for key, intent in intents.items()}
+    current = replace(
+        current,
+        manifest=key,
+        mirrors={name: state.mirror for name, state in found.sections.items() if state.mirror is not None},
+        pending=last,
+        suspect={**current.suspect, **{key: at for key, at in began.items() if key != last}},
+        # Past all serials that it may have had: a night takes less than a handful.
+        serial=max(current.serial + 1, int(work.now().timestamp())),
+    )
+    put_document(work, layout.CURRENT, current)
+    told = f"made again: it names the set of run {found.run_id}, the last that is known to be public"
+    if last is None:
+        return told
+    return f"{told}, and the publish of run {intents[last].run_id}, which the next run finishes"
+
+
+def _intents(work: Storage) -> dict[str, Intent]:
+    """What publishes of late were about to do, by key. One that is damaged is told of where intents are verified."""
+    intents: dict[str, Intent] = {}
+    for stat in work.list(layout.INTENTS):
+        with suppress(DamagedState):
+            found = read_document(work, stat.key, Intent)
+            if found is not None:
+                intents[stat.key] = found[0]
+    return intents
+
+
+def _public_one(manifests: Mapping[str, Manifest], interrupted: Intent | None, inflated: Inflated) -> str | None:
+    """The newest set whose files are all public as it says; or that a publish started from which was interrupted,
+    where only files that this was about to write or delete are not.
+    """
+    for key, manifest in sorted(manifests.items(), reverse=True):
+        if _is_public(manifest, frozenset(), inflated):
+            return key
+    base = None if interrupted is None else interrupted.base
+    if interrupted is None or base is None or base not in manifests:
+        return None
+    return base if _is_public(manifests[base], interrupted.touched, inflated) else None
+
+
+def _is_public(manifest: Manifest, but: Collection[str], inflated: Inflated) -> bool:
+    """Whether the files of a set are public as it says, apart from those."""
+    return all(inflated(file.key, file.sha256) is not None for file in manifest.files() if file.key not in but)
