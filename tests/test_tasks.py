@@ -301,6 +301,19 @@ def test_what_was_read_before_a_later_run_that_found_no_change_is_not_published(
     assert public_files(site) == before
 
 
+def test_a_later_run_of_other_sections_overtakes_no_one(tmp_path: Path) -> None:
+    site = site_in(tmp_path, sections=2, airflow=IN_MANY)
+    tasks.publish(until_rendered(site, "shop/1"), OUTSIDE)
+    change(site)
+    started = tasks.start(site, Options(sections=("pages0",)), OUTSIDE, owner="shop/2")
+    rendered(started)
+    tasks.abandon(site, "shop/2", OUTSIDE)
+    other = tasks.start(site, Options(sections=("pages1",)), OUTSIDE, owner="shop/3")
+    rendered(other)
+    assert tasks.publish(other.key, OUTSIDE)["status"] == "unchanged"
+    assert tasks.publish(started.key, OUTSIDE)["status"] == "published"
+
+
 def test_ping_of_a_run_that_is_over_and_whose_folder_is_gone_has_nothing_to_do(site: Site) -> None:
     key = until_rendered(site, "shop/1")
     tasks.publish(key, OUTSIDE)

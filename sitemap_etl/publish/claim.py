@@ -23,6 +23,7 @@ from sitemap_etl.errors import DamagedState, Refused, Unavailable
 from sitemap_etl.publish.retention import kept_manifests
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state import layout
+from sitemap_etl.state.attempts import read_attempt
 from sitemap_etl.state.changes import committed_with
 from sitemap_etl.state.lease import holder
 from sitemap_etl.state.records import Current, Intent, MadeFrom, Retired, Write
@@ -254,10 +255,16 @@ def demand_base(run: Run, current: Current) -> None:
 
 
 def demand_newest(run: Run) -> None:
-    """Raises Overtaken where another run has found meanwhile that nothing had changed: what this one read is older."""
+    """Raises Overtaken where another run has read some of the same sections meanwhile, and found that nothing had
+    changed: what this one read is older.
+    """
     current, before = run.state.current(), run.plan.before
     last = current.last_run
     if before is None or last is None or current.manifest != run.plan.base or last.run_id in (before, run.run_id):
+        return
+    ended = read_attempt(run.work, last.run_id)
+    asked = () if ended is None else ended.options.sections
+    if asked and set(asked).isdisjoint(run.read_sections()):
         return
     raise Overtaken(
         f"Overtaken: run {last.run_id}, of {last.at}, has read the sources since run {run.run_id} did, and found that "
