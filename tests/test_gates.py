@@ -439,3 +439,36 @@ def test_a_refusal_says_where_most_of_it_lies_and_how_to_look_and_to_publish_all
             '--force p.max_undated --reason "…"'
         ),
     ]
+
+
+def news_only(folder: Path, *published: str) -> TestSite:
+    """Return a site whose only section is news, with an article for each date of publication."""
+    site = TestSite(folder)
+    rows = [{"loc": f"/n/{n}", "title": f"Article {n}", "date": date} for n, date in enumerate(published)]
+    news = {"publication": "The Times", "language": "en"}
+    return site.section("latest", rows, news=news, columns={"publication_date": "date"})
+
+
+def test_a_site_with_only_a_news_section_is_published(tmp_path: Path) -> None:
+    site = news_only(tmp_path, "2026-10-31T08:00:00Z", "2026-11-01T01:00:00Z", "2026-10-20T00:00:00Z")
+    done = site.night(1)
+    assert done.summary.status == "published"
+    assert by_name(done)["min_urls"].value == 2
+    assert len(site.public().entries()) == 2
+    site.keys["gates"] = {"min_urls": 3}
+    assert "the site would list 2 URLs (min_urls is 3)" in site.night(1).summary.error
+
+
+def test_a_site_with_only_views_refuses_an_empty_export(tmp_path: Path) -> None:
+    site = news_only(tmp_path, "2026-10-31T08:00:00Z", "2026-11-01T01:00:00Z")
+    site.night(1)
+    site.export("latest", [])
+    (tmp_path / "latest.csv").write_text("loc,title,date\n")
+    assert "the site would list 0 URLs (min_urls is 1)" in site.night(2).summary.error
+    assert len(site.public().entries()) == 2
+
+
+def test_a_view_does_not_count_if_another_section_lists_nothing(tmp_path: Path) -> None:
+    site = news_only(tmp_path, "2026-10-31T08:00:00Z").section("p", pages(0), gates={"min_urls": 0})
+    (tmp_path / "p.csv").write_text("loc\n")
+    assert "the site would list 0 URLs (min_urls is 1)" in site.night(1).summary.error

@@ -7,6 +7,7 @@ import http.server
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -29,9 +30,14 @@ def served(tmp_path: Path) -> Iterator[TestSite]:
 class Quiet(http.server.SimpleHTTPRequestHandler):
     stale: bytes | None = None
     age = ""
+    status = 200
+    asked: ClassVar[list[str]] = []
 
     def do_GET(self) -> None:
-        if self.path.endswith("sitemap.xml") and Quiet.stale is not None:
+        self.asked.append(self.path)
+        if self.path.endswith("sitemap.xml") and Quiet.status != 200:
+            self.send_error(Quiet.status)
+        elif self.path.endswith("sitemap.xml") and Quiet.stale is not None:
             self.send_response(200)
             if Quiet.age:
                 self.send_header("Age", Quiet.age)
@@ -62,3 +68,46 @@ def test_other_bytes_at_the_public_address_are_a_warning_that_shows_both(
     assert any(shown in w for w in warnings)
     assert any("serves different bytes than were published" in w and "an old page" in w for w in warnings)
     assert not any("sitemap-p-00001" in w for w in warnings)
+
+
+@pytest.mark.parametrize("at", ["/elsewhere/", "/sitemaps/"])
+def test_an_address_that_answers_404_is_a_warning_that_names_it(served: TestSite, at: str) -> None:
+    """robots.txt names the index, so no other warning would."""
+    origin = served.keys["site"]
+    (served.folder / "public" / "robots.txt").write_text(f"Sitemap: {origin}{at}sitemap.xml\n")
+    served.keys["publish"] = {"to": "./files", "at": f"{origin}{at}"}
+    served.section("p", pages(5))
+    warnings = served.night(1).summary.warnings
+    assert [w.split(",")[0] for w in warnings] == [
+        f"{origin}{at}sitemap.xml answers 404",
+        f"{origin}{at}sitemap-p-00001.xml.gz answers 404",
+    ]
+    assert all("publish: {check: false}" in w and str(served.folder / "files") in w for w in warnings)
+
+
+def test_an_address_that_is_gone_is_a_warning_too(served: TestSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Quiet, "status", 410)
+    served.section("p", pages(5))
+    (warning,) = served.night(1).summary.warnings
+    assert warning.startswith(f"{served.keys['site']}/sitemap.xml answers 410,")
+
+
+@pytest.mark.parametrize("status", [401, 403, 500, 503])
+def test_an_address_that_asks_for_a_login_or_fails_is_no_warning(
+    served: TestSite, monkeypatch: pytest.MonkeyPatch, status: int
+) -> None:
+    monkeypatch.setattr(Quiet, "status", status)
+    served.section("p", pages(5))
+    assert served.night(1).summary.warnings == ()
+
+
+def test_an_address_that_is_not_public_yet_is_not_requested(served: TestSite, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Quiet, "asked", asked := [])
+    served.keys["publish"] = {"to": "./public", "check": False}
+    served.section("p", pages(5))
+    assert served.night(1).summary.warnings == ()
+    assert [path for path in asked if path.startswith("/sitemap")] == []
+    del served.keys["publish"]["check"]
+    served.export("p", pages(6))
+    assert served.night(2).summary.warnings == ()
+    assert asked[-2:] == ["/sitemap.xml", "/sitemap-p-00001.xml.gz"]

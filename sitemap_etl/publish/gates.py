@@ -125,7 +125,8 @@ def gates_of(run: Run, outcomes: Mapping[str, Outcome], moves: Moves, forced: fr
     recent, anew = last_week(run, moves), turned(run)
     gates: list[Gate] = []
     total = Outcome(Counts(removed=sum(moves.dropped.values())))
-    lost = 0
+    lost = shown = 0
+    views_only = True
     for name, own in outcomes.items():
         section = run.site.sections[name]
         published = base.sections.get(name) if base is not None else None
@@ -140,15 +141,19 @@ def gates_of(run: Run, outcomes: Mapping[str, Outcome], moves: Moves, forced: fr
         found = evaluate(name, scope, section.gates, forced)
         gates += found
         if view:
+            shown += own.counts.listed
             continue
+        views_only = False
         overruled = {gate.name.rpartition(".")[2] for gate in found if gate.status == "forced"}
         if "max_drop" in overruled:
             lost += max(0, largest - own.counts.listed)
         total += _left(own, overruled | ({"max_undated"} if scope.undated_by_rule else set()))
     before = base.listed if base is not None else 0
     largest = max([before, *(size.site for size in recent)])
-    site = _scope(total, before, largest)
-    return gates + evaluate(None, replace(site, largest=largest - lost), run.site.gates, forced)
+    site = replace(_scope(total, before, largest), largest=largest - lost)
+    if views_only:  # such as a site file with one news section: its pages are all that the site lists
+        site = replace(site, listed=shown)
+    return gates + evaluate(None, site, run.site.gates, forced)
 
 
 def _left(own: Outcome, overruled: Collection[str]) -> Outcome:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from http import HTTPStatus
 from shlex import quote
-from typing import Final, Literal
+from typing import Literal
 
-from sitemap_etl import web
 from sitemap_etl.advice import SITE_FILE
 from sitemap_etl.errors import Refused
 from sitemap_etl.frames import Tally
-from sitemap_etl.limits import SITEMAP_BYTES
 from sitemap_etl.publish.actual import Actual, Unmanaged, survey
 from sitemap_etl.publish.claim import demand_base
 from sitemap_etl.publish.commit import Outcome, known_etags, publish_target
@@ -23,6 +19,7 @@ from sitemap_etl.publish.moves import dropped_entries, most_of, net_changes
 from sitemap_etl.publish.plan import Target, desired_set, retired_files
 from sitemap_etl.publish.proposal import Proposal, propose, with_removed
 from sitemap_etl.publish.robots import open_root
+from sitemap_etl.publish.served import served_otherwise
 from sitemap_etl.publish.views import feed_objects, recent_drafts, with_tops
 from sitemap_etl.stages.basis import Basis
 from sitemap_etl.stages.merge import generations
@@ -32,8 +29,7 @@ from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.tables import is_settled
 from sitemap_etl.state import layout
 from sitemap_etl.state.changes import packed
-from sitemap_etl.state.records import ROBOTS_TXT, ChangeKind, File, MadeFrom, Manifest, Mirror, Preview, SectionState
-from sitemap_etl.web import REDIRECTS, WebError, inflated
+from sitemap_etl.state.records import ROBOTS_TXT, ChangeKind, MadeFrom, Manifest, Mirror, Preview, SectionState
 
 
 @dataclass
@@ -88,7 +84,7 @@ def publish(
         seen, more = preview(run, target)
         return Published("dry_run" if dry_run else "refused", proposal, None, error, warnings + more, seen)
     warnings += outcome.warnings
-    if outcome.status == "published" and outcome.manifest is not None:
+    if outcome.status == "published" and outcome.manifest is not None and run.site.publish.check:
         warnings += served_otherwise(run, outcome.manifest)
     return Published(outcome.status, proposal, outcome, None, warnings)
 
@@ -253,52 +249,3 @@ def preview(run: Run, target: Target) -> tuple[Preview, list[str]]:
         key_file=root.key is not None,
     )
     return seen, root.warnings
-
-
-STEP: Final = 5.0
-"""Seconds that the public address is given for each step of an answer."""
-SECONDS: Final = 60.0
-"""How long it is given for a whole file."""
-
-
-def served_otherwise(run: Run, manifest: Manifest) -> list[str]:
-    """Warnings where `publish.at` serves different bytes than were published: of the first index and one sitemap.
-
-    An address that does not answer, or asks for a login, says nothing: a bucket may be private until a
-    CDN is pointed at it.
-    """
-    files = [index.file for index in manifest.indexes[:1]] + [entry.file for entry in manifest.entries[:1]]
-    warnings = []
-    with web.Client(step=STEP) as client:
-        for file in files:
-            warning = _compare(client, run.site.publish.at + file.key, file)
-            if warning is not None:
-                warnings.append(warning)
-    return warnings
-
-
-def _compare(client: web.Client, address: str, file: File) -> str | None:
-    try:
-        answer = client.request("GET", address, limit=SITEMAP_BYTES, seconds=SECONDS, redirects=REDIRECTS)
-    except WebError:
-        return None
-    if answer.status != HTTPStatus.OK:
-        return None
-    # A Content-Encoding is undone; what is left may still be the gzip file itself.
-    data = answer.body
-    hashes = {hashlib.sha256(plain).hexdigest() for plain in (data, inflated(data, SITEMAP_BYTES).data)}
-    if not hashes.isdisjoint((file.stored_sha256, file.sha256)):
-        return None
-    age = answer.headers.get("age")
-    cached = f", {age} s old by its Age header" if age else ""
-    length = f"{len(data):,}" if answer.whole else f"more than {len(data):,}"
-    return (
-        f"{address} serves different bytes than were published: {length} bytes beginning {_start(data)!r}{cached}; "
-        f"published were {file.stored:,} bytes with sha256 {file.stored_sha256[:16]}…. Check for a cache in between, "
-        "or for a publish.at that leads elsewhere"
-    )
-
-
-def _start(data: bytes) -> str:
-    """The beginning of an answer, for a person."""
-    return data[:60].decode("utf-8", "replace")

@@ -139,6 +139,11 @@ class Publish(Settings):
         description="`true` if the sitemaps are on another host and robots.txt of the site, which sitemap_etl does "
         "not write, names them.",
     )
+    check: Flag = Field(
+        default=True,
+        description="`false` if `at` is not public yet: nothing is requested there after publishing. By default the "
+        "index and one sitemap are, and a warning names an address that answers 404 or serves other bytes.",
+    )
 
 
 PublishKey = Annotated[

@@ -391,7 +391,7 @@ class Model:
             "max_growth": len(everything) >= FEW and total["added"] / len(everything) > site_limits["max_growth"],
             "max_rejected": rejects(total, site_limits),
             "max_undated": self._undated(night, None, site_limits),
-            "min_urls": len(taken) < site_limits["min_urls"],
+            "min_urls": self._all_listed(night, base, taken) < site_limits["min_urls"],
         }
         if site_limits["pages"]:
             read = [name for name in night.listed if not is_view(night.keys(name))]
@@ -404,6 +404,16 @@ class Model:
                 # Whether the pages of a section that became a view are gone is left open.
                 open_ |= gate == "max_drop" and any(is_view(night.keys(name)) for name in night.turned)
                 night.gates[gate] = None if open_ else answer
+
+    @staticmethod
+    def _all_listed(night: Night, base: Mapping[str, Section], taken: set[str]) -> int:
+        """Return how many pages the site lists: outside views, or in views if it has nothing else."""
+        views = {
+            name: base[name].view if name in night.stay else is_view(night.keys(name))
+            for name in night.counts
+            if name not in night.stay or name in base
+        }
+        return sum(night.counts[name]["listed"] for name in views) if all(views.values()) else len(taken)
 
     def _drops(
         self, night: Night, name: str | None, before: set[str], now: set[str], limits: Mapping[str, Any]
