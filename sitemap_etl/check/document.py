@@ -15,8 +15,9 @@ from xml.parsers import expat
 
 from lxml import etree
 
+from sitemap_etl.check.doctype import find_doctype
 from sitemap_etl.check.report import Faults, Lines
-from sitemap_etl.check.scan import DOCTYPE, Flat, flat
+from sitemap_etl.check.scan import Flat, flat
 from sitemap_etl.web import codec_of, decoded
 
 Kind = Literal["urlset", "index", "rss", "atom", "rdf", "html", "text", "robots", "xml", "binary", "empty"]
@@ -88,8 +89,8 @@ def _xml_kind(text: bytes) -> Kind:
     start = begin.end() if begin else 0  # comments before the root may be of any length
     if _HTML.match(text, start):
         return "html"
-    if doctype := DOCTYPE.match(text, start):
-        start = doctype.end()
+    if doctype := find_doctype(text, start):
+        start = doctype.stop
     root = _ROOT.search(text, start)
     if root is None:
         return "xml"
@@ -126,13 +127,13 @@ def _xml(kind: Kind, data: bytes, faults: Faults, *, whole: bool) -> Document | 
     begin = _PROLOG.match(data)
     start = begin.end() if begin else 0
     if data.startswith(b"<!DOCTYPE", start):
-        doctype = DOCTYPE.match(data, start)
-        stop = doctype.end() if doctype else len(data)
+        doctype = find_doctype(data, start)
+        stop = doctype.stop if doctype else len(data)
         if b"<!ENTITY" in data[start:stop]:
             faults.add("xml-entities", at=data.index(b"<!ENTITY", start), example=_head(data[start:stop]))
             return None
         faults.add("xml-doctype", at=start, example=_head(data[start:stop]))
-        if doctype and doctype[1]:
+        if doctype and doctype.subset:
             data = data[:start] + re.sub(rb"[^\n]", b" ", data[start:stop]) + data[stop:]
         start = stop
     root = _ROOT.search(data, start)

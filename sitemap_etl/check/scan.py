@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl.arrow import data_of, numbers_of, offsets_of, over
+from sitemap_etl.check.doctype import find_doctype
 from sitemap_etl.frozen import Frozen
 
 _NAME: Final = re.compile(r"</?([^\s/>]+)")
@@ -36,21 +37,12 @@ DEPTH: Final = 64
 """Levels of elements that are looked at; a sitemap has five, and the work grows with them."""
 _SHORT: Final = 40
 """Bytes of a tag up to which it is told apart whole; longer ones have attributes and are cut at the first blank."""
-_TAG: Final = re.compile(rb"<[^\"'>]*+(?:(?:\"[^\"]*+\"|'[^']*+')[^\"'>]*+)*+>")
+_TAG: Final = re.compile(rb"<[^\"'>]*(?:(?:\"[^\"]*\"|'[^']*')[^\"'>]*)*>")
 _ATTRIBUTE: Final = re.compile(rb"\s([^\s=]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)')")
 _XML: Final = "http://www.w3.org/XML/1998/namespace"
 GT, NOTHING, LT, AMP = b"\x01", b"\x02", b"\x03", b"\x04"
 
 _MARKUP: Final = ((b"<!--", b"-->"), (b"<![CDATA[", b"]]>"), (b"<?", b"?>"))
-DOCTYPE: Final = re.compile(
-    rb"""<!DOCTYPE[^\["'>]*+(?:(?:"[^"]*+"|'[^']*+')[^\["'>]*+)*+"""
-    rb"""(\[(?:[^\]"'<]++|"[^"]*+"|'[^']*+'|<!--(?>.*?-->)|<\?(?>.*?\?>)|<(?!!--|\?))*+\]\s*+)?>""",
-    re.DOTALL | re.IGNORECASE,
-)
-"""A document type; its group is the internal subset, where a "]" may stand in comments, instructions and values.
-
-Nothing is tried twice: of a document type that never ends, each byte is looked at a few times.
-"""
 _ENTITY: Final = re.compile("&(?:#([0-9]+)|#x([0-9A-Fa-f]+)|([a-z]+));")
 _NAMED: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 
@@ -383,9 +375,9 @@ def _end(data: bytes, begin: int) -> int:
     for opening, closing in _MARKUP:
         if data.startswith(opening, begin):
             return data.index(closing, begin + len(opening)) + len(closing)
-    doctype = DOCTYPE.match(data, begin)
+    doctype = find_doctype(data, begin)
     assert doctype is not None
-    return doctype.end()
+    return doctype.stop
 
 
 def resolved(texts: Any) -> Any:

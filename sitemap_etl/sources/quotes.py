@@ -1,20 +1,20 @@
-"""The quotes of a CSV as its bytes go by: one that is opened and never closed makes one value of many rows.
+"""The quotes of a CSV, followed through its bytes: a quote that is never closed makes one value of many rows.
 
-A parser takes such a value for what it is, and the rows in it are lost without a word. So the bytes are looked at
-before they are parsed, as whole buffers: where every opening quote follows a delimiter or a line break, and every
-closing one precedes one, nothing more is asked. Quotes inside unquoted values (`5" pipe`) are text, as they are to
-the parser; buffers that hold such are taken apart by a regular expression.
+A parser accepts such a value, and its rows are lost without an error. So the bytes are checked before they are parsed,
+as whole buffers. If every opening quote follows a delimiter or a line break, and every closing quote precedes one,
+counting is enough. Quotes inside unquoted values (`5" pipe`) are text, as they are to the parser; `find_turns` tells
+them apart.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sitemap_etl.frozen import Frozen
 from sitemap_etl.limits import CSV_VALUE_LINES
 
 _LF, _CR = b"\n\r"
@@ -35,17 +35,7 @@ class WatchedQuotes:
         self.closed = False
         self._read = read
         self._delimiter, self._quote = ord(delimiter), ord(quote)
-        mark, q = re.escape(delimiter.encode()), re.escape(quote.encode())
-        text, end = rb"(?:[^%b\r\n]|%b%b)*+" % (q, q, q), rb"(?:\r\n|\n|\r)"
-        quoted = rb"%b%b(?:%b%b){0,%d}+%b(?=[%b\r\n])" % (q, text, end, text, CSV_VALUE_LINES, q, mark)
-        # What follows a closing quote is part of the value, to the parser too: fine within a line. In a value of
-        # several lines it is the sign that the quote was to open another one.
-        careless = rb"%b%b%b[^%b\r\n]*+" % (q, text, q, mark)
-        plain = rb"[^%b%b\r\n][^%b\r\n]*+|%b" % (q, mark, mark, mark)
-        fields = rb"(?:%b|%b|%b)*+" % (quoted, careless, plain)
-        self._fields = re.compile(fields)
-        self._rows = re.compile(rb"(?:%b[\r\n])*+" % fields)
-        self._value = re.compile(rb"%b(?:[^%b]|%b%b)*+%b?+" % (q, q, q, q, q))
+        self._boundaries = boundaries(delimiter)
         self._rest = b""  # from the beginning of a row
         self._start = 0  # the byte of the stream at which that is
 
@@ -95,8 +85,8 @@ class WatchedQuotes:
 
     def _regular(self, found: NDArray[np.uint8], quotes: NDArray[np.intp]) -> bool:
         """Whether every quote stands where a value begins or ends, or is one of two."""
-        ends = np.zeros(256, bool)
-        ends[[self._quote, _LF, _CR, self._delimiter]] = True
+        ends = self._boundaries.copy()
+        ends[self._quote] = True
         opening, closing = quotes[0::2], quotes[1::2]
         if opening[0] == 0:
             opening = opening[1:]
@@ -104,27 +94,43 @@ class WatchedQuotes:
             closing = closing[:-1]
         return bool(ends[found[opening - 1]].all() and ends[found[closing + 1]].all())
 
-    def _take_apart(self, data: bytes) -> None:
-        """As `_look`, value by value: quotes may be text here, or a value has very many lines."""
-        end = _end(self._rows, data)
-        at = _end(self._fields, data, end)
-        value = self._value.match(data, at)
-        if value is not None:
-            lines = line_breaks(data, *value.span())
-            if value.end() == len(data) and lines > CSV_VALUE_LINES:
-                self._stop(at, f"is not closed within {CSV_VALUE_LINES:,} lines")
-            elif value.end() < len(data) and lines:
-                self._stop(at, f"is closed only {lines:,} line{'' if lines == 1 else 's'} further on")
-        if self.fault is None:
-            self._keep(data, end)
+    def _take_apart(self, data: bytes, *, last: bool = False) -> None:
+        """Do the same as `_look` value by value: some quotes are text, or a value has very many lines.
+
+        `last`: the data ends with the last row of the stream.
+        """
+        found = np.frombuffer(data, np.uint8)
+        quotes, breaks = np.flatnonzero(found == self._quote), _breaks(found)
+        turns = find_turns(quotes, found, self._boundaries)
+        was_open = np.append(False, turns.opened[:-1])
+        opens = turns.first[turns.opened & ~was_open]
+        closes = turns.last[was_open & ~turns.opened]
+        # Nothing is known about a value that reaches the end: more quotes, or text, may follow.
+        closed = closes[closes < len(data) - 1]
+        until = np.append(closed, np.full(len(opens) - len(closed), len(data)))
+        lines = np.searchsorted(breaks, until) - np.searchsorted(breaks, opens)
+        wrong = lines > CSV_VALUE_LINES
+        # Text between a closing quote and a delimiter is part of the value. After several lines it shows that the
+        # quote was meant to open another value.
+        wrong[: len(closed)] |= (lines[: len(closed)] > 0) & ~self._boundaries[found[closed + 1]]
+        if wrong.any():
+            at = int(wrong.argmax())
+            count = int(lines[at])
+            if at < len(closed):
+                self._stop(int(opens[at]), f"is closed only {count:,} line{'' if count == 1 else 's'} further on")
+            else:
+                self._stop(int(opens[at]), f"is not closed within {CSV_VALUE_LINES:,} lines")
+        elif last and len(closed) < len(opens):
+            self._stop(int(opens[-1]), "is never closed")
+        else:
+            value = np.searchsorted(opens, breaks) - 1  # the last one that opens before each line break; -1: none
+            outside = breaks[breaks > np.append(until, -1)[value]]
+            self._keep(data, int(outside[-1]) + 1 if len(outside) else 0)
 
     def _finish(self) -> None:
-        """The end of the stream: what is left must be a whole row."""
-        if self._quote not in self._rest:
-            return
-        self._take_apart(self._rest + b"\n")
-        if self.fault is None and self._rest:
-            self._stop(_end(self._fields, self._rest), "is never closed")
+        """Check the end of the stream: the rest must be a whole row."""
+        if self._quote in self._rest:
+            self._take_apart(self._rest + b"\n", last=True)
 
     def _keep(self, data: bytes, start: int) -> None:
         self._start += start
@@ -135,11 +141,53 @@ class WatchedQuotes:
         self.fault = f"the quote that opens a value here {what}: is a closing quote missing?"
 
 
-def _end(pattern: re.Pattern[bytes], data: bytes, start: int = 0) -> int:
-    """Where the match of a pattern that matches nothing, too, ends."""
-    found = pattern.match(data, start)
-    assert found is not None
-    return found.end()
+class Turns(Frozen):
+    """The runs of quotes that can open or close a value, in their order.
+
+    `first`, `last`: positions of the first and the last quote of each run (int64). `opened`: whether a value is open
+    after it (bool).
+    """
+
+    first: NDArray[np.intp]
+    last: NDArray[np.intp]
+    opened: NDArray[np.bool_]
+
+
+def boundaries(delimiter: str) -> NDArray[np.bool_]:
+    """Return the bytes next to which a value begins or ends, as a table of 256 flags."""
+    table = np.zeros(256, bool)
+    table[[ord(delimiter), _LF, _CR]] = True
+    return table
+
+
+def find_turns(
+    quotes: NDArray[np.intp],
+    found: NDArray[np.uint8],
+    starts_value: NDArray[np.bool_],
+    *,
+    before: int = _LF,
+    inside: bool = False,
+) -> Turns:
+    """Return the runs of quotes that can open or close a value.
+
+    An even number of quotes in a row is text within a value, or an empty value. An odd number opens or closes a value
+    if it follows a boundary; anywhere else, no value is open after it.
+
+    `quotes`: ascending positions in `found` of the quotes that are not escaped. `starts_value`: see `boundaries`.
+    `before`: the byte before the first one. `inside`: whether a value is open there.
+    """
+    first = np.flatnonzero(np.diff(quotes, prepend=-2) != 1)
+    length = np.diff(first, append=len(quotes))
+    odd = length % 2 == 1
+    begins = quotes[first[odd]]
+    previous = found[begins - 1]
+    if len(begins) and begins[0] == 0:
+        previous[0] = before
+    toggles = starts_value[previous]
+    count = np.cumsum(toggles)
+    reset = np.maximum.accumulate(np.where(toggles, -1, np.arange(len(begins))))
+    since = count - np.where(reset >= 0, count[reset], 0) + ((reset < 0) & inside)
+    return Turns(begins, begins + length[odd] - 1, since % 2 == 1)
 
 
 def line_breaks(data: bytes, start: int, end: int) -> int:

@@ -18,6 +18,7 @@ from sitemap_etl import limits
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.settings import CsvFormat
 from sitemap_etl.sources.files import File, reading, translated
+from sitemap_etl.sources.quotes import boundaries, find_turns
 
 BLOCK_BYTES: Final = 2 * 1024 * 1024
 """Bytes parsed at a time."""
@@ -198,7 +199,7 @@ class _Unescaped:
     def __init__(self, read: Read, quote: str, escape: str, delimiter: str) -> None:
         self._read = read
         self._quote, self._escape = ord(quote), ord(escape)
-        self._before_values = np.frombuffer(f"{delimiter}\r\n".encode(), np.uint8)
+        self._boundaries = boundaries(delimiter)
         self._inside = False  # of quotes, where the next block begins
         self._last = ord("\n")  # byte of the last block
         self._held = b""  # escapes and quotes at the end of the last block: what follows decides
@@ -227,36 +228,19 @@ class _Unescaped:
         before_quote = leading[quotes[leading + 1]]
         before_escape = leading[found[leading + 1] == self._escape]
         quotes[before_quote + 1] = False
-        real, opened = self._turns(np.flatnonzero(quotes), found)
         inside = self._inside
-        if len(opened):
-            self._inside = bool(opened[-1])
+        turns = find_turns(np.flatnonzero(quotes), found, self._boundaries, before=self._last, inside=inside)
+        if len(turns.opened):
+            self._inside = bool(turns.opened[-1])
         self._last = text[-1]
         if not len(escapes):
             return text
 
         def within(places: np.ndarray) -> np.ndarray:
-            after = np.concatenate(([inside], opened))[np.searchsorted(real, places)]
+            after = np.append(inside, turns.opened)[np.searchsorted(turns.first, places)]
             chosen: np.ndarray = places[after]
             return chosen
 
         out = found.copy()
         out[within(before_quote)] = self._quote
         return np.delete(out, within(before_escape)).tobytes()
-
-    def _turns(self, quotes: np.ndarray, found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Where something may change: the first of an odd number of quotes in a row; and whether a value is open then.
-
-        An even number is quotes within a value, or an empty one. Where a value begins an odd number opens it, or closes
-        one; elsewhere none is open afterwards.
-        """
-        first = np.flatnonzero(np.diff(quotes, prepend=-2) != 1)
-        odd = np.diff(first, append=len(quotes)) % 2 == 1
-        turns = quotes[first[odd]]
-        before = np.where(turns > 0, found[turns - 1], self._last)
-        opens = np.isin(before, self._before_values)
-        count = np.cumsum(opens)
-        at = np.arange(len(turns))
-        reset = np.maximum.accumulate(np.where(opens, -1, at))
-        since = count - np.where(reset >= 0, count[reset], 0) + ((reset < 0) & self._inside)
-        return turns, since % 2 == 1
