@@ -101,5 +101,8 @@ PAGES_SAMPLE: Final = 1_000
 """New pages of a section that are visited at most: a receipt holds so many addresses."""
 SAME_DATE_FROM: Final = 1_000
 """Pages that get one and the same lastmod from which on that is no chance: of fewer, an editor may have saved them."""
+SAME_HOUR_WARNED: Final = 0.5
+"""Share of a section's dated pages that get a new lastmod within one hour, beyond which a run warns if its site file
+sets no limit. Editors don't change half of a large section within an hour; a job that loads a table does."""
 ROWS_READ_FROM: Final = 1_000
 """Rows read from which on a share of them means something beside the rows that a mirror carries."""

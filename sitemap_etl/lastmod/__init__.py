@@ -11,11 +11,13 @@ from .cells import fingerprint
 from .dates import REASONS, moments, newest_of, texts, until
 from .decision import resolve
 from .definition import HASH_VERSION, Kinds, agreed, comparable, kinds, rule_id
+from .hours import Minutes
 
 __all__ = [
     "HASH_VERSION",
     "REASONS",
     "Kinds",
+    "Minutes",
     "agreed",
     "comparable",
     "fingerprint",

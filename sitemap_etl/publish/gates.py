@@ -12,6 +12,7 @@ from sitemap_etl import limits
 from sitemap_etl.dates import instant
 from sitemap_etl.frames import Tally
 from sitemap_etl.frozen import Frozen
+from sitemap_etl.lastmod import Minutes
 from sitemap_etl.publish.moves import Moves, is_view, turned
 from sitemap_etl.settings import Gates, NewPages
 from sitemap_etl.stages.run import Run
@@ -23,15 +24,19 @@ WEEK: Final = timedelta(days=7)
 class Dates(Frozen):
     """What became of the dates of a section's pages that were published with one and are listed still.
 
-    `known`: such pages. `lost`: those that have none now. `same`: new date → pages that had another.
+    `known`: such pages. `lost`: those that have none now. `same`: new date → pages that had another. `minutes`: these
+    pages by the minute of their new date, but for fingerprints.
     """
 
     known: int = 0
     lost: int = 0
     same: Counter[str] = field(default_factory=Counter)
+    minutes: Minutes = field(default_factory=Minutes.none)
 
     def __add__(self, other: Dates) -> Dates:
-        return Dates(self.known + other.known, self.lost + other.lost, self.same + other.same)
+        return Dates(
+            self.known + other.known, self.lost + other.lost, self.same + other.same, self.minutes + other.minutes
+        )
 
     @property
     def most(self) -> tuple[str, int]:
@@ -170,6 +175,8 @@ def _left(own: Outcome, overruled: Collection[str]) -> Outcome:
         dates = replace(dates, lost=0)
     if "max_same_date" in overruled:
         dates = replace(dates, same=Counter())
+    if "max_same_hour" in overruled:
+        dates = replace(dates, minutes=Minutes.none())
     if "pages" in overruled:
         own = replace(own, pages=Visited())
     return replace(own, counts=counts, dates=dates)
@@ -247,6 +254,7 @@ def evaluate(scope: str | None, counts: Scope, limits_: Gates, forced: frozenset
             alike,
             forced,
         ),
+        *_same_hour(scope, who, c.dates, limits_.max_same_hour, forced),
         _min_urls(scope, who, c.listed, limits_.min_urls, forced),
         *_new_pages(scope, who, c.pages, limits_.pages, forced),
     ]
@@ -288,6 +296,34 @@ def _share_gate(scope: str | None, gate: str, of: Share, limit: float, would: st
     elif of.holds and of.value > limit / 2:
         status = "warned"
     return Gate(name, status, of.value, limit, message)
+
+
+def _same_hour(
+    scope: str | None, who: str, dates: Dates, limit: float | None, forced: frozenset[str]
+) -> Iterator[Gate]:
+    """Yield the gate on dates of one batch job, if the site file sets its limit."""
+    if limit is None:
+        return
+    hour, pages = dates.minutes.densest_hour()
+    would = f"{who} would set the lastmod of {pages:,} of {dates.known:,} pages that have one to the same hour"
+    if hour:
+        would += f", from {hour}"
+    few = f"; this gate applies from {limits.SAME_DATE_FROM:,} such pages"
+    share = Share(pages, dates.known, least=limits.SAME_DATE_FROM, few=few)
+    yield _share_gate(scope, "max_same_hour", share, limit, would, forced)
+
+
+def one_hour(section: str, dates: Dates) -> str | None:
+    """Return a warning if most pages of a section get a new lastmod within one hour, or None."""
+    hour, pages = dates.minutes.densest_hour()
+    share = _share(pages, dates.known)
+    if dates.known < limits.SAME_DATE_FROM or share <= limits.SAME_HOUR_WARNED:
+        return None
+    return (
+        f"{section}: {pages:,} of {dates.known:,} pages that have a lastmod ({percent(share)}) get a new one within one "
+        f"hour, from {hour}, as if a batch job had written them. Check that the column says when each page changed, not "
+        "when the table was loaded. gates: {max_same_hour: 0.5} refuses such a run"
+    )
 
 
 def _min_urls(scope: str | None, who: str, listed: int, limit: int, forced: frozenset[str]) -> Gate:

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl import extensions
+from sitemap_etl import extensions, lastmod
 from sitemap_etl.arrow import column_of
 from sitemap_etl.config import Site
 from sitemap_etl.errors import Refused
 from sitemap_etl.frames import EXAMPLES, SNAPSHOT, Tally, conform, without_fingerprints
 from sitemap_etl.frozen import Frozen
-from sitemap_etl.publish.gates import Dates, Outcome, Visited, gates_of, one_date
+from sitemap_etl.publish.gates import Dates, Outcome, Visited, gates_of, one_date, one_hour
 from sitemap_etl.publish.moves import Moves, dropped_entries, net_moves, read_changes
 from sitemap_etl.stages.published import current_news, in_time, remembered, rows_in_time, same_definition
 from sitemap_etl.stages.rules import is_dated
@@ -134,7 +134,21 @@ def propose(run: Run, force: frozenset[str] | None = None) -> Proposal:
     proposal.gates = gates_of(run, proposal.outcomes, moves, forced)
     meant = [gate for gate in proposal.gates if gate.status == "warned" and gate.value > gate.limit]
     proposal.warnings += [f"{gate.message}: as the rule of the section says" for gate in meant]
+    proposal.warnings += _batch_dates(run, proposal)
     return proposal
+
+
+def _batch_dates(run: Run, proposal: Proposal) -> list[str]:
+    """Return a warning for each section that a batch job seems to have dated and that sets no limit for it."""
+    stopped = {gate.name for gate in proposal.gates if gate.status in ("refused", "forced")}
+    found = [
+        one_hour(name, dates)
+        for name, dates in proposal.dates.items()
+        if run.site.sections[name].gates.max_same_hour is None
+        and not run.site.sections[name].view
+        and f"{name}.max_same_date" not in stopped
+    ]
+    return [warning for warning in found if warning is not None]
 
 
 def _carry(run: Run, name: str, published: SectionState, entries: Sequence[Entry], proposal: Proposal) -> None:
@@ -286,7 +300,7 @@ def _account(run: Run, name: str, receipts: Sequence[Rendered], proposal: Propos
         )
         proposal.reasons[name]["duplicates"].merge(receipt.reasons)
         proposal.reasons[name]["notes"].merge(receipt.notes)
-        dates += Dates(group.dated, group.undated, Counter(receipt.redated))
+        dates += Dates(group.dated, group.undated, Counter(receipt.redated), lastmod.Minutes.stored(receipt.minutes))
     _balance(name, "all groups", "inventory", inventory, "rows that render gathered", gathered)
     proposal.dates[name] = dates
     return _balanced(name, counts)

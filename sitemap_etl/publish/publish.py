@@ -188,7 +188,7 @@ def where_most(run: Run, proposal: Proposal, gate: str) -> list[str]:
             f"  most of them: {prefix}… ({count:,})    e.g. {example}",
             _look(example),
         ]
-    if name in ("max_undated", "max_same_date"):
+    if name in ("max_undated", "max_same_date", "max_same_hour"):
         shown = "undated" if name == "max_undated" else "changed"
         examples = [
             loc

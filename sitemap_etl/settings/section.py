@@ -162,6 +162,13 @@ class Gates(Settings):
         description="Maximum share of listed pages that get one and the same new lastmod. Applies from 1,000 "
         "such pages.",
     )
+    max_same_hour: Number | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="Maximum share of pages that get a new lastmod within the same hour, among those that had a "
+        "lastmod. Applies from 1,000 such pages, and not to fingerprints. Default: more than half is a warning.",
+    )
     min_urls: Integer = Field(default=1, ge=0, description="Minimum number of listed URLs.")
     pages: NewPages | None = Field(
         default=None, description="Visits a sample of the new pages. Default: no page is visited."

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sitemap_etl import lastmod
 from sitemap_etl.arrow import column_of, mask_of, nulls_in, single
 from sitemap_etl.frames import ASIDE, EXAMPLES, SNAPSHOT, Tally, conform
 from sitemap_etl.render import compress, feeds, text, urlset
@@ -80,6 +81,7 @@ class _Group:
         self.new: pa.Array = pa.array([], pa.string())
         self.new_dates: Counter[str] = Counter()
         self.redated: Counter[str] = Counter()
+        self.minutes = lastmod.Minutes.none()
         self.dated = 0
         self.examples: dict[str, list[str]] = {"added": [], "changed": [], "removed": [], "undated": []}
         self.tables: dict[str, pq.ParquetWriter] = {}
@@ -109,6 +111,7 @@ class _Group:
             reasons=self.reasons,
             new_dates=dict(self.new_dates),
             redated=dict(self.redated),
+            minutes=self.minutes.to_store(),
             dated=self.dated,
             examples={kind: tuple(locs) for kind, locs in self.examples.items()},
             changes=staged.get("changes"),
@@ -237,6 +240,8 @@ class _Group:
             dates = rows.column("lastmod").filter(pa.array(redated))
             for entry in _top(dates):
                 self.redated[entry["values"]] += entry["counts"]
+            if self.section.lastmod.kind != "fingerprint":  # its new dates are all the time of the run
+                self.minutes += lastmod.Minutes.of(single(dates))
 
     def _write_changes(self, kind: str, rows: pa.Table, place: np.ndarray, since_moved: pa.Array) -> None:
         if not rows.num_rows:

@@ -14,7 +14,7 @@ the way a file was cut, as long as it is one of the ways that are documented (`s
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any
@@ -39,7 +39,19 @@ from tests.model.rules import (
     span,
 )
 
-GATES = {"max_drop": 0.1, "max_growth": 1.0, "max_rejected": 0.05, "max_undated": 0.05, "min_urls": 1, "pages": None}
+GATES = {
+    "max_drop": 0.1,
+    "max_growth": 1.0,
+    "max_rejected": 0.05,
+    "max_undated": 0.05,
+    "max_same_hour": None,
+    "min_urls": 1,
+    "pages": None,
+}
+MANY = 1_000
+"""Pages that had a lastmod, from which on many new ones within an hour mean something."""
+WARNED = 0.5
+"""The share of them beyond which a section without a limit is warned of."""
 
 
 class Model:
@@ -371,8 +383,11 @@ class Model:
                 "max_growth": len(before) >= FEW and counts["added"] / len(before) > limits["max_growth"],
                 "max_rejected": rejects(counts, limits),
                 "max_undated": self._undated(night, name, limits),
+                "max_same_hour": self._same_hour(night, name, limits["max_same_hour"]),
                 "min_urls": counts["listed"] < limits["min_urls"],
             }
+            if limits["max_same_hour"] is None:
+                night.batches[name] = self._same_hour(night, name, None if is_view(keys) else WARNED)
             if limits["pages"] and not is_view(keys):
                 answers["pages"] = fails(self._new(night, name, plain), limits["pages"])
             for gate, answer in answers.items():
@@ -391,6 +406,7 @@ class Model:
             "max_growth": len(everything) >= FEW and total["added"] / len(everything) > site_limits["max_growth"],
             "max_rejected": rejects(total, site_limits),
             "max_undated": self._undated(night, None, site_limits),
+            "max_same_hour": self._same_hour(night, None, site_limits["max_same_hour"]),
             "min_urls": self._all_listed(night, base, taken) < site_limits["min_urls"],
         }
         if site_limits["pages"]:
@@ -439,6 +455,36 @@ class Model:
                 of_others = len(pages - now) / max(1, len(pages - moved)) > limits["max_drop"]
                 answers.add(gone if (gone == fewer or moved) and gone == of_others else None)
         return True if True in answers else None if None in answers else False
+
+    def _hour(self, night: Night, name: str | None) -> tuple[int, int, int]:
+        """Count pages that had a lastmod; and those that certainly, or possibly, get a new one in the densest hour."""
+        had, open_ = 0, 0
+        minutes: Counter[int] = Counter()
+        for section, listed in night.listed.items():
+            if name not in (None, section) or is_view(night.keys(section)):
+                continue
+            rule = night.keys(section).get("lastmod")
+            by_content = isinstance(rule, dict) and "fingerprint" in rule
+            for loc in listed.keys() & night.before[section].keys():
+                was = night.before[section][loc].lastmod
+                new = {version.lastmod for version in listed[loc]} - {was}
+                had += was is not None
+                if was is None or by_content or not new:
+                    continue
+                if len({version.lastmod for version in listed[loc]}) > 1:
+                    open_ += 1
+                elif (date := new.pop()) is not None and "T" in date:
+                    minutes[int(datetime.fromisoformat(date).timestamp()) // 60] += 1
+        most = max((sum(minutes[each + step] for step in range(60)) for each in minutes), default=0)
+        return had, most, most + open_
+
+    def _same_hour(self, night: Night, name: str | None, limit: float | None) -> bool | None:
+        """Say whether more than this share get a new lastmod within one hour; None if that is left open."""
+        had, least, most = self._hour(night, name)
+        if limit is None or had < MANY:
+            return False
+        answers = {count / had > limit for count in (least, most)}
+        return answers.pop() if len(answers) == 1 else None
 
     def _undated(self, night: Night, name: str | None, limits: Mapping[str, Any]) -> bool | None:
         """Pages that had a lastmod and have none now, over those that had."""

@@ -139,6 +139,7 @@ class Night:
     counts: dict[str, dict[str, int]] = field(default_factory=dict)
     changed: dict[str, tuple[int, int]] = field(default_factory=dict)  # at least, at most
     gates: dict[str, bool | None] = field(default_factory=dict)  # whether it refuses; None: left open
+    batches: dict[str, bool | None] = field(default_factory=dict)  # section → whether it is warned of dates in an hour
     reasons: dict[str, Counter[str]] = field(default_factory=dict)
     mirrors: dict[str, Mirror] = field(default_factory=dict)
     drift: dict[str, dict[str, int]] = field(default_factory=dict)

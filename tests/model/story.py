@@ -517,6 +517,12 @@ class Story(Edits):
             if answer is not None and (gate["status"] == "refused") != (answer and name not in forced):
                 wanted_gate = "refused" if answer else "not refused"
                 problems.append(f"gate {name} is {gate['status']}: {gate['message']}; expected {wanted_gate}")
+        warned = {each.partition(":")[0] for each in done.summary["warnings"] if "within one hour" in each}
+        problems += [
+            f"{name} is {'' if name in warned else 'not '}warned of dates of one hour"
+            for name, answer in night.batches.items()
+            if answer is not None and answer != (name in warned)
+        ]
         if night.drift:
             told_drift = done.summary.get("drift", {})
             for name, drift in night.drift.items():

@@ -412,6 +412,7 @@ class Rendered(RunDocument):
     dated: int  # such rows that have one
     examples: Mapping[str, tuple[str, ...]]  # added, changed, removed, undated → a few locs
     redated: Mapping[str, int] = field(default_factory=dict)  # new lastmod of pages that had another → pages; the top
+    minutes: Mapping[str, int] = field(default_factory=dict)  # the same by minute (lastmod.Minutes); the fullest ones
     changes: Checked | None = None
     duplicates: Checked | None = None  # the duplicate rows
     top: Checked | None = None  # the rows that a feed could show
