@@ -320,9 +320,9 @@ def one_hour(section: str, dates: Dates) -> str | None:
     if dates.known < limits.SAME_DATE_FROM or share <= limits.SAME_HOUR_WARNED:
         return None
     return (
-        f"{section}: {pages:,} of {dates.known:,} pages that have a lastmod ({percent(share)}) get a new one within one "
-        f"hour, from {hour}, as if a batch job had written them. Check that the column says when each page changed, not "
-        "when the table was loaded. gates: {max_same_hour: 0.5} refuses such a run"
+        f"{section}: {pages:,} of {dates.known:,} pages that have a lastmod ({percent(share)}) get a new one within "
+        f"one hour, from {hour}, as if a batch job had written them. Check that the column says when each page "
+        "changed, not when the table was loaded. gates: {max_same_hour: 0.5} refuses such a run"
     )
 
 
