@@ -11,6 +11,7 @@ import gzip
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 CORPUS = Path(__file__).parent / "data" / "corpus"
@@ -68,6 +69,7 @@ def originals(name: str) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted((CORPUS / name).iterdir())}
 
 
+@cache
 def cases() -> list[Case]:
     """Every fault in every file that it is planted into."""
     found = []

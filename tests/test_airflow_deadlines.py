@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 import yaml
 
-from sitemap_etl.airflow.deadlines import deadline_of
-from sitemap_etl.airflow.deadlines import missed as late
 from sitemap_etl.config import load
 from sitemap_etl.errors import ConfigError
 from tests.support.engines import Reply, Side
@@ -32,6 +30,8 @@ RUN = {
 
 
 def deadline(folder: Path, schedule: Any, done_by: str, **notify: Any) -> Any:
+    from sitemap_etl.airflow.deadlines import deadline_of  # Airflow takes more than a second to import
+
     file = folder / "shop.yaml"
     notify = notify or {"webhook": "${HOOK}"}
     file.write_text(yaml.safe_dump({**SITE, "schedule": schedule, "airflow": {"done_by": done_by}, "notify": notify}))
@@ -67,6 +67,8 @@ def test_a_deadline_of_which_nobody_would_hear_is_a_mistake(tmp_path: Path) -> N
 def test_whom_notify_names_are_told_what_is_late_and_how_to_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from sitemap_etl.airflow.deadlines import missed as late
+
     notifier = {"class": "tests.support.notifier.FileNotifier", "args": {"path": str(tmp_path / "told")}}
     with Side(lambda _request: Reply(200)) as ear:
         monkeypatch.setenv("HOOK", f"{ear.url}/hook?token=s3cret")

@@ -19,7 +19,6 @@ import psycopg
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from scrapy.utils.sitemap import Sitemap
 
 from tests.support.command import Done, at, call
 from tests.support.postgres import Postgres
@@ -134,6 +133,8 @@ class Published:
 
     def files(self) -> Iterator[tuple[str, bytes]]:
         """Every sitemap that the index lists."""
+        from scrapy.utils.sitemap import Sitemap
+
         for entry in Sitemap(self.get("sitemap.xml")):
             key = entry["loc"].removeprefix(f"{SITE}/")
             yield key, gzip.decompress(self.get(key))
@@ -143,6 +144,8 @@ class Published:
 def test_every_page_of_the_sources_is_listed_once_and_every_file_is_valid(
     atlas: Path, expected: set[str], s3: S3Server, bucket: str, tmp_path: Path
 ) -> None:
+    from scrapy.utils.sitemap import Sitemap
+
     assert len(expected) == CITIES + PACKAGES
     done = run(atlas, 1)
     counts = done.json["sections"]

@@ -8,11 +8,8 @@ from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import advertools
 import pyarrow as pa
 import pytest
-import scrapy.utils.sitemap
-import usp.tree
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -91,6 +88,8 @@ def many() -> pa.Table:
 
 
 def test_ultimate_sitemap_parser_reads_every_url_back():
+    import usp.tree
+
     table = many()
     pages = list(usp.tree.sitemap_from_str(document(table).decode()).all_pages())
     assert {page.url for page in pages} == set(table.column("loc").to_pylist())
@@ -101,18 +100,22 @@ def test_ultimate_sitemap_parser_reads_every_url_back():
 
 
 def test_ultimate_sitemap_parser_reads_a_text_sitemap_back():
+    import usp.tree
+
     table = many()
     pages = usp.tree.sitemap_from_str(b"".join(text.document(table, 0, table.num_rows)).decode()).all_pages()
     assert {page.url for page in pages} == set(table.column("loc").to_pylist())
 
 
 def test_scrapy_reads_every_url_back():
+    from scrapy.utils.sitemap import Sitemap
+
     table = many()
-    read = list(scrapy.utils.sitemap.Sitemap(document(table)))
+    read = list(Sitemap(document(table)))
     assert [entry["loc"] for entry in read] == table.column("loc").to_pylist()
     assert [entry.get("lastmod") for entry in read] == table.column("lastmod").to_pylist()
     assert read[9]["alternate"] == ["https://shop.example/de?a&b", "https://shop.example/0"]
-    listed = scrapy.utils.sitemap.Sitemap(INDEX)
+    listed = Sitemap(INDEX)
     assert listed.type == "sitemapindex"
     assert [entry["loc"] for entry in listed] == [
         "https://shop.example/a.xml.gz?a&b='c'",
@@ -121,6 +124,8 @@ def test_scrapy_reads_every_url_back():
 
 
 def test_advertools_follows_the_index_to_every_gzipped_file(served):
+    import advertools  # takes half a second, in every process that collects this file
+
     folder, address = served
     table = many()
     rendered = urlset.entries(table)
