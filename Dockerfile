@@ -7,7 +7,7 @@ COPY sitemap_etl sitemap_etl
 # The versions that the tests ran with; of the extras, those that need no scheduler.
 RUN sed -n -E 's/^([a-zA-Z0-9][^\\]*) \\$/\1/p' constraints.txt > pins.txt \
     && python -m venv /opt/sitemap-etl \
-    && /opt/sitemap-etl/bin/pip install --no-cache-dir --disable-pip-version-check -c pins.txt ".[mysql,google]" \
+    && /opt/sitemap-etl/bin/pip install --no-cache-dir --disable-pip-version-check -c pins.txt ".[mysql,google,pandas]" \
     && /opt/sitemap-etl/bin/python -m sitemap_etl.kernels
 
 FROM python:3.11-slim

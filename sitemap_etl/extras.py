@@ -12,6 +12,7 @@ _PACKAGES: Final = {
     "delta": ("deltalake",),
     "iceberg": ("pyiceberg",),
     "google": ("google.auth", "cryptography"),
+    "pandas": ("pandas",),
 }
 """What each extra of pyproject.toml brings, by the names under which it is imported."""
 

@@ -18,6 +18,7 @@ PACKAGES = {
     "delta": {"deltalake"},
     "iceberg": {"pyiceberg"},
     "google": {"google", "cryptography"},
+    "pandas": {"pandas"},
 }
 """The top modules of what each extra brings."""
 
@@ -93,6 +94,18 @@ def test_a_table_names_the_extra_that_reads_it(folder: Path, extra: str, source:
     done = without(PACKAGES[extra], folder, *command, "shop.yaml")
     assert done.returncode == 2, done.stderr
     assert f"install sitemap_etl[{extra}]" in done.stdout + done.stderr
+    assert not (folder / "public").exists()
+
+
+@pytest.mark.parametrize("command", [["run"], ["validate"]], ids=lambda command: command[0])
+def test_a_transform_function_names_the_extra_with_pandas(folder: Path, command: list[str]) -> None:
+    (folder / "own.py").write_text("import pandas as pd\n\ndef change(frame):\n    return frame\n")
+    write(folder, "{from: {csv: pages.csv}, transform: 'own:change'}")
+    done = without({"pandas"}, folder, *command, "shop.yaml")
+    assert done.returncode == 2, done.stderr
+    said = done.stdout + done.stderr
+    assert "sections.pages.transform needs the extra pandas" in said
+    assert "install sitemap_etl[pandas]" in said
     assert not (folder / "public").exists()
 
 

@@ -211,7 +211,8 @@ class Section(Settings):
         | None
     ) = Field(
         default=None,
-        description="`package.module:function`, called with a DataFrame; returns one with rows changed or dropped.",
+        description="`package.module:function`, called with a DataFrame; returns one with rows changed or dropped. "
+        "Needs the extra `pandas`.",
     )
     lastmod: Lastmod = Field(
         default=DefaultRule(),

@@ -11,6 +11,7 @@ from typing import Any
 from sitemap_etl import extensions
 from sitemap_etl.config import DatabaseSource, Section, Site
 from sitemap_etl.errors import ConfigError
+from sitemap_etl.extras import demand
 from sitemap_etl.transform import Hook, Rules
 from sitemap_etl.urls import UrlRules
 
@@ -37,8 +38,12 @@ def rules_of(site: Site, section: Section, now: datetime, robots: bytes | None) 
 
 
 def hook_of(section: Section) -> Hook:
-    """The function a section's `transform:` names. The working folder is on the path, as for a script."""
+    """Return the function that a section's `transform:` names. The working folder is on the path, as for a script.
+
+    Raises ConfigError if pandas is missing, or if the function can't be imported or is not one.
+    """
     assert section.transform is not None
+    demand("pandas", f"sections.{section.name}.transform")
     module, _, name = section.transform.partition(":")
     here = str(Path.cwd())
     if here not in sys.path:
