@@ -95,6 +95,16 @@ def test_an_image_that_breaks_a_rule_leaves_alone_and_is_counted_with_its_page()
     }
 
 
+@pytest.mark.parametrize("word", ["NULL", "None", "\\N", "NaN", "#N/A", " null"])
+@pytest.mark.parametrize("rules", [None, UrlRules(SITE)], ids=["no site", "a site"])
+def test_a_word_for_a_missing_value_is_no_image(word, rules):
+    assert read(pa.array([[A, word], [B], None]), rules=rules) == ([[A], [B], None], {"image: placeholder": 1})
+
+
+def test_a_word_for_a_missing_value_is_no_image_in_a_column_of_text():
+    assert read(pa.array([A, "NULL", "\\N"])) == ([[A], None, None], {"image: placeholder": 2})
+
+
 def test_without_a_site_a_relative_url_is_no_image():
     assert read(pa.array([["/c.jpg"], None, None]), rules=None) == ([None, None, None], {"image: not absolute": 1})
 

@@ -12,6 +12,7 @@ from url_cases import ON_ANY_HOST, ON_SITE, SAME_AS, SITE, STRIPPED, No
 from sitemap_etl import limits
 from sitemap_etl.errors import ConfigError, InvalidSource
 from sitemap_etl.urls import (
+    PLACEHOLDERS,
     REASONS,
     SESSION_FAMILIES,
     SESSIONS,
@@ -336,6 +337,11 @@ def table_under(heading: str) -> list[list[str]]:
 
 def test_the_documentation_lists_the_reasons():
     assert {reason.strip("`"): meaning for reason, meaning in table_under("Reasons")} == REASONS
+
+
+def test_the_documentation_lists_the_placeholders():
+    (line,) = re.findall(r"^The placeholders are (.*?)in any case", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+    assert re.findall(r"`([^`]+)`", line) == list(PLACEHOLDERS)
 
 
 def test_the_documentation_lists_what_strip_takes_out():

@@ -14,6 +14,26 @@ class No(str):
     __slots__ = ()
 
 
+WORDS = (
+    "\\N",
+    "NULL",
+    "(null)",
+    "<null>",
+    "None",
+    "nan",
+    "NaT",
+    "<NA>",
+    "undefined",
+    "N/A",
+    "#N/A",
+    "#NULL!",
+    "#DIV/0!",
+    "#VALUE!",
+    "#REF!",
+    "#NAME?",
+    "#NUM!",
+)
+
 ON_SITE = [
     # as it is
     (f"{S}/", f"{S}/"),
@@ -200,6 +220,26 @@ ON_SITE = [
     ("\ufeff", No("missing loc")),
     ("#", No("missing loc")),
     ("#top", No("missing loc")),
+    # words for a missing value
+    *((word, No("placeholder")) for word in WORDS),
+    ("null", No("placeholder")),
+    ("Null", No("placeholder")),
+    ("NONE", No("placeholder")),
+    ("none", No("placeholder")),
+    ("NaN", No("placeholder")),
+    ("NAN", No("placeholder")),
+    ("\\n", No("placeholder")),
+    ("#n/a", No("placeholder")),
+    ("  NULL\n", No("placeholder")),
+    ("\u00a0nan\u200b", No("placeholder")),
+    ("/NULL", f"{S}/NULL"),
+    ("./null", f"{S}/null"),
+    ("null/", f"{S}/null/"),
+    ("nulls", f"{S}/nulls"),
+    ("none.html", f"{S}/none.html"),
+    ("na", f"{S}/na"),
+    ("nan?page=2", f"{S}/nan?page=2"),
+    (f"{S}/None", f"{S}/None"),
     # characters
     (f"{S}/a\tb", No("control character")),
     (f"{S}/a\nb", No("control character")),
@@ -304,6 +344,7 @@ ON_SITE = [
 ]
 
 ON_ANY_HOST = [
+    *((word, No("placeholder")) for word in WORDS),
     ("https://cdn.example/i.jpg", "https://cdn.example/i.jpg"),
     ("http://cdn.example/i.jpg", "http://cdn.example/i.jpg"),
     ("https://faß.de/", "https://xn--fa-hia.de/"),

@@ -7,10 +7,12 @@ users, are in docs/reference/urls.md.
 from sitemap_etl.urls.columns import Canonical, as_listed, canonical_urls, canonicalize, merge_foreign
 from sitemap_etl.urls.parameters import SESSION_FAMILIES, SESSIONS, TRACKING, TRACKING_FAMILIES
 from sitemap_etl.urls.patterns import check_pattern, excluded
+from sitemap_etl.urls.placeholders import PLACEHOLDERS, is_placeholder
 from sitemap_etl.urls.rules import REASONS, STRIP, UrlRules
 from sitemap_etl.urls.spelling import canonical_url, origin
 
 __all__ = [
+    "PLACEHOLDERS",
     "REASONS",
     "SESSIONS",
     "SESSION_FAMILIES",
@@ -25,6 +27,7 @@ __all__ = [
     "canonicalize",
     "check_pattern",
     "excluded",
+    "is_placeholder",
     "merge_foreign",
     "origin",
 ]

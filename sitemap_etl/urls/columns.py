@@ -19,6 +19,7 @@ from sitemap_etl import limits
 from sitemap_etl.arrow import over
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.frozen import Frozen
+from sitemap_etl.urls.placeholders import find_placeholders
 from sitemap_etl.urls.rules import REASONS, UrlRules
 from sitemap_etl.urls.scan import Text, encode, scan
 from sitemap_etl.urls.spelling import CARE, Normalizer, Rejected
@@ -241,6 +242,7 @@ def _joined(
         rooted = fine & ~clean & (text.byte(0) == ord("/")) & (text.byte(1) != ord("/"))
         bare = fine & ~clean & _BARE[text.byte(0)]
         if bare.any():
+            bare &= ~find_placeholders(array, text.lengths, bare)
             bare &= ~text.rows_at(np.flatnonzero(text.data == ord(":")))
             for host in known.normalizer.hosts:
                 bare &= ~np.asarray(pc.starts_with(array, pattern=host, ignore_case=True).fill_null(False))

@@ -10,6 +10,7 @@ from sitemap_etl.urls.spelling import canonical_url, origin
 
 REASONS: Final[dict[str, str]] = {
     "missing loc": "The loc is null, empty, blank, or only a fragment.",
+    "placeholder": "It is a word for a missing value, such as NULL, \\N, None, NaN or #N/A, and not an address.",
     "not UTF-8": "The bytes are not UTF-8: the export was written or read in a different encoding.",
     "control character": "It contains a raw control character, such as a tab, a line break or NUL.",
     "invisible character": "It contains a raw invisible character: zero width, soft hyphen, direction or line mark.",

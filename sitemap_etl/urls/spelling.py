@@ -20,6 +20,7 @@ import ada_url
 
 from sitemap_etl import limits
 from sitemap_etl.urls import parameters
+from sitemap_etl.urls.placeholders import is_placeholder
 
 _WIDE_SPACES: Final = "".join(c for c in map(chr, range(0x80, 0x3001)) if c.isspace()) + "\u200b\ufeff"
 _TRIM: Final = " \t\n\v\f\r\x1c\x1d\x1e\x1f" + _WIDE_SPACES
@@ -200,6 +201,8 @@ class Normalizer:
         assert parts is not None  # every group may be empty
         scheme, authority, path, query = parts.groups("")
         if parts[2] is None:
+            if is_placeholder(text):
+                raise Rejected("placeholder")
             return "", *self._relative(scheme, path, query)
         start = f"{scheme}://{authority}"
         if not scheme:

@@ -69,6 +69,7 @@ def path_of(number: int) -> str:
 HOWS = ("plain", "absolute", "bare", "raw", "small", "dots", "fragment", "space", "scheme", "tracking", "old")
 BROKEN = {
     "": "missing loc",
+    "NULL": "placeholder",
     "https://elsewhere.example/p": "foreign origin",
     "ftp://shop.example/p": "not http or https",
     "/p/a\tb": "control character",
