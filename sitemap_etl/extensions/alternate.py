@@ -13,6 +13,7 @@ from sitemap_etl.extensions import nested, texts
 from sitemap_etl.extensions.hreflang import hreflang_tags
 from sitemap_etl.extensions.nested import Elements
 from sitemap_etl.extensions.pages import Pages
+from sitemap_etl.extensions.separated import firsts
 from sitemap_etl.frames import ALTERNATES, Tally
 from sitemap_etl.urls import UrlRules
 
@@ -31,16 +32,18 @@ def alternates(
 ) -> pa.Array:
     """`frames.ALTERNATES`: tags as `hreflang_tag` gives them, sorted, each once a page; canonical URLs of any host.
 
-    `column`: map hreflang → URL; struct with a field a language; list of structs of `hreflang` and `href`; or
-    JSON text of an object or such a list. URLs of the site's own pages are as these are listed by the `rules`, to
-    whose site relative ones are joined. Of two with the same tag the first stays. A page without alternates is null;
-    nothing is added, the page itself neither.
+    `column`: map hreflang → URL; struct with a field a language; list of structs of `hreflang` and `href`; or a text
+    that holds an object or such a list, as JSON or Python writes it. Of an address with several URLs the first stays.
+    URLs of the site's own pages are as these are listed by the `rules`, to whose site relative ones are joined. Of two
+    with the same tag the first stays. A page without alternates is null; nothing is added, the page itself neither.
     """
     pages = Pages.of(loc, tally, rules)
     found = _pairs(plain(column), tally)
     if not len(found.owner):
         return pa.nulls(found.rows, ALTERNATES)
     keys, values = (texts.readable(pc.struct_field(found.values, name)) for name in ("key", "value"))
+    given, (values, several) = values, firsts(values)
+    pages.count("alternate: several URLs in one text, the first stays", several, given, found.owner)
     filled = mask_of(pc.is_valid(texts.cleaned(values)))
     tags = hreflang_tags(pc.if_else(pa.array(filled), keys, pa.scalar(None, pa.string())), tally)
     untagged = filled & mask_of(pc.is_null(texts.cleaned(keys)))

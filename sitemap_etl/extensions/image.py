@@ -10,9 +10,10 @@ import pyarrow.compute as pc
 
 from sitemap_etl import limits
 from sitemap_etl.arrow import codes_of, is_list, mask_of, plain
-from sitemap_etl.extensions import nested, texts
+from sitemap_etl.extensions import literals, nested, texts
 from sitemap_etl.extensions.nested import Elements
 from sitemap_etl.extensions.pages import Pages
+from sitemap_etl.extensions.separated import separated
 from sitemap_etl.frames import IMAGES, Tally
 from sitemap_etl.urls import UrlRules
 
@@ -28,13 +29,14 @@ def images(
 ) -> pa.Array:
     """`frames.IMAGES`: canonical URLs in the source's order, each once, at most 1,000 a page.
 
-    `column`: list of text, or of structs with `loc`; one URL as text; or JSON text of either. A relative
-    URL is joined to the site of the `rules`; without them it is counted as not absolute. One on the site, or on an
-    origin that is the same, is spelled by the rules of its pages. `loc`: canonical addresses of the pages, for the
-    tally's examples. A page without images is null.
+    `column`: list of text, or of structs with `loc`; URLs as text, with separators between them; or a text that holds
+    such a list, as JSON, Python or PostgreSQL writes it. An element with several URLs counts as these. A relative URL
+    is joined to the site of the `rules`; without them it is counted as not absolute. One on the site, or on an origin
+    that is the same, is spelled by the rules of its pages. `loc`: canonical addresses of the pages, for the tally's
+    examples. A page without images is null.
     """
     pages = Pages.of(loc, tally, rules)
-    found = _elements(plain(column), pages)
+    found = separated(_elements(plain(column), pages))
     if not len(found.owner):
         return pa.nulls(found.rows, IMAGES)
     canonical = pages.canonical("image", found.values, found.owner)
@@ -74,16 +76,20 @@ def _elements(column: pa.Array, pages: Pages) -> Elements:
         pages.tally.add(_UNREADABLE, len(column) - column.null_count, [str(kind)])
         return Elements(np.empty(0, np.int64), pa.array([], pa.string()), len(column))
     raw = texts.readable(column)
-    as_json = pc.match_substring_regex(raw, r'^\s*(?:[\[{"]|null\s*$)')
-    if not pc.any(as_json).as_py():
-        filled = pc.is_valid(texts.cleaned(raw))
-        owner = np.flatnonzero(mask_of(filled))
-        return Elements(owner, raw.filter(filled), len(column))
-    only_json = pc.if_else(as_json, raw, pa.scalar(None, pa.string()))
-    values = nested.parsed(only_json, pages.tally, _UNREADABLE)
-    for row in np.flatnonzero(mask_of(pc.invert(as_json))):
-        values[row] = raw[int(row)].as_py()
-    return nested.flattened([_urls_of(value, pages.tally) for value in values], texts.spelled)
+    literal = pc.match_substring_regex(raw, literals.BEGINS)
+    if not pc.any(literal).as_py():
+        return _plain(raw)
+    nothing = pa.scalar(None, pa.string())
+    values = nested.parsed(pc.if_else(literal, raw, nothing), pages.tally, _UNREADABLE)
+    lists = nested.flattened([_urls_of(value, pages.tally) for value in values], texts.spelled)
+    others = _plain(pc.if_else(literal, nothing, raw))
+    return nested.merged(lists, others) if len(others.owner) else lists
+
+
+def _plain(raw: pa.Array) -> Elements:
+    """Texts that are addresses themselves."""
+    filled = pc.is_valid(texts.cleaned(raw))
+    return Elements(np.flatnonzero(mask_of(filled)), raw.filter(filled), len(raw))
 
 
 def _urls_of(value: Any, tally: Tally) -> list[str]:
@@ -95,6 +101,6 @@ def _urls_of(value: Any, tally: Tally) -> list[str]:
         url = element.get("loc") if isinstance(element, dict) else element
         if isinstance(url, str):
             result.append(url)
-        elif element is not None:
+        elif element is not None and element != {}:  # an empty array of PostgreSQL
             tally.add(_UNREADABLE, 1, [element])
     return result

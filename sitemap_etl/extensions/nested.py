@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl.arrow import lengths_of, mask_of, offsets_of, plain
+from sitemap_etl.extensions import literals
 from sitemap_etl.frames import Tally
 from sitemap_etl.frozen import Frozen
 
@@ -46,6 +47,13 @@ class Elements(Frozen):
         )
 
 
+def merged(one: Elements, other: Elements) -> Elements:
+    """Return the elements of two parts of the same rows; of each row, those of the first part come first."""
+    owner = np.concatenate([one.owner, other.owner])
+    order = np.argsort(owner, kind="stable")
+    return Elements(owner, pa.concat_arrays([one.values, other.values]), one.rows).take(order)
+
+
 def elements(column: pa.Array) -> Elements:
     """The elements of a list or map column; null rows have none. A map's are structs of key and value."""
     if not pa.types.is_map(column.type):
@@ -66,30 +74,31 @@ def elements(column: pa.Array) -> Elements:
 
 
 def parsed(texts: pa.Array, tally: Tally, reason: str) -> list[Any]:
-    """The value of each JSON text; None where it is null, blank or broken (counted under `reason`).
+    """Return the value of each text: JSON, or a list as Python or PostgreSQL writes it.
 
-    All texts are parsed at once, with a mark between neighbours, so that a text can't pass for two or
-    swallow the next one.
+    None if the text is null, blank or broken; broken ones are counted under `reason`. All texts are parsed at once,
+    with a mark between neighbours, so that a text can't pass for two or swallow the next one.
     """
     texts = pc.utf8_trim_whitespace(texts)
     filled = pc.fill_null(pc.not_equal(texts, ""), fill_value=False)
-    present = texts.filter(filled).to_pylist()
+    written = texts.filter(filled)
+    present = literals.as_json(written).to_pylist()
     mark = '"\\u0000 mark"'
     while any(mark in text for text in present):
         mark = mark.replace("mark", "mark-")
     whole = f"[{f',{mark},'.join(present)}]"
     values: list[Any]
     try:
-        both = json.loads(whole, parse_constant=_refused)
+        both = json.loads(whole, parse_constant=literals.constant)
         marks = {json.loads(mark)}
         if len(both) != max(2 * len(present) - 1, 0) or not all(isinstance(m, str) and m in marks for m in both[1::2]):
             raise ValueError("a text is more or less than one value")  # noqa: TRY301 - same cure as for broken JSON
         values = both[::2]
     except (ValueError, RecursionError):
         values = []
-        for text in present:
+        for text in written.to_pylist():
             try:
-                values.append(json.loads(text, parse_constant=_refused))
+                values.append(literals.value_of(text))
             except (ValueError, RecursionError):
                 tally.add(reason, 1, [text])
                 values.append(None)
@@ -97,10 +106,6 @@ def parsed(texts: pa.Array, tally: Tally, reason: str) -> list[Any]:
     for row, value in zip(np.flatnonzero(mask_of(filled)).tolist(), values, strict=True):
         result[row] = value
     return result
-
-
-def _refused(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON")
 
 
 def flattened(lists: list[list[Any]], convert: Callable[[list[Any]], pa.Array]) -> Elements:

@@ -18,7 +18,7 @@ from sitemap_etl.frames import RELATION, Tally
 _YES: Final = pa.array(["yes", "true", "t", "y", "1"])
 _NO: Final = pa.array(["no", "false", "f", "n", "0"])
 _PLATFORMS: Final = frozenset({"web", "mobile", "tv"})
-_SEPARATORS: Final = re.compile(r"[\s,;:=|]+")
+_SEPARATORS: Final = re.compile(r"[\s,;:=|\[\](){}'\"]+")
 _NULL: Final = pa.scalar(None, pa.string())
 
 

@@ -15,10 +15,11 @@ import pyarrow.compute as pc
 
 from sitemap_etl import limits
 from sitemap_etl.arrow import is_list, mask_of, plain
-from sitemap_etl.extensions import nested, scalars, texts
+from sitemap_etl.extensions import literals, nested, scalars, texts
 from sitemap_etl.extensions.dates import dates
 from sitemap_etl.extensions.nested import Elements
 from sitemap_etl.extensions.pages import Pages
+from sitemap_etl.extensions.separated import firsts
 from sitemap_etl.frames import VIDEO, VIDEOS, Tally
 from sitemap_etl.urls import UrlRules
 
@@ -55,7 +56,8 @@ def videos(
     `column`: list of structs with Google's element names (or one struct), or JSON text of it. `restriction`
     and `platform` are a struct of `relationship` and a text or list of codes, or text such as `allow IE GB`;
     `uploader` is text (its info in `uploader_info`) or a struct of `name` and `info`; `tag` is a list, or text
-    that is one tag. Relative URLs are joined to the site of the `rules`. Times without a zone are in `timezone`.
+    that is one tag or holds a list. Relative URLs are joined to the site of the `rules`; of several in one text the
+    first stays. Times without a zone are in `timezone`.
     `loc`: canonical addresses of the pages, none null.
     """
     pages = Pages.of(loc, tally, rules)
@@ -111,7 +113,7 @@ def _required(found: Elements, result: dict[str, pa.Array], pages: Pages) -> Ele
         result[name] = values
         keep(pc.and_(pc.is_valid(values), pc.invert(over)))
     present = pc.is_valid(_present(found, "thumbnail_loc", pages))
-    values = pc.if_else(present, texts.readable(_field(found, "thumbnail_loc")), _NULL)
+    values = pc.if_else(present, _url(found, "thumbnail_loc", pages), _NULL)
     result["thumbnail_loc"] = pages.canonical("video: thumbnail_loc", values, found.owner)
     keep(pc.is_valid(result["thumbnail_loc"]))
     for name in ("content_loc", "player_loc"):
@@ -132,10 +134,18 @@ def _present(found: Elements, name: str, pages: Pages) -> pa.Array:
 
 
 def _media(found: Elements, name: str, pages: Pages) -> pa.Array:
-    urls = pages.canonical(f"video {name}", _field(found, name), found.owner)
+    urls = pages.canonical(f"video {name}", _url(found, name, pages), found.owner)
     own = pc.fill_null(pc.equal(urls, _pages_of(found, pages)), fill_value=False)
     pages.count(f"video {name}: is the page itself", mask_of(own), urls, found.owner)
     return pc.if_else(own, _NULL, urls)
+
+
+def _url(found: Elements, name: str, pages: Pages) -> pa.Array:
+    """The field as text; the first address of a text that holds several, which is counted."""
+    given = texts.readable(_field(found, name))
+    values, several = firsts(given)
+    pages.count(f"video {name}: several URLs in one text, the first stays", several, given, found.owner)
+    return values
 
 
 def _pages_of(found: Elements, pages: Pages) -> pa.Array:
@@ -154,6 +164,11 @@ def _date(found: Elements, name: str, timezone: str | None, pages: Pages) -> pa.
 
 def _tags(found: Elements, pages: Pages) -> pa.Array:
     raw = _field(found, "tag")
+    if not is_list(raw.type) and not pa.types.is_struct(raw.type):
+        raw = texts.readable(raw)
+        listed = pc.fill_null(pc.match_substring_regex(raw, literals.BEGINS), False)
+        if pc.any(listed).as_py():
+            raw = _listed_tags(raw, listed, pages.tally)
     if is_list(raw.type):
         tags = nested.elements(raw)
         tags = Elements(tags.owner, texts.cleaned(tags.values), tags.rows)
@@ -163,6 +178,13 @@ def _tags(found: Elements, pages: Pages) -> pa.Array:
     over = tags.position() >= limits.VIDEO_TAGS
     pages.count(f"video tag: more than {limits.VIDEO_TAGS} of a video", over, tags.values, found.owner[tags.owner])
     return tags.where(~over).to_lists(pa.list_(pa.string()))
+
+
+def _listed_tags(raw: pa.Array, listed: pa.BooleanArray, tally: Tally) -> pa.Array:
+    """Texts as lists of tags. `listed`: the texts that hold a list, as JSON, Python or PostgreSQL writes it."""
+    values = nested.parsed(pc.if_else(listed, raw, _NULL), tally, "video tag: neither a text nor a list of texts")
+    plain_texts = pc.if_else(listed, _NULL, raw).to_pylist()
+    return _spelled_tags([one if text is None else [text] for one, text in zip(values, plain_texts, strict=True)])
 
 
 def _uploader(found: Elements, pages: Pages) -> tuple[pa.Array, pa.Array]:
