@@ -32,7 +32,7 @@ from sitemap_etl import limits, sources
 from sitemap_etl.connections import parse
 from sitemap_etl.settings import ParquetExport
 from tests.support.mariadb import mariadb_server, server_program
-from tests.support.postgres import postgres_server
+from tests.support.postgres import running_postgres
 
 SELECT: Final = "SELECT loc, updated, price, title FROM products"
 MOST: Final = {"postgres": 1.1, "mysql": 2.0, "sqlite": 1.0, "csv": 0.4, "jsonl": 1.0}
@@ -73,7 +73,7 @@ def files(rows: int, folder: Path) -> dict[str, str]:
 
 def servers(rows: int, stack: ExitStack) -> dict[str, str]:
     """The URIs of the databases that are servers, by their names, with the table filled."""
-    postgres = stack.enter_context(postgres_server())
+    postgres = stack.enter_context(running_postgres())
     postgres.execute(
         "CREATE TABLE products AS SELECT 'https://shop.example/p/' || i || '/a-long-name-of-a-product' AS loc, "
         "timestamptz '2026-01-01' + i * interval '1 second' AS updated, (i / 4.0)::numeric(12, 2) AS price, "

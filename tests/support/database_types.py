@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from sitemap_etl import sources
 from sitemap_etl.connections import parse
 from tests.support.mariadb import mariadb_server, server_program
-from tests.support.postgres import Postgres, postgres_server
+from tests.support.postgres import Postgres, running_postgres
 
 BLOCK: Final = re.compile(r"(<!-- types: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -159,7 +159,7 @@ def main(document: Path) -> None:
         maria = stack.enter_context(mariadb_server(program))
         maria.execute(*MYSQL_TABLE)
         tables = {
-            "postgresql": postgresql(stack.enter_context(postgres_server()).database()),
+            "postgresql": postgresql(stack.enter_context(running_postgres()).database()),
             "mysql": table(maria.uri, MYSQL, "FROM types"),
             "sqlite": sqlite(folder),
             "duckdb": duckdb_file(folder),

