@@ -2,6 +2,7 @@
 
 Nothing is expanded and nothing fetched: a document that declares entities is not read any further. What is
 removed on the way (a byte order mark, the XML declaration) is overwritten by blanks, so that places stay true.
+The XML declaration is parsed by itself before that, so strict parsers have read every byte of the file.
 """
 
 from __future__ import annotations
@@ -11,13 +12,11 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal
-from xml.parsers import expat
-
-from lxml import etree
 
 from sitemap_etl.check.doctype import find_doctype
 from sitemap_etl.check.report import Faults, Lines
 from sitemap_etl.check.scan import Flat, flat
+from sitemap_etl.check.strict import Mistake, Namespaces, judge
 from sitemap_etl.web import codec_of, decoded
 
 Kind = Literal["urlset", "index", "rss", "atom", "rdf", "html", "text", "robots", "xml", "binary", "empty"]
@@ -36,6 +35,8 @@ _KINDS: Final[dict[bytes, Kind]] = {
     b"RDF": "rdf",
     b"html": "html",
 }
+_UTF8: Final = frozenset({"utf-8", "us-ascii", "ascii"})
+"""Names of UTF-8, and of a part of it, that all XML parsers know."""
 _BOMS: Final = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -141,52 +142,32 @@ def _xml(kind: Kind, data: bytes, faults: Faults, *, whole: bool) -> Document | 
         faults.add("not-a-sitemap", line=1, example=_head(data))
         return None
     prefix = root[1] + b":" if root[1] else b""
-    problem = _mistake(data)
-    if problem is not None:
-        message, line, column = problem
+    verdict = judge(data)
+    if isinstance(verdict, Mistake):
         assert faults.lines is not None
-        at = faults.lines.offset(line, column)
+        at = faults.lines.offset(verdict.line, verdict.column)
         if whole:
-            faults.add("xml-malformed", at=at, example=_around(data, at), detail=message)
+            faults.add("xml-malformed", at=at, example=_around(data, at), detail=verdict.message)
         data = _salvaged(data[:at], kind, prefix, root[2])
-        if _mistake(data) is not None:
+        verdict = judge(data)
+        if isinstance(verdict, Mistake):
             return None
+    _report_namespaces(verdict, faults, elements=kind not in {"urlset", "index"})
     if kind not in {"urlset", "index"}:
         return Document(kind, data)
     return Document(kind, data, flat(data))
 
 
-class _Nothing:
-    """A parser target that ignores everything: the document is only checked, no tree is built."""
+def _report_namespaces(found: Namespaces, faults: Faults, *, elements: bool) -> None:
+    """Add the namespace faults of a document.
 
-    def close(self) -> None:
-        """Called at the end."""
-
-
-def _mistake(data: bytes) -> tuple[str, int, int] | None:
-    """What is wrong with the XML: message, line, column; None where it is well-formed."""
-    parser = etree.XMLParser(
-        target=_Nothing(),  # type: ignore[arg-type]  # lxml takes a target without the optional methods
-        resolve_entities=False,
-        no_network=True,
-        load_dtd=False,
-        huge_tree=False,
-    )
-    try:
-        etree.fromstring(data, parser)
-    except etree.XMLSyntaxError as error:
-        line, column = error.position
-        if "is not a valid URI" not in (error.msg or ""):
-            return (error.msg or "not well-formed").partition(", line ")[0], line or 1, column or 1
-    else:
-        if not len(parser.error_log):
-            return None
-    # A bad namespace does not make XML malformed, but libxml2 misses faults that come after it.
-    try:
-        expat.ParserCreate().Parse(data, True)
-    except expat.ExpatError as error:
-        return expat.ErrorString(error.code), error.lineno, error.offset + 1
-    return None
+    `elements`: False if the prefixes of elements are reported from the scan of the document.
+    """
+    for reason, fault in found.declarations.items():
+        faults.add("namespace-declaration", at=fault.at, example=fault.written, count=fault.times, detail=reason)
+    undeclared = [*found.attributes.items(), *(found.elements.items() if elements else ())]
+    for prefix, fault in undeclared:
+        faults.add("prefix-undeclared", at=fault.at, example=fault.written, count=fault.times, detail=prefix)
 
 
 def _salvaged(data: bytes, kind: Kind, prefix: bytes, root: bytes) -> bytes:
@@ -219,8 +200,17 @@ def _utf8(data: bytes, faults: Faults, charset: str, *, xml: bool) -> bytes:
         if declaration.start(1) > blanked:
             faults.add("leading-space", line=1, example=_head(data))
         if encoding := _ENCODING.search(declaration[1]):
-            said["the XML declaration"] = encoding[1].decode()
+            said["the XML declaration"] = name = encoding[1].decode()
+            if name.lower() == "utf8":
+                faults.add("encoding-name", line=1, example=_head(declaration[1]))
+            elif _encoding(name) == "utf-8" and name.lower() not in _UTF8:
+                faults.add("not-utf8", line=1, detail=f"it declares {name}")  # which only Python takes for UTF-8
+            elif name.lower() != "utf-8" and not data.isascii() and _encoding(name) == "utf-8":
+                faults.add("not-utf8", line=1, detail=f"it declares {name}, and has other characters")
         begin, stop = declaration.span(1)
+        problem = judge(declaration[1] + b"<r/>")
+        if isinstance(problem, Mistake):
+            faults.add("xml-declaration", line=1, example=_head(declaration[1]), detail=problem.message)
         data = data[:begin] + re.sub(rb"[^\n]", b" ", declaration[1]) + data[stop:]
     data = _decoded(data, said, faults)
     try:
@@ -246,6 +236,8 @@ def _decoded(data: bytes, said: dict[str, str], faults: Faults) -> bytes:
         others = [f"{who} says {said.get(who) or name}" for who, name in names.items()]
         faults.add("charset-conflict", line=1, detail=", ".join(others))
     declared = said.get("the XML declaration", "")
+    if names.get("the byte order mark") == "utf-8" != names.get("the XML declaration", "utf-8"):
+        faults.add("not-utf8", line=1, detail=f"it declares {declared}")  # a fatal error to XML 1.0, section 4.3.3
     if "the byte order mark" in names or "utf-8" in {names.get("the Content-Type header"), _encoding(declared)}:
         return data
     if declared:
