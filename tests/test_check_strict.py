@@ -19,8 +19,11 @@ ENTRY = "<url><loc>https://shop.example/größe</loc><image:image><image:loc>htt
 ROOT = f"<urlset {XMLNS} {IMAGE}>"
 
 
-def document(head: str = HEAD, root: str = ROOT, entry: str = ENTRY) -> str:
-    return f"{head}\n{root}\n{entry}\n</urlset>\n"
+DOCTYPE = "<!DOCTYPE urlset [<!ELEMENT urlset ANY>]>"
+
+
+def document(head: str = HEAD, root: str = ROOT, entry: str = ENTRY, doctype: str = "") -> str:
+    return f"{head}\n{doctype}{root}\n{entry}\n</urlset>\n"
 
 
 def lxml_rejects(data: bytes) -> bool:
@@ -61,6 +64,9 @@ TOKENS = {
         "namespace": 'xmlns|xmlns:|xmlns:p|xmlns:xml|xmlns:xmlns|p:|q:|xml:|image:|=|""|:| |"urn:a"|"a b"| p:x="1"'
         f'|"{NS}"|"http://www.w3.org/2000/xmlns/"| xsi:schemaLocation="a b"| xml:lang="de"| xmlns:p=""| xmlns:p="urn:a"'
         '| xmlns:q="urn:a" p:x="" q:x=""',
+        "doctype": "<!DOCTYPE urlset>|<!DOCTYPE urlset []>|<!ELEMENT a ANY>|<!ELEMENT a>|[|]"
+        "|<!ATTLIST a b CDATA #IMPLIED>|<!NOTATION n SYSTEM 's'>|<!-- ] -->|<?a ]?>|'|\"| |SYSTEM|PUBLIC 'p'"
+        "|<!ELEMENT|ANY>|(#PCDATA)|%p;|<",
         "entity": "&|&amp;|&amp|&lt;|&#65;|&#x41;|&#0;|&#xD800;|&#x1F600;|&#99999999;|&nbsp;|&copy;|&;|&#;|&#x;"
         "|<![CDATA[|]]>|<|>|<!--|-->|--|\x01|\x7f|\uffff|<?pi?>|<?a:b?>|",
     }.items()
@@ -70,14 +76,22 @@ TOKENS = {
 
 def mutant(random_: random.Random, kind: str) -> str:
     """A document in which tokens of a kind replace, or stand between, characters of the part they belong to."""
-    parts = {"head": HEAD, "root": ROOT, "entry": ENTRY}
-    part = {"declaration": "head", "namespace": random_.choice(["root", "entry"]), "entity": "entry"}[kind]
+    parts = {"head": HEAD, "root": ROOT, "entry": ENTRY, "doctype": DOCTYPE}
+    part = {
+        "declaration": "head",
+        "namespace": random_.choice(["root", "entry"]),
+        "entity": "entry",
+        "doctype": "doctype",
+    }[kind]
     text = parts[part]
     if kind == "namespace" and random_.random() < 0.5:
         tags = re.split(r"(?<=[\w\"])(?=/?>)", text)
         return document(
             **{part: "".join(tag + random_.choice(["", "", " " + random_.choice(TOKENS[kind])]) for tag in tags)}
         )
+    if kind == "doctype" and random_.random() < 0.5:
+        declarations = [token for token in TOKENS[kind] if token.endswith(">")]
+        return document(doctype=DOCTYPE.replace("]", "".join(random_.choices(declarations, k=2)) + "]"))
     for _ in range(random_.randint(1, 3)):
         at = random_.randrange(len(text) + 1)
         gone = random_.choice([0, 0, 1, 2, 5])

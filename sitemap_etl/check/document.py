@@ -26,6 +26,7 @@ _HTML: Final = re.compile(rb"<!DOCTYPE\s+html", re.IGNORECASE)
 _ROOT: Final = re.compile(rb"<(?:([^\s/>:<]+):)?([A-Za-z_][^\s/>:<]*)")
 _DECLARATION: Final = re.compile(rb"\s*(<\?xml\s.*?\?>)", re.DOTALL)
 _ENCODING: Final = re.compile(rb"encoding\s*=\s*[\"']([A-Za-z0-9._-]+)[\"']")
+_DOCTYPE: Final = b"<!DOCTYPE r"
 _ROBOTS: Final = re.compile(rb"^[ \t]*(?:user-agent|disallow|allow|sitemap)[ \t]*:", re.IGNORECASE | re.MULTILINE)
 _KINDS: Final[dict[bytes, Kind]] = {
     b"urlset": "urlset",
@@ -135,7 +136,12 @@ def _xml(kind: Kind, data: bytes, faults: Faults, *, whole: bool) -> Document | 
             return None
         faults.add("xml-doctype", at=start, example=_head(data[start:stop]))
         if doctype and doctype.subset:
-            data = data[:start] + re.sub(rb"[^\n]", b" ", data[start:stop]) + data[stop:]
+            verdict = judge(data[start:stop] + b"<r/>")
+            if isinstance(verdict, Mistake):
+                faults.add("xml-malformed", at=start, example=_head(data[start:stop]), detail=verdict.message)
+            # The type stays, without its subset: a second one is an error.
+            blank = re.sub(rb"[^\n]", b" ", data[start + len(_DOCTYPE) : stop - 1])
+            data = data[:start] + _DOCTYPE + blank + data[stop - 1 :]
         start = stop
     root = _ROOT.search(data, start)
     if root is None:
