@@ -83,6 +83,21 @@ def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     return array
 
 
+def text_of(values: pa.Array) -> pa.Array:
+    r"""Return a plain array with its bytes as text; any other array is returned as it is.
+
+    `values`: an array from `plain`. A value that is not UTF-8 keeps its other characters, and shows such bytes as
+    `\xff`. Parquet of older writers has text in columns of bytes.
+    """
+    if not pa.types.is_binary(values.type):
+        return values
+    try:
+        return values.cast(pa.string())
+    except pa.ArrowInvalid:
+        decoded = [None if raw is None else raw.decode("utf-8", "backslashreplace") for raw in values.to_pylist()]
+        return pa.array(decoded, pa.string())
+
+
 def column_of(table: pa.Table | pa.RecordBatch, name: str) -> pa.Array:
     """A table's column as one array."""
     return single(table.column(name))
@@ -105,6 +120,8 @@ def is_text(kind: pa.DataType) -> bool:
         or pa.types.is_string_view(kind)
         or pa.types.is_binary(kind)
         or pa.types.is_large_binary(kind)
+        or pa.types.is_binary_view(kind)
+        or pa.types.is_fixed_size_binary(kind)
     )
 
 
@@ -183,6 +200,22 @@ def codes_of(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
 def lengths_of(lists: pa.Array) -> np.ndarray:
     """How many elements each list has: int64, 0 where it is null. Those of `list.flatten()` are in this order."""
     return numbers_of(pc.list_value_length(lists)).astype(np.int64)
+
+
+def with_elements(lists: pa.Array, elements: pa.Array) -> pa.Array:
+    """Return lists of any layout as `list` with other elements, in the order of `pc.list_flatten(lists)`."""
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths_of(lists))]), pa.int32())
+    return pa.ListArray.from_arrays(offsets, elements, mask=missing_of(lists))
+
+
+def with_fields(structs: pa.Array, fields: Sequence[pa.Array]) -> pa.Array:
+    """Return structs with other values in their fields, in the order of `structs.flatten()`."""
+    return pa.StructArray.from_arrays(fields, names=[field.name for field in structs.type], mask=missing_of(structs))
+
+
+def missing_of(values: pa.Array) -> pa.Array | None:
+    """Return which values are null (`bool`), or None if no value is: as Arrow takes a mask."""
+    return values.is_null() if values.null_count else None
 
 
 # --- the memory under an array ---

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .arrow import joined, mask_of, plain
+from .arrow import joined, mask_of, plain, text_of
 from .errors import InvalidSource
 from .frames import Tally
 from .limits import CHANGEFREQS
@@ -133,7 +133,7 @@ def _by_chunk(column: pa.Array | pa.ChunkedArray, rule: Callable[[pa.Array], pa.
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     parts = []
     for chunk in chunks:
-        part = plain(chunk)
+        part = text_of(plain(chunk))
         parts.append(pa.nulls(len(part), kind) if pa.types.is_null(part.type) else rule(part))
     return joined(parts, kind)
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl.arrow import bytes_of, is_visible, mask_of, occurs, occurs_below, plain
+from sitemap_etl.instants import spelled as spelled_times
 
 FORBIDDEN = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x{fffe}\x{ffff}]"
 """Characters that XML 1.0 (section 2.2) can't hold in any form; UTF-8 has no surrogates anyway."""
@@ -33,6 +34,8 @@ def readable(values: pa.Array) -> pa.Array:
             raw = values.cast(pa.binary()).to_pylist()
             return spelled([None if text is None else text.decode("utf-8", "surrogateescape") for text in raw])
         return texts
+    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
+        return spelled_times(values)
     if pa.types.is_floating(kind):
         values = pc.if_else(pc.is_nan(values), pa.scalar(None, kind), values)  # pandas' way to say missing
     try:

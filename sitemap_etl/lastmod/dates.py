@@ -14,10 +14,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..arrow import joined, mask_of, numbers_of, plain
+from ..arrow import joined, mask_of, numbers_of, plain, text_of
 from ..dates import BLANK, COARSE, DATE, DAY, INSTANT, LOCAL, OTHER, UNITS, Written, is_dated, placed, read, text
 from ..errors import ConfigError, InvalidSource
 from ..frames import Tally
+from ..instants import YEAR_1, YEAR_10000, spelled
 from ..limits import LASTMOD_FIRST_YEAR
 from ..settings.date_format import EXCEL
 from .formats import iso, serials
@@ -34,8 +35,6 @@ REASONS: Final = {
 }
 """Why a row loses its lastmod, each with a sentence. The row itself stays listed."""
 
-_YEAR_1: Final = -62_135_596_800
-_YEAR_10000: Final = 253_402_300_800
 _INT64: Final = 9.2e18
 """A little under the largest int64: beyond it is no date in any unit."""
 _NUMBER: Final = r"^[+-]?([0-9]{1,18}|[0-8][0-9]{18}|9[01][0-9]{17})(\.[0-9]*)?$"
@@ -57,7 +56,7 @@ def moments(
 ) -> pa.Array:
     """The lastmod of each row as a moment (int64), null where there is none or it can't be true.
 
-    `column`: dates, timestamps with or without a zone, text (as `dates` reads it), or numbers (text
+    `column`: dates, timestamps with or without a zone, text or its bytes (as `dates` reads it), or numbers (text
     of numbers too) that count `unit` since 1970. `form`: that of its texts and numbers, where `dates` does not read
     them so (see `formats`). `timezone` is the zone of times that name none.
     `read_at`: the moment the rows were read, with a zone. A value later than that, before 1990, or no
@@ -128,7 +127,7 @@ class _Column:
         tally: Tally,
         loc: pa.Array | None,
     ) -> None:
-        self.array = plain(array)
+        self.array = text_of(plain(array))
         self.name = name
         self.timezone = timezone
         self.unit = unit
@@ -229,7 +228,7 @@ class _Column:
             zoned = placed(near, str(self.timezone))
         except ValueError as error:
             raise ConfigError(f"lastmod of {self.name}: {error}") from error
-        beyond = (seconds < _YEAR_1) | (seconds >= _YEAR_10000)
+        beyond = (seconds < YEAR_1) | (seconds >= YEAR_10000)
         return np.where(beyond, seconds, zoned)
 
     def _disbelieve(self, written: Written, kind: int, first: int, last: int, width: int) -> None:
@@ -240,7 +239,7 @@ class _Column:
         early, late = mine & (written.value < first), mine & (written.value > last)
         if not (early.any() or late.any()):
             return
-        beyond = mine & ((written.value < _YEAR_1 // width) | (written.value >= _YEAR_10000 // width))
+        beyond = mine & ((written.value < YEAR_1 // width) | (written.value >= YEAR_10000 // width))
         self._count(NO_DATE, beyond)
         self._count(EARLY, early & ~beyond)
         self._count(FUTURE, late & ~beyond)
@@ -257,8 +256,10 @@ class _Column:
         return f"Write YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ, or {wrong}, such as {rule}."
 
     def _shown(self, at: int) -> str:
-        """A value as the source has it. Arrow's own text: it also has one for times that Python can't hold."""
-        return str(self.array.slice(at, 1).cast(pa.string())[0].as_py())
+        """Return a value as the source has it, also a time that Python can't hold."""
+        value = self.array.slice(at, 1)
+        timed = pa.types.is_timestamp(value.type) or pa.types.is_date(value.type)
+        return str((spelled(value) if timed else value.cast(pa.string()))[0].as_py())
 
     def _ask_for_zone(self, at: int) -> None:
         raise InvalidSource(

@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sitemap_etl import limits
-from sitemap_etl.arrow import is_list, lengths_of, nulls
+from sitemap_etl.arrow import is_list, missing_of, nulls, offsets_of, with_elements, with_fields
 from sitemap_etl.errors import InvalidSource
+from sitemap_etl.instants import in_unit
 
 _FIRST_DAY, _LAST_DAY = (date(1, 1, 1) - date(1970, 1, 1)).days, (date(9999, 12, 31) - date(1970, 1, 1)).days
 _UNITS_A_DAY: Final = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
@@ -26,7 +27,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     """The type that `kind` is turned into, so that later stages meet one form of text and list.
 
     Views, large and dictionary forms of text become string; lists of every form become list;
-    extension types become their storage, UUIDs text.
+    extension types become their storage, UUIDs text; seconds become milliseconds.
     """
     if pt.is_large_string(kind) or pt.is_string_view(kind) or isinstance(kind, pa.UuidType):
         return pa.string()
@@ -36,6 +37,8 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
         return plain_type(kind.value_type)
     if isinstance(kind, pa.BaseExtensionType):
         return plain_type(kind.storage_type)
+    if pt.is_timestamp(kind) and kind.unit == "s":
+        return pa.timestamp("ms", kind.tz)  # Parquet has no seconds
     return _plain_nested(kind) if pt.is_nested(kind) else kind
 
 
@@ -45,6 +48,17 @@ def _plain_nested(kind: pa.DataType) -> pa.DataType:
     if pt.is_struct(kind):
         return pa.struct([(child.name, plain_type(child.type)) for child in kind])
     return pa.list_(plain_type(kind.value_type)) if is_list(kind) else kind
+
+
+def is_unusual(kind: pa.DataType) -> bool:
+    """Return True for a type that Arrow's casts do not turn into its plain form, or that has one inside."""
+    return (
+        isinstance(kind, pa.BaseExtensionType)
+        or pt.is_run_end_encoded(kind)
+        or pt.is_list_view(kind)
+        or pt.is_large_list_view(kind)
+        or any(is_unusual(kind.field(at).type) for at in range(kind.num_fields))
+    )
 
 
 def plain_schema(schema: pa.Schema, *, label: str) -> pa.Schema:
@@ -209,21 +223,27 @@ def _is_valid(column: pa.Array) -> bool:
 def _plain(column: pa.Array, kind: pa.DataType) -> pa.Array:
     if column.type == kind:
         return column
-    if isinstance(column.type, pa.UuidType):
-        return _uuid_text(column.storage)
     if isinstance(column.type, pa.BaseExtensionType):
-        return _plain(column.storage, kind)
+        return _uuid_text(column.storage) if isinstance(column.type, pa.UuidType) else _plain(column.storage, kind)
     if pt.is_run_end_encoded(column.type):
         return _plain(pc.run_end_decode(column), kind)
-    if pt.is_list_view(column.type) or pt.is_large_list_view(column.type):
-        return _plain(_list_of_view(column), kind)
+    if is_unusual(column.type):
+        return _plain_elements(column, kind)
+    if pt.is_timestamp(column.type) and pt.is_timestamp(kind) and (column.type.tz is None) == (kind.tz is None):
+        return in_unit(column, kind)
     return column.cast(kind)
 
 
-def _list_of_view(column: pa.Array) -> pa.Array:
-    """The lists of a list view; pyarrow 26's own cast makes arrays that are too short to be valid."""
-    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths_of(column))]), pa.int32())
-    return pa.ListArray.from_arrays(offsets, column.flatten(), mask=column.is_null() if column.null_count else None)
+def _plain_elements(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return the plain form of nested extension types and of list views. Arrow's casts make false values of these."""
+    if is_list(column.type):
+        return with_elements(column, _plain(pc.list_flatten(column), kind.value_type)).cast(kind)
+    if pt.is_struct(column.type):
+        pairs = zip(column.flatten(), kind, strict=True)
+        return with_fields(column, [_plain(field, to.type) for field, to in pairs]).cast(kind)
+    entries = _plain(column.keys, kind.key_type), _plain(column.items, kind.item_type)
+    offsets = pa.array(offsets_of(column))
+    return pa.MapArray.from_arrays(offsets, *entries, type=kind, mask=missing_of(column))
 
 
 def _uuid_text(column: pa.Array) -> pa.Array:

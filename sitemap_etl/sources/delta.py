@@ -18,10 +18,12 @@ from urllib.parse import unquote
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset
+import pyarrow.parquet as pq
 
 from sitemap_etl import limits
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.extras import demand
+from sitemap_etl.sources import int96
 from sitemap_etl.sources.batches import conform, plain_schema
 from sitemap_etl.sources.files import S3, each, look_at
 from sitemap_etl.sources.lake_table import Batch, DataFile, Values
@@ -83,7 +85,10 @@ class DeltaTable:
         from deltalake.exceptions import DeltaProtocolError
 
         try:
-            return self._table.to_pyarrow_dataset()
+            # Spark may have written INT96, which Arrow reads in nanoseconds otherwise: from 1677 to 2262.
+            return self._table.to_pyarrow_dataset(
+                parquet_read_options=pyarrow.dataset.ParquetReadOptions(coerce_int96_timestamp_unit=int96.UNIT)
+            )
         except DeltaProtocolError:
             return None
 
@@ -117,9 +122,7 @@ class DeltaTable:
     def rows(self, names: Sequence[str] | None, columns: Sequence[str], filter_: Values) -> Iterator[pa.RecordBatch]:
         with _errors(self._address, self.version):
             if self._dataset is None:
-                yield from pa.RecordBatchReader.from_stream(
-                    self._table.scan(columns=list(columns), predicate=_predicate(filter_))
-                )
+                yield from pa.RecordBatchReader.from_stream(self._selected(columns, filter_))
                 return
             wanted = None if names is None else frozenset(names)
             fragments = [one for one in self._dataset.get_fragments() if wanted is None or one.path in wanted]
@@ -138,6 +141,16 @@ class DeltaTable:
             for batch in batches:
                 table = pa.Table.from_batches([batch])
                 yield from (table if expected is None else table.filter(expected)).select(list(columns)).to_batches()
+
+    def _selected(self, columns: Sequence[str], filter_: Values) -> Any:
+        """Return a stream of rows as delta-rs reads them. Its `scan` wraps INT96 around outside 1677–2262."""
+        from deltalake import QueryBuilder
+
+        database = QueryBuilder(session_config={"datafusion.execution.parquet.coerce_int96": int96.UNIT})
+        database.register("rows", self._table)
+        names = ", ".join(map(_quoted, columns))
+        where = "" if not filter_ else f" WHERE {_predicate(filter_)}"
+        return database.execute(f"SELECT {names} FROM rows{where}")  # noqa: S608 - names and literals are quoted
 
     def lost(self, names: Sequence[str]) -> str | None:
         there = each(lambda name: look_at(f"{self._address}/{name}"), names)
@@ -180,8 +193,26 @@ class DeltaTable:
             commits = each(changed, range(since + 1, int(self.version) + 1))
             if problems:
                 return problems[min(problems)]
-            lost = self.lost([path for paths in commits for path in paths])
-        return None if lost is None else f"{lost} was removed"
+            changed_files = [path for paths in commits for path in paths]
+            lost = self.lost(changed_files)
+            if lost is not None:
+                return f"{lost} was removed"
+            return self._wrapped_in(changed_files)
+
+    def _wrapped_in(self, paths: Sequence[str]) -> str | None:
+        """Return why the feed over these files gives false times, or None if it does not.
+
+        The feed of delta-rs wraps INT96 around outside 1677–2262, and has no setting for it.
+        """
+        if not any(pa.types.is_timestamp(entry.type) for entry in self.schema):
+            return None
+
+        def has_int96(path: str) -> bool:
+            with self._dataset.filesystem.open_input_file(path) as file:
+                return bool(int96.int96_columns(pq.read_metadata(file)))
+
+        found = next((path for path, is_so in zip(paths, each(has_int96, paths), strict=True) if is_so), None)
+        return None if found is None else f"{found} has times in INT96, which delta-rs reads wrongly in its feed"
 
     def changes(self, since: str, columns: Sequence[str], filter_: Values) -> Iterator[Batch]:
         with _errors(self._address, since):
@@ -242,9 +273,13 @@ def _predicate(filter_: Values) -> str | None:
         return None
     parts = []
     for name, values in filter_.items():
-        quoted = name.replace('"', '""')
-        parts.append(f'"{quoted}" IN ({", ".join(map(_literal, values))})')
+        parts.append(f"{_quoted(name)} IN ({', '.join(map(_literal, values))})")
     return " AND ".join(parts)
+
+
+def _quoted(name: str) -> str:
+    """Return a column's name as DataFusion takes it."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _literal(value: Any) -> str:

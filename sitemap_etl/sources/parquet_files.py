@@ -9,11 +9,13 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyarrow.types as pt
 
 from sitemap_etl import limits
 from sitemap_etl.errors import InvalidSource, SitemapEtlError
 from sitemap_etl.frozen import Frozen
-from sitemap_etl.sources.batches import conform, fit, plain_schema, read_rows
+from sitemap_etl.sources import int96
+from sitemap_etl.sources.batches import conform, fit, is_unusual, plain_schema, read_rows
 from sitemap_etl.sources.files import (
     File,
     Note,
@@ -32,16 +34,26 @@ from sitemap_etl.sources.splits import Split, pack_schema, unpack_schema
 
 SUFFIXES: Final = (".parquet", ".pq")
 _BUFFER_BYTES: Final = 1024 * 1024
+_SHOWN: Final = 100
+"""Bytes of a name that a message shows."""
 _GAP: Final = 512 * 1024
 """Bytes between two chunks that are fetched with them: another request takes longer."""
 
 
+_DAMAGED: Final = (pa.ArrowException, OSError, UnicodeDecodeError)
+"""What a Parquet reader raises over a damaged file; the last one for names in its footer."""
+
+
 class Export(Frozen):
-    """A Parquet file: its schema in plain types; rows and compressed bytes of each row group."""
+    """A Parquet file: its schema in plain types; rows and compressed bytes of each row group.
+
+    `reread`: a dataset of Arrow reads some columns wrongly, or not at all (INT96, UUIDs).
+    """
 
     file: File
     schema: pa.Schema
     groups: tuple[tuple[int, int], ...]
+    reread: bool = False
 
 
 class _Piece(Frozen):
@@ -101,7 +113,8 @@ def read_parquet(
     own = pa.schema([entry for entry in schema if entry.name not in keys])
     files = [File(*file) for file in split.detail["files"]]
     check_unchanged(files)
-    for file, (first, last) in zip(ahead(files), split.detail["row_groups"], strict=True):
+    every = [[0, None]] * len(files)
+    for file, (first, last) in zip(ahead(files), split.detail.get("row_groups", every), strict=True):
         try:
             batches = _batches(file, first, last, own, batch_rows=batch_rows, batch_bytes=batch_bytes)
             batches = with_partitions(batches, file, keys)
@@ -121,7 +134,13 @@ def described(files: Sequence[File], *, note: Note | None = None) -> dict[str, A
 def _columns(exports: Sequence[Export], note: Note | None) -> dict[str, Any]:
     schema = one_schema(exports)
     keys = partitions([export.file for export in exports], schema.names, text=False, note=note)
-    return {"schema": pack_schema(pa.schema([*schema, *fields(keys)])), "partitions": keys}
+    described = {"schema": pack_schema(pa.schema([*schema, *fields(keys)])), "partitions": keys}
+    mixed = any(
+        pt.is_timestamp(entry.type) and entry.type != schema.field(entry.name).type
+        for export in exports
+        for entry in export.schema
+    )
+    return described | ({"reread": True} if mixed or any(export.reread for export in exports) else {})
 
 
 def look(files: Sequence[File]) -> list[Export]:
@@ -145,6 +164,10 @@ def one_schema(exports: Sequence[Export]) -> pa.Schema:
 def _common(entry: pa.Field, kind: pa.DataType, path: str, other: str) -> pa.DataType:
     if entry.type == kind:
         return kind
+    if pt.is_timestamp(kind) and pt.is_timestamp(entry.type) and kind.tz == entry.type.tz:
+        units = {kind.unit, entry.type.unit}
+        # Nanoseconds reach from 1677 to 2262 only, so they give way.
+        return pa.timestamp("us" if "us" in units or "ns" in units else "ms", kind.tz)
     pair = [pa.schema([(entry.name, kind)]), pa.schema([(entry.name, entry.type)])]
     try:
         return pa.unify_schemas(pair, promote_options="permissive").field(0).type
@@ -158,21 +181,36 @@ def _common(entry: pa.Field, kind: pa.DataType, path: str, other: str) -> pa.Dat
 def _export(file: File) -> Export:
     try:
         with reading(file) as opened:
-            metadata = pq.read_metadata(opened)
+            export = pq.ParquetFile(opened, coerce_int96_timestamp_unit=int96.UNIT)
+            metadata = export.metadata
+            schema = plain_schema(export.schema_arrow, label=file.path)
+            reread = bool(int96.int96_columns(metadata)) or any(map(is_unusual, export.schema_arrow.types))
+            groups = [_weight(metadata.row_group(at)) for at in range(metadata.num_row_groups)]
     except SitemapEtlError:
         raise
-    except (pa.ArrowException, OSError) as error:
+    except _DAMAGED as error:
         raise broken(error, file) from error
-    groups = []
-    for at in range(metadata.num_row_groups):
-        group = metadata.row_group(at)
-        size = sum(group.column(column).total_compressed_size for column in range(group.num_columns))
-        groups.append((group.num_rows, size))
-    return Export(file, plain_schema(metadata.schema.to_arrow_schema(), label=file.path), tuple(groups))
+    return Export(file, schema, tuple(groups), reread)
+
+
+def _weight(group: Any) -> tuple[int, int]:
+    """Return the rows and compressed bytes of a row group.
+
+    Raises UnicodeDecodeError if the name of a column is damaged: other parts of the footer may be, too.
+    """
+    chunks = [group.column(at) for at in range(group.num_columns)]
+    assert all(isinstance(chunk.path_in_schema, str) for chunk in chunks)  # names are decoded as they are asked for
+    return group.num_rows, sum(chunk.total_compressed_size for chunk in chunks)
 
 
 def broken(error: BaseException, file: File) -> SitemapEtlError:
     """The error of a Parquet reader as one of ours."""
+    if isinstance(error, UnicodeDecodeError):
+        shown = bytes(error.object)[:_SHOWN]
+        return InvalidSource(
+            f"{file.path}: the footer names a column {shown!r}, which is not UTF-8. The file is damaged, or its writer "
+            "used another encoding: write it again with names in UTF-8"
+        )
     problem = translated(error, file.path)
     if isinstance(problem, InvalidSource) and not isinstance(error, FileNotFoundError):
         detail = str(error).strip().partition("\n")[0]
@@ -187,33 +225,48 @@ def broken(error: BaseException, file: File) -> SitemapEtlError:
 
 
 def _batches(
-    file: File, first: int, last: int, schema: pa.Schema, *, batch_rows: int, batch_bytes: int
+    file: File, first: int, last: int | None, schema: pa.Schema, *, batch_rows: int, batch_bytes: int
 ) -> Iterator[pa.RecordBatch]:
     try:
         with reading(file) as opened:
             remote = opened.object if isinstance(opened, RemoteFile) else None
-            export = pq.ParquetFile(opened, buffer_size=0 if remote else _BUFFER_BYTES)
+            buffered = 0 if remote else _BUFFER_BYTES
+            export = pq.ParquetFile(opened, buffer_size=buffered, coerce_int96_timestamp_unit=int96.UNIT)
             metadata = export.metadata
+            last = metadata.num_row_groups if last is None else last
+            timed = [name for name in int96.int96_columns(metadata) if name in schema.names]
+            checked = (
+                pq.ParquetFile(
+                    opened, metadata=metadata, buffer_size=buffered, coerce_int96_timestamp_unit=int96.CHECKED
+                )
+                if timed
+                else None
+            )
             names = [name for name in export.schema_arrow.names if name in schema.names]
             rows = read_rows(schema, _row_bytes(metadata, first, last, names), batch_rows, batch_bytes)
             runs = [[group] for group in range(first, last)] if remote else [list(range(first, last))]
             for run in runs:
                 if remote is not None:  # whole column chunks, one row group at a time; on disk a small buffer does
-                    remote.fetch(_spans(metadata.row_group(run[0]), names))
-                for batch in export.iter_batches(batch_size=rows, row_groups=run, columns=names, use_threads=False):
+                    remote.fetch(_spans(metadata, run[0], names))
+                batches = export.iter_batches(batch_size=rows, row_groups=run, columns=names, use_threads=False)
+                if checked is not None:
+                    checks = checked.iter_batches(batch_size=rows, row_groups=run, columns=timed, use_threads=False)
+                    batches = int96.unwrapped(batches, checks, timed)
+                for batch in batches:
                     yield batch if names or not schema.names else conform(batch, schema)
     except SitemapEtlError:
         raise
-    except (pa.ArrowException, OSError) as error:
+    except _DAMAGED as error:
         raise broken(error, file) from error
 
 
-def _spans(group: Any, names: Sequence[str]) -> list[tuple[int, int]]:
-    """Where the chunks of these columns lie in a file; what is close to each other is one span."""
+def _spans(metadata: Any, at: int, names: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the byte ranges of the chunks of these columns; neighbours are joined."""
     spans: list[tuple[int, int]] = []
-    chunks = [group.column(index) for index in range(group.num_columns)]
-    for chunk in chunks:
-        if chunk.path_in_schema.partition(".")[0] in names:
+    group = metadata.row_group(at)
+    for index, column in enumerate(_tops(metadata)):
+        if column in names:
+            chunk = group.column(index)
             pages = (chunk.dictionary_page_offset, chunk.data_page_offset)
             start = min(page for page in pages if page)
             spans.append((start, start + chunk.total_compressed_size))
@@ -228,15 +281,18 @@ def _spans(group: Any, names: Sequence[str]) -> list[tuple[int, int]]:
 
 def _row_bytes(metadata: Any, first: int, last: int, names: Sequence[str]) -> float:
     """Bytes a row takes once decoded, as the footer knows it: dictionaries make it too small."""
+    chosen = [index for index, column in enumerate(_tops(metadata)) if column in names]
     size = rows = 0
     for at in range(first, last):
         group = metadata.row_group(at)
         rows += group.num_rows
-        for index in range(group.num_columns):
-            column = group.column(index)
-            if column.path_in_schema.partition(".")[0] in names:
-                size += column.total_uncompressed_size
+        size += sum(group.column(index).total_uncompressed_size for index in chosen)
     return size / rows if rows else 0.0
+
+
+def _tops(metadata: Any) -> list[str]:
+    """Return the column that each chunk of a row group belongs to."""
+    return [metadata.schema.column(at).path.partition(".")[0] for at in range(metadata.num_columns)]
 
 
 def _bundles(exports: Sequence[Export], rows: int, size: int) -> list[list[_Piece]]:

@@ -175,6 +175,8 @@ def _table(of: Mapping[str, Any]) -> Any:
         return Rows(schema, lambda: csv_files.read_csv(Split("csv", "source", of)))
     if of["kind"] == "jsonl":
         return Rows(schema, lambda: jsonl_files.read_jsonl(Split("jsonl", "source", of)))
+    if of.get("reread", False):
+        return Rows(schema, lambda: parquet_files.read_parquet(Split("parquet", "source", of)))
     options = pa.dataset.ParquetFragmentScanOptions(
         use_buffered_stream=True, buffer_size=_BUFFER_BYTES, pre_buffer=False
     )

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl.arrow import column_of, mask_of
+from sitemap_etl.arrow import column_of, mask_of, plain, text_of
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.frames import ASIDE, conform
 from sitemap_etl.transform.rules import Rules
@@ -92,13 +92,14 @@ def says_yes(values: pa.Array) -> np.ndarray:
 
     Text that says 0 or false is not: SQLite gives a column as text where one of its values is, MySQL has no booleans.
     """
+    values = text_of(plain(values))
     kind = values.type
     if pa.types.is_boolean(kind):
         return mask_of(values)
     if is_number(kind):
         numbers = values if pa.types.is_integer(kind) else values.cast(pa.float64())
         return mask_of(pc.and_(pc.not_equal(numbers, 0), pc.invert(pc.is_nan(numbers))))
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+    if pa.types.is_string(kind):
         words = pc.utf8_lower(pc.utf8_trim_whitespace(values))
         return mask_of(pc.invert(pc.match_substring_regex(pc.fill_null(words, ""), _NO)))
     return mask_of(pc.is_valid(values))

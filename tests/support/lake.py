@@ -98,7 +98,8 @@ class Delta:
             "sizeInBytes": len(vector),
             "cardinality": len(places),
         }
-        features = {"readerFeatures": ["deletionVectors"], "writerFeatures": ["deletionVectors"]}
+        named = ["deletionVectors", "timestampNtz"]
+        features = {"readerFeatures": named, "writerFeatures": named}
         now = int(time.time() * 1000)
         actions = [
             {"commitInfo": {"timestamp": now, "operation": "DELETE"}},

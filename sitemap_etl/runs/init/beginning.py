@@ -22,6 +22,7 @@ from sitemap_etl.errors import ConfigError, InvalidSource
 from sitemap_etl.extras import installed
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.runs.init.columns import address_in_place_of_a_name
+from sitemap_etl.runs.init.sample import readable
 from sitemap_etl.settings import CsvSource, IcebergSource, TableSource
 from sitemap_etl.sources import Session, lake
 from sitemap_etl.sources.catalog import LIMITED, Catalog, Indexes, Table
@@ -222,14 +223,14 @@ def _recognized(text: str) -> Recognized:
 
 
 def _first(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    """The first rows; the rest is not read."""
+    """Return the first rows; the rest is not read."""
     found: list[pa.RecordBatch] = []
     with closing(batches):  # type: ignore[type-var]  # all of them are generators
         for batch in batches:
             found.append(batch)
             if sum(one.num_rows for one in found) >= ROWS:
                 break
-    return (pa.Table.from_batches(found) if found else schema.empty_table()).slice(0, ROWS)
+    return readable((pa.Table.from_batches(found) if found else schema.empty_table()).slice(0, ROWS))
 
 
 def _relative(address: str, folder: Path) -> str:

@@ -1,0 +1,110 @@
+"""Timestamps between Arrow's units, and their text: no value wraps around, and none is shown as another.
+
+Arrow's own conversions fail, or wrap where they are unsafe. It writes years of at most five digits. Here a value
+that the target can't hold becomes the end of its range, and the text of an end says so.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from sitemap_etl.arrow import mask_of, numbers_of
+from sitemap_etl.dates import DAY, UNITS
+
+FIRST: Final = -(2**63)
+LAST: Final = 2**63 - 1
+"""The ends of int64, which PostgreSQL and DuckDB use for infinity."""
+YEAR_1: Final = -62_135_596_800
+YEAR_10000: Final = 253_402_300_800
+"""Seconds from 1970 to the beginnings of these years."""
+_UNREADABLE: Final = "<value out of range"
+"""Arrow's text for a value that it can't write begins so."""
+_ERA_DAYS: Final = 146_097
+"""Days of 400 years, after which the calendar repeats."""
+_FROM_MARCH_0: Final = 719_468
+"""Days from 0000-03-01 to 1970-01-01."""
+
+
+def in_unit(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return timestamps in the unit and zone of `kind`, floored; the ends of int64 stand for values beyond them.
+
+    `column`: timestamps of any unit.
+    """
+    if column.type.unit == kind.unit:
+        return column.cast(kind)
+    there, here = UNITS[column.type.unit], UNITS[kind.unit]
+    values = numbers_of(column.view(pa.int64()))
+    beyond_first, beyond_last = values == FIRST, values == LAST
+    if there > here:
+        made = np.floor_divide(values, there // here)
+    else:
+        times = here // there
+        beyond_first |= values < -(LAST // times)
+        beyond_last |= values > LAST // times
+        made = np.where(beyond_first | beyond_last, 0, values) * times
+    made[beyond_first], made[beyond_last] = FIRST, LAST
+    missing = mask_of(pc.is_null(column)) if column.null_count else None
+    return pa.array(made, pa.int64(), mask=missing).view(kind)
+
+
+def spelled(values: pa.Array) -> pa.Array:
+    """Return dates and timestamps as text, `2600-01-01 00:00:00.000000`, with as many digits as a year has.
+
+    Values at an end of int64 read `after …` or `before …`: they may stand for infinity, or for a time beyond.
+    """
+    kind = values.type
+    try:
+        texts = values.cast(pa.string())
+    except pa.ArrowInvalid:  # a zone that does not exist
+        values = values.view(pa.timestamp(kind.unit, "UTC"))
+        texts = values.cast(pa.string())
+    if pt.is_timestamp(kind):
+        raw = numbers_of(values.view(pa.int64()))
+        # Arrow writes ends as times, and of a zone nonsense far from our calendar.
+        first, last = (bound * UNITS[kind.unit] for bound in (YEAR_1, YEAR_10000))
+        odd = (raw < first) | (raw >= last) | (raw == FIRST) | (raw == LAST)
+    else:
+        raw = numbers_of(values.view(pa.int32() if kind.bit_width == 32 else pa.int64()))
+        odd = np.zeros(len(values), bool)
+    odd |= mask_of(pc.starts_with(texts, _UNREADABLE))
+    if values.null_count:
+        odd &= ~mask_of(pc.is_null(values))
+    if not odd.any():
+        return texts
+    mended = pa.array([_spelled(int(value), kind) for value in raw[odd]], pa.string())
+    return pc.replace_with_mask(texts, pa.array(odd), mended)
+
+
+def _spelled(value: int, kind: Any) -> str:
+    if pt.is_date(kind):
+        return _day(value if kind.bit_width == 32 else value // (DAY * UNITS["ms"]))
+    if value == FIRST:
+        return f"before {_spelled(FIRST + 1, kind)}"
+    if value == LAST:
+        return f"after {_spelled(LAST - 1, kind)}"
+    seconds, rest = divmod(value, UNITS[kind.unit])
+    days, clock = divmod(seconds, DAY)
+    digits = len(str(UNITS[kind.unit])) - 1
+    fraction = f".{rest:0{digits}}" if digits else ""
+    return f"{_day(days)} {timedelta(seconds=clock)!s:0>8}{fraction}{'Z' if kind.tz else ''}"
+
+
+def _day(days: int) -> str:
+    """Return the date of any number of days since 1970, in the Gregorian calendar.
+
+    https://howardhinnant.github.io/date_algorithms.html
+    """
+    era, of_era = divmod(days + _FROM_MARCH_0, _ERA_DAYS)
+    year_of_era = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
+    of_year = of_era - (365 * year_of_era + year_of_era // 4 - year_of_era // 100)
+    month = (5 * of_year + 2) // 153
+    day = of_year - (153 * month + 2) // 5 + 1
+    month = month + 3 if month < 10 else month - 9
+    year = year_of_era + era * 400 + (month <= 2)
+    return f"{year:05}-{month:02}-{day:02}" if year < 0 else f"{year:04}-{month:02}-{day:02}"
