@@ -376,6 +376,7 @@ SETS: list[BrokenSet] = [
     BrokenSet("robots.txt names what is not there", {"robots.txt": b"Sitemap: https://shop.example/x.xml\n", "sitemap.xml": index(A), "a.xml": FINE}, {("robots-sitemap-missing", "robots.txt"), ("index-not-in-robots", "sitemap.xml")}),
     BrokenSet("robots.txt does not name the index", {"robots.txt": f"Sitemap: {A}\n".encode(), "sitemap.xml": index(A), "a.xml": FINE}, {("index-not-in-robots", "sitemap.xml")}),
     BrokenSet("robots.txt forbids a page", {"robots.txt": f"User-agent: *\nDisallow: /a\nSitemap: {MAP}\n".encode(), "sitemap.xml": urlset(url())}, {("loc-disallowed", "sitemap.xml")}),
+    BrokenSet("robots.txt forbids a page after a crawl delay", {"robots.txt": f"User-agent: *\nCrawl-delay: 9\nUser-agent: x\nDisallow: /a\nSitemap: {MAP}\n".encode(), "sitemap.xml": urlset(url())}, {("loc-disallowed", "sitemap.xml")}),
     BrokenSet("robots.txt forbids the sitemap", {"robots.txt": f"User-agent: *\nDisallow: /sitemap\nSitemap: {MAP}\n".encode(), "sitemap.xml": urlset(url())}, {("robots-sitemap-disallowed", "robots.txt")}),
     BrokenSet("no return link from another file", {"a.xml": urlset(url(more=SELF + link("de", "https://shop.example/de")), XHTML), "b.xml": urlset(url("https://shop.example/de", link("de", "https://shop.example/de")), XHTML)}, {("hreflang-no-return", "a.xml")}),
     BrokenSet("a folder without sitemaps", {"ads.txt": b"google.com, pub-1, DIRECT\n"}, {("sitemap-empty", ".")}),

@@ -87,6 +87,13 @@ BAD = {
 }
 
 
+def test_a_crawl_delay_does_not_end_a_group(site: TestSite, answer: Answer) -> None:
+    answer.body = b"User-agent: *\nCrawl-delay: 9\nUser-agent: Other\nDisallow: /p/000002\n"
+    done = site.night(1)
+    assert listed(site) == {"0", "1"}
+    assert done.summary.sections["p"].excluded == 1
+
+
 @pytest.mark.parametrize("bad", BAD)
 def test_a_robots_txt_that_does_not_answer_holds_as_it_was_last_read(site: TestSite, answer: Answer, bad: str) -> None:
     site.night(1)
