@@ -216,6 +216,17 @@ def test_what_keeps_a_file_from_being_read_is_to_be_fixed_first() -> None:
     assert "Start with xml-malformed" in printed(found)
 
 
+def test_faults_that_lose_files_come_before_urls_and_these_before_ignored_values() -> None:
+    many = [Finding("priority-invalid", "a.xml", 1, count=9000), Finding("loc-relative", "a.xml", 1, count=90)]
+    found = Report([*many, Finding("index-file-missing", "sitemap.xml", 4)])
+    assert [total.code for total in found.codes()] == ["index-file-missing", "loc-relative", "priority-invalid"]
+    assert "Start with index-file-missing" in printed(found)
+
+
+def test_faults_that_no_reader_rejects_are_warnings() -> None:
+    assert {CODES[code].severity for code in ("element-order", "feed-incomplete")} == {"warning"}
+
+
 def test_file_by_file_many_with_the_same_faults_are_counted_and_files_are_what_is_counted() -> None:
     twice = [Finding("prefix-undeclared", f"{n}.xml", detail=detail) for n in range(500) for detail in ("a", "b")]
     found = Report(twice, [FileStats(f"{n}.xml", "urlset") for n in range(500)])

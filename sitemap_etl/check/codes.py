@@ -12,9 +12,12 @@ from typing import Final, Literal
 from sitemap_etl.frozen import Frozen
 
 Severity = Literal["error", "warning", "info"]
+Effect = Literal["file", "urls", "value"]
 
 SEVERITIES: Final[tuple[Severity, ...]] = ("error", "warning", "info")
 """Worst first."""
+EFFECTS: Final[tuple[Effect, ...]] = ("file", "urls", "value")
+"""Parts of a sitemap that readers can lose, the largest first."""
 
 
 class Code(Frozen):
@@ -22,6 +25,7 @@ class Code(Frozen):
 
     code: str
     severity: Severity
+    effect: Effect
     title: str
     fix: str
 

@@ -33,10 +33,10 @@ def _codes() -> str:
     """One table for each group, in order."""
     parts = []
     for group, codes in GROUPS.items():
-        head = f"### {group}\n\n| code | severity | what it is | how to fix it |\n|---|---|---|---|\n"
+        head = f"### {group}\n\n| code | severity | effect | what it is | how to fix it |\n|---|---|---|---|---|\n"
         known = (CODES[code] for code in codes)
         parts.append(
-            head + "".join(f"| `{c.code}` | {c.severity} | {_cell(c.title)} | {_cell(c.fix)} |\n" for c in known)
+            head + "".join(f"| `{c.code}` | {c.severity} | {c.effect} | {_cell(c.title)} | {_cell(c.fix)} |\n" for c in known)
         )
     return "\n".join(parts)
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from sitemap_etl.arrow import mask_of
-from sitemap_etl.check.codes import CODES, GROUPS, SEVERITIES, Severity
+from sitemap_etl.check.codes import CODES, EFFECTS, GROUPS, SEVERITIES, Severity
 from sitemap_etl.errors import SitemapEtlError
 from sitemap_etl.frozen import Frozen
 
@@ -24,8 +24,6 @@ EXAMPLE_LENGTH: Final = 300
 """Maximum length of an example, in characters."""
 DETAILS: Final = 10
 """Findings of one code in one file that differ in their detail; what is beyond them is counted as one finding."""
-_FIRST_GROUPS: Final = ("Reaching the file", "Compression and encoding", "XML")
-"""What keeps a file from being read comes first: other findings may be its consequences."""
 _OF_ENTRIES: Final = frozenset(code for group in ("URLs", "Dates and hints") for code in GROUPS[group])
 """Codes that occur at most once in an entry."""
 _COMBINATIONS: Final = 256
@@ -259,15 +257,26 @@ class Report:
         return sum(stats.rows for stats in self.files if stats.lists_urls)
 
     def codes(self) -> list[Total]:
-        """The new findings by code: the worst first, and of equals what keeps a file from being read, then the most."""
+        """Return the new findings by code, in the order in which to fix them.
+
+        The worst severity comes first. Within it, faults that lose files come before faults that lose URLs, and these
+        before values that engines ignore; then the most frequent.
+        """
         by_code: dict[str, list[Finding]] = {}
         for finding in self.new:
             by_code.setdefault(finding.code, []).append(finding)
         totals = [
             Total(code, found[0].severity, sorted(found, key=lambda f: -f.count)) for code, found in by_code.items()
         ]
-        early = {code for group in _FIRST_GROUPS for code in GROUPS[group]}
-        return sorted(totals, key=lambda t: (SEVERITIES.index(t.severity), t.code not in early, -t.occurrences, t.code))
+        return sorted(
+            totals,
+            key=lambda t: (
+                SEVERITIES.index(t.severity),
+                EFFECTS.index(CODES[t.code].effect),
+                -t.occurrences,
+                t.code,
+            ),
+        )
 
     def affected(self) -> Affected:
         """How many URLs have an error or a warning that is not known."""
