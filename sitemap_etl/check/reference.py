@@ -36,7 +36,10 @@ def _codes() -> str:
         head = f"### {group}\n\n| code | severity | effect | what it is | how to fix it |\n|---|---|---|---|---|\n"
         known = (CODES[code] for code in codes)
         parts.append(
-            head + "".join(f"| `{c.code}` | {c.severity} | {c.effect} | {_cell(c.title)} | {_cell(c.fix)} |\n" for c in known)
+            head
+            + "".join(
+                f"| `{c.code}` | {c.severity} | {c.effect} | {_cell(c.title)} | {_cell(c.fix)} |\n" for c in known
+            )
         )
     return "\n".join(parts)
 
