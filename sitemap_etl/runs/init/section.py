@@ -13,6 +13,7 @@ from sitemap_etl.arrow import is_text
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.runs.init.beginning import Beginning
 from sitemap_etl.runs.init.columns import Address, Found
+from sitemap_etl.runs.init.date_names import is_of_a_crawl
 from sitemap_etl.runs.init.text import block, flow, line, one_line, scalar, shown
 from sitemap_etl.sources.catalog import LIMITED
 from sitemap_etl.sources.parameters import quoted
@@ -129,7 +130,12 @@ class _Section:
             ("title", found.title),
         ]
         named = {column: name for name, column in wanted if column is not None}
-        others = [column for column in (*self.beginning.indexes.unique[:1], self._split_column()) if column is not None]
+        fingerprint = (*found.contents, None if found.begun is None else found.begun.column) if found.never else ()
+        others = [
+            column
+            for column in (*self.beginning.indexes.unique[:1], self._split_column(), *fingerprint)
+            if column is not None
+        ]
         taken = {"loc", *named.values()}
         self._names = {
             column: f"{column}_key" if column in taken else column for column in others if column not in named
@@ -202,9 +208,7 @@ class _Section:
             yield line("    # lastmod: COLUMN", "when the page last changed: there is no row to see it by")
             return
         if dates is None:
-            yield line("    lastmod: none", self._why_undated())
-            if found.same_date is not None or found.unread is not None:
-                self.notes.append(self._why_undated())
+            yield from self._undated()
             return
         called = self._called(dates.column) if self.is_database else dates.column
         self.notes.append(
@@ -231,6 +235,39 @@ class _Section:
             )
         yield line(f"    lastmod: {flow({'column': called, **dates.rule})}", " ".join(said))
 
+    def _undated(self) -> Iterator[str]:
+        """The rule of a section without dates of changes: a fingerprint if there are columns for one, else none."""
+        found, why = self.found, self._why_undated()
+        if found.same_date is not None or found.unread is not None or found.never:
+            self.notes.append(why)
+        if not found.never:
+            yield line("    lastmod: none", why)
+            return
+        contents = [self._renamed(name) for name in found.contents]
+        rule: dict[str, Any] = {"fingerprint": contents or ["COLUMN"]}
+        if found.begun is not None:
+            rule["until_changed"] = self._renamed(found.begun.column)
+            rule |= found.begun.rule
+        if contents and not all(map(is_of_a_crawl, found.never)):
+            yield one_line(f"    # {why}:")
+            yield one_line("    # a page counts as changed from now on when one of these columns changes")
+            yield f"    lastmod: {flow(rule)}"
+            self.notes.append(
+                f"lastmod: a fingerprint of {_listed(found.contents)} dates a page when one of these changes: name the "
+                "columns that are shown on the page"
+            )
+            return
+        yield line("    lastmod: none", why)
+        yield one_line(f"    # lastmod: {flow(rule)}")
+        yield "    # a fingerprint dates a page when one of its columns changes: name those that are shown on the page"
+        self.notes.append("lastmod: a fingerprint of the columns that are shown on a page can date its changes")
+
+    def _renamed(self, column: str) -> str:
+        """Return what the rules call a column: by the SELECT of a table, or by `columns`."""
+        if self.is_database:
+            return self._called(column)
+        return {self.found.title: "title", self.found.images: "images"}.get(column, column)
+
     def _why_undated(self) -> str:
         if self.found.same_date is not None:
             same = (
@@ -239,6 +276,9 @@ class _Section:
             return f"{shown(self.found.same_date)} has {same}: is it that of the export?"
         if self.found.unread is not None:
             return f"{shown(self.found.unread)} can't be read as dates"
+        if self.found.never:
+            by, verb = ("its name", "is") if len(self.found.never) == 1 else ("their names", "are")
+            return f"by {by}, {_listed(self.found.never)} {verb} not when a page changed"
         return "no column looks like the date of the last change of a page"
 
     def _comments(self) -> Iterator[str]:
@@ -268,6 +308,8 @@ class _Section:
             found.title,
             *found.flags,
             *self._names,
+            *(found.contents if found.never else ()),
+            None if found.begun is None else found.begun.column,
             None if self.is_database else "exclude",
         }
 
