@@ -211,6 +211,25 @@ def test_what_a_folder_cannot_hold_is_not_missing_there(tmp_path: Path) -> None:
     assert {code for code, _ in found(report, tmp_path / "three")} == {"index-out-of-scope", "out-of-scope"}
 
 
+@pytest.mark.parametrize(
+    ("at", "listed", "missing"),
+    [
+        ("https://shop.example/", "https://shop.example/srv/www/htdocs/s1.xml", True),
+        ("https://shop.example/", "https://shop.example/s1.xml", False),
+        ("https://shop.example/maps", "https://shop.example/maps/s1.xml", False),
+        ("https://shop.example/maps/", "https://shop.example/maps/maps/s1.xml", True),
+        ("https://shop.example/", "http://shop.example:80/%731.xml", False),
+        (None, "https://shop.example/srv/www/htdocs/s1.xml", False),
+    ],
+)
+def test_a_listed_file_is_found_by_its_address_if_the_address_of_the_folder_is_known(
+    tmp_path: Path, at: str | None, listed: str, missing: bool
+) -> None:
+    files = {"sitemap.xml": index(listed), "s1.xml": FINE}
+    report = checked(tmp_path, files, at=at)
+    assert (("index-file-missing", "sitemap.xml") in found(report, tmp_path)) == missing
+
+
 ITSELF: dict[str, tuple[str, list[str], str | None]] = {
     "alone": ("sitemap.xml", [MAP], None),
     "beside a file": ("sitemap.xml", [A, MAP], None),

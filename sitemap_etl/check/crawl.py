@@ -306,7 +306,7 @@ class Crawl:
                 self.asked.add(origin(url))
             return Work(WebFile(url, self.fetcher, getattr(work.source, "guarded", False)))
         for shelf in [work.shelf, *(shelf for shelf in self._shelves if shelf is not work.shelf)]:
-            for key in keys_of(listed.url, work.key if shelf is work.shelf else ""):
+            for key in keys_of(listed.url, work.key if shelf is work.shelf else "", shelf.at):
                 source = shelf.find(key)
                 if source is not None and source.name != work.source.name:
                     if source.address is None and (public := _public(listed.url)):

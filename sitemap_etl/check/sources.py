@@ -46,10 +46,14 @@ class Source(Protocol):
 
 
 class Shelf(Protocol):
-    """A folder or bucket; `whole` if all of it is to be checked. `where`: words for the place of its files."""
+    """A folder or bucket; `whole` if all of it is to be checked. `where`: words for the place of its files.
+
+    `at`: the public address of the folder, with a final slash, or None if it is not known.
+    """
 
     whole: bool
     where: str
+    at: str | None
 
     def find(self, key: str) -> Source | None:
         """The file under a relative path, with "/" between segments."""
@@ -213,6 +217,7 @@ class PipedShelf:
 
     whole = False
     where = "in this pipe"
+    at: str | None = None
 
     def __init__(self, source: Piped) -> None:
         self._source = source
@@ -232,11 +237,11 @@ class LocalShelf:
     def __init__(self, root: Path, *, whole: bool, at: str | None) -> None:
         self.root = root
         self.whole = whole
-        self._at = at
+        self.at = at
 
     def find(self, key: str) -> Source | None:
         path = self.root / key
-        return LocalFile(path, _joined(self._at, key)) if _is(path, stat.S_ISREG) else None
+        return LocalFile(path, _joined(self.at, key)) if _is(path, stat.S_ISREG) else None
 
     def walk(self, go_on: Callable[[], None]) -> Iterator[tuple[str, Source]]:
         for folder, folders, files in os.walk(self.root):
@@ -247,7 +252,7 @@ class LocalShelf:
                 path = Path(folder) / name
                 if _could_be(name) and not _is(path, stat.S_ISFIFO, stat.S_ISSOCK, stat.S_ISCHR, stat.S_ISBLK):
                     key = path.relative_to(self.root).as_posix()
-                    yield key, LocalFile(path, _joined(self._at, key))
+                    yield key, LocalFile(path, _joined(self.at, key))
 
 
 class BucketShelf:
@@ -259,18 +264,18 @@ class BucketShelf:
         self.whole = whole
         self._objects = objects
         self._url = url
-        self._at = at
+        self.at = at
 
     def find(self, key: str) -> Source | None:
         if self._objects.stat(key) is None:
             return None
-        return BucketFile(self._objects, key, self._url, _joined(self._at, key))
+        return BucketFile(self._objects, key, self._url, _joined(self.at, key))
 
     def walk(self, go_on: Callable[[], None]) -> Iterator[tuple[str, Source]]:
         for found in self._objects.list(""):
             go_on()
             if _could_be(found.key.rpartition("/")[2]):
-                yield found.key, BucketFile(self._objects, found.key, self._url, _joined(self._at, found.key))
+                yield found.key, BucketFile(self._objects, found.key, self._url, _joined(self.at, found.key))
 
 
 @dataclass
@@ -412,20 +417,32 @@ def _could_be(name: str) -> bool:
     return name.lower().endswith(_ENDINGS) and not name.startswith(".")
 
 
-def keys_of(url: str, beside: str) -> list[str]:
-    """The relative paths under which the file of an address may lie, the likeliest first.
+def keys_of(url: str, beside: str, at: str | None = None) -> list[str]:
+    """Return the relative paths that the file of an address can have, the likeliest first.
 
-    `beside`: the path of the file that names it. Paths that would leave the folder are left out.
+    `beside`: the path of the file that names it. `at`: the public address of the folder, with a final slash. On the
+    host of that address a file has the one path that the address gives it; elsewhere its name is looked for. Paths
+    that would leave the folder are left out.
     """
     try:
-        path = urlsplit(url).path
+        parts = urlsplit(url)
+        base = urlsplit(at or "")
+        host, home = parts.hostname, base.hostname
     except ValueError:  # brackets that hold no address
         return []
-    segments = [unquote(part) for part in path.split("/")]
-    segments = [part for part in segments if part]
+    segments = _segments(parts.path)
     if not segments or any(part in {".", ".."} or "/" in part or "\\" in part or "\0" in part for part in segments):
         return []
+    if home is not None and host == home:
+        above = _segments(base.path)
+        below = segments[len(above) :]
+        return ["/".join(below)] if below and segments[: len(above)] == above else []
     folder = beside.rpartition("/")[0]
     tails = ["/".join(segments[begin:]) for begin in range(len(segments))]
     keys = [f"{folder}/{tail}" for tail in tails] if folder else []
     return [*keys, *tails]
+
+
+def _segments(path: str) -> list[str]:
+    """Return the segments of a path of a URL that are not empty, decoded."""
+    return [part for part in map(unquote, path.split("/")) if part]
