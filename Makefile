@@ -79,7 +79,7 @@ $(DOCS)/.ready: docs/requirements.txt
 	@touch $@
 
 PACKAGE := build/env/package
-package: $(PACKAGE)/.ready ## the wheel and the sdist, in build/package/dist: built, checked and tried
+package: $(PACKAGE)/.ready ## the sdist and its wheels, in build/package/dist: built, checked and tried
 	bash .ci/package
 
 $(PACKAGE)/.ready: .ci/package.txt

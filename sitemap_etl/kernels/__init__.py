@@ -1,8 +1,9 @@
 """Loops over the bytes of columns in C, where they were compiled; without them numpy and Arrow give the same.
 
-They are optional: `python -m sitemap_etl.kernels` compiles `kernels.c`, which lies beside this file, with the C
-compiler of the machine, into the environment of this Python. A library is named by what it was compiled of and by its
-own bytes: no release loads what belongs to another one, and a damaged one, which could end the process, is not loaded.
+They are optional. A wheel for a platform contains the library, beside this file. `python -m sitemap_etl.kernels`
+compiles `kernels.c` with the C compiler of the machine, into the environment of this Python. A library is named by the
+hashes of its source and of its own bytes: no release loads the library of another one, and a damaged library, which
+could end the process, is not loaded.
 `compiled` has what there is. A function that has a kernel asks for it first, and says in Python what the kernel does:
 tests hold one against the other.
 """
@@ -10,7 +11,6 @@ tests hold one against the other.
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import sys
 import sysconfig
 from collections.abc import Iterator, Sequence
@@ -21,26 +21,26 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-SOURCE: Final = Path(__file__).with_name("kernels.c")
+from sitemap_etl.kernels import library
+
 Text: TypeAlias = tuple[np.ndarray, np.ndarray]
 """Rows of text: where they begin and the last one ends (int32, one more than rows), in bytes (uint8)."""
 Part: TypeAlias = bytes | tuple[Text, np.ndarray | None]
 """What all rows have, a column, or words with the number of the word that each row has (int32)."""
 
 
-PLATFORM: Final = f"kernels-{sysconfig.get_platform()}"
-"""What the names of libraries for this machine begin with."""
+PLATFORM: Final = library.prefix(sysconfig.get_platform())
+"""The beginning of the names of libraries for this machine."""
 
 
 def folder() -> Path:
-    """Where libraries lie."""
+    """Return the folder of libraries that were compiled on this machine."""
     return Path(sys.prefix, "lib", "sitemap_etl")
 
 
-def name_of(library: bytes) -> str:
-    """The name of a library of the source."""
-    source, own = (hashlib.sha256(data).hexdigest()[:16] for data in (SOURCE.read_bytes(), library))
-    return f"{PLATFORM}-{source}-{own}.so"
+def name_of(data: bytes) -> str:
+    """Return the name of a library for this machine."""
+    return library.name_of(sysconfig.get_platform(), data)
 
 
 class _Part(ctypes.Structure):
@@ -200,11 +200,16 @@ class Kernels:
 
 
 def load() -> Kernels | None:
-    """The kernels where they were compiled, and can be loaded here."""
-    with suppress(OSError, AttributeError):
-        for path in sorted(folder().glob(f"{PLATFORM}-*.so")):
-            if path.name == name_of(path.read_bytes()):
-                return Kernels(path)
+    """Return the kernels, or None if there is no library that can be loaded here.
+
+    A library that was compiled on this machine comes before the library of the wheel.
+    """
+    for place in (folder(), library.SOURCE.parent):
+        with suppress(OSError):
+            for path in sorted(place.glob(f"{PLATFORM}-*.so")):
+                with suppress(OSError, AttributeError):
+                    if path.name == name_of(path.read_bytes()):
+                        return Kernels(path)
     return None
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -11,20 +9,18 @@ from contextlib import suppress
 from pathlib import Path
 
 from sitemap_etl import kernels
-
-# For any machine of this architecture: what is compiled may lie on a disk that several share.
-FLAGS = ("-std=c11", "-O3", "-fPIC", "-shared")
+from sitemap_etl.kernels.library import compile_library, own_compiler
 
 
 def main() -> int:
     """0 where they were compiled, 1 where they were not."""
     folder = kernels.folder()
     try:
-        compiler = shlex.split(os.environ.get("CC", "cc"))
+        compiler = own_compiler()
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".kernels-") as scratch:
             made = Path(scratch) / "kernels.so"
-            subprocess.run([*compiler, *FLAGS, "-o", str(made), str(kernels.SOURCE)], check=True)  # noqa: S603 - ours
+            compile_library(compiler, made)
             kernels.Kernels(made)  # can it be loaded?
             target = made.replace(folder / kernels.name_of(made.read_bytes()))
     except (OSError, ValueError, subprocess.CalledProcessError, AttributeError) as error:

@@ -55,6 +55,13 @@ static inline u64 lane(const u8 *data, i64 at, i64 end, i64 size) {
 
 enum { PREFIX_LANES = 32, LENGTHS = 64 };
 
+/* Eight bytes, all of a row. */
+static inline u64 word(const u8 *at) {
+    u64 found;
+    memcpy(&found, at, WORD);
+    return found;
+}
+
 /* hashes.hash64. Rows that begin like the first one, lane by lane, begin with what those lanes make of the seed, which
  * is reckoned once for each length. */
 void hash64(const i32 *offsets, const u8 *data, i64 size, i64 rows, u64 *out) {
@@ -74,7 +81,7 @@ void hash64(const i32 *offsets, const u8 *data, i64 size, i64 rows, u64 *out) {
         u64 h = seed ^ (u64)length;
         if (lanes) {
             i64 shared = 0, most = length / WORD < lanes ? length / WORD : lanes;
-            while (shared < most && lane(data, at + shared * WORD, end, size) == first[shared]) shared++;
+            while (shared < most && word(data + at + shared * WORD) == first[shared]) shared++;
             int slot = length % LENGTHS;
             if (known[slot] != length) {
                 known[slot] = length;
@@ -84,7 +91,8 @@ void hash64(const i32 *offsets, const u8 *data, i64 size, i64 rows, u64 *out) {
             h = states[slot][shared];
             at += shared * WORD;
         }
-        for (; at < end; at += WORD) h = mixed(h ^ lane(data, at, end, size));
+        for (; end - at >= WORD; at += WORD) h = mixed(h ^ word(data + at));
+        if (at < end) h = mixed(h ^ lane(data, at, end, size));
         out[row] = mixed(h);
     }
     free(states);
