@@ -1,24 +1,8 @@
-"""Shows every mistake in the site files as an import error. It holds no DAG: those of airflow are in sitemaps.py.
-
-Airflow takes back all DAGs of a file that has an import error. So the site files that can't be read are
-told from a file of their own, and the DAGs of the others stay.
-"""
-
-from __future__ import annotations
+"""Shows the mistakes in site files as an import error of Airflow. The DAGs of all other sites are in sitemaps.py."""
 
 import os
 from pathlib import Path
 
-from sitemap_etl.airflow.assets import problems_of
-from sitemap_etl.config import read_folder
-from sitemap_etl.errors import ConfigError
+from sitemap_etl.airflow import raise_site_errors
 
-SITES = Path(os.environ.get("SITEMAP_ETL_SITES") or Path(__file__).resolve().parent.parent / "sites")
-
-folder = read_folder(SITES, environ=os.environ)
-problems = [
-    *folder.problems,
-    *(f"{folder.files[name]}: {problem}" for name, site in folder.sites.items() for problem in problems_of(site)),
-]
-if problems:
-    raise ConfigError(problems)
+raise_site_errors(os.environ.get("SITEMAP_ETL_SITES") or Path(__file__).resolve().parents[1] / "sites")

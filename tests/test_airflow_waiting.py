@@ -57,7 +57,7 @@ def test_a_section_that_is_not_read_is_not_waited_for(site: TestSite) -> None:
 
 def test_the_task_gives_its_worker_back_until_the_next_look() -> None:
     looks = [datetime(2026, 11, 22, 2, 5, tzinfo=UTC), None]
-    task = AwaitSources(task_id="wait", look=lambda: looks.pop(0))
+    task = AwaitSources(task_id="wait", look=lambda _context: looks.pop(0))
     with pytest.raises(TaskDeferred) as deferred:
         task.execute({})
     assert isinstance(deferred.value.trigger, DateTimeTrigger)

@@ -180,7 +180,7 @@ def abandon(*_given):
     raise Unavailable("the state does not answer")
 
 tasks.abandon = abandon
-dag = runpy.run_path(sys.argv[1])["DAGS"]["shop"]
+dag = runpy.run_path(sys.argv[1])["shop"]
 for conf in ({}, {"dry_run": True, "sections": ["nope"]}):
     try:
         dag.on_failure_callback({"dag": dag, "run_id": "tonight", "dag_run": SimpleNamespace(conf=conf)})

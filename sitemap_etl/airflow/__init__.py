@@ -1,4 +1,40 @@
-"""What of the package runs inside Airflow, and alone imports it: every process of Airflow loads the plugin or a DAG.
+"""The parts of the package that run inside Airflow, and that alone import it.
 
-So nothing that is heavy is imported before it is needed.
+A user's DAG file imports `site_dags`, `site_dag` and `raise_site_errors` from here. Every process of Airflow loads the
+plugin or a DAG, so nothing heavy is imported before it is needed.
 """
+
+from __future__ import annotations
+
+from importlib import metadata
+from typing import TYPE_CHECKING, Any, Final
+
+from sitemap_etl.errors import ConfigError
+
+if TYPE_CHECKING:
+    from sitemap_etl.airflow.factory import raise_site_errors, site_dag, site_dags
+
+__all__ = ["raise_site_errors", "site_dag", "site_dags"]
+
+_OLDEST: Final = 3
+"""The oldest major version of Airflow with the Task SDK, from which DAG files import."""
+
+
+def _demand_airflow_3() -> None:
+    try:
+        found = metadata.version("apache-airflow")
+    except metadata.PackageNotFoundError:  # its parts are installed alone, which Airflow 2 does not have
+        return
+    if int(found.partition(".")[0]) < _OLDEST:
+        raise ConfigError(f"sitemap_etl needs Airflow 3.0 or later, and this is Airflow {found}: upgrade Airflow")
+
+
+_demand_airflow_3()
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from sitemap_etl.airflow import factory
+
+    return getattr(factory, name)

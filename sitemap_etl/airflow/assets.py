@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
-from airflow.sdk import Asset, AssetAlias, AssetOrTimeSchedule, CronTriggerTimetable
-from airflow.sdk.configuration import conf
+from airflow.sdk import Asset, AssetAlias
 
+from sitemap_etl.airflow.compat import AssetOrTimeSchedule, CronTriggerTimetable, check_clock, conf
 from sitemap_etl.errors import ConfigError, nearest
 from sitemap_etl.settings import AssetSchedule, Schedule, Site
 
@@ -29,11 +30,14 @@ def schedule_of(site: Site) -> Any:
 
 
 def _clock_of(schedule: Schedule | AssetSchedule) -> CronTriggerTimetable | None:
-    if schedule.cron is None:
-        return None
+    return None if schedule.cron is None else _clock(schedule.cron, schedule.timezone)
+
+
+@cache  # sites share few schedules, and each costs milliseconds
+def _clock(cron: str, timezone: str) -> CronTriggerTimetable:
     # A new site begins with its next time. One that has just gone by counts, since Airflow plans a run anew with each
     # look at the file, and a look between its time and its begin would plan the first one for the day after.
-    return CronTriggerTimetable(schedule.cron, timezone=schedule.timezone, run_immediately=timedelta(minutes=5))
+    return CronTriggerTimetable(cron, timezone=timezone, run_immediately=timedelta(minutes=5))
 
 
 def _asset(name: str) -> Asset:
@@ -69,23 +73,22 @@ def problems_of(site: Site) -> Iterator[str]:
 
 
 def _clock_problems(schedule: Schedule | AssetSchedule) -> Iterator[str]:
-    """What Airflow would find of a cron expression only when it has all DAGs of the file, or plans a first run."""
-    from airflow.serialization.encoders import coerce_to_core_timetable  # of the scheduler, which workers do without
-    from airflow.timetables.base import TimeRestriction
-
-    try:
-        clock = _clock_of(schedule)
-        if clock is not None:
-            clock.validate()
-            coerce_to_core_timetable(clock).next_dagrun_info(
-                last_automated_data_interval=None, restriction=TimeRestriction(None, None, catchup=False)
-            )
-    except Exception as error:  # noqa: BLE001 - whatever it is, the DAGs of the other sites must not go with this one
+    if schedule.cron is not None and (error := _clock_error(schedule.cron, schedule.timezone)) is not None:
         key = "schedule.or_cron" if isinstance(schedule, AssetSchedule) else "schedule"
         yield (
             f'{key}: Airflow can\'t run by "{schedule.cron}" in the time zone {schedule.timezone} ({error}); '
             "write another expression or time zone"
         )
+
+
+@cache
+def _clock_error(cron: str, timezone: str) -> str | None:
+    """Return what Airflow would find wrong with a cron expression when it has all DAGs, or plans a first run."""
+    try:
+        check_clock(_clock(cron, timezone))
+    except Exception as error:  # noqa: BLE001 - whatever it is, the DAGs of the other sites must not go with this one
+        return str(error)
+    return None
 
 
 def _executors() -> set[str]:

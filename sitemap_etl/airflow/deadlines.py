@@ -14,20 +14,15 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk import (  # type: ignore[attr-defined] # the stub file of airflow.sdk lacks them
-    AsyncCallback,
-    DeadlineAlert,
-    DeadlineReference,
-)
-
 from sitemap_etl.advice import SITE_FILE, for_file
+from sitemap_etl.airflow import compat
 from sitemap_etl.settings import Site
 from sitemap_etl.settings.schedule import time_of_day
 
 
-def deadline_of(site: Site, site_file: Path) -> DeadlineAlert | None:
+def deadline_of(site: Site, site_file: Path) -> Any:
     """The deadline of a site's DAG; None where it has none. What goes with it holds references, and no secret."""
-    if site.airflow.done_by is None:
+    if site.airflow.done_by is None or not compat.HAS_DEADLINES:
         return None
     assert site.schedule is not None
     assert site.schedule.cron is not None
@@ -41,11 +36,10 @@ def deadline_of(site: Site, site_file: Path) -> DeadlineAlert | None:
         "done_by": f"{site.airflow.done_by} {site.schedule.timezone}",
         "notify": site.notify.model_dump(mode="json", by_alias=True, exclude_none=True),
     }
-    return DeadlineAlert(
-        name="done_by",
-        reference=DeadlineReference.DAGRUN_LOGICAL_DATE,
+    return compat.deadline(
+        reference=compat.DeadlineReference.DAGRUN_LOGICAL_DATE,
         interval=due if due > timedelta(0) else due + timedelta(days=1),
-        callback=AsyncCallback(missed, told),
+        callback=compat.AsyncCallback(missed, told),
     )
 
 

@@ -7,9 +7,13 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, Final, TypeVar
 
-from airflow.sdk import RetryDecision, RetryPolicy
-from airflow.sdk.exceptions import AirflowTaskTimeout
-
+from sitemap_etl.airflow.compat import (
+    HAS_RETRY_POLICIES,
+    AirflowFailException,
+    AirflowTaskTimeout,
+    RetryDecision,
+    RetryPolicy,
+)
 from sitemap_etl.errors import SitemapEtlError, Unavailable, defect
 
 _LOG: Final = logging.getLogger("sitemap_etl")
@@ -27,7 +31,7 @@ class Failed(SystemExit):
         self.reason, self.again = reason, again
 
 
-class RetryUnavailable(RetryPolicy):  # type: ignore[misc] # Airflow's types are not followed
+class RetryUnavailable(RetryPolicy if HAS_RETRY_POLICIES else object):  # type: ignore[misc] # known only at run time
     """Tries again only what another try may fix. The reason is kept with the task instance."""
 
     def evaluate(
@@ -68,4 +72,6 @@ def attempt(stage: Callable[[], T], limit: timedelta | None) -> T:
         _LOG.exception("The traceback, for a report")
         failed = Failed(defect(error), SitemapEtlError.exit_code)
     _LOG.error(failed.reason)
-    raise failed
+    if failed.again or HAS_RETRY_POLICIES:
+        raise failed
+    raise AirflowFailException(failed.reason)  # without a policy, Airflow retries after anything else

@@ -6,11 +6,9 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from airflow.models.dag import DagModel, DagTag
-from airflow.models.dagrun import DagRun
-from airflow.models.xcom import XComModel
 from sqlalchemy import func, select
 
+from sitemap_etl.airflow.compat import DagModel, DagRun, DagTag, XComModel
 from sitemap_etl.airflow.links import PLAN, RUN, TAG
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.state import layout

@@ -9,8 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from airflow.sdk.lineage import get_hook_lineage_collector
-
+from sitemap_etl.airflow.compat import get_hook_lineage_collector
 from sitemap_etl.settings import DatabaseSource, Site
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from airflow.sdk import BaseOperatorLink
-from airflow.sdk.configuration import conf
+
+from sitemap_etl.airflow.compat import HAS_TABS, conf
 
 if TYPE_CHECKING:
     from airflow.sdk import BaseOperator
-    from airflow.sdk.types import TaskInstanceKey
 
 PREFIX: Final = "sitemaps"
 """The path of our own pages, below that of Airflow."""
@@ -30,6 +30,7 @@ class ReportLink(BaseOperatorLink):  # type: ignore[misc] # Airflow's types are 
     def name(self) -> str:
         return "Report"
 
-    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:  # noqa: ARG002 (as Airflow calls it)
+    def get_link(self, operator: BaseOperator, *, ti_key: Any) -> str:  # noqa: ARG002 - as Airflow calls it
         base = conf.get("api", "base_url", fallback="").rstrip("/")
-        return f"{base}/dags/{quote(ti_key.dag_id)}/runs/{quote(ti_key.run_id)}/plugin/{REPORT_TAB}"
+        dag_run = f"{quote(ti_key.dag_id)}/runs/{quote(ti_key.run_id)}"
+        return f"{base}/dags/{dag_run}/plugin/{REPORT_TAB}" if HAS_TABS else f"{base}/{PREFIX}/{dag_run}"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import inspect
+import pkgutil
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from airflow.sdk import DAG, BaseNotifier
-from airflow.sdk.module_loading import import_string
 
-from sitemap_etl.alerts import Alert
 from sitemap_etl.errors import ConfigError, Refused
-from sitemap_etl.stages.run import Announce
+
+if TYPE_CHECKING:
+    from sitemap_etl.alerts import Alert
+    from sitemap_etl.stages.run import Announce
 
 _TEXT: Final = "{{ sitemap.text }}"
 _HTML: Final = "<pre>{{ sitemap.text | e }}</pre>"
@@ -43,8 +45,8 @@ def announcing(context: Mapping[str, Any]) -> Announce:
 
 def _class_of(path: str) -> type[BaseNotifier]:
     try:
-        found = import_string(path)
-    except ImportError as error:
+        found = pkgutil.resolve_name(path)
+    except (ImportError, AttributeError, ValueError) as error:
         raise ConfigError(f"{path} can't be imported: {error}") from None
     if not (isinstance(found, type) and issubclass(found, BaseNotifier)):
         raise ConfigError(f"{path} is no notifier of Airflow")

@@ -8,12 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import quote
 
-from airflow.api_fastapi.app import get_auth_manager
-from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_dag
-from airflow.utils.session import create_session
 from fastapi import Depends, FastAPI, Path, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 
+from sitemap_etl.airflow.compat import GetUserDep, create_session, get_auth_manager, requires_access_dag
 from sitemap_etl.airflow.known import Place, is_site, known_sites, place_of, run_of
 from sitemap_etl.airflow.sites import lines
 from sitemap_etl.airflow.stored import read_page, read_past_runs

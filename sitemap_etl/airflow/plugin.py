@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk.plugins_manager import AirflowPlugin
-
 from sitemap_etl.airflow import pools
+from sitemap_etl.airflow.compat import AirflowPlugin
 from sitemap_etl.airflow.links import PREFIX, REPORT_TAB
 
 if TYPE_CHECKING:

@@ -10,13 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from airflow.listeners import hookimpl
-
+from sitemap_etl.airflow.compat import hookimpl
 from sitemap_etl.airflow.links import TAG
 from sitemap_etl.errors import ConfigError
 
 if TYPE_CHECKING:
-    from airflow.models.dagrun import DagRun
+    from sitemap_etl.airflow.compat import DagRun
 
 KEPT_BY: Final = "publish"
 """The task that the XCom is of: `plan` begins by clearing its own."""
@@ -30,10 +29,10 @@ def on_dag_run_running(dag_run: DagRun) -> None:
     dag = dag_run.get_dag()
     if TAG not in dag.tags:
         return
-    from airflow.models.pool import Pool
-    from airflow.models.xcom import XComModel
     from sqlalchemy import delete, select
     from sqlalchemy.orm import object_session
+
+    from sitemap_etl.airflow.compat import Pool, XComModel
 
     session = object_session(dag_run)  # a session of its own would wait for the scheduler's, in SQLite for ever
     assert session is not None

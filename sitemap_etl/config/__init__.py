@@ -10,7 +10,7 @@ schema, reference                  the JSON Schema; the tables of the documentat
 
 from __future__ import annotations
 
-from sitemap_etl.config.folder import Folder, read_folder
+from sitemap_etl.config.folder import Folder, find_site, read_folder
 from sitemap_etl.config.load import from_json, load
 from sitemap_etl.config.schema import schema
 from sitemap_etl.config.secrets import filled, parameters, revealed
@@ -27,6 +27,7 @@ __all__ = [
     "Site",
     "TableSource",
     "filled",
+    "find_site",
     "from_json",
     "load",
     "parameters",

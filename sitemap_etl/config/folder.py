@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from sitemap_etl.config.load import load
@@ -23,19 +24,19 @@ class Folder:
     problems: list[str] = field(default_factory=list)
 
 
-def read_folder(folder: Path, *, environ: Mapping[str, str]) -> Folder:
+def read_folder(folder: Path, *, environ: Mapping[str, str], before_each: Callable[[], None] = lambda: None) -> Folder:
     """The sites of a folder's `.yaml` and `.yml` files, not of folders in it. `_*.yaml` are bases.
 
-    Two files of one name would share one state: neither counts, and that is a problem of both.
+    Two files of one name would share one state: neither counts, and that is a problem of both. `before_each`: called
+    before each file; the error that it raises ends the reading.
     """
     found = Folder()
     if not folder.is_dir():
         found.problems.append(f"{folder}: the folder of site files does not exist")
         return found
     named: dict[str, list[tuple[Path, Site]]] = {}
-    for path in sorted(folder.iterdir()):
-        if path.suffix not in (".yaml", ".yml") or path.name.startswith(("_", ".")) or not path.is_file():
-            continue
+    for path in _site_files(folder):
+        before_each()
         try:
             site = load(path, environ=environ)
         except ConfigError as error:
@@ -53,3 +54,40 @@ def read_folder(folder: Path, *, environ: Mapping[str, str]) -> Folder:
                 f"{files}: name: all are named {name} and would share one state; give each file a name of its own"
             )
     return found
+
+
+def find_site(folder: Path, name: str, *, environ: Mapping[str, str]) -> tuple[Site, Path] | None:
+    """Return the site of this name and its file, or None. Other files are read only if they might be the one.
+
+    Raises ConfigError if a file that might be the one can't be read.
+    """
+    files = _site_files(folder)
+    problems: list[str] = []
+    for path in chain((path for path in files if path.stem == name), _by_likelihood(files, name)):
+        try:
+            site = load(path, environ=environ)
+        except ConfigError as error:
+            problems += error.problems
+            continue
+        if site.name == name:
+            return site, path
+    if problems:
+        raise ConfigError(problems)
+    return None
+
+
+def _by_likelihood(files: Sequence[Path], name: str) -> Iterator[Path]:
+    """Yield the files that are not called like the site: those that contain its name first."""
+    others = [path for path in files if path.stem != name]
+    yield from sorted(others, key=lambda path: name.encode() not in path.read_bytes())
+
+
+def _site_files(folder: Path) -> list[Path]:
+    """Return the site files at the top of a folder, in the order of their names."""
+    if not folder.is_dir():
+        return []
+    return [
+        path
+        for path in sorted(folder.iterdir())
+        if path.suffix in (".yaml", ".yml") and not path.name.startswith(("_", ".")) and path.is_file()
+    ]

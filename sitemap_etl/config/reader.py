@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -25,6 +26,11 @@ _NODES: Final = 100_000
 """Values in one file: a site file has hundreds; aliases of aliases could mean billions."""
 
 _PREFIX = "tag:yaml.org,2002:"
+_READ_DIFFERENTLY: Final = re.compile("[\t!\\\\&?\x85\u2028\u2029\ufeff]|[|>]#")
+"""Tabs, tags, escapes, anchors, complex keys, rare line breaks, and comments that touch the mark of a block."""
+_DEEP: Final = re.compile("^[ -]{200}", re.MULTILINE)
+_BRACKETS: Final = 500
+"""Levels of indentation, and brackets, that site files stay below."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -69,7 +75,7 @@ def read(path: Path, *, shown_as: str | None = None) -> Document:
         line = raw[: error.start].count(b"\n") + 1
         raise ConfigError(f"{file}:{line}: is not UTF-8; save the file as UTF-8") from error
     try:
-        node = yaml.compose(text, Loader=_Loader)
+        node = _compose(text)
     except yaml.YAMLError as error:
         raise ConfigError(yaml_errors.message(file, text, error)) from error
     except RecursionError as error:
@@ -79,7 +85,10 @@ def read(path: Path, *, shown_as: str | None = None) -> Document:
     if not isinstance(node, yaml.MappingNode):
         raise ConfigError(f"{file}:{node.start_mark.line + 1}: {yaml_errors.not_a_mapping(node)}")
     document = Document(path, {})
-    _Builder(file, document).fill(node)
+    try:
+        _Builder(file, document).fill(node)
+    except RecursionError as error:
+        raise ConfigError(f"{file}: is nested too deeply") from error
     return document
 
 
@@ -87,6 +96,34 @@ class _Loader(yaml.SafeLoader):
     """SafeLoader whose plain scalars are all text: `scalar` decides what they mean."""
 
     yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012 - PyYAML's name and type for it
+
+
+if hasattr(yaml, "CSafeLoader"):  # PyYAML was built with libyaml
+
+    class _FastLoader(yaml.CSafeLoader):
+        """The same in C: ten times as fast."""
+
+        yaml_implicit_resolvers: dict[Any, Any] = {}  # noqa: RUF012 - as above
+
+else:
+    _FastLoader = _Loader  # type: ignore[misc, assignment] # stands in for it
+
+
+def _compose(text: str) -> yaml.Node | None:
+    """Return the root of a YAML text.
+
+    libyaml reads some texts differently, and describes mistakes in other words. So its result counts only if it found
+    a mapping, and if the text has nothing that it is known to read differently. It reads no text that may be nested
+    thousands of levels deep, because it would end the process.
+    """
+    brackets = text.count("[") + text.count("{")
+    unfit = _READ_DIFFERENTLY.search(text) or _DEEP.search(text) or yaml.reader.Reader.NON_PRINTABLE.search(text)
+    if brackets <= _BRACKETS and unfit is None:
+        with suppress(yaml.YAMLError):
+            node = yaml.compose(text, Loader=_FastLoader)
+            if isinstance(node, yaml.MappingNode):
+                return node
+    return yaml.compose(text, Loader=_Loader)
 
 
 class _Builder:
@@ -135,7 +172,7 @@ class _Builder:
                 continue
             key = key_node.value
             here = (*path, key)
-            if key == "<<" and key_node.style is None:
+            if key == "<<" and not key_node.style:
                 self._problem(
                     mark,
                     here,

@@ -23,7 +23,7 @@ MOST: Final = 256
 
 def bundles(count: int, most: int = MOST) -> list[Bundle]:
     """`count` units in at most `most` bundles of about equal size, in order; none without a unit."""
-    tasks = min(count, most)
+    tasks = min(count, most, MOST)
     return [[count * at // tasks, count * (at + 1) // tasks] for at in range(tasks)]
 
 

@@ -1,0 +1,186 @@
+"""From site files to DAGs: the functions that a user's DAG file calls."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final
+
+from airflow.sdk import DAG, Param, get_parsing_context
+
+from sitemap_etl.airflow import assets, compat, failures, operators, performing
+from sitemap_etl.airflow.deadlines import deadline_of
+from sitemap_etl.airflow.guide import GUIDE
+from sitemap_etl.airflow.links import PLAN, TAG
+from sitemap_etl.airflow.loaded import SiteFile, remember
+from sitemap_etl.airflow.loading import LoadTime
+from sitemap_etl.config import Site, find_site, load, read_folder
+from sitemap_etl.errors import ConfigError
+from sitemap_etl.runs.form import fields
+
+LABEL: Final = "{{ label | default('') }}"
+_DOCS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "wait": "Wait for sources that are not there yet.",
+        PLAN: "Fix what the run does, and divide it into the parts of `extract`. A small site has none.",
+        "extract": "Read parts of a source, and make their rows canonical.",
+        "build": "Do everything from `extract` to `render`, for a small site.",
+        "buckets": "Find the rows of each part of the mirrors, and divide them into the parts of `merge`.",
+        "merge": "Merge what changed with what earlier runs read, and make the rows canonical.",
+        "partition": "Divide the pages into the groups of `render`.",
+        "clusters": "Find the groups with hreflang clusters, for `collect`.",
+        "collect": "Find the listed members of clusters in groups.",
+        "align": "Close the clusters.",
+        "render": "Write the sitemaps of groups.",
+        "publish": "Ask the gates, and publish.",
+        "ping": "Notify search engines.",
+    }
+)
+"""The page of each task in Airflow."""
+
+
+def site_dags(folder: str | os.PathLike[str]) -> dict[str, DAG]:
+    """Return a DAG for every site file at the top of a folder, by name. A user's DAG file adds them to its globals.
+
+    A worker asks for one DAG: then only its site file is read. Site files with mistakes are left out, and so are those
+    that this Airflow can't run: `raise_site_errors` shows them. Raises ConfigError if no site can be read, and if
+    Airflow would stop the process before it has the DAGs.
+    """
+    path, wanted = Path(folder), get_parsing_context().dag_id
+    if wanted is not None:
+        found = find_site(path, wanted, environ=os.environ)
+        return {} if found is None else {wanted: make_dag(SiteFile(*found), scheduled=False)}
+    time = LoadTime(path)
+    with time.limited():
+        sites = read_folder(path, environ=os.environ, before_each=time.demand_time)
+        if sites.problems and not sites.sites:
+            raise ConfigError(sites.problems)
+        dags: dict[str, DAG] = {}
+        for name, site in sites.sites.items():
+            time.demand_time()
+            if not list(assets.problems_of(site)):
+                dags[name] = make_dag(SiteFile(site, sites.files[name]))
+        time.demand_time_for(dags)
+    return dags
+
+
+def site_dag(file: str | os.PathLike[str]) -> DAG:
+    """Return the DAG of one site file. A user's DAG file assigns it to a variable.
+
+    Raises ConfigError for mistakes in the file, and for what this Airflow can't run.
+    """
+    found = SiteFile(load(Path(file), environ=os.environ), Path(file))
+    wanted = get_parsing_context().dag_id
+    if wanted is None and (problems := [f"{file}: {problem}" for problem in assets.problems_of(found.site)]):
+        raise ConfigError(problems)
+    return make_dag(found, scheduled=wanted is None)
+
+
+def raise_site_errors(folder: str | os.PathLike[str]) -> None:
+    """Raise ConfigError with every mistake in the site files of a folder, if there are any.
+
+    It needs a DAG file of its own: Airflow takes back all DAGs of a file that has an import error.
+    """
+    if get_parsing_context().dag_id is not None:
+        return
+    sites = read_folder(Path(folder), environ=os.environ)
+    problems = [
+        *sites.problems,
+        *(
+            f"{sites.files[name]}: {problem}"
+            for name, site in sites.sites.items()
+            for problem in assets.problems_of(site)
+        ),
+    ]
+    if problems:
+        raise ConfigError(problems)
+
+
+def make_dag(found: SiteFile, *, scheduled: bool = True) -> DAG:
+    """Return the DAG of a site. `scheduled`: False in a worker, which needs no schedule and would load its provider."""
+    site = found.site
+    with DAG(
+        site.name,
+        description=f"The sitemaps of {site.site}",
+        doc_md=GUIDE,
+        schedule=assets.schedule_of(site) if scheduled else None,
+        catchup=False,
+        max_active_runs=1,
+        tags=[TAG, *site.airflow.tags],
+        on_failure_callback=performing.give_up,
+        on_success_callback=None if site.notify.silent else performing.conclude,
+        default_args={**_operation(site), "on_failure_callback": performing.abandon},
+        **compat.run_types(),
+        **_deadline(found),
+    ) as dag:
+        _add_tasks(site)
+    # Tasks copy the parameters that their DAG has when they are made. Each copy would be validated and stored anew.
+    dag.params.update({name: Param(**schema) for name, schema in fields(site).items()})
+    remember(site.name, found)
+    return dag
+
+
+def _deadline(found: SiteFile) -> dict[str, Any]:
+    deadline = deadline_of(found.site, found.path)
+    return {} if deadline is None else {"deadline": deadline}
+
+
+def _operation(site: Site) -> dict[str, Any]:
+    """Return the arguments of every task that the keys below `airflow` decide."""
+    asked = site.airflow
+    given = {"owner": asked.owner, "priority_weight": asked.priority, "executor": asked.executor, "queue": asked.queue}
+    return {
+        "retries": asked.retries,
+        "retry_delay": timedelta(seconds=30),
+        "retry_exponential_backoff": 2.0 if compat.VERSION >= (3, 2) else True,
+        "max_retry_delay": timedelta(minutes=10),
+        "execution_timeout": asked.timeout,
+        # Airflow's own rule adds the weights of all following tasks: a site with more tasks would go first.
+        **({"weight_rule": "absolute"} if asked.priority else {}),
+        **({"retry_policy": failures.RetryUnavailable()} if compat.HAS_RETRY_POLICIES else {}),
+        **{name: value for name, value in given.items() if value is not None},
+    }
+
+
+def _called(task_id: str) -> dict[str, str]:
+    return {"task_id": task_id, "doc_md": _DOCS[task_id]}
+
+
+def _mapped(kind: type[operators.Mapped], task_id: str, parts: Any, **options: Any) -> Any:
+    """Return a task that is mapped over the parts that another one returns."""
+    return kind.partial(**_called(task_id), map_index_template=LABEL, **options).expand(part=parts.output)
+
+
+def _add_tasks(site: Site) -> None:
+    """Add the tasks of a site, in their order, to the DAG at hand."""
+    planned = operators.Plan(**_called(PLAN))
+    if any(section.waits for section in site.sections.values()):
+        from sitemap_etl.airflow.waiting import AwaitSources  # it loads a provider, which other sites don't need
+
+        AwaitSources(**_called("wait"), look=operators.look) >> planned
+    pool = {"pool": site.airflow.pool} if site.airflow.pool else {}
+    extracted = _mapped(operators.Extract, "extract", planned, **pool)
+    # Without parts, extract and all tasks after it are skipped in favour of this one. Tasks of extract that an earlier
+    # try of the run had, and that are gone, do not count as skipped.
+    built = operators.Build(**_called("build"), trigger_rule="all_skipped", **pool)
+    # An empty merge or collect must not skip what follows.
+    unless_skipped = {"trigger_rule": "none_failed_min_one_success"}
+    partitioned = operators.Dividing(**_called("partition"), **unless_skipped)
+    rendered = _mapped(operators.Mapped, "render", partitioned, **unless_skipped)
+    # If every section is kept, render is skipped and publish reports that.
+    outlets = [assets.publishes(site.name)]
+    published = operators.Publish(**_called("publish"), trigger_rule="none_failed", outlets=outlets)
+    _mapped(operators.Ping, "ping", published)
+    extracted >> partitioned
+    [rendered, extracted >> built] >> published
+    if any(section.keyed for section in site.sections.values()):
+        bucketed = operators.Dividing(**_called("buckets"))
+        extracted >> bucketed
+        _mapped(operators.Reading, "merge", bucketed) >> partitioned
+    if any(section.alternates for section in site.sections.values()):
+        clustered = operators.Dividing(**_called("clusters"))
+        partitioned >> clustered
+        _mapped(operators.Mapped, "collect", clustered) >> operators.Stage(**_called("align")) >> rendered

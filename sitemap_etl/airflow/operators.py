@@ -1,0 +1,169 @@
+"""The tasks of a site's DAG as operators: each does one stage. Between tasks go keys and counts, never rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any, ClassVar
+
+from airflow.sdk import BaseOperator
+
+from sitemap_etl.airflow import assets, lineage, performing, pools, world
+from sitemap_etl.airflow.compat import HAS_DEADLINES, conf
+from sitemap_etl.airflow.links import RUN, ReportLink
+from sitemap_etl.airflow.loaded import site_of
+from sitemap_etl.errors import ConfigError
+
+Part = Sequence[int]
+"""Numbers of units that a mapped task does, see `sitemap_etl.runs.bundles`. It is JSON."""
+Context = Mapping[str, Any]
+
+
+class Stage(BaseOperator):  # type: ignore[misc] # Airflow's types are not followed
+    """A task that runs a call of `sitemap_etl.runs.calls` about the planned run. Its name is the task's id."""
+
+    ui_color = "#e8f0e4"
+    template_fields: ClassVar[Sequence[str]] = ()
+
+    def execute(self, context: Context) -> Any:
+        """Run the call."""
+        return performing.attempt_of_run(context, self.task_id, **self.arguments(context))
+
+    def arguments(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 - those that extend it need the context
+        """Return the arguments of the call."""
+        return {}
+
+
+class Mapped(Stage):
+    """A stage that is divided among mapped tasks. `part`: the units of this one."""
+
+    def __init__(self, *, part: Part = (), **options: Any) -> None:
+        super().__init__(**options)
+        self.part = part
+
+    def arguments(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 - as above
+        """Return the arguments of the call."""
+        return {"bundle": list(self.part)}
+
+
+class Reading(Mapped):
+    """A mapped stage that may keep a section after its last try."""
+
+    def arguments(self, context: Context) -> dict[str, Any]:
+        """Return the arguments of the call."""
+        return {**super().arguments(context), "final": performing.is_last_try(context)}
+
+
+class Dividing(Stage):
+    """A stage that returns the parts of the next one."""
+
+    def arguments(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 - as above
+        """Return the arguments of the call."""
+        return {"most": most_tasks()}
+
+
+class Extract(Reading):
+    """Reads parts of a source, and makes their rows canonical."""
+
+    def execute(self, context: Context) -> Any:
+        """Run the call."""
+        lineage.note_sources(self, site_of(context["dag"].dag_id).site)
+        return super().execute(context)
+
+
+class Build(Stage):
+    """Does everything from extract to render, of a small site."""
+
+    def execute(self, context: Context) -> Any:
+        """Run the call."""
+        lineage.note_sources(self, site_of(context["dag"].dag_id).site)
+        return super().execute(context)
+
+    def arguments(self, context: Context) -> dict[str, Any]:
+        """Return the arguments of the call."""
+        return {"final": performing.is_last_try(context)}
+
+
+class Ping(Mapped):
+    """Notifies search engines."""
+
+    def arguments(self, context: Context) -> dict[str, Any]:  # noqa: ARG002 - as above
+        """Return the arguments of the call."""
+        return {"numbers": list(self.part)}
+
+
+class Plan(BaseOperator):  # type: ignore[misc] # as above
+    """Fixes what the run does. Returns the parts of extract, and none for a small site."""
+
+    ui_color = Stage.ui_color
+    template_fields: ClassVar[Sequence[str]] = ()
+
+    def execute(self, context: Context) -> list[Part]:
+        """Begin the run."""
+        if site_of(context["dag"].dag_id).site.airflow.done_by is not None and not HAS_DEADLINES:
+            world.log("warning: airflow.done_by: deadlines need Airflow 3.2 or later, so nobody is told of a late run")
+        started = performing.attempt(
+            context,
+            "plan",
+            **asked(context),
+            final=performing.is_last_try(context),
+            problem=problem_of(context),
+            most=most_tasks(),
+            parts=performing.earlier_parts(context),
+        )
+        context["ti"].xcom_push(RUN, started["key"])
+        parts: list[Part] = started["bundles"]
+        return parts
+
+
+class Publish(BaseOperator):  # type: ignore[misc] # as above
+    """Asks the gates and publishes. Returns the parts of ping."""
+
+    ui_color = Stage.ui_color
+    template_fields: ClassVar[Sequence[str]] = ()
+    operator_extra_links = (ReportLink(),)
+
+    def execute(self, context: Context) -> list[Part]:
+        """Publish, and update the asset of the site if the published files changed."""
+        done = performing.attempt_of_run(context, "publish", cleared=performing.was_cleared(context))
+        context["ti"].xcom_push("counts", done["counts"])
+        if done["news"] is not None:
+            name = context["dag"].dag_id
+            lineage.note_published(self, site_of(name).site)
+            for outlet in context["outlets"]:
+                context["outlet_events"][outlet].add(assets.published_set(name), done["news"])
+        engines: list[Part] = done["engines"]
+        return engines
+
+
+def look(context: Context) -> datetime | None:
+    """Return when to look again at the sources that a run waits for, or None."""
+    began = context["dag_run"].start_date.isoformat()
+    found = performing.attempt(context, "next_look", **asked(context), began=began)
+    return None if found is None else datetime.fromisoformat(found)
+
+
+def asked(context: Context) -> dict[str, Any]:
+    """Return the arguments that say which run was triggered, and how."""
+    return {
+        "fields": dict(context["params"]),
+        "conf": context["dag_run"].conf,
+        "owner": world.owner_of(context),
+        "made": performing.made_at(context),
+    }
+
+
+def problem_of(context: Context) -> str | None:
+    """Return why this Airflow can't run the DAG as asked, or None."""
+    if context["dag_run"].run_type == "backfill":  # Airflow 3.0 and 3.1 start backfills of any DAG
+        return "Backfills are not offered: a run reads its sources as they are now. Trigger a run instead"
+    try:
+        pools.demand_pools(context["ti"].xcom_pull(task_ids=pools.KEPT_BY, key=pools.MISSING))
+    except ConfigError as error:
+        return str(error)
+    return None
+
+
+def most_tasks() -> int:
+    """Return how many tasks Airflow makes of a mapped one at most."""
+    return int(conf.getint("core", "max_map_length", fallback=1024))
