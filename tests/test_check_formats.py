@@ -84,7 +84,10 @@ RESULT: dict[str, Any] = {
                                 "type": "object",
                                 "additionalProperties": False,
                                 "required": ["startLine"],
-                                "properties": {"startLine": {"type": "integer", "minimum": 1}},
+                                "properties": {
+                                    "startLine": {"type": "integer", "minimum": 1},
+                                    "startColumn": {"type": "integer", "minimum": 1},
+                                },
                             },
                         },
                     }
@@ -232,7 +235,7 @@ def test_an_annotation_says_where_what_and_how_to_fix_it() -> None:
     lines = list(github(report()))
     found = [COMMAND.fullmatch(line) for line in lines[:-1]]
     kinds = [(m[1], dict(part.split("=") for part in m[2].split(","))) for m in found if m]
-    assert kinds[0] == ("error", {"title": "loc-relative", "file": "public/größe 1.xml", "line": "4"})
+    assert kinds[0] == ("error", {"title": "loc-relative", "file": "public/größe 1.xml", "line": "4", "col": "6"})
     assert kinds[1] == ("error", {"title": "unreachable"}), "an address is no file of the repository"
     assert found[1] is not None
     assert found[1][3].startswith("https://shop.example/a.xml: The file could not be read")

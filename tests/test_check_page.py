@@ -9,6 +9,7 @@ import pytest
 from broken_sitemaps import FILES
 from test_report import FETCHING, HOSTILE, Page
 
+from sitemap_etl import __version__
 from sitemap_etl.check import CODES, FileStats, Finding, Options, Report, check
 from sitemap_etl.check.report import Example, Gone
 from sitemap_etl.report.check import render_check
@@ -36,6 +37,14 @@ def report(hostile: str = "") -> Report:
     )
     found.sort()
     return found
+
+
+def test_the_page_names_its_target_its_time_and_the_version() -> None:
+    moment = datetime(2026, 11, 2, 4, 5, 6, tzinfo=UTC)
+    text = Page(render_check(report(), targets=["https://me:secret@shop.example/", "b.xml"], at=moment)).text
+    for part in ("https://shop.example/ and 1 more", "2026-11-02T04:05:06Z", f"sitemap-etl {__version__}"):
+        assert part in text
+    assert "secret" not in text
 
 
 def test_the_page_shows_what_was_found_what_to_do_first_and_the_worst_file_first() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -10,13 +11,16 @@ from typing import Any
 
 import pytest
 from broken_sitemaps import index, url, urlset
+from rich.console import Console
 
-from sitemap_etl.check import FileStats, Finding, Options, Report, check
+from sitemap_etl.check import FileStats, Finding, Options, Report, check, render_table
 from sitemap_etl.check.fetch import Fetcher
+from sitemap_etl.check.formats import github, junit, sarif
 from sitemap_etl.check.live import Live
 from sitemap_etl.check.locs import Place
 from sitemap_etl.check.read import Drawn, Reading
 from sitemap_etl.errors import ConfigError
+from sitemap_etl.report.check import render_check
 from sitemap_etl.web import Stopped
 from tests.support.command import call
 from tests.support.live_site import HTML, WORDS, Answer, Asked, Website, document, website
@@ -87,6 +91,29 @@ def test_a_page_that_should_not_be_listed_is_told_with_its_line_and_share(
     assert said in finding.detail
     if code != "page-unknown":
         assert finding.detail.startswith("1 of 6 sampled pages (16.7 %, 95 % confidence interval 3 to 56.4 %)")
+
+
+@pytest.mark.parametrize("examples", [None, 2])
+def test_as_many_bad_pages_are_named_in_every_output_as_examples_are_asked_for(
+    site: Website, examples: int | None
+) -> None:
+    bad = [f"/bad/{number}" for number in range(3)]
+    site.answers |= {path: Answer(404) for path in bad}
+    report = checked(listing(site, *bad, *numbered(site, 2)), examples=examples)
+    named = [f"{site.root}{path}" for path in bad[:examples]]
+    assert [example.text for example in found(report)["page-status"].examples] == named
+    text = io.StringIO()
+    render_table(report, Console(file=text, width=200), examples=examples)
+    pages = {
+        "text": text.getvalue(),
+        "json": json.dumps(report.to_json()),
+        "sarif": json.dumps(sarif(report, 1, compared=False)),
+        "junit": junit(report, "error"),
+        "github": "\n".join(github(report)),
+        "html": render_check(report, examples=examples or 1000),
+    }
+    for output, shown in pages.items():
+        assert [page for page in named if page not in shown] == [], output
 
 
 def test_a_page_that_robots_txt_disallows_is_told_and_not_requested(site: Website) -> None:

@@ -16,25 +16,28 @@ from xml.etree import ElementTree as ET
 from sitemap_etl import __version__
 from sitemap_etl.check.baseline import TRANSIENT, key_of
 from sitemap_etl.check.codes import CODES, SEVERITIES, Severity
-from sitemap_etl.check.report import Finding, Report, visible
+from sitemap_etl.check.report import Finding, Report, place_of, visible
 
 FailOn = Literal["error", "warning"]
 _SARIF: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/os/schemas/sarif-schema-2.1.0.json"
 _LEVELS: Final[dict[Severity, str]] = {"error": "error", "warning": "warning", "info": "note"}
 _ANNOTATIONS: Final[dict[Severity, str]] = {"error": "error", "warning": "warning", "info": "notice"}
+_SHOWN: Final = 100
+"""Examples of a finding, however many were asked for: JSON has them all."""
 _URI: Final = "/:?#[]@!$&'()*+,;=%~"
 """What an address may have beside letters and digits (RFC 3986, section 2)."""
 
 
 def said(finding: Finding) -> str:
-    """A finding in a sentence: what it is, how often, its detail and its example."""
+    """Return a finding in a sentence: its title, how often it occurs, its detail and its examples."""
     text = finding.title[:1].upper() + finding.title[1:]
     if finding.count > 1:
         text += f" ({finding.count:,} times{f', {finding.known:,} of them known' if finding.known else ''})"
     if finding.detail:
         text += f": {visible(finding.detail)}"
-    if finding.example:
-        text += f". Example: {visible(finding.example)}"
+    examples = [visible(example.text) for example in finding.examples[:_SHOWN] if example.text]
+    if examples:
+        text += f". Example{'s' if len(examples) > 1 else ''}: {' , '.join(examples)}"
     return text
 
 
@@ -44,8 +47,8 @@ def said(finding: Finding) -> str:
 def sarif(report: Report, exit_code: int, *, compared: bool) -> dict[str, Any]:
     """A SARIF log with one run. `compared`: with a baseline, so each result says whether it is new.
 
-    A result is a finding; `occurrenceCount` says how often it occurs. Columns are left out: SARIF counts characters,
-    and a finding knows its column in bytes.
+    A result is a finding; `occurrenceCount` says how often it occurs. Columns count bytes, as those of findings do,
+    so behind other characters than ASCII they are too high.
     """
     codes = list(dict.fromkeys(finding.code for finding in report.findings))
     return {
@@ -55,6 +58,7 @@ def sarif(report: Report, exit_code: int, *, compared: bool) -> dict[str, Any]:
             {
                 "tool": {"driver": {"name": "sitemap-etl", "version": __version__, "rules": [_rule(c) for c in codes]}},
                 "invocations": [{"executionSuccessful": exit_code in (0, 1), "exitCode": exit_code}],
+                "columnKind": "unicodeCodePoints",
                 "results": [_result(finding, codes, compared=compared) for finding in report.findings],
             }
         ],
@@ -74,7 +78,8 @@ def _rule(code: str) -> dict[str, Any]:
 def _result(finding: Finding, codes: list[str], *, compared: bool) -> dict[str, Any]:
     place: dict[str, Any] = {"artifactLocation": {"uri": _uri(finding.file)}}
     if finding.line:
-        place["region"] = {"startLine": finding.line}
+        column = {} if finding.column is None else {"startColumn": finding.column}
+        place["region"] = {"startLine": finding.line, **column}
     key = "\0".join(key_of(finding, Path())).encode("utf-8", "replace")
     result: dict[str, Any] = {
         "ruleId": finding.code,
@@ -140,7 +145,7 @@ def _case(suite: ET.Element, finding: Finding, failing: tuple[Severity, ...]) ->
     name = finding.code if not finding.line else f"{finding.code} (line {finding.line})"
     case = ET.SubElement(suite, "testcase", name=name, classname=visible(finding.file))
     said_ = said(finding)
-    text = f"{visible(finding.file)}{f':{finding.line}' if finding.line else ''}\n{said_}\n{finding.fix}"
+    text = f"{place_of(finding.file, finding)}\n{said_}\n{finding.fix}"
     if finding.is_known:
         ET.SubElement(case, "skipped", message="known: it is in the baseline")
     elif finding.severity in failing:
@@ -168,11 +173,13 @@ def github(report: Report) -> Iterator[str]:
         properties = {"title": finding.code}
         place = ""
         if "://" in finding.file:
-            place = f"{visible(finding.file)}{f':{finding.line}' if finding.line else ''}: "
+            place = f"{place_of(finding.file, finding)}: "
         else:
             properties["file"] = _near(finding.file)
             if finding.line:
                 properties["line"] = str(finding.line)
+            if finding.column:
+                properties["col"] = str(finding.column)
         written = ",".join(f"{name}={_property(text)}" for name, text in properties.items())
         yield f"::{_ANNOTATIONS[finding.severity]} {written}::{_data(f'{place}{said(finding)}. {finding.fix}')}"
     counts = report.counts

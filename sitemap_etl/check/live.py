@@ -23,7 +23,7 @@ from sitemap_etl.check.fetch import AGENT, Fetcher
 from sitemap_etl.check.memory import Memory
 from sitemap_etl.check.options import Options
 from sitemap_etl.check.read import Drawn, Reading
-from sitemap_etl.check.report import Finding, Visited, shown
+from sitemap_etl.check.report import Example, Finding, Visited, shown
 from sitemap_etl.dates import DAY, instant
 from sitemap_etl.errors import ConfigError
 from sitemap_etl.pages import CRAWLERS, FAULTS, OURSELVES, Agent, Share, Visit, Visitor, is_refusal, sampled
@@ -177,17 +177,23 @@ class Live:
             why = Counter(visit.unknown for _, visit in unknown).most_common(3)
             said = ", ".join(f"{reason} ({count:,})" for reason, count in why)
             detail = f"{len(unknown):,} of {len(file.seen) - len(skipped):,} sampled pages: {said}"
-            yield _at(file, "page-unknown", unknown, detail)
+            yield self._at(file, "page-unknown", unknown, detail)
         if skipped:
             detail = f"{len(skipped):,} of {len(file.seen):,} sampled pages"
-            yield _at(file, "page-not-visited", skipped, detail)
+            yield self._at(file, "page-not-visited", skipped, detail)
 
     def _told(self, file: _File, code: str, found: list[tuple[_Seen, str]], judged: int) -> Iterator[Finding]:
         """The finding of these pages of the judged ones, each with what is said of it."""
         if found:
             _, said = min(found, key=lambda one: one[0][0].line)
             detail = f"{Share(len(found), judged, file.listed)}{f', the first: {said}' if said else ''}"
-            yield _at(file, code, [one for one, _ in found], detail)
+            yield self._at(file, code, [one for one, _ in found], detail)
+
+    def _at(self, file: _File, code: str, seen: Sequence[_Seen], detail: str) -> Finding:
+        """Return a finding at the first of its pages, with as many further pages as examples are asked for."""
+        pages = sorted((page for page, _ in seen), key=lambda page: page.line)[: self._options.examples]
+        first, *more = (Example(page.line, None, shown(page.loc)) for page in pages)
+        return Finding(code, file.name, first.line, None, first.text, len(seen), shown(detail), tuple(more))
 
     # --- lastmod ---
 
@@ -239,12 +245,6 @@ class Live:
         for where in sorted(refused_ourselves):
             name = self._answered.get(where, where)
             self.findings.append(Finding("checker-refused", name, detail=f"{where} answers {self._agent.name}"))
-
-
-def _at(file: _File, code: str, seen: Sequence[_Seen], detail: str) -> Finding:
-    """A finding at the first of its pages."""
-    first = min((page for page, _ in seen), key=lambda page: page.line)
-    return Finding(code, file.name, first.line, None, shown(first.loc), len(seen), shown(detail))
 
 
 def _in_turn(lists: Iterable[Sequence[str]]) -> Iterator[str]:

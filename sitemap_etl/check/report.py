@@ -497,6 +497,11 @@ def shown(text: str) -> str:
     return visible(text if len(text) <= EXAMPLE_LENGTH else text[:EXAMPLE_LENGTH] + "…")
 
 
+def place_of(file: str, at: Finding | Example) -> str:
+    """Return a place as compilers print it: file, line and column, as far as they are known."""
+    return ":".join([visible(file), *(str(number) for number in (at.line, at.column) if number)])
+
+
 def visible(text: str) -> str:
     """The text with everything that a terminal, a page or a log would not show as a character escaped."""
     if text.isprintable():

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sitemap_etl.check.codes import SEVERITIES, Severity
-from sitemap_etl.check.report import Example, FileStats, Finding, Report, Total, Visited, visible
+from sitemap_etl.check.report import Example, FileStats, Finding, Report, Total, Visited, place_of, visible
 
 _STYLES: Final[dict[Severity, str]] = {"error": "bold red", "warning": "yellow", "info": "cyan"}
 _MARKS: Final[dict[Severity, str]] = {"error": "✗", "warning": "!", "info": "i"}
@@ -78,7 +78,7 @@ def _examples(total: Total, number: int) -> Iterable[tuple[Finding, Example]]:
 
 def _example(console: Console, finding: Finding, example: Example, width: int) -> None:
     """Where an occurrence is, and what stands there."""
-    place = visible(finding.file) + (f":{example.line}" if example.line else "")
+    place = place_of(finding.file, example)
     detail = visible(finding.detail)
     if detail and len(place) + len(detail) + 6 <= width:
         place, detail = f"{place}  {detail}", ""

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
@@ -383,7 +384,14 @@ def check(
         from sitemap_etl.report.check import render_check
 
         with _written(html):
-            html.write_text(render_check(report, fail_on.value), "utf-8", "replace")
+            page = render_check(
+                report,
+                fail_on.value,
+                targets=targets,
+                at=options.now or datetime.now(UTC),
+                examples=shown or sys.maxsize,
+            )
+            html.write_text(page, "utf-8", "replace")
     if report.ended:
         # A thread may still be at work on a file, and Python would wait for it.
         sys.stdout.flush()

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Any, Final, Literal
 
 from sitemap_etl import __version__
 from sitemap_etl.check import FileStats, Finding, Report
+from sitemap_etl.check.report import place_of
+from sitemap_etl.dates import instant
 from sitemap_etl.report.paper import duration, several, size, template
+from sitemap_etl.web import shown_address
 
 _EXAMPLES: Final = 5
 """Examples of one code that are shown."""
+_MOST: Final = 1_000
+"""Examples of one code that are shown, however many were asked for."""
 _FILES: Final = 500
 """Files that are shown, the worst first."""
 _FINDINGS: Final = 50
@@ -19,8 +25,20 @@ _GONE: Final = 200
 """Entries of the baseline that are shown as gone."""
 
 
-def render_check(report: Report, fail_on: Literal["error", "warning"] = "error") -> str:
-    """The page of a check's report."""
+def render_check(
+    report: Report,
+    fail_on: Literal["error", "warning"] = "error",
+    *,
+    targets: Sequence[str] = (),
+    at: datetime | None = None,
+    examples: int | None = None,
+) -> str:
+    """Return the page of a check's report.
+
+    `targets` as they were given, and `at`, the moment of the check (with a zone), are shown if they are there.
+    `examples`: of each code; None shows five.
+    """
+    number = _EXAMPLES if examples is None else max(_EXAMPLES, min(examples, _MOST))
     totals = report.codes()
     files = _files(report)
     first = totals[0] if totals and totals[0].severity != "info" else None
@@ -29,9 +47,11 @@ def render_check(report: Report, fail_on: Literal["error", "warning"] = "error")
         headline=_headline(report),
         tone="bad" if report.exit_code(fail_on) else "attention" if report.counts["warning"] else "good",
         lead=_lead(report),
-        facts=list(_facts(report)),
+        facts=[*_asked(targets, at), *_facts(report)],
         first=first,
-        totals=[(total, _examples(total.findings), max(0, _shown(total.findings) - _EXAMPLES)) for total in totals],
+        totals=[
+            (total, _examples(total.findings, number), max(0, _shown(total.findings) - number)) for total in totals
+        ],
         files=files[:_FILES],
         more_files=max(0, len(files) - _FILES),
         gone=report.gone[:_GONE],
@@ -69,6 +89,15 @@ def _lead(report: Report) -> str:
     return text
 
 
+def _asked(targets: Sequence[str], at: datetime | None) -> Iterator[tuple[str, str]]:
+    if targets:
+        others = f" and {len(targets) - 1:,} more" if len(targets) > 1 else ""
+        yield "Target", f"{shown_address(targets[0])}{others}"
+    if at is not None:
+        yield "Time", instant(at)
+    yield "Version", f"sitemap-etl {__version__}"
+
+
 def _facts(report: Report) -> Iterator[tuple[str, str]]:
     bytes_ = sum(stats.bytes for stats in report.files)
     yield "Checked", f"{several(len(report.files), 'file')}, {several(report.urls, 'URL')}, {size(bytes_)}"
@@ -84,15 +113,12 @@ def _shown(findings: Any) -> int:
     return sum(len(finding.examples) for finding in findings)
 
 
-def _examples(findings: Any) -> list[tuple[str, str, str]]:
-    """(place, detail, text) of some occurrences: of different files first."""
-    first = [(finding, finding.examples[0]) for finding in findings[:_EXAMPLES]]
-    left = _EXAMPLES - len(first)
+def _examples(findings: Any, number: int) -> list[tuple[str, str, str]]:
+    """Return (place, detail, text) of some occurrences: of different files first."""
+    first = [(finding, finding.examples[0]) for finding in findings[:number]]
+    left = number - len(first)
     more = [(finding, example) for finding in findings for example in finding.examples[1 : left + 1]][:left]
-    return [
-        (f"{finding.file}:{example.line}" if example.line else finding.file, finding.detail, example.text)
-        for finding, example in (*first, *more)
-    ]
+    return [(place_of(finding.file, example), finding.detail, example.text) for finding, example in (*first, *more)]
 
 
 def _files(report: Report) -> list[dict[str, Any]]:
