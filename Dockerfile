@@ -2,7 +2,7 @@
 # This one has a C compiler, with which the build compiles the kernels.
 FROM python:3.11 AS build
 WORKDIR /source
-COPY pyproject.toml hatch_build.py README.md CHANGELOG.md LICENSE constraints.txt ./
+COPY pyproject.toml hatch_build.py CHANGELOG.md LICENSE constraints.txt ./
 COPY sitemap_etl sitemap_etl
 # The versions that the tests ran with; of the extras, those that need no scheduler.
 RUN sed -n -E 's/^([a-zA-Z0-9][^\\]*) \\$/\1/p' constraints.txt > pins.txt \

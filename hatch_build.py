@@ -31,7 +31,7 @@ OLDEST: Final = 17
 MACHINES: Final = ("x86_64", "aarch64")
 
 
-class Kernels(BuildHookInterface):  # type: ignore[type-arg] # its configuration is hatchling's business
+class Kernels(BuildHookInterface):
     """Adds the compiled kernels to a wheel, and gives the wheel the tag of its platform."""
 
     scratch: tempfile.TemporaryDirectory[str] | None = None

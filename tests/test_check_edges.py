@@ -16,7 +16,7 @@ import pytest
 from broken_sitemaps import FINE, index, url, urlset
 from test_check_web import NOW, TEXT, XML, codes, loopback
 
-from sitemap_etl import __contact__
+from sitemap_etl import __version__
 from sitemap_etl.check import Options, Report, check
 from sitemap_etl.check.fetch import Fetcher
 from sitemap_etl.check.report import DETAILS
@@ -222,10 +222,10 @@ def test_an_answer_401_after_a_redirect_elsewhere_says_that_no_password_went_the
     assert "another origin" in report.findings[0].detail
 
 
-def test_the_user_agent_says_who_asks_and_where_to_read_about_it(site: Website) -> None:
+def test_the_user_agent_names_the_program_unless_the_user_gives_another(site: Website) -> None:
     site.answers = {"/s.xml": (200, XML, site.page())}
     asked = f"{site.root}/s.xml"
-    assert __contact__ in heard(site, Fetcher(5), asked)[0]["user-agent"]
+    assert heard(site, Fetcher(5), asked)[0]["user-agent"] == f"sitemap_etl/{__version__} (check)"
     assert heard(site, Fetcher.of(Options(user_agent="me/1")), asked)[-1]["user-agent"] == "me/1"
 
 

@@ -68,7 +68,10 @@ def test_a_report_is_left_with_what_counts_and_sorted_anew() -> None:
             {"select": ["loc-relatif"]},
             "select: no code is called 'loc-relatif' or begins so; did you mean loc-relative?",
         ),
-        ({"ignore": ["E501"]}, "ignore: no code is called 'E501' or begins so; docs/checks.md lists them"),
+        (
+            {"ignore": ["E501"]},
+            "ignore: no code is called 'E501' or begins so; expected the code of a finding, such as unreachable",
+        ),
         ({"severity": {"Bom": "off"}}, "severity: no code is called 'Bom' or begins so; did you mean bom?"),
     ],
 )

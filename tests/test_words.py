@@ -98,6 +98,18 @@ def test_no_reader_meets_words_that_were_given_up(words: str) -> None:
     assert found == []
 
 
+ONLY_IN_THE_REPOSITORY = re.compile(
+    r"\b(docs|dags|demo|tests)/\w|\w\.md\b|\bCONTRIBUTING\b|\b(Make|Docker)file\b|constraints\.txt|\bmake (test|demo)\b"
+)
+
+
+def test_no_text_of_the_package_points_to_a_file_that_a_wheel_does_not_contain() -> None:
+    """Only comments of a template or a table may."""
+    shown_texts = [(where, text) for where, text in texts() if where.startswith("sitemap_etl/") and text[:1] != "#"]
+    shown_texts.append(("sitemap_etl/README.md", (ROOT / "sitemap_etl" / "README.md").read_text("utf-8")))
+    assert [(where, text) for where, text in shown_texts if ONLY_IN_THE_REPOSITORY.search(text)] == []
+
+
 def test_the_texts_are_found() -> None:
     assert len(texts()) > 5_000
     assert any("Did you mean: sitemap-etl validate" in text for _, text in texts())

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from sitemap_etl import __contact__, __version__
+from sitemap_etl import __version__
 from sitemap_etl.check.options import Options
 from sitemap_etl.check.report import Faults
 from sitemap_etl.frozen import Frozen
@@ -38,8 +38,8 @@ from sitemap_etl.web import (
 if TYPE_CHECKING:
     from sitemap_etl.web import Client
 
-AGENT: Final = f"sitemap_etl/{__version__} (check; +{__contact__})"
-"""The User-Agent unless another is given: whoever finds it in a log can look up what asked."""
+AGENT: Final = f"sitemap_etl/{__version__} (check)"
+"""The default User-Agent. It names the program; only the user knows an address at which to reach the user."""
 PER_HOST: Final = 8
 """Requests to a host at a time, at most."""
 _STEP: Final = 30.0

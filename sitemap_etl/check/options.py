@@ -63,7 +63,7 @@ class Options(Frozen):
     max_time: seconds for the whole check; what is not read by then is told.
     delay: seconds between two requests to a host.
     headers: names and values of headers that are sent to the origins of the targets, and to no other.
-    user_agent: says who asks; None is our own name, with an address to read about it.
+    user_agent: says who asks; None is the name and the version of this program.
     pages: pages of each file that are visited; 0 visits none.
     pages_budget: seconds for all these visits.
     seed: another one draws other pages.

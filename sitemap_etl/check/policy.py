@@ -87,5 +87,5 @@ def _longest(code: str, patterns: Sequence[str] | Mapping[str, Level]) -> int:
 
 def _unmatched(pattern: str) -> str:
     near = nearest(pattern, list(CODES))
-    meant = f"; did you mean {near}?" if near else "; docs/checks.md lists them"
+    meant = f"; did you mean {near}?" if near else f"; expected the code of a finding, such as {next(iter(CODES))}"
     return f"no code is called {pattern!r} or begins so{meant}"

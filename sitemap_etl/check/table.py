@@ -66,7 +66,7 @@ def _site(totals: list[Total], console: Console, width: int, examples: int) -> N
         _wrapped(console, f"→ {total.fix}", 2, width, style="green", hang=2)
         console.print()
     if len(totals) > _CODES:
-        _put(console, Text(f"Explained in docs/checks.md: the last {_many(len(totals) - _CODES, 'code')}.\n"))
+        _put(console, Text(f"Explained with --html or --json: the last {_many(len(totals) - _CODES, 'code')}.\n"))
 
 
 def _examples(total: Total, number: int) -> Iterable[tuple[Finding, Example]]:

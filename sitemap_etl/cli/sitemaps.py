@@ -148,7 +148,7 @@ def check(
     user_agent: Annotated[
         str | None,
         typer.Option(
-            metavar="TEXT", help="The User-Agent to send (default: our name and address).", rich_help_panel=REQUESTS
+            metavar="TEXT", help="The User-Agent to send (default: our name and version).", rich_help_panel=REQUESTS
         ),
     ] = None,
     allow_private: Annotated[

@@ -17,7 +17,8 @@ def ping_by_hand(
     known = engines_of(site)
     if not known:
         raise ConfigError(
-            f"{site.name}: the site file has no search engines. Add one under ping: (see docs/reference/engines.md)"
+            f"{site.name}: the site file has no search engines. Add one under ping:, such as "
+            "indexnow: {key: ${INDEXNOW_KEY}}. `sitemap-etl schema` describes all of them"
         )
     unknown = [name for name in engines if name not in known]
     if unknown:

@@ -161,7 +161,7 @@ def _text(site: str, publish: dict[str, Any], sections: Sequence[str]) -> str:
     to = publish["to"] if len(publish) == 1 else flow(publish)
     lines = [
         "# A site file of sitemap-etl: one site, one state, one DAG.",
-        "# docs/reference/site-file.md explains every key; `sitemap-etl schema` gives the JSON Schema for editors.",
+        "# `sitemap-etl schema` prints every key with its description, as a JSON Schema that editors can use.",
         line(f"site: {site}", "the origin of every page"),
         line(f"publish: {to}", "a folder, or s3://bucket/prefix"),
         line("work: .sitemap-etl", "state and reports. Keep it, and keep it private"),
