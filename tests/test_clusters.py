@@ -158,6 +158,41 @@ def test_links_that_stay_right_without_a_reading_are_not_told_of(site: TestSite)
     assert site.night(2, sections=["a"]).summary.warnings == ()
 
 
+@pytest.mark.parametrize("reads", ["a c", "a"])
+def test_a_page_that_another_section_took_from_an_unread_one_leaves_its_cluster(site: TestSite, reads: str) -> None:
+    """The section c is read or not; b, which loses /de/0, is not."""
+    rule = {**RULE, "cluster": "shop"}
+    site.section("a", [{"loc": "/a"}])
+    site.section("b", pages_in("de fr"), alternates=rule).section("c", pages_in("en"), alternates=rule)
+    site.night(1)
+    site.export("a", [{"loc": "/a"}, {"loc": "/de/0"}])
+    done = site.night(2, sections=reads.split())
+    assert links(site, "/de/0") == {}
+    assert ("de" in links(site, "/en/0")) == ("c" not in reads)
+    (warning,) = (warning for warning in done.summary.warnings if "hreflang" in warning)
+    if "c" in reads:
+        assert warning.startswith("b was not read, so 1 of its pages, such as https://shop.example/fr/0, keep")
+    else:
+        assert warning.startswith("b was not read, and no longer lists 1 page with hreflang links")
+    assert set(links(site, "/de/1")) == {"de", "fr", "en", "x-default"}
+    assert not any("hreflang" in warning for warning in site.night(3).summary.warnings)
+    assert set(links(site, "/en/0")) == set(links(site, "/fr/0")) == {"fr", "en", "x-default"}
+
+
+def test_a_page_that_an_earlier_section_took_has_the_group_that_this_one_gives_it(site: TestSite) -> None:
+    rule = {**RULE, "cluster": "shop"}
+    site.section("a", [{"loc": "/en/9", "item": "i9", "lang": "en"}], alternates=rule)
+    site.section("b", pages_in("de fr"), alternates=rule)
+    site.night(1)
+    taken = {"loc": "/de/0", "item": "i9", "lang": "de"}  # b has it in the group i0
+    site.export("a", [{"loc": "/en/9", "item": "i9", "lang": "en"}, taken])
+    site.night(2, sections=["a"])
+    assert links(site, "/de/0") == {"de": "/de/0", "en": "/en/9", "x-default": "/en/9"}
+    site.night(3)
+    assert links(site, "/de/0") == {"de": "/de/0", "en": "/en/9", "x-default": "/en/9"}
+    assert links(site, "/fr/0") == {}
+
+
 MEMBER = st.tuples(st.integers(0, 4), st.integers(0, 9), st.sampled_from(["en", "de", "fr", "x-default"]))
 
 

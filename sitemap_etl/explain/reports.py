@@ -50,7 +50,7 @@ class Report(Frozen):
     def left_out(self, section: str) -> bool:
         """Whether it left out rows of a section that it may not have read."""
         counts = self.summary.sections.get(section)
-        return counts is not None and counts.excluded > 0
+        return counts is not None and counts.excluded + counts.duplicates > 0
 
     @property
     def public(self) -> bool:

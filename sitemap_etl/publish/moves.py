@@ -8,6 +8,7 @@ import itertools
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +19,11 @@ from sitemap_etl.arrow import column_of
 from sitemap_etl.errors import Refused
 from sitemap_etl.frames import CHANGES, conform
 from sitemap_etl.hashes import hash64
+from sitemap_etl.stages import window
+from sitemap_etl.stages.quiet import LISTED_ALREADY
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.checked import read_checked
-from sitemap_etl.state.records import ChangeKind, Entry, Rendered
+from sitemap_etl.state.records import ChangeKind, Checked, Entry, Rendered
 
 
 @dataclass
@@ -68,10 +71,29 @@ _MOVED = pa.schema(
 )
 
 
-def net_moves(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry]) -> Moves:
+TAKEN: Final = pa.schema([*window.TAKEN, ("reason", pa.string())])
+
+
+def taken_pages(run: Run, rendered: Sequence[Rendered]) -> pa.Table:
+    """Return the pages of sections that were not read which an earlier section lists now: TAKEN, ordered by loc."""
+    tables = [TAKEN.empty_table()]
+    for receipt in rendered:
+        stored = None if receipt.taken is None else read_checked(run.staging, receipt.taken)
+        if receipt.taken is not None and stored is None:
+            raise _missing(run, receipt.taken)
+        if stored is not None:
+            rows = pq.read_table(pa.BufferReader(stored))
+            reason = pa.repeat(f"{LISTED_ALREADY}section {receipt.section}", rows.num_rows)
+            tables.append(rows.append_column("reason", reason))
+    taken = pa.concat_tables(tables).combine_chunks()
+    return taken.take(pc.sort_indices(taken.column("loc")))
+
+
+def net_moves(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry], taken: pa.Table) -> Moves:
     """Find the rows that one section lost and another won. Views take no part.
 
-    What became a view gives away what others list now. Of the rest it lost only what it no longer shows.
+    What became a view gives away what others list now. Of the rest it lost only what it no longer shows. `taken`: as
+    `taken_pages`.
     """
     became = {name for name in turned(run) if run.site.sections[name].view}
     receipts = [receipt for receipt in rendered if not run.site.sections[receipt.section].view]
@@ -81,7 +103,8 @@ def net_moves(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry]) 
     for table in unlisted:
         moves.dropped[table.column("section")[0].as_py()] += table.num_rows
     were = [] if run.base is None else [entry for entry in run.base.entries if entry.section in became]
-    lost = [*_removed(run, receipts), *gone, *rows_of(run, were)]
+    lost = [*_removed(run, receipts), *gone, *rows_of(run, were), taken]
+    lost = [table for table in lost if table.num_rows]
     if not lost:
         return moves
     hashes = np.sort(np.concatenate([hash64(table.column("loc")) for table in lost]))
@@ -111,11 +134,15 @@ def read_changes(run: Run, receipt: Rendered) -> Iterator[pa.Table]:
         return
     stored = read_checked(run.staging, receipt.changes)
     if stored is None:
-        where = run.staging.url_of(receipt.changes.key)
-        raise Refused(f"{where} is missing: the staging of run {run.run_id} was removed. Run again")
+        raise _missing(run, receipt.changes)
     with pq.ParquetFile(pa.BufferReader(stored)) as file:
         for at in range(file.num_row_groups):
             yield file.read_row_group(at)
+
+
+def _missing(run: Run, staged: Checked) -> Refused:
+    where = run.staging.url_of(staged.key)
+    return Refused(f"{where} is missing: the staging of run {run.run_id} was removed. Run again")
 
 
 def net_changes(run: Run, rendered: Sequence[Rendered], dropped: Sequence[Entry], moves: Moves) -> Iterator[pa.Table]:

@@ -14,7 +14,7 @@ from sitemap_etl import limits
 from sitemap_etl.errors import Refused
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.publish.actual import Actual, Object, carried_by
-from sitemap_etl.publish.proposal import Draft, file_of
+from sitemap_etl.publish.drafts import Draft, file_of
 from sitemap_etl.render import compress, text, urlset
 from sitemap_etl.render import index as index_document
 from sitemap_etl.stages.render import put_staged

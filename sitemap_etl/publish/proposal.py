@@ -12,45 +12,36 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl import extensions, lastmod
+from sitemap_etl import lastmod
 from sitemap_etl.arrow import column_of
 from sitemap_etl.config import Site
 from sitemap_etl.errors import Refused
-from sitemap_etl.frames import EXAMPLES, SNAPSHOT, Tally, conform, without_fingerprints
-from sitemap_etl.frozen import Frozen
+from sitemap_etl.frames import SNAPSHOT, Tally, conform, without_fingerprints
+from sitemap_etl.publish.drafts import Draft, file_of
 from sitemap_etl.publish.gates import Dates, Outcome, Visited, gates_of, one_date, one_hour
-from sitemap_etl.publish.moves import Moves, dropped_entries, net_moves, read_changes
-from sitemap_etl.stages.published import current_news, in_time, remembered, rows_in_time, same_definition
+from sitemap_etl.publish.moves import Moves, dropped_entries, net_moves, read_changes, taken_pages
+from sitemap_etl.publish.unread import carry
+from sitemap_etl.stages.published import remembered, same_definition
 from sitemap_etl.stages.rules import is_dated
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import (
     Counts,
     Drift,
     Entry,
-    File,
     Gate,
     Quiet,
     Rendered,
     SectionPlan,
     SectionState,
-    StagedFile,
     StagedShard,
 )
-
-
-class Draft(Frozen):
-    """An entry before its file is written: `staged` is None where the published file stays."""
-
-    entry: Entry
-    staged: StagedFile | None = None
-    staged_text: StagedFile | None = None
 
 
 @dataclass
 class Proposal:
     """What would be published. `held`: sections that stay as published, and why.
 
-    `aged`: rows of sections that were not read which time alone takes off the list, tables of frames.ASIDE.
+    `aside`: excluded, duplicates → pages that left sections which were not read, tables of frames.ASIDE.
     """
 
     drafts: list[Draft]
@@ -65,7 +56,7 @@ class Proposal:
     dates: dict[str, Dates] = field(default_factory=dict)
     rejected_read: dict[str, int] = field(default_factory=dict)
     pages: dict[str, Visited] = field(default_factory=dict)
-    aged: list[pa.Table] = field(default_factory=list)
+    aside: dict[str, list[pa.Table]] = field(default_factory=dict)
 
     @property
     def outcomes(self) -> dict[str, Outcome]:
@@ -94,11 +85,12 @@ def propose(run: Run, force: frozenset[str] | None = None) -> Proposal:
     """
     planned = run.partition()
     rendered = run.all_rendered()
+    taken = taken_pages(run, rendered)
     by_section: dict[str, list[Rendered]] = {name: [] for name in planned.sections}
     for receipt in rendered:
         by_section[receipt.section].append(receipt)
     base = run.base
-    moves = net_moves(run, rendered, dropped_entries(run))
+    moves = net_moves(run, rendered, dropped_entries(run), taken)
     proposal = Proposal([], {}, {}, [], moves, dict(planned.held))
     for name in run.site.sections:
         published = base.sections.get(name) if base is not None else None
@@ -112,7 +104,8 @@ def propose(run: Run, force: frozenset[str] | None = None) -> Proposal:
             proposal.counts[name] = _account_quiet(run, name, planned.quiet[name], published, proposal)
             _warn_of_rows(run, name, proposal)
         elif published is not None and base is not None:
-            _carry(run, name, published, base.of(name), proposal)
+            own = taken.filter(pc.equal(taken.column("section"), name))
+            _carry(run, name, published, base.of(name), own, proposal)
     held = [
         f"{name} {'stays as published' if name in proposal.sections else 'was never published and is left out'}: {why}"
         for name, why in proposal.held.items()
@@ -151,26 +144,35 @@ def _batch_dates(run: Run, proposal: Proposal) -> list[str]:
     return [warning for warning in found if warning is not None]
 
 
-def _carry(run: Run, name: str, published: SectionState, entries: Sequence[Entry], proposal: Proposal) -> None:
-    """Let a section that is not read stay as published, but for what time alone changes."""
+def _carry(
+    run: Run, name: str, published: SectionState, entries: Sequence[Entry], taken: pa.Table, proposal: Proposal
+) -> None:
+    """Let a section that is not read stay as published, but for decisions of the time and of other sections.
+
+    `taken`: its pages that earlier sections list now (`moves.taken_pages`).
+    """
     _demand_same_origin(run, name, entries)
-    top = published.top
-    if run.goes_back:
-        entries = [in_time(run, entry) for entry in entries]
-        top = rows_in_time(run, top) if top is not None else None
-    section = run.site.sections[name]
-    aged = 0
-    if section.news is not None:
-        entries, gone = current_news(run, section, entries)
-        aged = gone.num_rows
-        told = Tally()
-        told.add(extensions.NOT_NEWS, aged, gone.column("loc").slice(0, EXAMPLES).to_pylist())
-        proposal.reasons[name] = {"excluded": told}
-        proposal.aged.append(gone)
-    listed = published.listed - aged
-    proposal.drafts += [Draft(entry) for entry in entries]
-    proposal.sections[name] = replace(published, top=top, listed=listed)
-    proposal.counts[name] = Counts(carried=published.listed, listed=listed, excluded=aged)
+    carried = carry(run, run.site.sections[name], published, entries, taken)
+    proposal.drafts += carried.drafts
+    proposal.sections[name] = carried.state
+    proposal.counts[name] = _balanced(name, carried.counts)
+    for kind, rows in carried.aside.items():
+        proposal.aside.setdefault(kind, []).append(rows)
+    if carried.reasons:
+        proposal.reasons[name] = dict(carried.reasons)
+    if carried.linked and not _closes_clusters_of(run, name):
+        pages = f"{carried.linked:,} {'page' if carried.linked == 1 else 'pages'}"
+        proposal.warnings.append(
+            f"{name} was not read, and no longer lists {pages} with hreflang links: the other pages of these clusters "
+            f"keep their links to them. The next run that reads {name} corrects them"
+        )
+
+
+def _closes_clusters_of(run: Run, name: str) -> bool:
+    """Return True if a section that is rendered has the same clusters, so that the run compares their links."""
+    rule = run.site.sections[name].alternates
+    rendered = (run.site.sections[other].alternates for other in run.partition().sections)
+    return rule is not None and any(other is not None and other.cluster == rule.cluster for other in rendered)
 
 
 def _demand_same_origin(run: Run, name: str, entries: Sequence[Entry]) -> None:
@@ -274,11 +276,6 @@ def _draft(run: Run, name: str, shard: StagedShard, number: int, old: Entry | No
         days=shard.days,
     )
     return Draft(entry, None if same else staged, staged_text)
-
-
-def file_of(key: str, staged: StagedFile, now: str, etag: str | None = None) -> File:
-    """The record of a file as it was staged."""
-    return File(key, staged.bytes, staged.sha256, staged.stored, staged.stored_sha256, etag, now)
 
 
 def _account(run: Run, name: str, receipts: Sequence[Rendered], proposal: Proposal) -> Counts:
@@ -442,17 +439,22 @@ def with_removed(run: Run, proposal: Proposal) -> dict[str, SectionState]:
     or came back, are forgotten on a night that has changes: a quiet one leaves the state as it is.
     """
     sections = dict(proposal.sections)
-    for name in run.partition().sections:
+    taken = taken_pages(run, run.all_rendered())
+    lost = set(taken.column("section").unique().to_pylist())
+    for name in [*run.partition().sections, *lost]:
         if run.site.sections[name].lastmod.kind == "fingerprint" and run.base is not None:
-            sections[name] = _remember_removed(run, name, sections[name])
+            own = taken.filter(pc.equal(taken.column("section"), name)) if name in lost else None
+            sections[name] = _remember_removed(run, name, sections[name], own)
     return sections
 
 
-def _remember_removed(run: Run, name: str, state: SectionState) -> SectionState:
-    removed, added = [], []
+def _remember_removed(run: Run, name: str, state: SectionState, taken: pa.Table | None) -> SectionState:
+    """`taken`: rows that another section took from this one, which was not read."""
+    columns = ["loc", "lastmod", "fingerprint"]
+    removed, added = [] if taken is None else [taken.select(columns)], []
     for receipt in run.all_rendered():
         for changes in read_changes(run, receipt) if receipt.section == name else ():
-            removed.append(changes.filter(pc.equal(changes.column("kind"), "removed")))
+            removed.append(changes.filter(pc.equal(changes.column("kind"), "removed")).select(columns))
             added.append(changes.filter(pc.equal(changes.column("kind"), "added")).select(["loc"]))
     gone = pa.concat_tables(removed) if removed else None
     published = run.base.sections.get(name) if run.base is not None else None
@@ -462,7 +464,7 @@ def _remember_removed(run: Run, name: str, state: SectionState) -> SectionState:
     parts = []
     if gone is not None and gone.num_rows:
         since = pa.repeat(pa.scalar(run.epoch, pa.int64()), gone.num_rows)
-        parts.append(conform(gone.select(["loc", "lastmod", "fingerprint"]).append_column("since", since), SNAPSHOT))
+        parts.append(conform(gone.append_column("since", since), SNAPSHOT))
     if state.removed_lately is not None:
         old = run.state.snapshot(state.removed_lately)
         parts.append(remembered(old, run))

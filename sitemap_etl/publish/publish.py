@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from shlex import quote
 from typing import Literal
@@ -90,7 +90,7 @@ def publish(
 
 
 def _target(run: Run, proposal: Proposal, reason: str | None) -> Target:
-    sections = with_tops(run, with_removed(run, proposal))
+    sections = with_tops(run, with_removed(run, proposal), proposal.drafts)
     read = run.partition().read
     made = generations(run, read)
     for name in made:
@@ -110,7 +110,7 @@ def _target(run: Run, proposal: Proposal, reason: str | None) -> Target:
         extras=feed_objects(run, sections),
         generations=made,
         mirrors={name: layout.mirror(name, run.run_id) if name in made else None for name in read},
-        versions={name: _version(run, proposal, name) for name in read},
+        versions={name: _version(run, proposal, name) for name in [*read, *_lost_pages(proposal, read)]},
         made_from=_made_from(run, proposal, sections, made),
         forced=tuple(gate.name for gate in proposal.gates if gate.status == "forced"),
         reason=reason or run.options.reason,
@@ -136,6 +136,11 @@ def _version(run: Run, proposal: Proposal, name: str) -> str | None:
     """The hash of what a section of a table is made from; None where it may become another by itself."""
     notes = [tally for kind, tally in proposal.reasons.get(name, {}).items() if kind == "notes"]
     return run.plan.versions.get(name) if is_settled(proposal.counts[name], notes) else None
+
+
+def _lost_pages(proposal: Proposal, read: Collection[str]) -> list[str]:
+    """Return the sections that were not read and lost pages to earlier ones: the next run has to read them."""
+    return [name for name, counts in proposal.counts.items() if name not in read and counts.duplicates]
 
 
 def quiet_because(run: Run, proposal: Proposal) -> str | None:

@@ -73,9 +73,7 @@ def finish_run(run: Run, published: Published, seconds: Mapping[str, float] | No
 def _put_reports(run: Run, proposal: Proposal) -> None:
     """Put the rows that are not listed under `reports/<run>/`, and the splits that their row numbers speak of."""
     planned = run.partition()
-    tables = {
-        kind: _gather_aside(run, planned, kind, proposal.aged if kind == "excluded" else ()) for kind in layout.ASIDE
-    }
+    tables = {kind: _gather_aside(run, planned, kind, proposal.aside.get(kind, ())) for kind in layout.ASIDE}
     splits = Splits(
         splits=tuple(run.read_split(n) for n in range(len(run.plan.units))),
         readers=readers_of(run),

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from sitemap_etl.frames import SNAPSHOT, conform
 from sitemap_etl.partition import cut
 from sitemap_etl.publish.actual import Object
+from sitemap_etl.publish.drafts import Draft, file_of
 from sitemap_etl.publish.plan import RESERVED
-from sitemap_etl.publish.proposal import Draft, file_of
 from sitemap_etl.render import feeds, urlset
 from sitemap_etl.settings import Shards
 from sitemap_etl.stages.render import put_staged
@@ -105,8 +105,8 @@ def _recent(run: Run, rows: pa.Table, rendered: urlset.Entries, number: int) -> 
     return Draft(entry, staged)
 
 
-def with_tops(run: Run, sections: dict[str, SectionState]) -> dict[str, SectionState]:
-    """The sections' states with the rows that their feeds show."""
+def with_tops(run: Run, sections: dict[str, SectionState], drafts: Sequence[Draft]) -> dict[str, SectionState]:
+    """The sections' states with the rows that their feeds show. `drafts`: of all sections."""
     planned = run.partition()
     result = dict(sections)
     for name, state in sections.items():
@@ -115,7 +115,8 @@ def with_tops(run: Run, sections: dict[str, SectionState]) -> dict[str, SectionS
             result[name] = replace(state, top=None)
             continue
         if name not in planned.sections:
-            result[name] = with_top(run, name, state, run.base.of(name) if run.base is not None else ())
+            own = [draft.entry for draft in drafts if draft.entry.section == name]
+            result[name] = with_top(run, name, state, own)
             continue
         tables = [SNAPSHOT.empty_table()]
         for receipt in run.all_rendered():

@@ -24,9 +24,10 @@ from sitemap_etl.frames import CHANGES, SNAPSHOT, conform, without_fingerprints
 from sitemap_etl.hashes import combine, hash_column
 from sitemap_etl.publish.commit import publish_target
 from sitemap_etl.publish.distinct import check_distinct
+from sitemap_etl.publish.drafts import Draft
 from sitemap_etl.publish.moves import Moves
 from sitemap_etl.publish.plan import Target
-from sitemap_etl.publish.proposal import Draft, Proposal, foreign_page
+from sitemap_etl.publish.proposal import Proposal, foreign_page
 from sitemap_etl.publish.publish import Published
 from sitemap_etl.publish.retention import kept_manifests
 from sitemap_etl.publish.summary import finish_run

@@ -175,18 +175,25 @@ class Basis:
         )
 
     def _before(self, name: str) -> list[Any]:
-        """The sections that may list a page of this one in its place: what they have, if it reaches into this one."""
-        ends = self._inventories[name].ends
-        if ends is None or self.run.site.sections[name].view:
+        """Return the rows of earlier sections that reach into this one: these list a page in its place.
+
+        Later sections decide nothing, whether they are read or not.
+        """
+        if self.run.site.sections[name].view:
             return []
+        return self._reaching(name, self._inventories[name].ends)
+
+    def _reaching(self, name: str, ends: tuple[str, str] | None) -> list[Any]:
+        """Return the rows of the sections before `name`, if they reach between these locs."""
         found: list[Any] = []
-        before = True
+        if ends is None:
+            return found
         for other, section in self.run.site.sections.items():
             if other == name:
-                before = False
-            elif other in self._inventories:
+                break
+            if other in self._inventories:
                 inventory = self._inventories[other]
-                if before and not section.view and _reach(ends, inventory.ends):
+                if not section.view and _reach(ends, inventory.ends):
                     found.append((other, inventory.rows, inventory.loc_sums))
             elif (state := self.states.get(other)) is not None and not state.view:
                 shards = self._entries.get(other, [])
@@ -199,10 +206,18 @@ class Basis:
         if self.run.site.sections[name].alternates is None:
             return []
         mates = [other for other, section in self.run.site.sections.items() if section.alternates is not None]
-        return [
-            (other, None if other in self.read else _published(self.states.get(other), self._entries.get(other, ())))
-            for other in mates
-        ]
+        return [(other, None if other in self.read else self._unread_mate(other)) for other in mates]
+
+    def _unread_mate(self, name: str) -> list[Any] | None:
+        """Return a digest of the published pages of an unread section that take part in clusters.
+
+        Earlier sections decide about it: they can list some of these pages now.
+        """
+        shards = self._entries.get(name, [])
+        published = _published(self.states.get(name), shards)
+        if published is None or not shards or self.states[name].view:
+            return published
+        return [published, self._reaching(name, (shards[0].first, shards[-1].last))]
 
 
 def _reach(ends: tuple[str, str], others: tuple[str, str] | None) -> bool:

@@ -119,7 +119,7 @@ def align(run: Run) -> Aligned:
     notes = Tally()
     with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
         outputs = _Outputs(run, planned, Path(scratch))
-        stand_ins = _stand_ins(run, planned, buckets, Path(scratch))
+        stand_ins = _stand_ins(Reader(run), buckets, Path(scratch))
         spools = [receipt.spool for receipt in receipts] + [one.members for one in stand_ins]
         aligned = 0
         stale: dict[str, tuple[int, str]] = {}
@@ -150,8 +150,12 @@ class _StandIn(Frozen):
     linked: Spool
 
 
-def _stand_ins(run: Run, planned: Partition, buckets: int, scratch: Path) -> list[_StandIn]:
-    """The sections that were not read this time and share a cluster with one that was."""
+def _stand_ins(reader: Reader, buckets: int, scratch: Path) -> list[_StandIn]:
+    """Return the sections that were not read this time and share a cluster with one that was.
+
+    Pages that an earlier section lists now are not members for them any more.
+    """
+    run, planned = reader.run, reader.planned
     clusters = {rule.cluster for name in planned.sections if (rule := run.site.sections[name].alternates) is not None}
     found = []
     for name, section in run.site.sections.items():
@@ -162,6 +166,8 @@ def _stand_ins(run: Run, planned: Partition, buckets: int, scratch: Path) -> lis
         linked = SpoolWriter(scratch / f"linked-{name}", _LINKED, buckets)
         for entry in run.base.of(name):
             rows = run.state.snapshot(entry.snapshot, ["loc", "cluster", "hreflang", "alternates"])
+            if name in reader.unread and (taken := reader.taken(name, column_of(rows, "loc"))).any():
+                rows = rows.filter(pa.array(~taken))
             own = _members(run, name, rows)
             members.write(_bucketed(own, buckets))
             groups = own.select(["group", "loc"]).group_by("loc", use_threads=False).aggregate([("group", "first")])

@@ -11,14 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl import extensions, lastmod
+from sitemap_etl import lastmod
 from sitemap_etl.arrow import column_of
 from sitemap_etl.diff import places
-from sitemap_etl.frames import AS_PUBLISHED, ASIDE, SNAPSHOT, conform, filled, with_column
+from sitemap_etl.frames import SNAPSHOT, conform, filled, with_column
 from sitemap_etl.partition import stretch
 from sitemap_etl.partition.borders import Range
 from sitemap_etl.render.shards import Published
-from sitemap_etl.settings import Section
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import Entry, File, SectionPlan, SectionState
 
@@ -57,58 +56,20 @@ def in_time(run: Run, entry: Entry) -> Entry:
 def rows_in_time(run: Run, key: str) -> str:
     """The key of a snapshot's rows without what lies after the run."""
     rows = run.state.snapshot(key)
-    believed = with_column(rows, "lastmod", lastmod.until(rows.column("lastmod"), run.plan.now))
-    late = pc.fill_null(pc.greater(rows.column("since"), run.epoch), False)
-    believed = with_column(believed, "since", pc.if_else(late, pa.scalar(run.epoch, pa.int64()), rows.column("since")))
+    believed = until_now(run, rows)
     return key if believed.equals(rows) else run.state.put_snapshot(believed)
 
 
-def current_news(run: Run, section: Section, entries: Sequence[Entry]) -> tuple[list[Entry], pa.Table]:
-    """The shards of a news section that stays as published, without the articles that are no longer news; and these, as
-    frames.ASIDE.
-
-    The files of shards that had such articles are rendered anew, or are gone.
-    """
-    current: list[Entry] = []
-    aged = [ASIDE.empty_table()]
-    for entry in entries:
-        rows = run.state.snapshot(entry.snapshot)
-        still = extensions.still_news(column_of(rows, "news"), run.now, section.lastmod.timezone)
-        if not still.all():
-            aged.append(_aged(section.name, column_of(rows, "loc").filter(pa.array(~still))))
-            rows = rows.filter(pa.array(still))
-            if not rows.num_rows:
-                continue
-            locs = column_of(rows, "loc")
-            entry = replace(  # noqa: PLW2901 - the same entry, with fewer articles
-                entry,
-                snapshot=run.state.put_snapshot(rows),
-                rows=rows.num_rows,
-                first=locs[0].as_py(),
-                last=locs[-1].as_py(),
-                file=_unlike(entry.file),
-                text=None if entry.text is None else _unlike(entry.text),
-            )
-        current.append(entry if current else replace(entry, low=""))
-    return current, pa.concat_tables(aged)
-
-
-def _aged(section: str, locs: pa.Array) -> pa.Table:
-    count = len(locs)
-    columns = {
-        "section": pa.repeat(section, count),
-        "loc": locs,
-        "reason": pa.repeat(extensions.NOT_NEWS, count),
-        "row": pa.repeat(pa.scalar(AS_PUBLISHED, pa.int64()), count),
-        "canonical": locs,
-        "key": pa.nulls(count, pa.string()),
-    }
-    return pa.table(columns, ASIDE)
+def until_now(run: Run, rows: pa.Table) -> pa.Table:
+    """Return snapshot rows without dates after the run."""
+    believed = with_column(rows, "lastmod", lastmod.until(rows.column("lastmod"), run.plan.now))
+    late = pc.fill_null(pc.greater(rows.column("since"), run.epoch), False)
+    return with_column(believed, "since", pc.if_else(late, pa.scalar(run.epoch, pa.int64()), rows.column("since")))
 
 
 def _unlike(file: File) -> File:
-    """A file that is to be rendered anew: its bytes are no longer those of its rows."""
-    return replace(file, sha256="", stored_sha256="")
+    """Return a record of the file that no stored object matches, so that it is rendered again from its rows."""
+    return replace(file, sha256="", stored_sha256="", etag=None)
 
 
 def overlapping(entries: Sequence[Entry], low: str, high: str | None) -> list[tuple[Entry, str | None]]:
@@ -138,8 +99,8 @@ def published_rows(
     return stretch(conform(rows.select(filled(rows)).combine_chunks(), schema), low, high)
 
 
-def published_with(run: Run, entries: Sequence[Entry], locs: pa.Array) -> Iterator[pa.Table]:
-    """The snapshot rows of these shards that have one of the locs (ordered): a table a shard that has any.
+def published_with(run: Run, entries: Sequence[Entry], locs: pa.Array) -> Iterator[tuple[Entry, pa.Table]]:
+    """Yield the shards that have any of the locs (ordered), each with its snapshot rows of these locs.
 
     Only a shard with one of them between its ends is read: its locs first, all of it where they are among those.
     """
@@ -150,7 +111,7 @@ def published_with(run: Run, entries: Sequence[Entry], locs: pa.Array) -> Iterat
             there = column_of(published_rows(run, [entry], "", None, ["loc"]), "loc")
             at = places(locs.slice(start, stop - start), there)
             if (at >= 0).any():
-                yield published_rows(run, [entry], "", None).take(pa.array(at[at >= 0]))
+                yield entry, published_rows(run, [entry], "", None).take(pa.array(at[at >= 0]))
 
 
 def first_of_each(table: pa.Table) -> pa.Table:

@@ -25,7 +25,7 @@ from sitemap_etl.stages.about import here
 from sitemap_etl.stages.published import as_published, overlapping
 from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.transform import count_reasons
-from sitemap_etl.stages.window import Reader, Window, read_window
+from sitemap_etl.stages.window import TAKEN, Reader, Window, read_window
 from sitemap_etl.state import layout
 from sitemap_etl.state.checked import put_checked
 from sitemap_etl.state.records import Checked, Entry, GroupCounts, Rendered, StagedFile, StagedShard
@@ -116,6 +116,7 @@ class _Group:
             examples={kind: tuple(locs) for kind, locs in self.examples.items()},
             changes=staged.get("changes"),
             duplicates=staged.get("duplicates"),
+            taken=staged.get("taken"),
             top=self._put_top(),
             notes=self.notes,
             twice=(self.listed_twice, tuple(self.twice)),
@@ -155,7 +156,7 @@ class _Group:
         snapshot = None if old is None or shard.renewed else old.snapshot
         locs = rows.column("loc")
         recorded = old is not None and old.undated is not None
-        undated, days = (old.undated, old.days) if old is not None and recorded else _dates(rows.column("lastmod"))
+        undated, days = (old.undated, old.days) if old is not None and recorded else day_spread(rows.column("lastmod"))
         staged = StagedShard(
             low=shard.low,
             parent=shard.parent,
@@ -208,6 +209,8 @@ class _Group:
             self._write_changes("removed", removed, old, pa.nulls(removed.num_rows, pa.bool_()))
         self.listed_twice += len(window.unique.twice)
         self.twice += window.unique.twice.slice(0, EXAMPLES - len(self.twice)).to_pylist()
+        if window.taken.num_rows:
+            self._write("taken", window.taken, TAKEN)
         duplicates = window.unique.duplicates
         if duplicates.num_rows:
             self._write("duplicates", duplicates, ASIDE)
@@ -287,7 +290,7 @@ _SAMPLED: Final = 1_000
 """Lastmods of a file that its deciles are taken from."""
 
 
-def _dates(dates: pa.ChunkedArray) -> tuple[int, tuple[int, ...] | None]:
+def day_spread(dates: pa.ChunkedArray) -> tuple[int, tuple[int, ...] | None]:
     """How many rows have no lastmod; of the others least, deciles and greatest, in days since 1970, or None."""
     there = dates.drop_null() if dates.null_count else dates
     if not len(there):

@@ -30,8 +30,18 @@ from sitemap_etl.stages.quiet import LISTED_ALREADY
 from sitemap_etl.stages.rules import is_dated
 from sitemap_etl.stages.run import Run
 from sitemap_etl.stages.spool import Place, Row, index_rows, read_index, read_messages, read_windows
-from sitemap_etl.state.records import SectionPlan, SectionState, Spool
+from sitemap_etl.state.records import Entry, SectionPlan, SectionState, Spool
 
+TAKEN: Final = pa.schema(
+    [
+        ("loc", pa.string()),
+        ("lastmod", pa.string()),
+        ("fingerprint", pa.uint64()),
+        ("section", pa.string()),
+        ("shard", pa.int64()),  # its number
+    ]
+)
+"""Pages of sections that were not read, as they are published, which an earlier section lists now."""
 _EDGE_ROWS: Final = 200_000
 """Rows of messages at the edges of a stretch that are held until they are cut to it."""
 
@@ -45,6 +55,8 @@ class Reader:
         self._indexes: dict[tuple[str, int], pa.Table] = {}
         self._remembered: dict[str, pa.Table] = {}
         self._signals: dict[str, np.ndarray | None] = {}
+        read = {*self.planned.sections, *self.planned.quiet}
+        self.unread = {name for name in run.site.sections if name not in read}
 
     def gather(
         self, section: str, low: str, high: str | None, columns: Sequence[str] | None = None
@@ -119,25 +131,23 @@ class Reader:
         """What another section lists before this one of its locs in [low, high), `rows` (ordered, each once), with the
         slash at their end as they have it, or the other way: (section, ordered locs, each once).
 
-        Sections before it in the site file; of those that were not read this time, wherever they stand,
-        what they have published. Whether such a one is a view is then as it was published, too.
+        Only sections before it in the site file count. Of a section that was not read, its published pages count, and
+        it is a view if it was published as one. A later one that was not read gives its pages up (`taken`).
         """
         if not len(rows):
             return
         least, past = _reach(rows)
         low, high = max(low, least), past if high is None else min(high, past)
-        before = True
         base = self.run.base
         for name, section_ in self.run.site.sections.items():
             if name == section:
-                before = False
-                continue
+                break
             published = base.sections.get(name) if base is not None else None
             if section_.view if name in self.planned.sections or published is None else published.view:
                 continue
             if name in self.planned.sections:
                 ends = self.planned.sections[name].ends
-                if not before or ends is None or ends[1] < low or ends[0] >= high:
+                if ends is None or ends[1] < low or ends[0] >= high:
                     continue
                 tables = self.gather(name, low, high, ["loc"])
             else:
@@ -145,6 +155,22 @@ class Reader:
             locs = _alike(tables, rows)
             if len(locs):
                 yield name, locs
+
+    def taken(self, section: str, locs: pa.Array) -> np.ndarray:
+        """Say which published locs (ordered) of a section that was not read an earlier section lists now: a mask."""
+        found = np.zeros(len(locs), bool)
+        published = self.run.base.sections.get(section) if self.run.base is not None else None
+        if not len(locs) or published is None or published.view:
+            return found
+        low, high = locs[0].as_py(), locs[-1].as_py() + "\0"
+        for name, earlier in self.run.site.sections.items():
+            if name == section:
+                break
+            plan = self.planned.sections.get(name)
+            if plan is None or earlier.view or plan.ends is None or plan.ends[1] < low or plan.ends[0] >= high:
+                continue
+            found |= places(locs, _alike(self.gather(name, low, high, ["loc"]), locs)) >= 0
+        return found
 
     def published(self, section: str, low: str, high: str | None) -> pa.Table:
         """The section's published rows in [low, high): frames.SNAPSHOT, ordered."""
@@ -158,21 +184,24 @@ class Reader:
             if entry.last >= low and entry.first < high:
                 yield published_rows(self.run, [entry], low, high, ["loc"])
 
-    def moved(self, section: str, locs: pa.Array) -> pa.Table:
+    def moved(self, section: str, locs: pa.Array) -> tuple[pa.Table, pa.Table]:
         """How these locs (ordered), new in the section, are published in other sections: frames.SNAPSHOT, each once.
 
-        Fingerprints that another rule made are null. Views neither give pages away nor take them.
+        Fingerprints that another rule made are null. Views neither give pages away nor take them. Second, the rows
+        among them of sections that were not read: TAKEN.
         """
         base = self.run.base
-        tables = [SNAPSHOT.empty_table()]
+        tables, taken = [SNAPSHOT.empty_table()], [TAKEN.empty_table()]
         if base is not None and len(locs) and not self.run.site.sections[section].view:
             for name, state in base.sections.items():
                 if state.view or name == section:
                     continue
                 same = same_definition(state, self.planned.sections[section])
-                found = published_with(self.run, base.of(name), locs)
-                tables += found if same else map(without_fingerprints, found)
-        return first_of_each(pa.concat_tables(tables))
+                for entry, found in published_with(self.run, base.of(name), locs):
+                    tables.append(found if same else without_fingerprints(found))
+                    if name in self.unread:
+                        taken.append(_taken(entry, found))
+        return first_of_each(pa.concat_tables(tables)), pa.concat_tables(taken)
 
     def dated_elsewhere(self, section: str, moved: pa.Table, new: pa.Array) -> pa.Table | None:
         """The dates that pages of the section have besides: those that moved had elsewhere, those that a rollback took
@@ -225,7 +254,8 @@ class Window(Frozen):
 
     `shown`: what is published of the section was a view. What it showed is dated and written as of any section; but it
     was not listed, so it is added, and what is gone of it is not lost. `blind`: rows that were published without the
-    fingerprint that would tell whether they have changed.
+    fingerprint that would tell whether they have changed. `taken`: pages that a later section, which was not read, has
+    published: TAKEN.
     """
 
     compared: Compared
@@ -233,6 +263,7 @@ class Window(Frozen):
     unique: Unique
     shown: bool
     blind: int
+    taken: pa.Table
 
     @cached_property
     def added(self) -> np.ndarray:
@@ -281,11 +312,19 @@ def read_window(reader: Reader, section: str, low: str, high: str | None) -> Win
     at = places(locs, column_of(known, "loc"))
     shown = published is not None and published.view and not site_section.view
     new = locs if shown or (at < 0).all() else locs.filter(pa.array(at < 0))
-    moved = reader.moved(section, new)
+    moved, taken = reader.moved(section, new)
     elsewhere = reader.dated_elsewhere(section, moved, new) if dating.fingerprint else None
     compared = compare(rows, known, at, dating, moved, elsewhere)
     blind = _blind(compared, known) if dating.fingerprint and not (dating.reset or shown) else 0
-    return Window(compared, known, unique, shown, blind)
+    return Window(compared, known, unique, shown, blind, taken)
+
+
+def _taken(entry: Entry, rows: pa.Table) -> pa.Table:
+    """Return rows of a published shard as TAKEN."""
+    count = rows.num_rows
+    section, shard = pa.scalar(entry.section), pa.scalar(entry.number, pa.int64())
+    owned = rows.select(["loc", "lastmod", "fingerprint"])
+    return owned.append_column("section", pa.repeat(section, count)).append_column("shard", pa.repeat(shard, count))
 
 
 def _comparable(rows: pa.Table, made: SectionState, plan: SectionPlan) -> pa.Table:

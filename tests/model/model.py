@@ -96,13 +96,16 @@ class Model:
             elif sources[name].broken:
                 night.error = f"the source of {name} is broken"
                 return night
-            if name in night.stay and name in base and not base[name].view:
-                taken.update(base[name].pages)
         for name, keys in site["sections"].items():
             if name in night.stay:
                 pages = base[name].pages if name in base else {}
-                counts = {"extracted": 0, "carried": len(pages), "duplicates": 0, "excluded": 0, "rejected": 0}
-                night.counts[name] = {**counts, "listed": len(pages), "added": 0, "removed": 0}
+                lost = pages.keys() & taken if name in base and not base[name].view else set()
+                if lost:
+                    night.lost[name] = lost
+                counts = {"extracted": 0, "carried": len(pages), "duplicates": len(lost), "excluded": 0, "rejected": 0}
+                night.counts[name] = {**counts, "listed": len(pages) - len(lost), "added": 0, "removed": 0}
+                if name in base and not base[name].view:
+                    taken.update(pages)
                 night.changed[name] = (0, 0)
                 if name in self.mirrors:
                     night.mirrors[name] = self.mirrors[name]
@@ -290,7 +293,8 @@ class Model:
                     if len(clusters) > 1:
                         open_.update((each[0], each[1]) for each in clusters if each is not None)
             elif night.base and name in night.base.sections:
-                members = [(loc, page.cluster) for loc, page in night.base.sections[name].pages.items()]
+                left = night.left_of(name)
+                members = [(loc, page.cluster) for loc, page in left.items()]
                 written = rule.get("cluster", name) if rule is not None else None
                 for _, each in members:
                     if each is not None and each[0] != written:  # whether it goes over to its new cluster unread
@@ -397,6 +401,7 @@ class Model:
                     night.gates[f"{name}.{gate}"] = answer
                     if answer is not False:
                         passed[gate].add(name)
+        self._judge_lost(night, site_limits, force, passed)
         names = [name for name in night.counts if not is_view(night.keys(name))]
         kinds = ("extracted", "carried", "rejected", "added")
         total = {each: sum(night.counts[name][each] for name in names) for each in kinds}
@@ -420,6 +425,20 @@ class Model:
                 # Whether the pages of a section that became a view are gone is left open.
                 open_ |= gate == "max_drop" and any(is_view(night.keys(name)) for name in night.turned)
                 night.gates[gate] = None if open_ else answer
+
+    @staticmethod
+    def _judge_lost(
+        night: Night, site_limits: Mapping[str, Any], force: frozenset[str], passed: dict[str, set[str]]
+    ) -> None:
+        """Judge sections that were not read and lost pages by what is left, and by what they had within a week."""
+        for name in night.lost:
+            limits = {**site_limits, **night.keys(name).get("gates", {})}
+            answers = {"min_urls": night.counts[name]["listed"] < limits["min_urls"], "max_drop": None}
+            for gate, answer in answers.items():
+                if f"{name}.{gate}" in force:
+                    passed[gate].add(name)
+                else:
+                    night.gates[f"{name}.{gate}"] = answer
 
     @staticmethod
     def _all_listed(night: Night, base: Mapping[str, Section], taken: set[str]) -> int:

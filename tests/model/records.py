@@ -134,6 +134,7 @@ class Night:
     links: dict[tuple[str, str], Links | None] = field(default_factory=dict)  # by section and loc; None: left open
     stay: set[str] = field(default_factory=set)  # sections that stay as published
     held: set[str] = field(default_factory=set)  # those of them whose source is broken
+    lost: dict[str, set[str]] = field(default_factory=dict)  # by section that stays: pages that earlier ones list now
     turned: set[str] = field(default_factory=set)  # that became views, or are none any more
     error: str = ""
     counts: dict[str, dict[str, int]] = field(default_factory=dict)
@@ -147,6 +148,11 @@ class Night:
 
     def keys(self, name: str) -> dict[str, Any]:
         return dict(self.site["sections"][name])
+
+    def left_of(self, name: str) -> dict[str, Page]:
+        """Return the pages of a section that stays, without those that earlier sections list now."""
+        pages = self.base.sections[name].pages if self.base else {}
+        return {loc: page for loc, page in pages.items() if loc not in self.lost.get(name, ())}
 
     def links_of(self, name: str, loc: str) -> Links | None:
         """The links of a page in this section; None where they are left open."""

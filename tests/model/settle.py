@@ -84,7 +84,7 @@ class Settling:
             self.model.undone.pop(name, None)
         for name in night.site["sections"]:
             if name in night.stay:
-                self._stays(name)
+                self._stays(name, night)
             elif is_view(night.keys(name)):
                 self._section(night, name, columns[name], view=True)
             else:
@@ -118,7 +118,7 @@ class Settling:
 
     # --- sections ---
 
-    def _stays(self, name: str) -> None:
+    def _stays(self, name: str, night: Night) -> None:
         section = self.base.sections.get(name) if self.base else None
         if section is None or self.base is None:
             feeds = feeds_of(self.site["sections"][name])
@@ -126,12 +126,48 @@ class Settling:
             if self.seen.section(name):
                 self.say(f"{name} was not read and never published, and is listed")
             return
+        if name in night.lost:
+            self._stays_in_part(name, section, night.left_of(name))
+            return
         self.sections[name] = section
         for number in section.files:
             self._as(sitemap(name, number), self.base.content)
             if section.text:
                 self._as(text_beside(sitemap(name, number)), self.base.content)
         self._feeds(name, section, self.base.content)
+
+    def _stays_in_part(self, name: str, section: Section, pages: dict[str, Page]) -> None:
+        """Compare a section that was not read and lost pages to earlier ones: the others stay, in their files."""
+        assert self.base is not None
+        left = {number: [loc for loc in locs if loc in pages] for number, locs in section.files.items()}
+        files = {number: locs for number, locs in left.items() if locs}
+        self.sections[name] = replace(section, pages=pages, files=files, lows={n: section.lows[n] for n in files})
+        asks_text = "text" in self.site["sections"].get(name, {}).get("formats", ())
+        for number, locs in files.items():
+            key = sitemap(name, number)
+            if locs == section.files[number]:
+                self._as(key, self.base.content)
+            shown = {entry.loc: entry for entry in self.seen.entries.get(key, [])}
+            if list(shown) != locs:
+                self.say(f"{key} lists {list(shown)}, of a section that was not read; expected {locs}")
+                continue
+            for loc in locs:
+                entry, page = shown[loc], pages[loc]
+                if (*core(entry), entry.priority, entry.changefreq) != (*page.core, page.priority, page.changefreq):
+                    self.say(f"{key} shows {entry}, of a section that was not read; expected {page}")
+            text = text_beside(key)
+            if section.text != asks_text:
+                self.loose.add(text)
+            elif section.text and self.seen.texts.get(text) != locs:
+                self.say(f"{text} lists {self.seen.texts.get(text)}, expected {locs}")
+        for key in (sitemap(name, number) for number in section.files.keys() - files):
+            if key in self.seen.entries:
+                self.say(f"{key} is listed, though earlier sections list all of its pages")
+        if feeds_of(self.site["sections"].get(name, {})) != section.feeds:
+            self._feeds(name, section, self.base.content)
+        else:
+            for format_, (_, items) in section.feeds.items():
+                self._feed(f"{name}.{format_}.xml", pages, items)
 
     def _feeds(self, name: str, section: Section, content: Mapping[str, bytes]) -> None:
         """Of a section that was not read: as they were; left open where the site file asks for others by now."""

@@ -415,6 +415,7 @@ class Rendered(RunDocument):
     minutes: Mapping[str, int] = field(default_factory=dict)  # the same by minute (lastmod.Minutes); the fullest ones
     changes: Checked | None = None
     duplicates: Checked | None = None  # the duplicate rows
+    taken: Checked | None = None  # pages of sections that were not read, which the group lists now (stages.window)
     top: Checked | None = None  # the rows that a feed could show
     notes: Tally = field(default_factory=Tally)  # what listed rows lost
     twice: tuple[int, tuple[str, ...]] = (0, ())  # pages listed with and without a slash at the end, a few of them
