@@ -21,6 +21,7 @@ from sitemap_etl.errors import ConfigError, InvalidSource
 from sitemap_etl.stages.rules import rules_of
 from sitemap_etl.transform.batch import says_yes
 from sitemap_etl.transform.hooks import where_mask
+from tests.support.catalog import of_pages
 from tests.support.sites import TestSite, pages
 
 HOOKS = """
@@ -82,6 +83,26 @@ def joined(frame):
 
 def leaving(frame):
     raise SystemExit(5)
+
+def seasonal(frame):
+    first = frame["loc"].iloc[0]
+    frame["season"] = frame["loc"].str.len().apply(lambda length: "winter" if length % 2 else "summer")
+    return frame.assign(seen=frame["price"].astype(int))
+
+def priced(frame):
+    return frame.assign(season=frame["loc"].str.upper())
+
+def built(frame):
+    return pd.DataFrame([row for row in frame.to_dict("records") if int(row["price"]) < 0])
+
+def drops_all(frame):
+    return frame.iloc[:0]
+
+def empty_columns(frame):
+    return pd.DataFrame({"loc": []})
+
+def without_price(frame):
+    return frame.drop(columns="price")
 
 not_a_function = 7
 """
@@ -212,6 +233,55 @@ def test_a_hook_may_make_a_column_of_some_batches(site: TestSite, monkeypatch: p
     assert site.night(1).summary.sections["all"].listed == len(numbers)
     with_images = sum(data.count(b"<image:image>") for data in site.public().contents().values())
     assert 0 < with_images < len(numbers)
+
+
+EMPTY_SOURCES = {
+    "csv": lambda folder: (folder / "e.csv").write_text("loc,price\n"),
+    "parquet": lambda folder: pq.write_table(pa.table({"loc": ["/a"], "price": [1]}).slice(1), folder / "e.parquet"),
+    "where": lambda folder: (folder / "e.jsonl").write_text('{"loc": "/a", "price": 1}'),
+    "sql": lambda folder: (folder / "e.csv").write_text("loc,price\n/a,1\n"),
+}
+
+
+@pytest.mark.parametrize("kind", EMPTY_SOURCES)
+@pytest.mark.parametrize("rule", [{"fingerprint": ["season", "seen"]}, "seen"])
+def test_a_hook_is_not_called_without_rows(site: TestSite, kind: str, rule: Any) -> None:
+    """Its columns, which a rule names, are missing then."""
+    EMPTY_SOURCES[kind](site.folder)
+    form = {"sql": "csv", "where": "jsonl"}.get(kind, kind)
+    source = {form: f"./e.{form}"}
+    if kind == "sql":
+        source["query"] = "SELECT * FROM source WHERE price = '2'"
+    keys = {"where": "false"} if kind == "where" else {}
+    lastmod = rule if isinstance(rule, dict) else {"column": rule, "unit": "s"}
+    site.keys["sections"]["e"] = {"from": source, "transform": "shop_hooks:seasonal", "lastmod": lastmod, **keys}
+    site.keys["sections"]["e"]["gates"] = {"min_urls": 0}
+    counts = site.night(1).summary.sections["e"]
+    assert (counts.listed, counts.rejected, counts.excluded) == (0, 0, counts.extracted)
+
+
+def test_an_incremental_read_without_rows_does_not_call_a_hook(site: TestSite) -> None:
+    catalog = of_pages(site.folder / "catalog")
+    catalog.read("pages", transform="shop_hooks:priced", lastmod={"fingerprint": ["season"]})
+    catalog.night(1)
+    before = catalog.public().contents()
+    catalog.sql("UPDATE pages SET touched = '2020-01-01'")
+    done = catalog.night(2)
+    assert (done.summary.sections["pages"].extracted, done.summary.sections["pages"].carried) == (0, 100)
+    assert catalog.public().contents() == before
+
+
+@pytest.mark.parametrize("hook", ["built", "drops_all", "empty_columns"])
+def test_a_hook_may_drop_all_rows_with_their_columns(site: TestSite, hook: str) -> None:
+    site.section("p", transform=f"shop_hooks:{hook}", lastmod={"fingerprint": ["price"]}, gates={"min_urls": 0})
+    counts = site.night(1).summary.sections["p"]
+    assert (counts.listed, counts.rejected, counts.excluded) == (0, 0, 10)
+
+
+def test_a_rule_names_the_column_that_a_hook_dropped(site: TestSite) -> None:
+    site.section("p", transform="shop_hooks:without_price", lastmod={"fingerprint": ["price"]})
+    with pytest.raises(InvalidSource, match=r"uses column 'price', which `transform` dropped\. It returned: loc"):
+        site.night(1)
 
 
 def test_a_hook_may_change_rows_and_their_order(site: TestSite) -> None:

@@ -220,7 +220,7 @@ class DeltaTable:
                 self._table.load_cdf(
                     starting_version=int(since) + 1,
                     ending_version=int(self.version),
-                    columns=[*columns, *_OWN],
+                    columns=[*map(_quoted, columns), *_OWN],
                     predicate=_predicate(filter_),
                 )
             )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,7 +16,7 @@ import pyarrow.compute as pc
 from sitemap_etl import lastmod, robots, urls
 from sitemap_etl.arrow import column_of, is_text, mask_of, nulls_in, single
 from sitemap_etl.errors import InvalidSource
-from sitemap_etl.frames import ASIDE, Tally
+from sitemap_etl.frames import ASIDE, INVENTORY, Tally
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.transform.batch import DELETED, Batch, as_text, is_number, listed, says_deleted, says_yes
 from sitemap_etl.transform.columns import inventory_of, source_dates
@@ -23,6 +24,8 @@ from sitemap_etl.transform.hooks import run_hook, where_mask
 from sitemap_etl.transform.rules import CONTRACT, Hook, Rules
 
 __all__ = ["CONTRACT", "DELETED", "Hook", "Outcome", "Rules", "dates_of", "says_deleted", "transform"]
+
+_NO_ROWS: Final = pa.schema([INVENTORY.field("loc"), INVENTORY.field("row")]).empty_table()
 
 
 class Outcome(Frozen):
@@ -57,6 +60,8 @@ def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, row: pa.Array, 
         batch.drop(~keep, "where", batch.excluded)
     if rules.hook:
         run_hook(batch, rules)
+        if not batch.table.num_rows:  # nothing has made the columns that the rules name
+            return Outcome(rows, _NO_ROWS, _stacked(batch.excluded), ASIDE.empty_table(), Tally(), {})
     _exclude_column(batch)
     canonical = urls.canonicalize(batch.table.column("loc"), rules.urls)
     loc, reason = single(canonical.loc), canonical.reason

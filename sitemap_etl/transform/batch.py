@@ -72,7 +72,10 @@ def require(table: pa.Table, names: Sequence[str], rules: Rules, rule: str) -> N
         why = f"which `columns` renames: it is called {renamed[missing]!r} here"
     else:
         there = [renamed.get(name, name) for name in rules.available]
-        why = f"which the source does not have. It has: {listed(there or table.column_names)}"
+        if rules.hook is not None and missing in there:
+            why = f"which `transform` dropped. It returned: {listed(table.column_names)}"
+        else:
+            why = f"which the source does not have. It has: {listed(there or table.column_names)}"
     raise InvalidSource(f"section {rules.section}: the rule `{rule}` uses column {missing!r}, {why}")
 
 

@@ -86,13 +86,19 @@ def _where(error: BaseException, hook: Any) -> str:
 
 
 def run_hook(batch: Batch, rules: Rules) -> None:
-    """The person's DataFrame → DataFrame function, held to its contract."""
+    """Apply the person's DataFrame → DataFrame function to the rows of a batch, and check what it returns.
+
+    It is not called without rows. Without rows in its result, all rows of the batch are excluded, whatever columns the
+    result has. Raises `InvalidSource` if the function breaks its contract.
+    """
     assert rules.hook is not None
+    if not batch.table.num_rows:
+        return
     name = rules.settings.transform
     who = f"section {rules.section}: transform {name}"
     frame = to_frame(batch.table)
     numbers = np.arange(1, len(frame) + 1)
-    frame.index = frame.index.__class__(numbers, name="row") if len(frame) == 0 else frame.index + 1
+    frame.index = frame.index + 1
     frame.index.name = "row"
     try:
         result = rules.hook(frame)
@@ -102,6 +108,9 @@ def run_hook(batch: Batch, rules: Rules) -> None:
 
     if not isinstance(result, pd.DataFrame):
         raise InvalidSource(f"{who} returned {type(result).__name__}, expected a DataFrame")
+    if len(result) == 0:
+        batch.drop(np.ones(len(numbers), bool), f"transform {name}", batch.excluded)
+        return
     if not result.index.is_unique or not result.index.isin(numbers).all():
         raise InvalidSource(
             f"{who} returned rows that it did not get: a hook may change and drop rows, but not add any, and must keep "
