@@ -109,15 +109,19 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+def _lacks_airflow(error: BaseException | None) -> bool:
+    """Return True if the error is an import of Airflow on a machine without Airflow, which the package doesn't need."""
+    return isinstance(error, ModuleNotFoundError) and error.name == "airflow" and os.environ.get("CI") != "true"
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Skip a file that imports Airflow on a machine without Airflow, which the package doesn't need."""
+    """Skip a file that imports Airflow if it isn't installed."""
     report = yield
-    error = report.call.excinfo if report.failed and hasattr(report, "call") else None
-    cause = error.value.__cause__ if error is not None else None
-    if isinstance(cause, ModuleNotFoundError) and cause.name == "airflow" and os.environ.get("CI") != "true":
+    call: pytest.CallInfo[object] | None = getattr(report, "call", None)
+    if report.failed and call is not None and call.excinfo is not None and _lacks_airflow(call.excinfo.value.__cause__):
         report.outcome = "skipped"
         report.longrepr = (str(collector.path), 1, "Skipped: Airflow is not installed")
     return report
@@ -130,9 +134,14 @@ def _asked_for(item: pytest.Function) -> list[object]:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """A test that lacks what it needs is skipped on a person's machine, and fails in CI."""
     report = yield
+    if report.failed and call.excinfo is not None and _lacks_airflow(call.excinfo.value):
+        report.outcome = "skipped"
+        report.longrepr = (str(item.path), item.reportinfo()[1], "Skipped: Airflow is not installed")
     if report.skipped and os.environ.get("CI") == "true" and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped, which CI does not allow: {report.longrepr}"
