@@ -19,8 +19,10 @@ from rich.console import Console
 
 from sitemap_etl.check import CODES, Finding, Options, Report, check, render_table
 from sitemap_etl.check.codes import GROUPS
+from sitemap_etl.check.explanations import explanations
 from sitemap_etl.check.reference import keys, schema, written_into
 from sitemap_etl.check.report import Example, Faults, FileStats, Lines
+from tests.support.command import call
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 DOCS = Path(__file__).parent.parent / "docs" / "checks.md"
@@ -54,6 +56,25 @@ TOLD_ELSEWHERE = {
 """Codes that a table can't show: where a test of its own does."""
 
 
+def test_every_code_is_explained_with_an_example_and_a_source() -> None:
+    assert list(explanations()) == list(CODES)
+    for explanation in explanations().values():
+        assert explanation.source.startswith("https://www.") or "developers.google.com" in explanation.source
+        assert explanation.before != explanation.after
+        assert explanation.reason.endswith(".")
+
+
+def test_a_code_is_explained_on_the_command_line() -> None:
+    done = call("check", "--explain", "loc-relative")
+    assert done.code == 0
+    for part in ("loc-relative: error", "before: <loc>/lamps/1</loc>", "source: https://www.sitemaps.org/"):
+        assert part in done.out
+    assert call("check", "--explain", "loc-relative", "--json").json["source"].startswith("https://")
+    wrong = call("check", "--explain", "loc-relativ")
+    assert (wrong.code, "did you mean loc-relative?" in wrong.err) == (2, True)
+    assert call("check", "--explain", "loc-relative", "public").code == 2
+
+
 def test_every_code_is_triggered_by_a_test() -> None:
     shown = {code for broken in FILES for code in broken.codes}
     shown |= {code for broken in SETS for code, _ in broken.found}
@@ -66,6 +87,8 @@ def test_the_documented_table_is_the_one_of_the_code() -> None:
     """`python -m sitemap_etl.check docs/checks.md` writes it anew."""
     page = DOCS.read_text("utf-8")
     assert written_into(page) == page
+    codes = (DOCS.parent / "reference" / "check-codes.md").read_text("utf-8")
+    assert written_into(codes) == codes
 
 
 def test_codes_are_unique_and_say_how_to_fix() -> None:

@@ -16,6 +16,7 @@ from xml.etree import ElementTree as ET
 from sitemap_etl import __version__
 from sitemap_etl.check.baseline import TRANSIENT, key_of
 from sitemap_etl.check.codes import CODES, SEVERITIES, Severity
+from sitemap_etl.check.explanations import explanations
 from sitemap_etl.check.report import Finding, Report, place_of, visible
 
 FailOn = Literal["error", "warning"]
@@ -66,11 +67,13 @@ def sarif(report: Report, exit_code: int, *, compared: bool) -> dict[str, Any]:
 
 
 def _rule(code: str) -> dict[str, Any]:
-    known = CODES[code]
+    known, explanation = CODES[code], explanations()[code]
     return {
         "id": code,
         "shortDescription": {"text": f"{known.title[:1].upper()}{known.title[1:]}."},
+        "fullDescription": {"text": explanation.reason},
         "help": {"text": known.fix},
+        "helpUri": explanation.source,
         "defaultConfiguration": {"level": _LEVELS[known.severity]},
     }
 

@@ -1,4 +1,4 @@
-"""The parts of `docs/checks.md` that are generated: the tables of codes, and the keys of the JSON form."""
+"""The generated parts of the documentation of `check`: codes, their explanations, and the keys of the JSON form."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import Any
 
 from sitemap_etl.check.codes import CODES, GROUPS
+from sitemap_etl.check.explanations import explanations
 
 
 def schema() -> dict[str, Any]:
@@ -17,8 +18,14 @@ def schema() -> dict[str, Any]:
 
 
 def written_into(document: str) -> str:
-    """The document with the tables between its marks renewed."""
-    return _between(_between(document, "codes", _codes()), "keys", _keys())
+    """Return the document with the parts between its markers renewed."""
+    parts = {"codes": _codes, "keys": _keys, "explanations": _explanations}
+    marked = [name for name in parts if f"<!-- {name} begin -->" in document]
+    if not marked:
+        raise ValueError(f"the document needs the markers of one of {', '.join(parts)}")
+    for name in marked:
+        document = _between(document, name, parts[name]())
+    return document
 
 
 def _between(document: str, name: str, text: str) -> str:
@@ -35,13 +42,35 @@ def _codes() -> str:
     for group, codes in GROUPS.items():
         head = f"### {group}\n\n| code | severity | effect | what it is | how to fix it |\n|---|---|---|---|---|\n"
         known = (CODES[code] for code in codes)
-        parts.append(
-            head
-            + "".join(
-                f"| `{c.code}` | {c.severity} | {c.effect} | {_cell(c.title)} | {_cell(c.fix)} |\n" for c in known
-            )
+        rows = (
+            f"| [`{c.code}`](reference/check-codes.md#{c.code}) | {c.severity} | {c.effect} "
+            f"| {_cell(c.title)} | {_cell(c.fix)} |\n"
+            for c in known
         )
+        parts.append(head + "".join(rows))
     return "\n".join(parts)
+
+
+def _explanations() -> str:
+    """Return a section for each code, under the heading of its group."""
+    parts = []
+    for group, codes in GROUPS.items():
+        parts.append(f"## {group}\n")
+        for code in codes:
+            known, explanation = CODES[code], explanations()[code]
+            example = "\n".join([_labelled("before", explanation.before), _labelled("after", explanation.after)])
+            parts.append(
+                f"### `{code}`\n\n"
+                f"{_cell(known.title)}. {_cell(explanation.reason)} "
+                f"Severity: {known.severity}. Effect: `{known.effect}`.\n\n"
+                f"```text\n{example}\n```\n\n"
+                f"{_cell(known.fix)} [Source]({explanation.source})\n"
+            )
+    return "\n".join(parts)
+
+
+def _labelled(name: str, text: str) -> str:
+    return "\n".join(f"{(name if number == 0 else ''):8}{line}" for number, line in enumerate(text.split("\n")))
 
 
 def _keys() -> str:

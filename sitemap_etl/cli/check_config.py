@@ -18,6 +18,7 @@ NAME: Final = ".sitemap-check.toml"
 TABLE: Final = "tool.sitemap-etl.check"
 ONLY_TYPED: Final = {
     "config": "it names this file",
+    "explain": "it explains a code and checks nothing",
     "isolated": "it keeps this file from being read",
     "json": 'write format = "json"',
     "write-baseline": "it would replace the baseline at every check",

@@ -58,11 +58,11 @@ class Crawler(StrEnum):
 def check(
     context: typer.Context,
     targets: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(
             metavar="PATH_OR_URL...", help="Files, folders, s3://, http:// and https:// addresses; - is standard input."
         ),
-    ],
+    ] = None,
     # --- which files ---
     at: Annotated[
         str | None,
@@ -274,6 +274,15 @@ def check(
             rich_help_panel=OUTPUT,
         ),
     ] = "1",
+    explained: Annotated[
+        str | None,
+        typer.Option(
+            "--explain",
+            metavar="CODE",
+            help="Explain a code of a finding with an example and its source, and check nothing.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
     by_file: Annotated[
         bool,
         typer.Option(
@@ -319,6 +328,10 @@ def check(
     """
     del isolated, config  # `Configured` has read them, before any other option
     form = _form(context, form, as_json=as_json)
+    if explained is not None:
+        _explain(context, explained, form)
+        return
+    targets = targets or []
     shown = _examples(examples)
     from sitemap_etl.check import Options, Policy, render_table, severities
     from sitemap_etl.check import check as check_all
@@ -398,6 +411,20 @@ def check(
         os._exit(code)
     if code:
         raise typer.Exit(code)
+
+
+def _explain(context: typer.Context, code: str, form: Format) -> None:
+    """Print the explanation of a code. Raises ConfigError if there is none, or if the call names targets as well."""
+    from sitemap_etl.check.explanations import explain, explained
+
+    source = context.get_parameter_source("targets")
+    if source is not None and source.name == "COMMANDLINE":
+        raise ConfigError("--explain explains a code and checks nothing; leave out the targets")
+    explanation = explain(code)
+    if form is Format.json:
+        put_json({"error": None, "exit": 0, **explanation.to_json()})
+    else:
+        print(explained(explanation))
 
 
 def _form(context: typer.Context, form: Format, *, as_json: bool) -> Format:
