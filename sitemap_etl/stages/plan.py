@@ -29,6 +29,7 @@ from sitemap_etl.stages.generation import Generation, digest, other_columns
 from sitemap_etl.stages.parameters import BEGINNING, has_secrets, params_digest, params_of, unspoken
 from sitemap_etl.stages.run import Environment, Run, check_options, new_run_id, open_work, state_of
 from sitemap_etl.stages.tables import asked_of, fingerprint_of, reading_of_table
+from sitemap_etl.stages.watermark import also_due, dated_by_day, other_use_of_time
 from sitemap_etl.state import layout
 from sitemap_etl.state.attempts import put_attempt
 from sitemap_etl.state.conditions import demand_conditions
@@ -366,8 +367,11 @@ class _Sources:
                 label=label_of(source),
             )
         for text in found:
-            self.warnings.append(f"section {section.name}: {text}")
-            self.environment.log(f"warning: section {section.name}: {text}")
+            self._warn(section, text)
+
+    def _warn(self, section: Section, text: str) -> None:
+        self.warnings.append(f"section {section.name}: {text}")
+        self.environment.log(f"warning: section {section.name}: {text}")
 
     def _splits(self, section: Section, since: datetime) -> list[Split]:
         found = demand_arrival(section, self.site, self.environment)
@@ -415,6 +419,14 @@ class _Sources:
         if age >= source.full_every or age < timedelta(0):
             because = f"the last full read was {mirror.full_at}"
             return replace(everything, because=because, compared=reading.mirror)
+        use = other_use_of_time(source.query, connection.dialect)
+        if use is not None:
+            self._warn(
+                section,
+                f"the SELECT names the time ({use}), so that rows become others without being written. It is read in "
+                f"full every run. To read only what changed, add to its WHERE:\n  {also_due(use)}",
+            )
+            return replace(everything, because=f"its SELECT names the time ({use})")
         since = datetime.fromisoformat(mirror.read_at) - source.overlap
         return replace(reading, since=since.isoformat())
 
@@ -426,7 +438,15 @@ class _Sources:
         mirror = read_mirror(self.work, reading.mirror)
         since = datetime.fromisoformat(reading.since)
         found = read_schema(section, source, splits, self.site, self.environment, now=self.now, since=since)
-        typed = self.environment.connection(source.database).dialect in _TYPED
+        dialect = self.environment.connection(source.database).dialect
+        typed = dialect in _TYPED
+        column = dated_by_day(source.query, dialect, found, source.overlap)
+        if column is not None:
+            self._warn(
+                section,
+                f"the SELECT compares {column}, which has no time of day, with :since. Changes of a day that follow "
+                "its read are missing until the next full read. Add beside key:\n  overlap: 2d",
+            )
         return other_columns("SELECT", unpack_schema(mirror.schema), found, reading.key, typed=typed)
 
 

@@ -1,0 +1,117 @@
+"""SELECTs that read changes and name the time: rows that become others without being written."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from sitemap_etl.stages.watermark import also_due, dated_by_day, other_use_of_time
+from tests.support.catalog import Catalog
+from tests.support.sites import TestSite
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT id FROM p WHERE u >= :since",
+        "SELECT id FROM p WHERE p.u >= :since AND p.u <= now()",
+        "SELECT id FROM p WHERE u BETWEEN :since AND :now",
+        "SELECT id FROM p WHERE coalesce(u, c) >= CAST(:since AS date) - 1 AND coalesce(u, c) < current_timestamp",
+        "SELECT id FROM p WHERE u >= datetime(:since, '-1 hour') AND u < datetime(:now)",
+        "SELECT id FROM p WHERE (u >= :since OR d BETWEEN :since AND :now) AND d <= :now",
+        "SELECT id, 'now()' AS x, \"now\" FROM p /* now() */ WHERE u >= :since -- now()",
+        "SELECT id, known_now, from_unixtime(x) FROM p WHERE u >= :since",
+    ],
+)
+def test_an_upper_bound_of_the_watermark_is_harmless(sql: str) -> None:
+    assert other_use_of_time(sql, "sqlite") is None
+
+
+@pytest.mark.parametrize(
+    ("sql", "use", "line"),
+    [
+        (
+            "SELECT id, CASE WHEN d <= :now THEN d END AS lastmod FROM p WHERE u >= :since",
+            "d <= :now",
+            "OR d BETWEEN :since AND :now",
+        ),
+        (
+            "SELECT id FROM p WHERE u >= :since AND u < :now AND p.d <\n CURRENT_DATE",
+            "p.d < CURRENT_DATE",
+            "OR p.d BETWEEN :since AND :now",
+        ),
+        ("SELECT id FROM p WHERE u >= :since AND d <= now ()", "d <= now", "OR d BETWEEN :since AND :now"),
+        ("SELECT id FROM p WHERE u >= :since AND d < date('NOW')", "d < date('NOW'", "OR d BETWEEN :since AND :now"),
+        ("SELECT id, now() AS x FROM p WHERE u >= :since", "now", "OR publish_at BETWEEN :since AND :now"),
+        ("SELECT id FROM p WHERE u >= :since AND :now >= d", ":now", "OR publish_at BETWEEN :since AND :now"),
+    ],
+)
+def test_another_use_of_the_time_is_named_with_the_condition_to_add(sql: str, use: str, line: str) -> None:
+    assert other_use_of_time(sql, "sqlite") == use
+    assert also_due(use) == line
+
+
+@pytest.mark.parametrize(
+    ("sql", "overlap", "found"),
+    [
+        ("SELECT changed FROM p WHERE changed >= :since", HOUR, "changed"),
+        ("SELECT p.changed AS day FROM p WHERE p.changed > :since", HOUR, "p.changed"),
+        ('SELECT "Changed" AS "Day" FROM p WHERE "Changed" >= :since', HOUR, '"Changed"'),
+        ("SELECT changed FROM p WHERE changed >= :since", timedelta(days=2), None),
+        ("SELECT changed FROM p WHERE changed >= CAST(:since AS date) - 1", HOUR, None),
+        ("SELECT changed FROM p WHERE other >= :since", HOUR, None),
+    ],
+)
+def test_a_date_that_is_compared_with_since_is_found(sql: str, overlap: timedelta, found: str | None) -> None:
+    schema = pa.schema([("id", pa.int64()), ("changed", pa.date32()), ("day", pa.date32()), ("other", pa.string())])
+    assert dated_by_day(sql, "duckdb", schema, overlap) == found
+
+
+CASE = "SELECT id, loc, CASE WHEN lastmod <= :now THEN lastmod END AS lastmod FROM pages WHERE touched >= :since"
+DUE = CASE.replace("WHERE touched >= :since", "WHERE touched >= :since OR lastmod BETWEEN :since AND :now")
+
+
+@pytest.mark.parametrize(("select", "read"), [(CASE, 100), (DUE, 1)])
+def test_a_date_that_depends_on_now_is_never_stale(select: str, read: int, tmp_path: Path) -> None:
+    site = Catalog(tmp_path)
+    site.table("pages", 100)
+    site.sql("UPDATE pages SET lastmod = '2026-11-02 00:00:00' WHERE id = 7")
+    site.read("pages", select, changed="", lastmod={"column": "lastmod", "timezone": "UTC"})
+    site.night(1)
+    assert site.public().by_loc()["https://shop.example/pages/007"].lastmod is None
+    done = site.night(2)
+    found = site.public().by_loc()["https://shop.example/pages/007"].lastmod
+    assert found is not None
+    assert found.startswith("2026-11-02")
+    assert done.summary.sections["pages"].extracted == read
+    warned = [text for text in done.summary.warnings if "names the time (lastmod <= :now)" in text]
+    assert len(warned) == (read == 100)
+    assert all(text.endswith("\n  OR lastmod BETWEEN :since AND :now") for text in warned)
+
+
+def test_a_date_column_compared_with_since_is_a_warning(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "catalog.duckdb")) as database:
+        database.execute("CREATE TABLE p AS SELECT 1 AS id, '/p/1' AS loc, DATE '2026-10-01' AS changed")
+    site = TestSite(tmp_path)
+    site.environment = site.environment.__class__(
+        environ={"AIRFLOW_CONN_CATALOG": f"duckdb:///{tmp_path}/catalog.duckdb"}
+    )
+    source = {
+        "database": "catalog",
+        "query": "SELECT id, loc, changed AS lastmod FROM p WHERE changed >= :since",
+        "key": "id",
+    }
+    site.keys["sections"]["p"] = {"from": source}
+    site.night(1)
+    warned = [text for text in site.night(2).summary.warnings if "no time of day" in text]
+    assert len(warned) == 1
+    assert warned[0].endswith("\n  overlap: 2d")
+    source["overlap"] = "2d"
+    site.night(3)
+    assert not [text for text in site.night(4).summary.warnings if "no time of day" in text]
