@@ -11,8 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from sitemap_etl.check.document import Kind, kind_of
+from sitemap_etl.check.document import Kind, sniffed
 from sitemap_etl.check.fetch import Fetcher
+from sitemap_etl.check.home import is_home, sitemaps_of
 from sitemap_etl.check.options import Options
 from sitemap_etl.check.read import Listed, Reading, broken, failure
 from sitemap_etl.check.report import Faults, FileStats, Finding
@@ -20,7 +21,7 @@ from sitemap_etl.check.selves import roots_of, selves_among
 from sitemap_etl.check.sources import Given, Held, Room, Shelf, Source, WebFile, keys_of
 from sitemap_etl.errors import SitemapEtlError, Unavailable
 from sitemap_etl.urls import origin
-from sitemap_etl.web import GZIP, Stopped, inflated, shown_address
+from sitemap_etl.web import Stopped, shown_address
 
 Progress = Callable[[int, int, str], None]
 """(files read, files known, the file read last)."""
@@ -89,6 +90,8 @@ class Crawl:
     selves: dict[int, list[Listed]] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
     findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """Sentences on the way from a home page to its sitemaps."""
     ended: str = ""
     guarded: bool = False
     """Whether a target is on the public internet: then only public addresses are asked."""
@@ -184,6 +187,13 @@ class Crawl:
             public = not self.options.allow_private and self.fetcher.is_public(target.url)
             self.guarded |= public
             self.asked.add(origin(target.url))
+            if is_home(target.url):
+                robots = self.options.robots
+                found, way = sitemaps_of(target.url, self.fetcher, guarded=public, robots=robots)
+                self.notes.append(way)
+                yield from (Work(source) for source in found)
+                if found:
+                    return
             yield Work(WebFile(target.url, self.fetcher, public))
             return
         shelf = target.shelf
@@ -194,12 +204,12 @@ class Crawl:
             if source is None:
                 self.findings.append(Finding("unreachable", target.name, detail="it is no file"))
             else:
-                yield Work(source, shelf, target.key, _sniffed(source, _beginning(source)))
+                yield Work(source, shelf, target.key, sniffed(_beginning(source), source.name))
             return
         nothing = True
         for key, source in shelf.walk(self._go_on):
             beginning = _beginning(source)
-            kind = _sniffed(source, beginning)
+            kind = sniffed(beginning, source.name)
             if _is_meant(key, beginning, kind):
                 nothing = False
                 yield Work(source, shelf, key, kind, walked=True)
@@ -331,14 +341,6 @@ def _beginning(source: Source) -> bytes | None:
     except Exception:  # noqa: BLE001 - reading it will tell
         return None
     return None if taken is None else taken.data
-
-
-def _sniffed(source: Source, beginning: bytes | None) -> Kind | None:
-    """The apparent kind of a file that begins so; None for one that can't be read or is damaged."""
-    if beginning is None or not beginning.startswith(GZIP):
-        return None if beginning is None else kind_of(beginning, source.name)
-    unpacked = inflated(beginning, _SNIFF)  # only the beginning of a large file was read, so it may be truncated
-    return None if unpacked.fault == "damaged" else kind_of(unpacked.data, source.name)
 
 
 def _is_meant(key: str, beginning: bytes | None, kind: Kind | None) -> bool:

@@ -17,7 +17,7 @@ from sitemap_etl.check.doctype import find_doctype
 from sitemap_etl.check.report import Faults, Lines
 from sitemap_etl.check.scan import Flat, flat
 from sitemap_etl.check.strict import Mistake, Namespaces, judge
-from sitemap_etl.web import codec_of, decoded
+from sitemap_etl.web import GZIP, codec_of, decoded, inflated
 
 Kind = Literal["urlset", "index", "rss", "atom", "rdf", "html", "text", "robots", "xml", "binary", "empty"]
 
@@ -69,6 +69,14 @@ def kind_of(data: bytes, name: str) -> Kind:
     if b"\0" in text:
         return "binary"
     return "robots" if _ROBOTS.search(text) and not text.startswith(b"http") else "text"
+
+
+def sniffed(beginning: bytes | None, name: str) -> Kind | None:
+    """Return the apparent kind of a file that begins so, or None if it can't be read or is damaged."""
+    if beginning is None or not beginning.startswith(GZIP):
+        return None if beginning is None else kind_of(beginning, name)
+    unpacked = inflated(beginning, len(beginning))  # a part of a large file is truncated, which is not damage
+    return None if unpacked.fault == "damaged" else kind_of(unpacked.data, name)
 
 
 def is_robots(name: str) -> bool:

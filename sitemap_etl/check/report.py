@@ -207,6 +207,8 @@ class Report:
     left_out: int = 0
     gone: list[Gone] = field(default_factory=list)
     pages: Visited = field(default_factory=Visited)
+    notes: list[str] = field(default_factory=list)
+    """Sentences on the way from a home page to its sitemaps."""
     ended: str = ""
     interrupted: bool = False
     unwritten: str = ""
@@ -329,6 +331,7 @@ class Report:
             "findings": [finding.to_json() for finding in self.findings],
             "gone": [asdict(gone) for gone in self.gone],
             "pages": asdict(self.pages),
+            "notes": self.notes,
             "ended": self.ended,
             "seconds": round(self.seconds, 3),
         }

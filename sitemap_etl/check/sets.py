@@ -204,6 +204,7 @@ class _Check:
         """All that was found. Nothing is said of the set as a whole where not all of it was read."""
         readings = [*self.readings, *sorted(self.rules.fetched, key=lambda reading: reading.stats.file)]
         report.ended = self.crawl.ended or ("it was interrupted" if report.interrupted else "")
+        report.notes += self.crawl.notes
         report.files += [reading.stats for reading in readings]
         report.touched |= {reading.stats.file: reading.touched for reading in readings}
         report.findings += [finding for reading in readings for finding in reading.findings]

@@ -6,6 +6,7 @@ What keeps a file from being read is a finding of that file, whatever it is: no 
 from __future__ import annotations
 
 import os
+import re
 import stat
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +25,10 @@ from sitemap_etl.urls import origin
 from sitemap_etl.web import credentials, shown_address
 
 _ENDINGS: Final = (".xml", ".xml.gz", ".txt", ".txt.gz", ".rss", ".rss.gz", ".atom", ".atom.gz")
+_HOST: Final = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9-]*[a-z0-9]/?", re.IGNORECASE)
+"""A host name with a top-level domain, with which people name a site."""
+_FILE_TYPES: Final = frozenset({"csv", "gz", "htm", "html", "json", "jsonl", "parquet", "pdf", "toml", "zip"})
+"""Endings of files that are no top-level domains."""
 ROOM: Final = 64 << 20
 """Bytes of files, unpacked, that are dealt with at a time; what is made of them takes about five times as much."""
 UNKNOWN: Final = 8 << 20
@@ -332,12 +337,19 @@ def _given(target: str, options: Options) -> Given:
         raise ConfigError(f"{shown}: {scheme}:// is not supported; expected a path, s3://, http:// or https://")
     if target.lower().endswith((".yaml", ".yml")):
         raise ConfigError(f"{target} is a site file, not a sitemap. Did you mean: sitemap-etl validate {target}?")
+    return _local(target, options)
+
+
+def _local(target: str, options: Options) -> Given:
+    """Return a path on this machine as a target, or the home page of a host if there is no such path."""
     path = Path(target)
     if _is(path, stat.S_ISDIR):
         return Given(target, shelf=LocalShelf(path, whole=True, at=_folder(options.at)))
     try:
         path.stat()
     except FileNotFoundError:
+        if _is_host(target):
+            return _address(f"https://{target}")
         raise ConfigError(f"{target}: no such file or folder") from None
     except (OSError, ValueError) as error:
         raise ConfigError(f"{target}: {getattr(error, 'strerror', None) or 'no file can have this name'}") from error
@@ -347,6 +359,12 @@ def _given(target: str, options: Options) -> Given:
     if at is not None and not at.endswith("/"):
         at = at.rpartition("/")[0] + "/"
     return Given(target, shelf=LocalShelf(path.parent, whole=False, at=at), key=path.name)
+
+
+def _is_host(target: str) -> bool:
+    """Return whether a target without a file names a host, such as shop.example."""
+    last = target.rstrip("/").rpartition(".")[2].lower()
+    return bool(_HOST.fullmatch(target)) and last not in _FILE_TYPES and not _could_be(target.rstrip("/"))
 
 
 def _stdin(options: Options) -> Given:

@@ -212,6 +212,7 @@ def _end(report: Report, totals: list[Total], console: Console, width: int) -> N
 
 def _notes(report: Report, totals: list[Total]) -> Iterable[str]:
     """Sentences below the summary."""
+    yield from map(visible, report.notes)
     affected = report.affected()
     if affected.urls:
         least = "At least " if affected.at_least else ""

@@ -60,7 +60,8 @@ def check(
     targets: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="PATH_OR_URL...", help="Files, folders, s3://, http:// and https:// addresses; - is standard input."
+            metavar="PATH_OR_URL...",
+            help="Files, folders, home pages, s3://, http:// and https:// addresses; - is standard input.",
         ),
     ] = None,
     # --- which files ---

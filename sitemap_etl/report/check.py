@@ -99,6 +99,8 @@ def _asked(targets: Sequence[str], at: datetime | None) -> Iterator[tuple[str, s
 
 
 def _facts(report: Report) -> Iterator[tuple[str, str]]:
+    if report.notes:
+        yield "Found", " ".join(report.notes)
     bytes_ = sum(stats.bytes for stats in report.files)
     yield "Checked", f"{several(len(report.files), 'file')}, {several(report.urls, 'URL')}, {size(bytes_)}"
     yield "Duration", duration(report.seconds)

@@ -1,0 +1,58 @@
+"""Find the sitemaps of a site from its home page: first through robots.txt, then at the usual addresses."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+from urllib.parse import urlsplit
+
+from sitemap_etl.check.document import sniffed
+from sitemap_etl.check.fetch import Fetcher
+from sitemap_etl.check.report import Faults
+from sitemap_etl.check.sources import WebFile
+from sitemap_etl.urls import origin
+
+USUAL: Final = (
+    "/sitemap.xml",
+    "/sitemap_index.xml",
+    "/sitemap-index.xml",
+    "/sitemap.xml.gz",
+    "/wp-sitemap.xml",
+    "/sitemaps.xml",
+    "/sitemap/sitemap.xml",
+    "/sitemap.txt",
+)
+"""Addresses at which content management systems and shops publish a sitemap, the most frequent first."""
+_BEGINNING: Final = 65_536
+"""Bytes that are enough to recognise a sitemap."""
+_ROBOTS: Final = 512_000
+"""Bytes of a robots.txt that crawlers read (RFC 9309, section 2.5)."""
+_SITEMAP: Final = re.compile(rb"^[ \t]*sitemap[ \t]*:[ \t]*\S", re.IGNORECASE | re.MULTILINE)
+
+
+def is_home(url: str) -> bool:
+    """Return whether an address is that of a whole site: without a path, a query or a fragment."""
+    parts = urlsplit(url)
+    return parts.path in {"", "/"} and not parts.query and not parts.fragment
+
+
+def sitemaps_of(url: str, fetcher: Fetcher, *, guarded: bool, robots: bool) -> tuple[list[WebFile], str]:
+    """Return the files from which to check a site, and the way to them in a sentence.
+
+    The file is the robots.txt if it names sitemaps, else the first of the usual addresses that answers with one.
+    Without either the list is empty. `robots`: whether robots.txt can be requested. Raises `Stopped`.
+    """
+    home = origin(url)
+    if robots:
+        taken = fetcher.get(f"{home}/robots.txt", _ROBOTS, Faults(home), guarded=guarded)
+        named = len(_SITEMAP.findall(taken.data)) if taken is not None else 0
+        if named:
+            return [WebFile(f"{home}/robots.txt", fetcher, guarded)], (
+                f"{home}/robots.txt names {named:,} sitemap{'s' if named > 1 else ''}."
+            )
+    before = f"{home}/robots.txt names no sitemap; " if robots else ""
+    for path in USUAL:
+        taken = fetcher.get(home + path, _BEGINNING, Faults(home), guarded=guarded)
+        if taken is not None and sniffed(taken.data, path) in {"urlset", "index", "text"}:
+            return [WebFile(home + path, fetcher, guarded)], f"{before}a sitemap was found at {home}{path}."
+    return [], f"{before}no sitemap was found at the usual addresses ({', '.join(USUAL)})."
