@@ -5,12 +5,13 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta, timezone
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sitemap_etl.errors import InvalidSource
-from sitemap_etl.extensions import language, news
+from sitemap_etl.extensions import language, news, still_news
 from sitemap_etl.frames import NEWS, Tally
 from tests.support.rendered import document, faults_by_lxml, rows
 
@@ -165,3 +166,22 @@ def test_what_is_no_language_is_refused(text):
 def test_settings_that_make_no_sense_are_refused(wrong, said):
     with pytest.raises(ValueError, match=said):
         read(["2026-11-20"], **wrong)
+
+
+@pytest.mark.parametrize("zone", [None, "Europe/Berlin"])
+def test_published_articles_are_news_at_the_same_times_as_rows(zone: str | None) -> None:
+    """An article that a fast clock has published before its time is not news yet."""
+    now = datetime(2026, 11, 25, 23, 30, tzinfo=UTC)
+    given = [
+        "2026-11-25T23:30:00Z",
+        "2026-11-25T23:31:00Z",
+        "2026-11-23T23:30:00Z",
+        "2026-11-23T23:29:59Z",
+        *(f"2026-11-{day}" for day in (23, 24, 25, 26)),
+    ]
+    titles = pa.array(["A"] * len(given))
+    rule = {"name": "The Times", "language": "en", "timezone": zone}
+    as_published = pa.StructArray.from_arrays([titles, titles, pa.array(given), titles], fields=list(NEWS))
+    read = news(titles, pa.array(given), now=now, tally=Tally(), **rule)
+    assert still_news(as_published, now, zone).tolist() == pc.is_valid(read).to_pylist()
+    assert still_news(pa.nulls(2, NEWS), now, zone).tolist() == [True, True], "never published as news"

@@ -13,8 +13,11 @@ import pytest
 
 from sitemap_etl.errors import Refused
 from sitemap_etl.explain.explain import explain
+from sitemap_etl.runs import tasks
 from sitemap_etl.runs.local import Finished, publish_locally, run_locally
+from sitemap_etl.runs.rollback import roll_back
 from sitemap_etl.state.records import Options
+from tests.support.catalog import Catalog
 from tests.support.sites import FIRST_NIGHT, TestSite, pages
 
 OPEN = {"max_drop": 1, "max_growth": 99, "min_urls": 0}
@@ -230,6 +233,89 @@ def test_feeds_do_not_show_pages_that_left(tmp_path: Path) -> None:
     assert ("/q</link>" in feed, "/p</link>" in feed, "/b</link>" in feed) == (False, True, True)
 
 
+def by_tasks(site: TestSite, number: int, *sections: str) -> dict[str, Any]:
+    """Run every stage as tasks of a scheduler, which pass on the key of the run alone; return the counts."""
+    environment = site.at(FIRST_NIGHT + timedelta(days=number - 1))
+    started = tasks.start(site.load(), Options(sections=sections), environment, owner=f"shop/{number}")
+    key = started.key
+    for bundle in started.bundles:
+        tasks.extract(key, bundle, environment)
+    for bundle in tasks.buckets(key, environment):
+        tasks.merge(key, bundle, environment)
+    groups = tasks.partition(key, environment)
+    for bundle in tasks.clusters(key, environment):
+        tasks.collect(key, bundle, environment)
+    tasks.align(key, environment)
+    for bundle in groups:
+        tasks.render(key, bundle, environment)
+    return tasks.publish(key, environment)
+
+
+def test_tasks_of_a_scheduler_publish_the_same_as_one_process(tmp_path: Path) -> None:
+    public = []
+    for name in ("tasks", "local"):
+        site = TestSite(tmp_path / name, gates=OPEN, airflow={"small": 0})
+        rule = {"group": "item", "hreflang": "lang", "cluster": "shop"}
+        rows = [{"loc": f"/{lang}/{n}", "item": n, "lang": lang} for n in range(30) for lang in ("de", "en")]
+        site.section("a", [{"loc": "/a", "item": None, "lang": None}, *rows[::2]], alternates=rule)
+        site.section("b", rows[1::2], alternates=rule, shards={"rows": 7}, feed={"formats": ["rss"]})
+        run = by_tasks if name == "tasks" else TestSite.night
+        run(site, 1)
+        site.export("a", [{"loc": "/a", "item": None, "lang": None}, *rows[::2], *rows[11:30:4]])
+        if name == "tasks":
+            assert by_tasks(site, 2, "a")["sections"]["b"]["duplicates"] == 5
+        else:
+            site.night(2, sections=["a"])
+        public.append({key: data for key, data in site.public().contents().items() if key != "robots.txt"})
+    assert public[0] == public[1]
+
+
+def test_a_page_of_a_mirror_leaves_and_returns(tmp_path: Path) -> None:
+    """The section reads what changed; no row of it is read again when the page returns."""
+    site = Catalog(tmp_path, gates=OPEN)
+    site.table("pages", 10)
+    site.section("a", [A])
+    site.read("pages")
+    site.night(1)
+    site.export("a", [A, {"loc": "/pages/003", "lastmod": "2026-10-01"}])
+    done = site.night(2, sections=["a"])
+    assert counts(done, "pages", "listed", "duplicates", "removed") == (9, 1, 0)
+    before = site.public().contents()
+    done = site.night(3)
+    assert counts(done, "pages", "extracted", "carried", "listed", "duplicates") == (0, 10, 9, 1)
+    assert site.public().contents() == before
+    site.export("a", [A])
+    done = site.night(4)
+    assert counts(done, "pages", "extracted", "listed", "duplicates") == (0, 10, 0)
+    assert site.night(5).summary.status == "unchanged"
+
+
+def test_a_page_of_a_table_with_a_key_leaves_and_returns(tmp_path: Path) -> None:
+    site = TestSite(tmp_path, gates=OPEN).section("a", [A]).section("b", [])
+    table(site, "b", [P, Q, B])
+    site.keys["sections"]["b"]["from"]["key"] = "loc"
+    site.night(1)
+    site.export("a", [A, P])
+    done = site.night(2)
+    assert listed(site) == {"a": {"/a", "/p"}, "b": {"/q", "/b"}}
+    assert counts(done, "b", "extracted", "carried", "listed", "duplicates") == (0, 3, 2, 1)
+    site.night(3)
+    assert listed(site) == {"a": {"/a", "/p"}, "b": {"/q", "/b"}}
+    site.export("a", [A])
+    site.night(4)
+    assert listed(site) == {"a": {"/a"}, "b": {"/p", "/q", "/b"}}
+
+
+def test_a_rollback_gives_the_page_back(unread: Any) -> None:
+    site = unread.site
+    first = site.manifest().run_id
+    unread(2, [A, P])
+    roll_back(site.load(), first, site.at(FIRST_NIGHT + timedelta(days=2)), reason=None)
+    assert listed(site) == {"a": {"/a"}, "b": {"/p", "/q", "/b"}}
+    unread(4)
+    assert listed(site) == {"a": {"/a", "/p"}, "b": {"/q", "/b"}}
+
+
 NEWS = {"publication": "The Times", "language": "en"}
 
 
@@ -277,3 +363,18 @@ def test_dates_after_the_run_leave_a_section_that_is_not_read(tmp_path: Path, fu
     run_locally(site.load(), options, environment, jobs=1, now=FIRST_NIGHT)
     assert site.public().by_loc()[f"{ORIGIN}/f"].lastmod is None
     assert far[:10] not in site.public().objects()["b.rss.xml"].decode()
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_articles_after_the_run_leave_a_section_that_is_not_read(tmp_path: Path, full: bool) -> None:
+    """A fast clock had published them; they are no news yet."""
+    site = news_site(tmp_path)
+    later = [{"loc": "/n/later", "title": "Later", "date": "2026-12-01T00:00:00Z", "lastmod": "2026-12-01"}]
+    site.export("n", [*later, {"loc": "/n/0", "title": "Now", "date": "2026-11-30T23:00:00Z", "lastmod": "2026-11-30"}])
+    fast = FIRST_NIGHT + timedelta(days=30)
+    run_locally(site.load(), Options(), site.at(fast), jobs=1)
+    assert listed(site)["n"] == {"/n/later", "/n/0"}
+    now = fast - timedelta(hours=2, minutes=30)
+    options = Options(sections=("c",), full=full, reason="the clock was fast")
+    run_locally(site.load(), options, site.at(now), jobs=1, now=now)
+    assert listed(site)["n"] == {"/n/0"}

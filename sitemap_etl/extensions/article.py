@@ -14,7 +14,7 @@ from sitemap_etl.arrow import mask_of, numbers_of, plain
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.extensions import texts
 from sitemap_etl.extensions.codes import LANGUAGES
-from sitemap_etl.extensions.dates import dates
+from sitemap_etl.extensions.dates import Dates, dates
 from sitemap_etl.extensions.pages import Pages
 from sitemap_etl.frames import NEWS, Tally
 
@@ -84,7 +84,7 @@ def news(
     valid = mask_of(pc.is_valid(published.text))
     moment = int(now.timestamp())
     age = moment - numbers_of(published.seconds)
-    ahead = np.where(published.is_date & (timezone is None), moment // _DAY * _DAY + _DAY - moment, 0)
+    ahead = _ahead(published, moment, timezone)
     given = mask_of(pc.is_valid(texts.cleaned(raw)))
     left = np.ones(len(raw), bool)
     for reason, bad in (
@@ -106,12 +106,21 @@ def news(
 _language = language
 
 
-def still_news(published: pa.StructArray, now: datetime, timezone: str | None = None) -> np.ndarray:
-    """Which rows are still news at `now`, of those that were when they were published: a mask, one a row.
+def _ahead(published: Dates, moment: int, timezone: str | None) -> np.ndarray:
+    """Return by how many seconds each date may be ahead of `moment`: a date without a time is true until its end."""
+    end_of_day = moment // _DAY * _DAY + _DAY
+    return np.where(published.is_date & (timezone is None), end_of_day - moment, 0)
 
-    `published`: `frames.NEWS`; a row without it was not published as news, and stays. A date without a time counts as
-    in `news`.
+
+def still_news(published: pa.StructArray, now: datetime, timezone: str | None = None) -> np.ndarray:
+    """Return which published rows are news at `now`: a mask, one a row.
+
+    `published`: `frames.NEWS`; a row without it was not published as news, and stays. Dates count as in `news`: an
+    article that a fast clock has published before its time is not news yet.
     """
-    seconds = dates(pc.struct_field(published, "publication_date"), timezone).seconds
-    age = pc.subtract(int(now.timestamp()), seconds)
-    return mask_of(pc.fill_null(pc.less_equal(age, _WINDOW), fill_value=True))
+    found = dates(pc.struct_field(published, "publication_date"), timezone)
+    moment = int(now.timestamp())
+    age = moment - numbers_of(found.seconds)
+    is_news: np.ndarray = (age <= _WINDOW) & (-age <= _ahead(found, moment, timezone))
+    is_news |= mask_of(pc.is_null(found.seconds))
+    return is_news
