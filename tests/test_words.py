@@ -99,12 +99,13 @@ def test_no_reader_meets_words_that_were_given_up(words: str) -> None:
 
 
 ONLY_IN_THE_REPOSITORY = re.compile(
-    r"(?<![\w/])(docs|dags|demo|tests)/\w|\w\.md\b|\bCONTRIBUTING\b|\b(Make|Docker)file\b|constraints\.txt|\bmake (test|demo)\b"
+    r"(?<![\w/])(docs|dags|demo|tests)/\w|\w\.md\b|\bCONTRIBUTING\b|\b(Make|Docker)file\b"
+    r"|constraints\.txt|\bmake (test|demo)\b"
 )
 
 
 def test_no_text_of_the_package_points_to_a_file_that_a_wheel_does_not_contain() -> None:
-    """Only comments of a template or a table can, and the module that writes links between pages of the documentation."""
+    """Only comments of a template or a table can, and the module that links pages of the documentation."""
     shown_texts = [(where, text) for where, text in texts() if where.startswith("sitemap_etl/") and text[:1] != "#"]
     shown_texts = [one for one in shown_texts if not one[0].startswith("sitemap_etl/check/reference.py:")]
     shown_texts.append(("sitemap_etl/README.md", (ROOT / "sitemap_etl" / "README.md").read_text("utf-8")))
