@@ -20,7 +20,9 @@ settings.register_profile(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.load_profile("tests")
+# On a person's machine each session has another seed: many sessions of fewer examples find as much.
+settings.register_profile("quick", settings.get_profile("tests"), max_examples=40)
+settings.load_profile("tests" if os.environ.get("CI") == "true" else "quick")
 # Of a property that fails, hypothesis makes a patch, which falls over modules with objects of zope in them: the session
 # would end without the name of the test.
 sys.modules["hypothesis.extra._patching"] = None  # type: ignore[assignment]  # which is how a module is hidden

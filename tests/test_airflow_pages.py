@@ -17,6 +17,8 @@ import yaml
 from tests.support.airflow import PROJECT, Airflow, DagRun, airflow
 from tests.support.command import call
 
+pytestmark = pytest.mark.thorough  # a whole Airflow; tests/test_report*.py has the pages
+
 SITE = "https://shop.example"
 USERS = {"admin": "admin:admin", "reader": "reader:viewer:shops", "stranger": "stranger:viewer:others"}
 

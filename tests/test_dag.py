@@ -22,6 +22,8 @@ from tests.support.engines import Reply, Request, Side
 from tests.support.operator import Operator
 from tests.support.s3 import S3Server, s3_server
 
+pytestmark = pytest.mark.thorough  # a whole Airflow; tests/test_dag_files.py has the parts
+
 MANY = {"small": 0}
 """`airflow:` of a site that is not to run in one task, however small."""
 DEAD = "postgresql://reader:hunter2-secret@127.0.0.1:1/catalog"

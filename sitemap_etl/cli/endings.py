@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, Final
 
 import typer
@@ -55,7 +56,7 @@ def _whole(call: _Call, code: int) -> int:
 def _run(call: _Call, interruption: Interruption) -> int:
     try:
         # Not its `main`, which tells of errors and ends the process itself.
-        command = typer.main.get_command(app)
+        command = _command()
         if COMPLETE in os.environ:  # a shell asks what may follow; that is no call
             command.main(prog_name=_NAME)
         with command.make_context(_NAME, list(call.arguments)) as context:
@@ -68,6 +69,10 @@ def _run(call: _Call, interruption: Interruption) -> int:
         interruption.over()
         return call.tell(error, interrupted=interruption.asked)
     return 0
+
+
+_command = cache(lambda: typer.main.get_command(app))
+"""The command, made once in a process: typer reads the signatures of all commands, which takes 20 ms."""
 
 
 class _Call:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 
 
 @contextmanager
@@ -17,6 +18,11 @@ def loading() -> Iterator[None]:
     try:
         yield
     finally:
-        if not gc.get_freeze_count():  # once in a process: what is garbage by then is never collected
-            gc.freeze()
+        _freeze()
         gc.enable()
+
+
+@cache
+def _freeze() -> None:
+    """Leave alone what there is, once in a process: garbage of that moment is never collected."""
+    gc.freeze()
