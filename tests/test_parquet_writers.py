@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sitemap_etl import sources
+from sitemap_etl.errors import InvalidSource
 from sitemap_etl.settings import ParquetExport
 from tests.support.beginnings import runs, started
 from tests.support.command import call, process
@@ -253,3 +254,10 @@ def test_empty_row_groups_and_missing_statistics_lose_no_row(tmp_path: Path) -> 
     assert sorted(loc for batch in found for loc in batch.column("loc").to_pylist()) == ["/0", "/0", "/1", "/1", "/2"]
     query = sources.plan_query({"source": ParquetExport(parquet=(str(path),))}, "SELECT loc FROM source WHERE loc > ''")
     assert sum(batch.num_rows for split in query for batch in sources.read(split)) == 5
+
+
+def test_a_type_that_duckdb_lacks_is_named_in_sql_over_an_export(tmp_path: Path) -> None:
+    table = pa.table({"loc": ["/a"], "price": pa.array([Decimal("1.5")], pa.decimal256(50, 3))})
+    export = ParquetExport(parquet=(str(written(tmp_path / "a.parquet", table)),))
+    with pytest.raises(InvalidSource, match=r"sql: .*Decimal"):
+        sources.plan_query({"source": export}, "SELECT loc FROM source")

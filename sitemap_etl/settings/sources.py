@@ -271,6 +271,11 @@ class Exported(Settings):
     requester_pays: Flag = Field(
         default=False, description="Whether we pay for reading, in buckets of S3 whose owner has the readers pay."
     )
+    verify: Flag = Field(
+        default=True,
+        description="Whether the checksums in the files are verified. `false` is for writers whose checksums are "
+        "wrong: damage is then published.",
+    )
 
     @property
     def paths(self) -> tuple[str, ...]:

@@ -102,11 +102,12 @@ def plan_export(
     `files`: those of the export, where they were found before. Raises `InvalidSource`, `Refused`, `Unavailable`.
     """
     paths = export.paths if files is None else files
+    found: dict[str, Any] = {"pays": export.requester_pays, "verify": export.verify, "note": note}
     if isinstance(export, CsvExport):
-        return plan_csv(paths, export, pays=export.requester_pays, note=note)
+        return plan_csv(paths, export, **found)
     if isinstance(export, JsonlExport):
-        return plan_jsonl(paths, pays=export.requester_pays, note=note)
-    return plan_parquet(paths, pays=export.requester_pays, note=note, split_rows=split_rows)
+        return plan_jsonl(paths, **found)
+    return plan_parquet(paths, **found, split_rows=split_rows)
 
 
 def plan_query(tables: Mapping[str, Export], sql: str, **options: Any) -> list[Split]:

@@ -26,7 +26,7 @@ from urllib.parse import unquote, urlsplit
 from sitemap_etl.errors import InvalidSource, Unavailable
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.settings import CsvExport, JsonlExport, ParquetExport
-from sitemap_etl.sources import parquet_files
+from sitemap_etl.sources import parquet_footers
 from sitemap_etl.sources.files import (
     File,
     NothingFound,
@@ -302,7 +302,7 @@ def _other_rows(seen: Sequence[Seen], pairs: Sequence[tuple[Listed, File]], expe
     """What is wrong where the footers of Parquet files have other rows than expected. None: nothing."""
     files = [file for one in seen for file in one.files]
     try:
-        counted = {export.file.path: sum(rows for rows, _ in export.groups) for export in parquet_files.look(files)}
+        counted = {export.file.path: sum(rows for rows, _ in export.groups) for export in parquet_footers.look(files)}
     except InvalidSource as error:
         return str(error)
     for listed, file in pairs:

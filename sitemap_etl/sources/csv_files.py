@@ -38,15 +38,16 @@ def plan_csv(
     form: CsvFormat | None = None,
     *,
     pays: bool = False,
+    verify: bool = True,
     note: Note | None = None,
     split_bytes: int = limits.SPLIT_BYTES,
 ) -> list[Split]:
     """The splits of CSV files: each is streamed in one, several small ones share one. `form`: how they are written.
 
-    `pays`, `note`: see `locate`. Columns that a file lacks are null. Raises `InvalidSource` (no such file, no header,
-    a name twice), `Refused`, `Unavailable`.
+    `pays`, `verify`, `note`: see `locate`. Columns that a file lacks are null. Raises `InvalidSource` (no such file,
+    no header, a name twice), `Refused`, `Unavailable`.
     """
-    files = locate(paths, SUFFIXES, pays=pays, note=note)
+    files = locate(paths, SUFFIXES, pays=pays, verify=verify, note=note)
     detail = described(files, form or CsvFormat(), note=note)
     return [
         Split("csv", label, {**detail, "files": [file.to_json() for file in bundle]})

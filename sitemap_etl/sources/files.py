@@ -53,19 +53,21 @@ class NothingFound(InvalidSource):
 class File(Frozen):
     """A file as it was found: `mark` changes when its bytes do (the time it was modified, or its ETag).
 
-    `pays`: whether those who read it pay for it, who are we. `modified`: when it was, in epoch seconds by the clock of
-    its store; only known of a file that was just found. `data`: its bytes, where they were fetched ahead.
+    `pays`: whether those who read it pay for it, who are we. `verify`: its checksums must be right. `modified`: when it
+    was, in epoch seconds by the clock of its store; only known of a file that was just found. `data`: its bytes, where
+    they were fetched ahead.
     """
 
     path: str
     size: int
     mark: str
     pays: bool = False
+    verify: bool = field(default=True, compare=False)
     modified: float = field(default=0.0, compare=False)
     data: bytes | None = field(default=None, compare=False, repr=False)
 
     def to_json(self) -> list[Any]:
-        return [self.path, self.size, self.mark, self.pays]
+        return [self.path, self.size, self.mark, self.pays, *([] if self.verify else [False])]
 
     @property
     def remote(self) -> bool:
@@ -81,12 +83,14 @@ def locate(
     suffixes: tuple[str, ...],
     *,
     pays: bool = False,
+    verify: bool = True,
     note: Note | None = None,
 ) -> list[File]:
     """The files of a path, a folder, a pattern or a list of these; `suffixes` are the names taken from folders.
 
     Files that were found before are taken as they were then.
-    `pays`: whether we pay for reading a bucket. `note` is told what a folder or a pattern has that is not read.
+    `pays`: whether we pay for reading a bucket. `verify`: see `File`.
+    `note` is told what a folder or a pattern has that is not read.
 
     Raises `NothingFound`, `InvalidSource` for the files of a table, `Refused` where it may not be read, `Unavailable`.
     """
@@ -112,7 +116,7 @@ def locate(
         more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
         count = "1 file is" if len(names) == 1 else f"{len(names):,} files are"
         note(f"{count} not read, of another kind, hidden or empty: {', '.join(names[:_SHOWN])}{more}")
-    return list(found.values())
+    return list(found.values()) if verify else [replace(file, verify=False) for file in found.values()]
 
 
 def check_unchanged(files: Sequence[File]) -> None:
@@ -186,7 +190,7 @@ def _fetched(file: File) -> File:
 
 
 def _object(file: File) -> Object:
-    bucket, key = _bucket_of(file.path, pays=file.pays)
+    bucket, key = _bucket_of(file.path, pays=file.pays, verify=file.verify)
     return bucket.open(key, file.size, file.mark)
 
 
@@ -247,14 +251,14 @@ def translated(error: BaseException, path: str) -> SitemapEtlError:
     return InvalidSource(f"{path} can't be read: {text}")
 
 
-def _bucket_of(url: str, *, pays: bool = False) -> tuple[Bucket, str]:
+def _bucket_of(url: str, *, pays: bool = False, verify: bool = True) -> tuple[Bucket, str]:
     """The bucket of `s3://bucket/key`, and the key."""
     from sitemap_etl.sources import s3  # boto3 is slow to import, and most sources need none
 
     name, _, key = url.removeprefix(S3).partition("/")
     if not name:
         raise InvalidSource(f"{url!r} names no bucket: expected s3://bucket/key")
-    return s3.bucket(name, pays=pays), key
+    return s3.bucket(name, pays=pays, verify=verify), key
 
 
 def _on_disk(text: str, suffixes: tuple[str, ...]) -> tuple[list[File], list[str]]:
@@ -288,7 +292,7 @@ def _in_s3(text: str, suffixes: tuple[str, ...], *, pays: bool) -> tuple[list[Fi
         exact = bucket.head(key)
         if exact is not None:
             size, mark, modified = exact
-            return [File(text, size, mark, pays, modified)], []
+            return [File(text, size, mark, pays, modified=modified)], []
     prefix = key[: wild.start()] if wild else f"{key.rstrip('/')}/" if key else ""
     pattern = re.compile(_pattern(key)) if wild else None
     taken: dict[str, File] = {}
@@ -299,7 +303,7 @@ def _in_s3(text: str, suffixes: tuple[str, ...], *, pays: bool) -> tuple[list[Fi
         if table is not None:
             in_tables.setdefault(*table)
         if pattern.fullmatch(found) if pattern else _taken(found[len(prefix) :], suffixes):
-            taken[found] = File(f"{S3}{bucket.name}/{found}", size, mark, pays, modified)
+            taken[found] = File(f"{S3}{bucket.name}/{found}", size, mark, pays, modified=modified)
         elif not pattern and not found.endswith("/"):
             others.append(found[len(prefix) :])
     if not taken:
@@ -351,7 +355,7 @@ def look_at(path: str, *, pays: bool = False) -> File | None:
     if found is None:
         return None
     size, mark, modified = found
-    return File(path, size, mark, pays, modified)
+    return File(path, size, mark, pays, modified=modified)
 
 
 def folder_of(text: str, found: Sequence[File]) -> str:
@@ -367,7 +371,7 @@ def everything_in(folder: str, *, pays: bool = False) -> Iterator[File]:
     if folder.startswith(S3):
         bucket, prefix = _bucket_of(folder, pays=pays)
         for key, size, mark, modified in bucket.objects(prefix):
-            yield File(f"{S3}{bucket.name}/{key}", size, mark, pays, modified)
+            yield File(f"{S3}{bucket.name}/{key}", size, mark, pays, modified=modified)
         return
     try:
         for path in sorted(Path(folder).rglob("*")):

@@ -67,15 +67,16 @@ def plan_jsonl(
     paths: Paths,
     *,
     pays: bool = False,
+    verify: bool = True,
     note: Note | None = None,
     split_bytes: int = limits.SPLIT_BYTES,
 ) -> list[Split]:
     """The splits of files of JSON lines: each is streamed in one, several small ones share one.
 
-    `pays`, `note`: see `locate`. Keys that a line lacks are null. Raises `InvalidSource` (no such file, a line that is
-    no JSON object, with its number), `Refused`, `Unavailable`.
+    `pays`, `verify`, `note`: see `locate`. Keys that a line lacks are null. Raises `InvalidSource` (no such file, a
+    line that is no JSON object, with its number), `Refused`, `Unavailable`.
     """
-    files = locate(paths, SUFFIXES, pays=pays, note=note)
+    files = locate(paths, SUFFIXES, pays=pays, verify=verify, note=note)
     detail = described(files, note=note)
     return [
         Split("jsonl", label, {**detail, "files": [file.to_json() for file in bundle]})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import Any, Final
 
 import pyarrow as pa
@@ -15,7 +14,7 @@ from sitemap_etl import limits
 from sitemap_etl.errors import InvalidSource, SitemapEtlError
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.sources import int96
-from sitemap_etl.sources.batches import conform, fit, is_unusual, plain_schema, read_rows
+from sitemap_etl.sources.batches import conform, fit, read_rows
 from sitemap_etl.sources.files import (
     File,
     Note,
@@ -23,37 +22,17 @@ from sitemap_etl.sources.files import (
     RemoteFile,
     ahead,
     check_unchanged,
-    each,
     locate,
     reading,
-    translated,
 )
-from sitemap_etl.sources.formats import FIRST, advice
+from sitemap_etl.sources.parquet_footers import DAMAGED, Export, broken, look, one_schema, opened_parquet
 from sitemap_etl.sources.partitions import fields, partitions, with_partitions
 from sitemap_etl.sources.splits import Split, pack_schema, unpack_schema
 
 SUFFIXES: Final = (".parquet", ".pq")
 _BUFFER_BYTES: Final = 1024 * 1024
-_SHOWN: Final = 100
-"""Bytes of a name that a message shows."""
 _GAP: Final = 512 * 1024
 """Bytes between two chunks that are fetched with them: another request takes longer."""
-
-
-_DAMAGED: Final = (pa.ArrowException, OSError, UnicodeDecodeError)
-"""What a Parquet reader raises over a damaged file; the last one for names in its footer."""
-
-
-class Export(Frozen):
-    """A Parquet file: its schema in plain types; rows and compressed bytes of each row group.
-
-    `reread`: a dataset of Arrow reads some columns wrongly, or not at all (INT96, UUIDs).
-    """
-
-    file: File
-    schema: pa.Schema
-    groups: tuple[tuple[int, int], ...]
-    reread: bool = False
 
 
 class _Piece(Frozen):
@@ -68,6 +47,7 @@ def plan_parquet(
     paths: Paths,
     *,
     pays: bool = False,
+    verify: bool = True,
     note: Note | None = None,
     split_rows: int = limits.SPLIT_ROWS,
     split_bytes: int = limits.SPLIT_BYTES,
@@ -75,11 +55,11 @@ def plan_parquet(
     """The splits of Parquet files: row groups of big files, several small files together.
 
     A split holds about `split_rows` rows or `split_bytes` compressed bytes, and at least one row group; where
-    that would be more than `limits.SPLITS_PER_SECTION`, they grow. `pays`, `note`: see `locate`.
+    that would be more than `limits.SPLITS_PER_SECTION`, they grow. `pays`, `verify`, `note`: see `locate`.
     Columns that a file lacks are null.
     Raises `InvalidSource` (no such file, cut off, not Parquet, columns of different types), `Refused`, `Unavailable`.
     """
-    exports = look(locate(paths, SUFFIXES, pays=pays, note=note))
+    exports = look(locate(paths, SUFFIXES, pays=pays, verify=verify, note=note))
     columns = _columns(exports, note)
     bundles = _bundles(exports, split_rows, split_bytes)
     splits = []
@@ -143,87 +123,6 @@ def _columns(exports: Sequence[Export], note: Note | None) -> dict[str, Any]:
     return described | ({"reread": True} if mixed or any(export.reread for export in exports) else {})
 
 
-def look(files: Sequence[File]) -> list[Export]:
-    """The footers of the files. Raises `InvalidSource` for one that is no whole Parquet file."""
-    return each(_export, files)
-
-
-def one_schema(exports: Sequence[Export]) -> pa.Schema:
-    """One schema for all: every column of every file, numbers widened.
-
-    Raises `InvalidSource` that names two files where a column's types have nothing in common.
-    """
-    known: dict[str, tuple[pa.DataType, str]] = {}
-    for export in exports:
-        for entry in export.schema:
-            kind, path = known.get(entry.name, (entry.type, export.file.path))
-            known[entry.name] = (_common(entry, kind, path, export.file.path), path)
-    return pa.schema([(name, kind) for name, (kind, _) in known.items()])
-
-
-def _common(entry: pa.Field, kind: pa.DataType, path: str, other: str) -> pa.DataType:
-    if entry.type == kind:
-        return kind
-    if pt.is_timestamp(kind) and pt.is_timestamp(entry.type) and kind.tz == entry.type.tz:
-        units = {kind.unit, entry.type.unit}
-        # Nanoseconds reach from 1677 to 2262 only, so they give way.
-        return pa.timestamp("us" if "us" in units or "ns" in units else "ms", kind.tz)
-    pair = [pa.schema([(entry.name, kind)]), pa.schema([(entry.name, entry.type)])]
-    try:
-        return pa.unify_schemas(pair, promote_options="permissive").field(0).type
-    except pa.ArrowException as error:
-        raise InvalidSource(
-            f"the column {entry.name!r} is {kind} in {path} and {entry.type} in {other}: "
-            "the files of one section need types that go together"
-        ) from error
-
-
-def _export(file: File) -> Export:
-    try:
-        with reading(file) as opened:
-            export = pq.ParquetFile(opened, coerce_int96_timestamp_unit=int96.UNIT)
-            metadata = export.metadata
-            schema = plain_schema(export.schema_arrow, label=file.path)
-            reread = bool(int96.int96_columns(metadata)) or any(map(is_unusual, export.schema_arrow.types))
-            groups = [_weight(metadata.row_group(at)) for at in range(metadata.num_row_groups)]
-    except SitemapEtlError:
-        raise
-    except _DAMAGED as error:
-        raise broken(error, file) from error
-    return Export(file, schema, tuple(groups), reread)
-
-
-def _weight(group: Any) -> tuple[int, int]:
-    """Return the rows and compressed bytes of a row group.
-
-    Raises UnicodeDecodeError if the name of a column is damaged: other parts of the footer may be, too.
-    """
-    chunks = [group.column(at) for at in range(group.num_columns)]
-    assert all(isinstance(chunk.path_in_schema, str) for chunk in chunks)  # names are decoded as they are asked for
-    return group.num_rows, sum(chunk.total_compressed_size for chunk in chunks)
-
-
-def broken(error: BaseException, file: File) -> SitemapEtlError:
-    """The error of a Parquet reader as one of ours."""
-    if isinstance(error, UnicodeDecodeError):
-        shown = bytes(error.object)[:_SHOWN]
-        return InvalidSource(
-            f"{file.path}: the footer names a column {shown!r}, which is not UTF-8. The file is damaged, or its writer "
-            "used another encoding: write it again with names in UTF-8"
-        )
-    problem = translated(error, file.path)
-    if isinstance(problem, InvalidSource) and not isinstance(error, FileNotFoundError):
-        detail = str(error).strip().partition("\n")[0]
-        with suppress(SitemapEtlError, OSError), reading(file, stream=True) as stream:
-            what = advice(file.path, stream.read(FIRST), "parquet")
-            if what is not None:
-                return InvalidSource(f"{file.path} is not a Parquet file; {what}")
-        return InvalidSource(
-            f"{file.path} is not a whole Parquet file, it may be cut off ({file.size:,} bytes): {detail}"
-        )
-    return problem
-
-
 def _batches(
     file: File, first: int, last: int | None, schema: pa.Schema, *, batch_rows: int, batch_bytes: int
 ) -> Iterator[pa.RecordBatch]:
@@ -231,7 +130,7 @@ def _batches(
         with reading(file) as opened:
             remote = opened.object if isinstance(opened, RemoteFile) else None
             buffered = 0 if remote else _BUFFER_BYTES
-            export = pq.ParquetFile(opened, buffer_size=buffered, coerce_int96_timestamp_unit=int96.UNIT)
+            export = opened_parquet(opened, file, buffer_size=buffered)
             metadata = export.metadata
             last = metadata.num_row_groups if last is None else last
             timed = [name for name in int96.int96_columns(metadata) if name in schema.names]
@@ -252,11 +151,16 @@ def _batches(
                 if checked is not None:
                     checks = checked.iter_batches(batch_size=rows, row_groups=run, columns=timed, use_threads=False)
                     batches = int96.unwrapped(batches, checks, timed)
+                given = 0
                 for batch in batches:
+                    given += batch.num_rows
                     yield batch if names or not schema.names else conform(batch, schema)
+                promised = sum(metadata.row_group(at).num_rows for at in run)
+                if given != promised:
+                    raise OSError(f"row groups {run[0]} to {run[-1]} gave {given:,} of {promised:,} rows")
     except SitemapEtlError:
         raise
-    except _DAMAGED as error:
+    except DAMAGED as error:
         raise broken(error, file) from error
 
 

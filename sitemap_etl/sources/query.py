@@ -53,8 +53,7 @@ def plan_query(
     """
     of = {name: _described(export, note, files if name == SOURCE else None) for name, export in tables.items()}
     with in_memory(label, None) as database:
-        for name, table in of.items():
-            database.register(name, columns_of(table).empty_table())
+        _register(database, {name: columns_of(table).empty_table() for name, table in of.items()}, label)
         found = attempt(
             lambda: bound_select(database, sql, params or {}, label).limit(0).to_arrow_table(), label
         ).schema
@@ -67,7 +66,7 @@ def _described(export: Export, note: Note | None, known: Sequence[File] | None) 
     """A table as the detail of one split of all its files."""
     kind = _FILES[export.kind]
     paths = export.paths if known is None else known
-    files = locate(paths, kind.SUFFIXES, pays=export.requester_pays, note=note)
+    files = locate(paths, kind.SUFFIXES, pays=export.requester_pays, verify=export.verify, note=note)
     form = (export,) if isinstance(export, CsvExport) else ()
     described = kind.described(files, *form, note=note)
     return {"kind": export.kind, **described, "files": [file.to_json() for file in files]}
@@ -153,8 +152,7 @@ def selected(
             tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch,
             in_memory(label, scratch, memory) as database,
         ):
-            for name, table in tables.items():
-                database.register(name, table)
+            _register(database, tables, label)
             reader = attempt(lambda: bound_select(database, sql, params, label).to_arrow_reader(_FETCH_ROWS), label)
             try:
                 while (batch := attempt(lambda: next(reader, None), label)) is not None:
@@ -177,11 +175,14 @@ def _table(of: Mapping[str, Any]) -> Any:
         return Rows(schema, lambda: jsonl_files.read_jsonl(Split("jsonl", "source", of)))
     if of.get("reread", False):
         return Rows(schema, lambda: parquet_files.read_parquet(Split("parquet", "source", of)))
+    files = [File(*file) for file in of["files"]]
     options = pa.dataset.ParquetFragmentScanOptions(
-        use_buffered_stream=True, buffer_size=_BUFFER_BYTES, pre_buffer=False
+        use_buffered_stream=True,
+        buffer_size=_BUFFER_BYTES,
+        pre_buffer=False,
+        page_checksum_verification=all(file.verify for file in files),
     )
     form = pa.dataset.ParquetFileFormat(default_fragment_scan_options=options)
-    files = [File(*file) for file in of["files"]]
     system = system_of(files)
     fragments = [
         form.make_fragment(file.path, system, expression(file, of.get("partitions", {})), file_size=file.size)
@@ -197,6 +198,16 @@ def in_memory(label: str, scratch: str | None, memory: str = MEMORY) -> Iterator
         database = attempt(lambda: stack.enter_context(opened(scratch=scratch, memory=memory)), label)
         database.execute("SET lock_configuration = true")
         yield database
+
+
+def _register(database: Any, tables: Mapping[str, Any], label: str) -> None:
+    """Give DuckDB the tables by name. Raises `InvalidSource` for a column of a type that it does not have."""
+
+    def register() -> None:
+        for name, table in tables.items():
+            database.register(name, table)
+
+    attempt(register, label)
 
 
 def bound_select(database: Any, sql: str, params: Mapping[str, Value], label: str) -> Any:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import lru_cache
@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from botocore.exceptions import (
     ClientError,
+    FlexibleChecksumError,
     HTTPClientError,
     IncompleteReadError,
     ResponseStreamingError,
@@ -26,7 +27,8 @@ from botocore.exceptions import (
 
 from sitemap_etl.errors import SitemapEtlError, Unavailable
 from sitemap_etl.s3 import FAILURES, S3Client, status_of, translated
-from sitemap_etl.sources.unsteady import changed, gone
+from sitemap_etl.sources.object_sums import Sum, sum_of
+from sitemap_etl.sources.unsteady import changed, damaged, gone
 
 _OPENERS: Final = 4
 """Pieces of an object that are fetched at once."""
@@ -40,26 +42,27 @@ _TRIES: Final = 3
 _BROKEN: Final = (BrokenConnection, HTTPClientError, IncompleteReadError, ResponseStreamingError)
 
 
-def bucket(name: str, *, pays: bool = False) -> Bucket:
+def bucket(name: str, *, pays: bool = False, verify: bool = True) -> Bucket:
     """The bucket of that name, by the environment as it is: one client serves all files of a run.
 
-    `pays`: whether we pay for reading it.
+    `pays`: whether we pay for reading it. `verify`: checksums that it keeps of objects must be right.
     """
     settings = tuple(sorted((key, value) for key, value in os.environ.items() if key.startswith("AWS_")))
-    return _bucket(name, hash(settings), pays=pays)
+    return _bucket(name, hash(settings), pays=pays, verify=verify)
 
 
 @lru_cache(maxsize=8)
-def _bucket(name: str, _settings: int, *, pays: bool) -> Bucket:
-    return Bucket(name, pays=pays)
+def _bucket(name: str, _settings: int, *, pays: bool, verify: bool) -> Bucket:
+    return Bucket(name, pays=pays, verify=verify)
 
 
 class Bucket:
     """A bucket to read from. Its methods raise `ConfigError`, `Refused` and `Unavailable`."""
 
-    def __init__(self, name: str, *, pays: bool) -> None:
+    def __init__(self, name: str, *, pays: bool, verify: bool = True) -> None:
         self.name = name
-        self._client = S3Client()
+        self.verify = verify
+        self._client = S3Client(checksums="when_supported" if verify else "when_required")
         self._payer = {"RequestPayer": "requester"} if pays else {}
 
     def objects(self, prefix: str) -> Iterator[tuple[str, int, str, float]]:
@@ -85,15 +88,23 @@ class Bucket:
                 raise
         return found["ContentLength"], found["ETag"], found["LastModified"].timestamp()
 
-    def read(self, key: str, start: int, length: int, etag: str) -> bytes:
-        """So many bytes of an object from a place on. Raises `Unavailable` where it is another one by now, or gone."""
+    def read(self, key: str, start: int, length: int, etag: str, *, whole: bool = False) -> bytes:
+        """So many bytes of an object from a place on. Raises `Unavailable` where it is another one by now, or gone.
+
+        `whole`: they are all that it has. Then its checksum is verified, and `InvalidSource` raised if it differs.
+        """
         url = f"s3://{self.name}/{key}"
-        asked = {"Range": f"bytes={start}-{start + length - 1}", "IfMatch": etag, **self._payer}
+        span = {} if whole else {"Range": f"bytes={start}-{start + length - 1}"}
+        asked = {**span, "IfMatch": etag, **self._payer}
         with self._errors("read", key):
             for left in reversed(range(_TRIES)):
                 try:
                     answer = self._client.call("get_object", Bucket=self.name, Key=key, **asked)
                     data: bytes = answer["Body"].read()
+                except FlexibleChecksumError as error:
+                    if not left:
+                        raise damaged(url, str(error)) from error
+                    continue
                 except ClientError as error:
                     if status_of(error) == 412:
                         raise changed(url) from error
@@ -108,9 +119,30 @@ class Bucket:
                     raise changed(url)
                 if len(data) > length:  # a store that knows no ranges
                     data = data[start : start + length]
-                if len(data) == length:
+                why = self._difference(answer, data) if whole and len(data) == length else None
+                if why is not None and not left:
+                    raise damaged(url, why)
+                if len(data) == length and why is None:
                     return data
         raise Unavailable(f"{url} came shorter than the store said. Try again")
+
+    def _difference(self, answer: Mapping[str, Any], data: bytes) -> str | None:
+        """Return how a whole object differs from its checksum, or None."""
+        kept = sum_of(answer) if self.verify else None
+        if kept is None:
+            return None
+        kept.update(data)
+        return kept.mismatch()
+
+    def sum_of(self, key: str, etag: str) -> Sum | None:
+        """Return the checksum that the store keeps of an object, or None if it has none, or does not say."""
+        if not self.verify:
+            return None
+        asked = {"IfMatch": etag, "ChecksumMode": "ENABLED", **self._payer}
+        try:
+            return sum_of(self._client.call("head_object", Bucket=self.name, Key=key, **asked))
+        except FAILURES:
+            return None  # the bytes themselves are asked for next, and say what is wrong
 
     def open(self, key: str, size: int, etag: str) -> Object:
         """An object to read at any place, with its bytes and ETag as they were found."""
@@ -141,6 +173,8 @@ class Object(io.RawIOBase):
         self._size = size
         self._etag = etag
         self._at = 0
+        self._sum: Sum | None = None  # while it is read from its beginning on
+        self._summed = 0  # bytes that it counted
         self._held: list[tuple[int, bytes]] = []  # pieces that were fetched: where they begin, by place
         self._ahead: Future[bytes] | None = None
         self._ahead_at = 0
@@ -210,12 +244,32 @@ class Object(io.RawIOBase):
             data = ahead.result()
         else:
             data = self._get(start, min(start + (_AHEAD if start else _FIRST), self._size))
-        self._held = [(start, data)]
         following = start + len(data)
+        self._count(start, data)
+        self._held = [(start, data)]
         if start and following < self._size:
             self._ahead_at = following
             self._ahead = self._pool().submit(self._get, following, min(following + _AHEAD, self._size))
         return data
+
+    def _count(self, start: int, data: bytes) -> None:
+        """Count a piece of a stream in the object's checksum. Raises `InvalidSource` after the last one if it differs.
+
+        The checksum is asked for with the second piece: who looks at the beginning only needs none.
+        """
+        if start and not self._summed and self._held[0][0] == 0:  # the piece before is the first one
+            self._sum = self._bucket.sum_of(self._key, self._etag)
+            self._summed = start
+            if self._sum is not None:
+                self._sum.update(self._held[0][1])
+        if self._sum is None or self._summed != start:
+            self._sum = None  # it is read at other places, too
+            return
+        self._sum.update(data)
+        self._summed += len(data)
+        why = self._sum.mismatch() if self._summed == self._size else None
+        if why is not None:
+            raise damaged(f"s3://{self._bucket.name}/{self._key}", why)
 
     def _fetched(self, start: int, stop: int) -> bytes:
         if self._size <= _WHOLE:
@@ -224,7 +278,8 @@ class Object(io.RawIOBase):
         return self._get(start, stop)
 
     def _get(self, start: int, stop: int) -> bytes:
-        return self._bucket.read(self._key, start, stop - start, self._etag)
+        whole = start == 0 and stop == self._size
+        return self._bucket.read(self._key, start, stop - start, self._etag, whole=whole)
 
     def _pool(self) -> ThreadPoolExecutor:
         if self._threads is None:

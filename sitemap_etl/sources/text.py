@@ -17,6 +17,7 @@ import pyarrow as pa
 from sitemap_etl import limits
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.settings import CsvFormat
+from sitemap_etl.sources import unverified
 from sitemap_etl.sources.files import File, reading, translated
 from sitemap_etl.sources.quotes import boundaries, find_turns
 
@@ -130,7 +131,9 @@ def _unpacked(file: File) -> Iterator[Read]:
         return asked
 
     with reading(file, stream=suffix != ".zip") as raw:
-        if suffix in _STREAMS:
+        if suffix == ".gz" and not file.verify:
+            yield whole(unverified.gunzip(raw.read))
+        elif suffix in _STREAMS:
             with pa.CompressedInputStream(raw, _STREAMS[suffix]) as stream:
                 yield whole(stream.read)
         elif suffix == ".xz":
@@ -138,7 +141,7 @@ def _unpacked(file: File) -> Iterator[Read]:
                 yield whole(packed_.read)
         elif suffix == ".zip":
             try:
-                with zipfile.ZipFile(raw) as archive, archive.open(_only(archive, file.path)) as member:
+                with zipfile.ZipFile(raw) as archive, archive.open(_only(archive, file)) as member:
                     yield whole(member.read)
             except _DAMAGED as error:
                 raise translated(error, file.path) from error
@@ -146,8 +149,8 @@ def _unpacked(file: File) -> Iterator[Read]:
             yield whole(raw.read)
 
 
-def _only(archive: zipfile.ZipFile, path: str) -> str:
-    """The one file in an archive. Raises `InvalidSource` where there are none or several."""
+def _only(archive: zipfile.ZipFile, file: File) -> zipfile.ZipInfo:
+    """Return the one file in an archive. Raises `InvalidSource` where there are none or several."""
     names = [
         name
         for name in archive.namelist()
@@ -155,8 +158,9 @@ def _only(archive: zipfile.ZipFile, path: str) -> str:
     ]
     if len(names) != 1:
         shown = ", ".join(names[:5]) or "none"
-        raise InvalidSource(f"{path}: expected one file in the ZIP archive, found {len(names)} ({shown})")
-    return names[0]
+        raise InvalidSource(f"{file.path}: expected one file in the ZIP archive, found {len(names)} ({shown})")
+    member = archive.getinfo(names[0])
+    return member if file.verify else unverified.without_sum(member)
 
 
 class _Decoded:

@@ -1,8 +1,8 @@
-"""Files that are not what they were when a run planned to read them."""
+"""Files that are not what they were when a run planned to read them, or when they were stored."""
 
 from __future__ import annotations
 
-from sitemap_etl.errors import Unavailable
+from sitemap_etl.errors import InvalidSource, Unavailable
 
 
 def changed(path: str) -> Unavailable:
@@ -13,3 +13,11 @@ def changed(path: str) -> Unavailable:
 def gone(path: str) -> Unavailable:
     """The error for a file that is no longer there."""
     return Unavailable(f"{path} was there when it was planned and is gone: the export may be under way")
+
+
+def damaged(path: str, why: str) -> InvalidSource:
+    """Return the error for an object whose bytes are not those of its checksum."""
+    return InvalidSource(
+        f"{path} is damaged: {why}. Upload it again; if its writer stores wrong checksums, set verify: false on the "
+        "export"
+    )

@@ -1,0 +1,187 @@
+"""Footers of Parquet files: what a file holds and where, checked before anything else asks for it.
+
+https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pyarrow.types as pt
+
+from sitemap_etl.errors import InvalidSource, SitemapEtlError
+from sitemap_etl.frozen import Frozen
+from sitemap_etl.sources import int96
+from sitemap_etl.sources.batches import is_unusual, plain_schema
+from sitemap_etl.sources.files import File, each, reading, translated
+from sitemap_etl.sources.formats import FIRST, advice
+
+_SHOWN: Final = 100
+"""Bytes of a name that a message shows."""
+DAMAGED: Final = (pa.ArrowException, OSError, UnicodeDecodeError)
+"""What a Parquet reader raises over a damaged file; the last one for names in its footer."""
+
+
+class Export(Frozen):
+    """A Parquet file: its schema in plain types; rows and compressed bytes of each row group.
+
+    `reread`: a dataset of Arrow reads some columns wrongly, or not at all (INT96, UUIDs).
+    """
+
+    file: File
+    schema: pa.Schema
+    groups: tuple[tuple[int, int], ...]
+    reread: bool = False
+
+
+def look(files: Sequence[File]) -> list[Export]:
+    """The footers of the files. Raises `InvalidSource` for one that is no whole Parquet file."""
+    return each(_export, files)
+
+
+def one_schema(exports: Sequence[Export]) -> pa.Schema:
+    """One schema for all: every column of every file, numbers widened.
+
+    Raises `InvalidSource` that names two files where a column's types have nothing in common.
+    """
+    known: dict[str, tuple[pa.DataType, str]] = {}
+    for export in exports:
+        for entry in export.schema:
+            kind, path = known.get(entry.name, (entry.type, export.file.path))
+            known[entry.name] = (_common(entry, kind, path, export.file.path), path)
+    return pa.schema([(name, kind) for name, (kind, _) in known.items()])
+
+
+def _common(entry: pa.Field, kind: pa.DataType, path: str, other: str) -> pa.DataType:
+    if entry.type == kind:
+        return kind
+    if pt.is_timestamp(kind) and pt.is_timestamp(entry.type) and kind.tz == entry.type.tz:
+        units = {kind.unit, entry.type.unit}
+        # Nanoseconds reach from 1677 to 2262 only, so they give way.
+        return pa.timestamp("us" if "us" in units or "ns" in units else "ms", kind.tz)
+    pair = [pa.schema([(entry.name, kind)]), pa.schema([(entry.name, entry.type)])]
+    try:
+        return pa.unify_schemas(pair, promote_options="permissive").field(0).type
+    except pa.ArrowException as error:
+        raise InvalidSource(
+            f"the column {entry.name!r} is {kind} in {path} and {entry.type} in {other}: "
+            "the files of one section need types that go together"
+        ) from error
+
+
+def opened_parquet(opened: pa.NativeFile, file: File, *, buffer_size: int = 0) -> pq.ParquetFile:
+    """Return a reader whose footer is sound: INT96 in microseconds, and the checksums of pages verified.
+
+    Raises one of `DAMAGED`.
+    """
+    export = pq.ParquetFile(
+        opened,
+        buffer_size=buffer_size,
+        coerce_int96_timestamp_unit=int96.UNIT,
+        page_checksum_verification=file.verify,
+    )
+    _check_chunks(export.metadata, file.size)
+    return export
+
+
+class _Unread(io.RawIOBase):
+    """A file of a size that gives no byte."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self._size = size
+        self.asked = False
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        return offset if whence != io.SEEK_END else self._size + offset
+
+    def tell(self) -> int:
+        return self._size
+
+    def read(self, size: int = -1) -> bytes:
+        self.asked = True
+        raise EOFError(f"{size} bytes were asked for")
+
+
+def _check_chunks(metadata: Any, size: int) -> None:
+    """Raise OSError if what a footer says of a column chunk is damaged, without a read.
+
+    pyarrow ends the process if a damaged chunk is looked at through `metadata`. Its reader of batches looks at all
+    chunks first and raises, so one is begun over a file that gives no byte.
+    """
+    if not metadata.num_row_groups or not metadata.num_columns:
+        return
+    source = _Unread(size)
+    reader = pq.ParquetFile(pa.PythonFile(source, mode="r"), metadata=metadata, pre_buffer=True)
+    groups = list(range(metadata.num_row_groups))
+    try:
+        next(iter(reader.iter_batches(batch_size=1, row_groups=groups, use_threads=False)), None)
+    except (*DAMAGED, EOFError):
+        if not source.asked:
+            raise
+
+
+def _export(file: File) -> Export:
+    try:
+        with reading(file) as opened:
+            export = opened_parquet(opened, file)
+            metadata = export.metadata
+            schema = plain_schema(export.schema_arrow, label=file.path)
+            reread = bool(int96.int96_columns(metadata)) or any(map(is_unusual, export.schema_arrow.types))
+            leaves = [metadata.schema.column(at) for at in range(metadata.num_columns)]
+            groups = [_weight(metadata.row_group(at), leaves, file) for at in range(metadata.num_row_groups)]
+    except SitemapEtlError:
+        raise
+    except DAMAGED as error:
+        raise broken(error, file) from error
+    return Export(file, schema, tuple(groups), reread)
+
+
+def _weight(group: Any, leaves: Sequence[Any], file: File) -> tuple[int, int]:
+    """Return the rows and compressed bytes of a row group.
+
+    A footer has no checksum, but it says some things twice. Raises OSError if they differ, and UnicodeDecodeError if
+    the name of a column is damaged: other parts of the footer may be, too.
+    """
+    size = 0
+    for at, leaf in enumerate(leaves):
+        chunk = group.column(at)
+        name = chunk.path_in_schema
+        if file.verify and name != leaf.path:
+            raise OSError(f"its schema has a column {leaf.path!r}, and a row group calls it {name!r}")
+        if file.verify and not leaf.max_repetition_level and chunk.num_values != group.num_rows:
+            raise OSError(f"a row group has {group.num_rows:,} rows, and {chunk.num_values:,} values of {name!r}")
+        size += chunk.total_compressed_size
+    return group.num_rows, size
+
+
+def broken(error: BaseException, file: File) -> SitemapEtlError:
+    """The error of a Parquet reader as one of ours."""
+    if isinstance(error, UnicodeDecodeError):
+        shown = bytes(error.object)[:_SHOWN]
+        return InvalidSource(
+            f"{file.path}: the footer names a column {shown!r}, which is not UTF-8. The file is damaged, or its writer "
+            "used another encoding: write it again with names in UTF-8"
+        )
+    problem = translated(error, file.path)
+    if isinstance(problem, InvalidSource) and not isinstance(error, FileNotFoundError):
+        detail = str(error).strip().partition("\n")[0]
+        with suppress(SitemapEtlError, OSError), reading(file, stream=True) as stream:
+            what = advice(file.path, stream.read(FIRST), "parquet")
+            if what is not None:
+                return InvalidSource(f"{file.path} is not a Parquet file; {what}")
+        return InvalidSource(
+            f"{file.path} is not a whole Parquet file, it may be cut off ({file.size:,} bytes): {detail}"
+        )
+    return problem
