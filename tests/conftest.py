@@ -14,15 +14,16 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.support.examples import examples
+
 # Of all properties: an example may be a whole run that needs a folder, and the machine may be busy.
 settings.register_profile(
     "tests",
+    max_examples=examples(100),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-# On a person's machine each session has another seed: many sessions of fewer examples find as much.
-settings.register_profile("quick", settings.get_profile("tests"), max_examples=40)
-settings.load_profile("tests" if os.environ.get("CI") == "true" else "quick")
+settings.load_profile("tests")
 # Of a property that fails, hypothesis makes a patch, which falls over modules with objects of zope in them: the session
 # would end without the name of the test.
 sys.modules["hypothesis.extra._patching"] = None  # type: ignore[assignment]  # which is how a module is hidden

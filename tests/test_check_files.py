@@ -35,6 +35,7 @@ from sitemap_etl.check.fetch import Taken
 from sitemap_etl.check.read import opened
 from sitemap_etl.check.report import Faults
 from sitemap_etl.errors import ConfigError
+from tests.support.examples import examples
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 
@@ -337,7 +338,7 @@ PIECES = (
 EDIT = st.tuples(st.integers(0, 5000), st.integers(0, 40), st.one_of(st.sampled_from(PIECES), st.binary(max_size=3)))
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.sampled_from([f for f in FINE_FILES.values() if len(f[1]) < 5000]), st.lists(EDIT, max_size=6))
 def test_no_damage_to_a_file_breaks_the_check(
     tmp_path: Path, fine: tuple[str, bytes], edits: list[tuple[int, int, bytes]]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sitemap_etl.config import reader
 from sitemap_etl.config.reader import _compose, _Loader
 from sitemap_etl.errors import ConfigError
+from tests.support.examples import examples
 
 PIECES = [
     *("a", "key", "b: ", "k: v", ":", ": ", ",", ", ", "[", "]", "{", "}", "- ", "\n", "\n  ", "\n    ", "'x'", '"y"'),
@@ -76,7 +77,7 @@ def read_by(compose: Any, text: str) -> Any:
         return str(error)
 
 
-@settings(max_examples=1500)
+@settings(max_examples=examples(1500))
 @given(st.lists(st.sampled_from(PIECES), max_size=14).map("".join))
 def test_both_readers_find_the_same_values_lines_and_mistakes(text: str) -> None:
     assert read_by(_compose, text) == read_by(lambda text: yaml.compose(text, Loader=_Loader), text)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sitemap_etl.config import Site, from_json, load
 from sitemap_etl.errors import ConfigError
 from tests.site_files import FULL, MINIMAL, loaded, problems, written
+from tests.support.examples import examples
 
 
 def test_all_mistakes_are_told_at_once_in_the_order_of_the_file(tmp_path):
@@ -461,7 +462,7 @@ def paths_of(value, path=()):
 
 
 @pytest.mark.thorough
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.sampled_from(list(paths_of(FULL_DATA))[1:]), VALUES)
 def test_any_value_anywhere_either_loads_or_is_told(tmp_path, path, value):
     """No other error, and what loads reads back from its JSON."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sitemap_etl.config import load
 from sitemap_etl.errors import ConfigError
 from tests.site_files import MINIMAL, loaded, problems, written
+from tests.support.examples import examples
 
 TRAPS = [
     ("exclude: *foo", 'exclude: a value that begins with * must be in quotes: "*…"'),
@@ -177,7 +178,7 @@ def test_a_character_beyond_the_first_65536_may_be_written_as_json_does(tmp_path
     assert "half a character" in problems(tmp_path, MINIMAL + '    columns: {"\\ud83d": x}\n')[0]
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.text(alphabet=st.sampled_from(list("ab: \n-*&!{}[]'\"#%@|>?,\t~0.$\\é\x00")), max_size=40))
 def test_any_text_either_loads_or_is_told(tmp_path, text):
     path = Path(written(tmp_path, ""))

@@ -18,6 +18,7 @@ from sitemap_etl import engines, web
 from sitemap_etl.engines.backlog import RUNS_WAITING, Waiting, advance, finish, left_of, ordered
 from sitemap_etl.errors import ConfigError, Refused, Unavailable
 from tests.support.engines import RESET, Memory, Reply, Request, Side, Time, changes, made, submission
+from tests.support.examples import examples
 
 KEY = "0123456789abcdef0123456789abcdef"
 
@@ -375,7 +376,7 @@ def test_the_order_of_a_runs_changes_does_not_depend_on_how_they_arrive(rows: li
 
 
 @pytest.mark.thorough
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     runs=st.lists(ROWS, min_size=1, max_size=4),
     sizes=st.lists(st.integers(1, 12), min_size=40, max_size=40),

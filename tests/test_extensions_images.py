@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sitemap_etl.extensions import images
 from sitemap_etl.frames import IMAGES, Tally
 from sitemap_etl.urls import UrlRules
+from tests.support.examples import examples
 
 SITE = "https://shop.example"
 LOC = pa.array([f"{SITE}/{n}" for n in range(3)])
@@ -160,7 +161,7 @@ def test_columns_without_rows_or_values_give_none():
     assert read(pa.array([], pa.string()), loc=LOC.slice(3)) == ([], {})
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     st.lists(st.none() | st.lists(st.none() | st.text(max_size=12) | st.just(A), max_size=4), min_size=1, max_size=5)
 )

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.extensions import language, news, still_news
 from sitemap_etl.frames import NEWS, Tally
+from tests.support.examples import examples
 from tests.support.rendered import document, faults_by_lxml, rows
 
 NOW = datetime(2026, 11, 20, 12, 0, 0, tzinfo=UTC)
@@ -50,7 +51,7 @@ def test_the_window_is_48_hours_to_the_second():
     assert read([moment.isoformat() for moment in given]) == (expected, counts)
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(st.integers(-200_000, 200_000), st.integers(-14 * 60, 14 * 60))
 def test_any_moment_in_any_zone_is_news_for_48_hours(age, offset):
     moment = (NOW - timedelta(seconds=age)).astimezone(timezone(timedelta(minutes=offset)))

@@ -15,6 +15,7 @@ from sitemap_etl.extensions.nested import Elements
 from sitemap_etl.extensions.separated import separated
 from sitemap_etl.frames import Tally
 from sitemap_etl.urls import UrlRules
+from tests.support.examples import examples
 
 SITE = "https://shop.example"
 A, B, C = (f"https://img.example/{name}.jpg" for name in "abc")
@@ -198,7 +199,7 @@ def by_hand(text: str) -> list[str]:
     return [part for part in parts if part]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(st.lists(st.lists(st.sampled_from(PIECES), max_size=8).map("".join), min_size=1, max_size=6))
 def test_whole_columns_are_split_as_single_texts_are(rows: list[str]) -> None:
     rows = [f"/{row}" if row else row for row in rows]  # what begins with a name is a list of names

@@ -20,6 +20,7 @@ from sitemap_etl.errors import InvalidSource, SitemapEtlError
 from sitemap_etl.runs.init import start_site
 from sitemap_etl.settings import CsvSource
 from sitemap_etl.sources.recognition import recognize
+from tests.support.examples import examples
 
 WORDS = ("Lampe", "größe", "red,", "blue", '5"', "inch", "O'Neil", "a;b", "x|y", "C:\\dir\\", "über", "\\", "tab")
 ENCODINGS = ("utf-8", "utf-8-sig", "cp1252", "utf-16", "utf-16-le")
@@ -36,7 +37,7 @@ def written(rows: list[list[str]], delimiter: str, quoting: str) -> str:
     return out.getvalue()
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(
     st.integers(0, 2**32),
     st.sampled_from(",;\t|"),

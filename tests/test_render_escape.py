@@ -9,6 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sitemap_etl.render import escape, feeds, index
+from tests.support.examples import examples
 from tests.support.rendered import PREFIXES, VIDEO, by_expat, by_lxml, document, rows, values
 
 FORBIDDEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff\ud800-\udfff]")
@@ -36,7 +37,7 @@ def news(titles: list[str]) -> pa.Table:
     )
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.lists(anything, min_size=1, max_size=5))
 @with_cases
 def test_any_title_is_read_back_by_two_parsers_without_what_xml_forbids(titles):
@@ -49,7 +50,7 @@ def test_any_title_is_read_back_by_two_parsers_without_what_xml_forbids(titles):
     assert data.count(b"\n") == len(titles) + 3, "one entry is one line"
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.lists(anything, min_size=1, max_size=4))
 @with_cases
 def test_any_text_of_a_video_is_read_back_by_two_parsers(texts):
@@ -62,7 +63,7 @@ def test_any_text_of_a_video_is_read_back_by_two_parsers(texts):
             assert values(tree, f"s:url/video:video/video:{name}") == meant
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.lists(anything | st.none(), max_size=6))
 def test_a_column_is_escaped_as_its_texts_one_by_one(texts):
     column = pa.array(texts, pa.string())
@@ -79,7 +80,7 @@ def test_surrogates_are_left_out_of_single_strings():
     assert escape.escaped("a\ud83db\udc00") == "ab"
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.lists(st.text("abc&'?=/%;-._~", max_size=20), min_size=1, max_size=5))
 def test_canonical_urls_are_read_back_as_they_were_everywhere(paths):
     urls = [f"https://shop.example/{path}" for path in paths]
@@ -93,7 +94,7 @@ def test_canonical_urls_are_read_back_as_they_were_everywhere(paths):
     assert values(by_expat(index.document([(url, None) for url in urls])), "s:sitemap/s:loc") == urls
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(anything, anything)
 @example("]]>", "\x00")
 @example("x" * 100_000, "\ufffe\r\n")

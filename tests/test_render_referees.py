@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from sitemap_etl import frames
 from sitemap_etl.render import compress, index, text, urlset
+from tests.support.examples import examples
 from tests.support.rendered import VIDEO, document, everything, fault_by_xmllint, faults_by_lxml, rows
 
 INDEX = index.document(
@@ -58,7 +59,7 @@ def test_a_video_validates_without_any_one_of_its_optional_elements(name):
 titles = st.text(max_size=100)
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(titles, titles)
 def test_hostile_text_validates(one, other):
     """Google's limits are held by the extensions; here is what rendering does to the characters."""

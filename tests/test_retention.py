@@ -27,6 +27,7 @@ from sitemap_etl.state.codec import encode
 from sitemap_etl.state.records import Attempt, Manifest, Options, same_set
 from sitemap_etl.state.store import put_document
 from tests.support.crash import listed
+from tests.support.examples import examples
 from tests.support.sites import FIRST_NIGHT, TestSite, pages
 from tests.support.storages import Clocked, Died
 
@@ -207,7 +208,7 @@ class Nights(RuleBasedStateMachine):
 
 TestNights = Nights.TestCase
 TestNights.settings = settings(
-    max_examples=8,
+    max_examples=examples(8),
     stateful_step_count=12,
     phases=(Phase.generate,),  # to shrink a sequence of nights takes longer than to read it
 )

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sitemap_etl import sources
 from sitemap_etl.errors import InvalidSource, Unavailable
 from sitemap_etl.sources.quotes import WatchedQuotes
+from tests.support.examples import examples
 
 CELL = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_size=12)
 
@@ -40,7 +41,7 @@ def test_every_column_is_text_and_an_empty_field_is_null(tmp_path: Path, name: s
     ]
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(st.tuples(CELL, CELL.filter(bool)), max_size=30))
 def test_what_pythons_writer_writes_is_read_back(tmp_path: Path, cells: list[tuple[str, str]]) -> None:
     text = io.StringIO(newline="")
@@ -49,7 +50,7 @@ def test_what_pythons_writer_writes_is_read_back(tmp_path: Path, cells: list[tup
     assert found == [{"loc": loc or None, "note": note} for loc, note in cells]
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(
     st.lists(st.lists(CELL, max_size=8), min_size=1, max_size=3),
     st.sampled_from(["\n", "\r\n"]),

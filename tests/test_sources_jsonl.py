@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from sitemap_etl import sources
 from sitemap_etl.errors import InvalidSource, Unavailable
 from sitemap_etl.sources.json_types import common, pattern_of, type_of
+from tests.support.examples import examples
 
 BLOCK = 10_000
 """Lines with a note that are more than one block holds."""
@@ -106,7 +107,7 @@ CELLS = st.one_of(
 )
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.lists(CELLS, min_size=1, max_size=8))
 def test_values_of_one_kind_come_back_as_they_are(tmp_path: Path, cells: list[Any]) -> None:
     columns = {f"v{number}": cell for number, cell in enumerate(cells)}

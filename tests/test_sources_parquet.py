@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from sitemap_etl import limits, sources
 from sitemap_etl.errors import InvalidSource, Unavailable
 from sitemap_etl.settings import ParquetExport
+from tests.support.examples import examples
 
 
 def write(path: Path, rows: int = 10, *, group: int = 1_000_000, start: int = 0, **columns: pa.Array) -> Path:
@@ -88,7 +89,7 @@ def test_a_folder_called_metadata_makes_no_table(tmp_path: Path) -> None:
     assert rows(sources.plan_parquet(tmp_path / "export")).num_rows == 10
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(
     st.lists(st.tuples(st.integers(0, 60), st.integers(1, 20)), min_size=1, max_size=5),
     st.integers(1, 100),

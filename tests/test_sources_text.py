@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from sitemap_etl import sources
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.settings import CsvFormat
+from tests.support.examples import examples
 
 TEXT = "loc,note\n/größe,a\n/b,€\n"
 
@@ -116,7 +117,7 @@ def test_what_spark_escapes_is_read_as_it_was(tmp_path: Path) -> None:
     assert [row["note"] for row in rows(path, escape="\\")] == ['say "hi", C:\\dir\\', "C:\\\\plain\\n", "a\\b", '\\"']
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     st.lists(st.text(st.sampled_from('a",\\\n'), min_size=1, max_size=8), min_size=1, max_size=8),
     st.lists(st.booleans(), min_size=8, max_size=8),

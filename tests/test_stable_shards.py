@@ -11,6 +11,7 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from tests.support.examples import examples
 from tests.support.sites import TestSite, parse
 
 ROWS, BYTES = 12, 3_000
@@ -136,7 +137,7 @@ class Nights(RuleBasedStateMachine):
 
 
 Nights.TestCase.settings = settings(
-    max_examples=6,
+    max_examples=examples(6),
     stateful_step_count=8,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # a step is a whole run: shrinking takes minutes
 )

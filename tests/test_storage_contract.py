@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from sitemap_etl.errors import ConfigError, Refused
 from sitemap_etl.state.checked import open_checked, put_checked
 from sitemap_etl.storage import ABSENT, PreconditionFailed, Storage, open_storage
+from tests.support.examples import examples
 from tests.support.fixtures import reachable
 from tests.support.s3 import S3Server
 
@@ -332,7 +333,7 @@ OPERATION = st.tuples(
 )
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(operations=st.lists(OPERATION, max_size=12))
 def test_a_storage_behaves_as_a_mapping_with_conditions(storage: Storage, operations: list) -> None:
     """Any sequence of puts and deletes leaves what the same sequence leaves in a dict."""

@@ -200,17 +200,19 @@ class Kernels:
 
 
 def load() -> Kernels | None:
-    """Return the kernels, or None if there is no library that can be loaded here.
-
-    A library that was compiled on this machine comes before the library of the wheel.
-    """
-    for place in (folder(), library.SOURCE.parent):
-        with suppress(OSError):
-            for path in sorted(place.glob(f"{PLATFORM}-*.so")):
-                with suppress(OSError, AttributeError):
-                    if path.name == name_of(path.read_bytes()):
-                        return Kernels(path)
+    """Return the kernels, or None if there is no library that can be loaded here."""
+    with suppress(OSError):
+        for path in libraries():
+            with suppress(OSError, AttributeError):
+                if path.name == name_of(path.read_bytes()):
+                    return Kernels(path)
     return None
+
+
+def libraries() -> Iterator[Path]:
+    """Return the libraries for this machine: those that were compiled on it come before the library of the wheel."""
+    for place in (folder(), library.SOURCE.parent):
+        yield from sorted(place.glob(f"{PLATFORM}-*.so"))
 
 
 compiled: Kernels | None = load()
