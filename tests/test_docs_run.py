@@ -134,6 +134,7 @@ SAYS = {
     "refused": ["exit code 1", "ten pages were retired"],
     "rollback": ["a page that should not exist"],
     "several-sites": ["outlet"],
+    "shop-exports": ["GROUP BY Handle", "which is a guess", "/media/catalog/product/", "'/store/products/' || Handle"],
 }
 """What a reader of each page sees at least."""
 

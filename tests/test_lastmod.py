@@ -500,3 +500,66 @@ def test_what_strftime_writes_is_read_back(seconds: int) -> None:
             tally=Tally(),
         )
         assert lastmod.texts(found).to_pylist() == [f"{moment:%Y-%m-%dT%H:%M:%SZ}"]
+
+
+MAIL = "%a, %d %b %Y %H:%M:%S %z"
+
+
+@pytest.mark.parametrize(
+    ("zone", "expected"),
+    [
+        ("GMT", "03:04:05"),
+        ("UTC", "03:04:05"),
+        ("UT", "03:04:05"),
+        ("z", "03:04:05"),
+        ("-0000", "03:04:05"),
+        ("+0200", "01:04:05"),
+        ("EST", "08:04:05"),
+        ("edt", "07:04:05"),
+        ("CST", "09:04:05"),
+        ("MDT", "09:04:05"),
+        ("PST", "11:04:05"),
+    ],
+)
+def test_dates_of_mails_are_read_in_the_zones_that_they_name(zone: str, expected: str) -> None:
+    column = pa.array([f"Fri, 02 Jan 2026 03:04:05 {zone}", "2026-01-02", "Fri, 02 Jan 2026 03:04:05 CET"])
+    tally = Tally()
+    found = lastmod.moments(column, name="updated", form=MAIL, read_at=READ_AT, tally=tally)
+    assert lastmod.texts(found).to_pylist() == [f"2026-01-02T{expected}Z", "2026-01-02", None]
+    assert tally.examples == {NO_DATE: ["Fri, 02 Jan 2026 03:04:05 CET"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "form"),
+    [
+        ("Fri, 02 Jan 2026 03:04:05 GMT", MAIL),
+        ("2 Jan 26 03:04 +0100", "%d %b %y %H:%M %z"),
+    ],
+)
+def test_dates_of_mails_without_a_format_are_reported_with_the_line_that_reads_them(text: str, form: str) -> None:
+    tally = Tally()
+    assert read(pa.array([text]), tally=tally) == ([None], {NO_DATE: 1})
+    assert f"lastmod: {{column: updated, format: '{form}'}}" in tally.advice[NO_DATE]
+    assert lastmod.moments(pa.array([text]), name="updated", form=form, read_at=READ_AT, tally=tally).null_count == 0
+
+
+def test_dates_of_mongodb_are_what_is_in_them() -> None:
+    at = "2026-01-02T03:04:05Z"
+    long = {"$numberLong": "1767323045000"}
+    for column in (
+        pa.array([{"$date": at}, None]),
+        pa.array([{"$date": 1767323045000}, {"$date": None}]),
+        pa.array([{"$date": long}, None]),
+        pa.array(['{"$date": {"$numberLong": "1767323045000"}}', None]),
+        pa.array([f' {{ "$date" : "{at}" }} ', ""]),
+    ):
+        assert read(column) == ([at, None], {})
+    assert read(pa.array(['{"$date": -1}', "{}", "2026-01-02", f'{{"$date": "{at}"}}'])) == (
+        [None, None, "2026-01-02", at],
+        {NO_DATE: 1, EARLY: 1},
+    )
+
+
+def test_another_struct_holds_no_dates() -> None:
+    with pytest.raises(InvalidSource, match="expected a date"):
+        read(pa.array([{"$oid": "5f"}]))

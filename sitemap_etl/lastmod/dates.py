@@ -21,7 +21,8 @@ from ..frames import Tally
 from ..instants import YEAR_1, YEAR_10000, spelled
 from ..limits import LASTMOD_FIRST_YEAR
 from ..settings.date_format import EXCEL
-from .formats import iso, serials
+from .formats import iso, of_mail, serials
+from .mongo import UNIT, unwrapped
 
 FUTURE: Final = "lastmod in the future"
 EARLY: Final = "lastmod before 1990"
@@ -127,10 +128,12 @@ class _Column:
         tally: Tally,
         loc: pa.Array | None,
     ) -> None:
-        self.array = text_of(plain(array))
+        given = text_of(plain(array))
+        inside = unwrapped(given)
+        self.array = given if inside is None else inside
         self.name = name
         self.timezone = timezone
-        self.unit = unit
+        self.unit = UNIT if unit is None and inside is not None else unit
         self.form = form
         self.tally = tally
         self.loc = loc
@@ -152,6 +155,7 @@ class _Column:
             written = read(self.array)
             if pa.types.is_string(kind):
                 self._read_numbers(written)
+                self._advise_on_mail(written)
         elif numeric:
             written = self._counted()
         else:
@@ -217,6 +221,14 @@ class _Column:
             if not ((written.kind >= DATE) & (written.kind <= INSTANT)).any():
                 self._ask_for_unit(at)
             self.advice = f"Some are numbers: set their unit since 1970, such as {self._with_unit(at)}."
+
+    def _advise_on_mail(self, written: Written) -> None:
+        """Name the format of dates as mails and feeds have them, if the first one that is unread is one."""
+        unread = written.kind == OTHER
+        form = of_mail(self._shown(int(np.argmax(unread)))) if unread.any() else None
+        if form is not None:
+            rule = f"lastmod: {{column: {self.name}, format: '{form}'}}"
+            self.advice = f"Some are dates of mails and feeds: name their format, {rule}."
 
     def _zoned(self, seconds: np.ndarray, valid: np.ndarray) -> np.ndarray:
         """Seconds of UTC from seconds of the local clock, where `valid`."""

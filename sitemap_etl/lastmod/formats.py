@@ -5,13 +5,14 @@ What the text then says, and whether that day exists, is up to `dates`.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..settings.date_format import SHORT_MONTHS, pattern
+from ..settings.date_format import MAIL, SHORT_MONTHS, ZONES, pattern
 
 _EXCEL_EPOCH: Final = -25_569
 """Days from 1970-01-01 to 1899-12-30, which makes all serial numbers from 1 March 1900 on right."""
@@ -32,8 +33,20 @@ def iso(texts: pa.Array, form: str) -> pa.Array:
         )
         made = pc.binary_join_element_wise(made, clock, "T")
         if "offset" in fields:
-            made = pc.binary_join_element_wise(made, pc.utf8_upper(fields["offset"]), "")
+            made = pc.binary_join_element_wise(made, _zone(fields["offset"]), "")
     return pc.coalesce(made, texts)
+
+
+def of_mail(text: str) -> str | None:
+    """Return the format of a date as mails and feeds write it (RFC 822), or None if it isn't one."""
+    return next((form for form in MAIL if re.match(pattern(form), text)), None)
+
+
+def _zone(offset: pa.Array) -> pa.Array:
+    """Return offsets as ISO 8601 writes them; RFC 822 names the zones that are known."""
+    zone = pc.utf8_upper(offset)
+    at = pc.index_in(zone, value_set=pa.array(ZONES))
+    return pc.coalesce(pa.array(ZONES.values()).take(at), zone)
 
 
 def _two(digits: pa.Array | str) -> pa.Array | str:

@@ -28,6 +28,22 @@ MONTHS: Final = (
 SHORT_MONTHS: Final = tuple(name[:3] for name in MONTHS)
 _MONTH: Final = "|".join(name[:length] for name in MONTHS for length in range(len(name), 2, -1))
 """The beginnings of months, the longer ones first: other words begin with the same letters."""
+ZONES: Final = {
+    **dict.fromkeys(("UT", "UTC", "GMT"), "Z"),
+    "EST": "-05:00",
+    "EDT": "-04:00",
+    "CST": "-06:00",
+    "CDT": "-05:00",
+    "MST": "-07:00",
+    "MDT": "-06:00",
+    "PST": "-08:00",
+    "PDT": "-07:00",
+}
+"""Names of zones that `%z` reads, and their offsets: RFC 822, section 5."""
+MAIL: Final = tuple(
+    f"{day}%d %b {year} {clock} %z" for day in ("%a, ", "") for year in ("%Y", "%y") for clock in ("%H:%M:%S", "%H:%M")
+)
+"""The forms of dates in mails and feeds: RFC 822, section 5, with years of four digits as in RFC 5322."""
 _FIELDS: Final = {
     "Y": r"(?P<year>[0-9]{4})",
     "y": r"(?P<short_year>[0-9]{2})",
@@ -40,7 +56,7 @@ _FIELDS: Final = {
     "S": r"(?P<second>[0-9]{1,2})",
     "f": r"[0-9]{1,9}",
     "p": r"(?P<half>[AaPp])\.?[Mm]\.?",
-    "z": r"(?P<offset>[Zz]|[+-][0-9]{2}:?[0-9]{2})",
+    "z": r"(?P<offset>[Zz]|[+-][0-9]{2}:?[0-9]{2}|(?i:UTC?|GMT|[ECMP][SD]T))",
     "a": r"[A-Za-z]+\.?",
     "%": "%",
 }

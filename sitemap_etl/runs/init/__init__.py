@@ -20,13 +20,14 @@ from sitemap_etl.errors import ConfigError, InvalidSource
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.runs.init.beginning import Beginning, begin_export, distinct, find_database, is_sitemap
 from sitemap_etl.runs.init.columns import find
+from sitemap_etl.runs.init.known_exports import as_pages
 from sitemap_etl.runs.init.live import EXPORTS, Live, survey
 from sitemap_etl.runs.init.origins import Origins, settle
 from sitemap_etl.runs.init.section import propose
 from sitemap_etl.runs.init.text import flow, line
 from sitemap_etl.settings import Gates
 from sitemap_etl.stages.run import Environment
-from sitemap_etl.urls import origin
+from sitemap_etl.urls import canonical_url, origin
 from sitemap_etl.web import shown_address
 
 _PLACEHOLDER: Final = "https://www.example.com"
@@ -71,7 +72,7 @@ def start_site(
         raise ConfigError(
             f"{path} already exists, and init never replaces a file: use another name, or move the file away"
         )
-    wanted = None if site is None else _origin(site)
+    wanted, below = (None, "") if site is None else _origin(site)
     if export is None:
         if tables:
             raise ConfigError("--table needs --from, with a connection")
@@ -85,7 +86,7 @@ def start_site(
     if database is None:
         if tables:
             raise ConfigError("--table is for databases; an export has none")
-        return _from_rows(path, [begin_export(export, path.parent)], [], wanted, environment)
+        return _from_rows(path, [begin_export(export, path.parent)], [], wanted, below, environment)
     catalog = database.catalog
     chosen = [catalog.table(name) for name in dict.fromkeys(tables)]
     if not chosen:
@@ -96,21 +97,26 @@ def start_site(
             shown = [{"name": str(table), "rows": table.rows, "view": table.view} for table in there]
             return Started(None, wanted, tables=shown, notes=list(database.notes))
         chosen = there
-    return _from_rows(path, [database.begin(table) for table in chosen], list(database.notes), wanted, environment)
+    beginnings = [database.begin(table) for table in chosen]
+    return _from_rows(path, beginnings, list(database.notes), wanted, below, environment)
 
 
 def _from_rows(
-    path: Path, beginnings: list[Beginning], notes: list[str], wanted: str | None, environment: Environment
+    path: Path, beginnings: list[Beginning], notes: list[str], wanted: str | None, below: str, environment: Environment
 ) -> Started:
-    """A site whose sections are proposed from their first rows. `wanted`: its origin, where it was given."""
+    """A site whose sections are proposed from their first rows.
+
+    `wanted`: its origin, if it was given, and `below`: the folder that it is in.
+    """
     names = distinct([beginning.name for beginning in beginnings])
     now = environment.clock()
     sections: list[str] = []
     found_at: Counter[str] = Counter()
     for name, beginning in zip(names, beginnings, strict=True):
+        beginning = as_pages(beginning, find(beginning.rows, now, wanted, beginning.folders), below)  # noqa: PLW2901 - as pages
         found = find(beginning.rows, now, wanted, beginning.folders)
         found_at.update({} if found.address is None else found.address.origins)
-        proposal = propose(name, beginning, found)
+        proposal = propose(name, beginning, found, "" if beginning.hints else below)
         sections += proposal.lines
         notes += proposal.notes if len(names) == 1 else [f"section {name}: {note}" for note in proposal.notes]
     settled = settle(found_at, wanted, _PLACEHOLDER)
@@ -139,11 +145,13 @@ def _said_of(origins: Origins) -> list[str]:
     return [*origins.notes(), *([_TO_REPLACE] if origins.site == _PLACEHOLDER else [])]
 
 
-def _origin(site: str) -> str:
+def _origin(site: str) -> tuple[str, str]:
+    """Return the origin of a site, and the folder that it is in: empty, or a path without a slash at its end."""
     try:
-        return origin(site)
+        found, whole = origin(site), canonical_url(site)
     except ValueError as error:
         raise ConfigError(f"--site {site}: {error}. Expected an origin such as https://shop.example") from error
+    return found, whole.removeprefix(found).partition("?")[0].rstrip("/")
 
 
 _TO_REPLACE: Final = f"site: {_PLACEHOLDER} is a placeholder for the origin of your pages: replace it"

@@ -51,8 +51,8 @@ https://duckdb.org/docs/stable/internals/storage"""
 class Beginning(Frozen):
     """A section to be. `source`: keys of `from`; `rows`: its first rows; `folders`: columns that are names of folders.
 
-    `relation`: what a SELECT names after FROM, in the words of `dialect`. Of a table in a database: its `indexes`, and
-    about how many rows it has.
+    `hints`: what a person should know of a known export, as comments. `relation`: what a SELECT names after FROM, in
+    the words of `dialect`. Of a table in a database: its `indexes`, and about how many rows it has.
     """
 
     name: str
@@ -60,6 +60,7 @@ class Beginning(Frozen):
     rows: pa.Table
     notes: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
     relation: str = "source"
     dialect: str = "duckdb"
     indexes: Indexes = field(default_factory=Indexes)

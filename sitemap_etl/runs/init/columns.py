@@ -25,7 +25,7 @@ _NEAR: Final = 0.95
 _URL: Final = re.compile(r"https?://[^\s/]\S*", re.IGNORECASE)
 _PATH: Final = re.compile(r"/(?!/)\S*")
 _BARE: Final = re.compile(r"(?:[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}/\S*", re.IGNORECASE)
-_SLUG: Final = re.compile(r"(?=.*[^\W\d_])[\w.~%-]+(?:/[\w.~%-]+)*/?")
+_SLUG: Final = re.compile(r"(?=.*[^\W\d_])(?:\.?/)?[\w.~%-]+(?:/[\w.~%-]+)*/?")
 _ADDRESS_NAMES: Final = re.compile(
     r"loc|url|uri|link|permalink|canonical|href|address|adresse|page|path|pfad|slug|handle", re.IGNORECASE
 )

@@ -19,9 +19,10 @@ from sitemap_etl.arrow import is_text
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.frames import Tally
 from sitemap_etl.frozen import Frozen
+from sitemap_etl.lastmod import mongo
 from sitemap_etl.runs.init.column import ENOUGH, MOST, Column
 from sitemap_etl.runs.init.date_names import Meaning, meaning_of
-from sitemap_etl.settings.date_format import EXCEL, pattern
+from sitemap_etl.settings.date_format import EXCEL, MAIL, pattern
 
 _NEAR: Final = 0.95
 """Share of the rows that are nearly all."""
@@ -30,11 +31,12 @@ _FORMATS: Final = (
     *("%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d.%m.%Y", "%d.%m.%y %H:%M", "%d.%m.%y"),
     *("%d/%m/%Y %H:%M:%S", "%d/%m/%Y %H:%M", "%d/%m/%Y", "%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y %I:%M %p"),
     *("%m/%d/%Y %H:%M:%S", "%m/%d/%Y %H:%M", "%m/%d/%Y", "%d-%m-%Y %H:%M:%S", "%d-%m-%Y %H:%M", "%d-%m-%Y"),
+    *("%m/%d/%y, %I:%M %p", "%m/%d/%y %I:%M %p", "%m/%d/%y %H:%M", "%m/%d/%y"),
     *("%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%Y/%m/%d", "%Y%m%d%H%M%S", "%Y%m%d"),
     *(
-        "%a, %d %b %Y %H:%M:%S %z",
         "%a, %d %b %Y %H:%M:%S GMT",
         "%a, %d %b %Y %H:%M:%S UTC",
+        *MAIL,
         "%a %b %d %H:%M:%S %Y",
         "%d %b %Y %H:%M",
         "%d %b %Y",
@@ -45,6 +47,7 @@ _FORMATS: Final = (
 """Forms that dates are often exported in; of two that fit alike the first one is taken."""
 _DAY: Final = len("2026-11-20")
 _NUMBER: Final = r"[+-]?\d+(\.\d*)?$"
+_MONGO: Final = re.compile(r'\{\s*"\$date".{4,60}')
 _DATE_LIKE: Final = re.compile(r"(?=\D*\d).{4,48}")
 
 
@@ -129,9 +132,9 @@ class _Dated(Frozen):
 def _dated(column: Column, now: datetime) -> _Dated | None:
     """How to read a column as dates of the past; None where its values are none."""
     kind = column.values.type
-    if not column.filled or pt.is_boolean(kind) or pt.is_nested(kind):
+    if not column.filled or pt.is_boolean(kind) or (pt.is_nested(kind) and not mongo.is_date(kind)):
         return None
-    if is_text(kind) and column.share(_DATE_LIKE) < MOST:
+    if is_text(kind) and column.share(_DATE_LIKE) < MOST and column.share(_MONGO) < MOST:
         return None
     fitting: list[tuple[float, dict[str, str], pa.Array]] = []
     some = column.texts[:ENOUGH] or [str(value) for value in column.values.drop_null()[:ENOUGH].to_pylist()]

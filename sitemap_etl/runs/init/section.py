@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import pyarrow.compute as pc
@@ -23,6 +23,8 @@ _KEYED: Final = frozenset({"database", "delta", "iceberg"})
 _TRUE: Final = frozenset({"1", "t", "true", "y", "yes"})
 _FALSE: Final = frozenset({"0", "f", "false", "n", "no"})
 """Words that DuckDB takes for truth values, in any case."""
+_SCHEME: Final = "https://"
+_SLASH: Final = "'/'"
 _ZONES: Final = ("GMT", "UTC")
 """Formats that end so name the zone of their times."""
 _SPLIT_ROWS: Final = 500_000
@@ -38,9 +40,9 @@ class Proposal(Frozen):
     notes: tuple[str, ...]
 
 
-def propose(name: str, beginning: Beginning, found: Found) -> Proposal:
-    """The section of this name. `found`: what its first rows hold."""
-    section = _Section(beginning, found)
+def propose(name: str, beginning: Beginning, found: Found, folder: str = "") -> Proposal:
+    """The section of this name. `found`: what its first rows hold. `folder`: the path that the site is below."""
+    section = _Section(beginning, found, folder)
     lines = tuple(section.lines(name))
     return Proposal(lines, tuple(section.notes))
 
@@ -48,9 +50,10 @@ def propose(name: str, beginning: Beginning, found: Found) -> Proposal:
 class _Section:
     """A section while its lines are made, which adds to its `notes`."""
 
-    def __init__(self, beginning: Beginning, found: Found) -> None:
+    def __init__(self, beginning: Beginning, found: Found, folder: str) -> None:
         self.beginning = beginning
         self.found = found
+        self.prefix = _prefix(beginning.rows, found.address, folder)
         self.notes: list[str] = list(beginning.notes)
         self.is_database = "database" in beginning.source
         self.has_flag = not self.is_database and _is_flag(beginning.rows, "exclude")
@@ -59,23 +62,29 @@ class _Section:
     def lines(self, name: str) -> Iterator[str]:
         """The lines of the section."""
         yield f"  {name}:"
-        address = self.found.address
         if self.is_database:
             yield from self._database()
-        elif self.has_flag or (address is not None and address.form == "bare"):
-            yield "    from:"
-            for key, value in self.beginning.source.items():
-                yield f"      {key}: {scalar(value)}"
-            yield f"      query: {block(self._select_from_export(), 8)}"
+        elif "query" not in self.beginning.source and (self.has_flag or self.prefix):
+            yield from self._from_query({**self.beginning.source, "query": self._select_from_export()})
             if self.has_flag:
                 said = "any text in `exclude` excludes a row, also false and 0: the SELECT makes it true or false"
                 self.notes.append(said)
                 yield one_line(f"    # {said}")
+        elif "query" in self.beginning.source:
+            yield from (one_line(f"    # {hint}") for hint in self.beginning.hints)
+            yield from self._from_query(self.beginning.source)
         else:
             yield f"    from: {flow(self.beginning.source)}"
         yield from self._columns()
         yield from self._lastmod()
         yield from self._comments()
+
+    @staticmethod
+    def _from_query(source: Mapping[str, Any]) -> Iterator[str]:
+        """`from:` with a SELECT."""
+        yield "    from:"
+        for key, value in source.items():
+            yield f"      {scalar(key)}: {block(value, 8) if key == 'query' else scalar(value)}"
 
     def _database(self) -> Iterator[str]:
         selected = self._select_from_table()
@@ -112,7 +121,7 @@ class _Section:
     def _select_from_export(self) -> str:
         """All columns of an export, with addresses that begin with https://, and with truth values in `exclude`."""
         address, selected = self.found.address, ["*"]
-        if address is not None and address.form == "bare":
+        if address is not None and self.prefix:
             self._names[address.column] = "loc"
             selected.insert(0, f"{self._joined(address.column)} AS loc")
             selected[-1] += " EXCLUDE (loc)" if "loc" in self.beginning.rows.column_names else ""
@@ -144,7 +153,7 @@ class _Section:
         expressions = {name: quoted(column, dialect) for column, name in self._names.items()}
         if found.address is None:
             expressions["loc"] = "NULL"
-        elif found.address.form == "bare":
+        elif self.prefix:
             expressions["loc"] = self._joined(found.address.column)
         as_named = (name if dialect in LIMITED else quoted(name, dialect) for name in expressions)
         selected = ",\n  ".join(
@@ -155,7 +164,11 @@ class _Section:
 
     def _joined(self, column: str) -> str:
         name = quoted(column, self.beginning.dialect)
-        return f"concat('https://', {name})" if self.beginning.dialect == "mysql" else f"'https://' || {name}"
+        text = "'" + self.prefix.replace("'", "''") + "'"
+        path = name if self.prefix == _SCHEME else f"ltrim({name}, '/')"
+        if self.beginning.dialect == "mysql":
+            return f"concat({text}, {name if self.prefix == _SCHEME else f'trim(LEADING {_SLASH} FROM {name})'})"
+        return f"{text} || {path}"
 
     def _called(self, column: str) -> str:
         """What the rules call a column of the source."""
@@ -174,7 +187,7 @@ class _Section:
             self._note_address(address)
         if self.is_database:
             return
-        named = {} if address is None or address.form == "bare" else {"loc": address.column}
+        named = {} if address is None or self.prefix else {"loc": address.column}
         named |= {"images": found.images} if found.images else {}
         named |= {"title": found.title} if found.title else {}
         renamed = {name: column for name, column in named.items() if name != column}
@@ -192,7 +205,9 @@ class _Section:
     def _note_address(self, address: Address) -> None:
         if address.column != "loc":
             self.notes.append(f"the column {shown(address.column)} is used as the address of a page")
-        if address.form == "slug":
+        if address.form in ("path", "slug") and self.prefix:
+            self.notes.append(f"{self.prefix} is put before {shown(address.column)}: the site is in this folder")
+        elif address.form == "slug":
             self.notes.append(
                 f"its values are joined to the site as they are: if {shown(address.column)} is only the end of the "
                 "address, add what comes before it, with a SELECT such as: '/p/' || slug AS loc"
@@ -308,10 +323,22 @@ class _Section:
             found.title,
             *found.flags,
             *self._names,
+            *(("loc", "images", "title") if "query" in self.beginning.source else ()),
             *(found.contents if found.never else ()),
             None if found.begun is None else found.begun.column,
             None if self.is_database else "exclude",
         }
+
+
+def _prefix(rows: Any, address: Address | None, folder: str) -> str:
+    """Return what the addresses lack: a scheme, or the folder of the site. Empty if they are whole."""
+    if address is None or address.form == "bare":
+        return "" if address is None else _SCHEME
+    if not folder or address.form == "url":
+        return ""
+    texts = [str(text) for text in rows.column(address.column).drop_null().to_pylist()]
+    inside = sum(f"{text}/".startswith(f"{folder}/") for text in texts)
+    return "" if 2 * inside > len(texts) else f"{folder}/"
 
 
 def _listed(names: Iterable[str]) -> str:

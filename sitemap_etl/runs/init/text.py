@@ -14,9 +14,9 @@ _UNPRINTABLE: Final = re.compile(r"[^\S ]|[^\x20-\x7e\xa0-\ud7ff\ue000-\ufefe\uf
 """What a line of YAML can't hold as it is: line breaks of any kind, controls, marks of direction."""
 
 
-def scalar(text: str) -> str:
-    """A text as a value."""
-    if _PLAIN.fullmatch(text) and yaml.safe_load(text) == text:
+def scalar(text: Any) -> str:
+    """Return a text, a number or a list as a key or a value."""
+    if isinstance(text, str) and _PLAIN.fullmatch(text) and yaml.safe_load(text) == text:
         return text
     return _dumped(text).removesuffix("\n...")
 

@@ -1,0 +1,79 @@
+"""An export as the beginning of a section: the SELECT that makes pages of its rows, and its first pages.
+
+The rows of known exports of shops become pages by their layouts; rows that share an address become one page.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sitemap_etl.arrow import is_text
+from sitemap_etl.duckdb_session import opened
+from sitemap_etl.runs.init.beginning import Beginning
+from sitemap_etl.runs.init.columns import Found
+from sitemap_etl.runs.init.layouts import Known, known
+from sitemap_etl.sources.parameters import quoted
+
+_FILES: Final = frozenset({"csv", "jsonl", "parquet"})
+"""Sources that can have a SELECT over them."""
+
+
+def as_pages(beginning: Beginning, found: Found, folder: str = "") -> Beginning:
+    """Return the beginning with the SELECT of a known export and its pages; any other one as it is.
+
+    `found`: what its rows hold. `folder`: the path that all addresses are below.
+    """
+    if not beginning.source.keys() & _FILES or not beginning.rows.num_rows:
+        return beginning
+    export = known(beginning.rows.column_names, _further(found), folder) or _repeated(beginning.rows, found)
+    pages = None if export is None else _pages(beginning.rows, export.query)
+    if export is None or pages is None:
+        return beginning
+    notes = export.hints
+    if export.system:
+        article = "a crawl of" if export.system == "Screaming Frog" else "an export of"
+        notes = (f"this is {article} {export.system}: a SELECT makes pages of its rows", *notes)
+    source = {**beginning.source, "query": export.query}
+    return replace(beginning, source=source, rows=pages, notes=(*beginning.notes, *notes), hints=notes)
+
+
+def _repeated(rows: pa.Table, found: Found) -> Known | None:
+    """Return the SELECT for rows of which several are one page, each with an image of it; None for others."""
+    address, images = found.address, found.images
+    if address is None or images is None or address.form not in ("url", "path"):
+        return None
+    if not (is_text(rows.schema.field(images).type) and is_text(rows.schema.field(address.column).type)):
+        return None
+    pairs = rows.select([address.column, images]).drop_null().group_by([address.column, images]).aggregate([])
+    if pairs.num_rows == len(pc.unique(pairs.column(address.column))):
+        return None
+    loc, image = quoted(address.column, "duckdb"), quoted(images, "duckdb")
+    selected = [f"{loc} AS loc"]
+    selected += [] if found.title is None else [f"max({quoted(found.title, 'duckdb')}) AS title"]
+    selected.append(f"list(DISTINCT {image} ORDER BY {image}) FILTER (WHERE nullif({image}, '') IS NOT NULL) AS images")
+    selected += [f"max({name}) AS {name}" for name in (quoted(one, "duckdb") for one in _further(found))]
+    query = "SELECT\n  " + ",\n  ".join(selected) + f"\nFROM source\nGROUP BY {loc}"
+    return Known("", query, ("rows with one address are one page, with the images of all of them",))
+
+
+def _further(found: Found) -> list[str]:
+    """Return the columns that a rule for lastmod needs."""
+    if found.dates is not None:
+        return [found.dates.column]
+    contents = [name for name in found.contents if name != found.title]
+    return list(dict.fromkeys((*found.never, *contents))) if found.never else []
+
+
+def _pages(rows: pa.Table, query: str) -> pa.Table | None:
+    """Return the pages of some rows, or None if the SELECT doesn't fit their types."""
+    with opened() as database:
+        database.register("source", rows)
+        try:
+            return database.sql(query).to_arrow_table()
+        except duckdb.Error:
+            return None
