@@ -266,6 +266,7 @@ FILES: list[Broken] = [
     _xml("a priority of 10", url(more="<priority>10</priority>"), "priority-invalid", line=3),
     _xml("a priority with a comma", url(more="<priority>0,5</priority>"), "priority-invalid"),
     _xml("a priority as Python prints it", url(more="<priority>1e-1</priority>"), "priority-invalid"),
+    _xml("a host of examples", url("https://www.example.com/a"), "loc-example", line=3),
     # hreflang
     _links("a link without href", '<xhtml:link rel="alternate" hreflang="en"/>', "hreflang-incomplete"),
     _links("a link without rel", f'<xhtml:link hreflang="en" href="{PAGE}"/>', "hreflang-incomplete"),
@@ -308,6 +309,7 @@ FILES: list[Broken] = [
     _video("a restriction without relationship", "video-value", restriction="DE AT"),
     _video("a platform that is none", "video-value", platform='<video:platform relationship="allow">fridge</video:platform>'),
     _video("a relative thumbnail", "video-value", thumbnail_loc="/t.jpg"),
+    _video("a video that has expired", "video-expired", expiration_date="2026-11-19"),
     _video("a removed video element", "video-obsolete", category="Lamps"),
     _video("a removed attribute", "video-obsolete", content_loc="", player_loc='<video:player_loc autoplay="ap=1">https://p.example/1</video:player_loc>'),
     _video("a duration after the tags", "element-order", tag="<video:tag>x</video:tag>", zz="<video:duration>60</video:duration>"),
@@ -323,6 +325,8 @@ FILES: list[Broken] = [
     _news("keywords", news(more="<news:keywords>lamps</news:keywords>"), "news-obsolete"),
     _xml("1,001 articles", urls(1001, news()), "news-too-many", namespaces=(NEWS,)),
     # text and feeds
+    Broken("a list of URLs that is named as XML", b"https://shop.example/a\nhttps://shop.example/b\n", {"text-named-xml"}, line=1),
+    Broken("a template of Jekyll", b"---\nlayout: null\nsitemap:\n  exclude: 'yes'\n---\n" + FINE, {"not-a-sitemap"}, line=1),
     Broken("empty lines", b"https://shop.example/a\n\nhttps://shop.example/b\n", {"text-blank"}, "sitemap.txt", 2),
     Broken("a title in a text sitemap", b"https://shop.example/a\nLamps and more\n", {"text-not-url"}, "sitemap.txt", 2),
     Broken("a text sitemap with a byte order mark", b"\xef\xbb\xbfhttps://shop.example/a\n", {"bom"}, "sitemap.txt"),

@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -296,9 +297,8 @@ def test_a_host_that_never_answers_is_given_up_for_all_of_its_files(site: Websit
     dead = "http://127.0.0.1:1"
     site.answers["/sitemap.xml"] = (200, XML, index(*(f"{dead}/{n}.xml" for n in range(200))))
     report = quick(f"{site.root}/sitemap.xml", jobs=1, robots=False)
-    details = [f.detail for f in report.findings if f.code == "unreachable"]
-    assert len(details) == 200
-    assert sum("was not asked" in detail for detail in details) == 195
+    codes = Counter(f.code for f in report.findings)
+    assert (codes["unreachable"], codes["not-asked"]) == (5, 195)
 
 
 # --- bounds ---
@@ -347,7 +347,7 @@ def test_at_the_end_of_all_time_it_tells_what_it_has_and_what_it_has_not(site: W
     assert not hangs.is_set()
     assert found(report, "/a.xml") == {"priority-invalid"}
     (finding,) = (f for f in report.findings if f.code == "not-finished")
-    assert (finding.count, finding.detail) == (2, "the time limit is 1.5 seconds")
+    assert (finding.count, finding.detail) == (1, "the time limit is 1.5 seconds; 2 known files were not read")
     assert report.ended
 
 

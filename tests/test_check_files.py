@@ -255,6 +255,14 @@ def test_an_endless_content_type_is_read_in_one_go(content_type: str) -> None:
     assert list(faults.findings()) == []
 
 
+def test_the_links_of_an_atom_0_3_feed_are_read(tmp_path: Path) -> None:
+    entry = '<entry><title>a</title><link rel="alternate" href="https://shop.example/a"/></entry>'
+    feed = f'<feed version="0.3" xmlns="http://purl.org/atom/ns#">{entry}<entry><title>b</title></entry></feed>'
+    report = checked(tmp_path, "feed.xml", feed.encode())
+    assert {finding.code for finding in report.findings} == {"feed-obsolete", "feed-no-link"}
+    assert report.urls == 1
+
+
 def test_only_line_ends_end_a_line_of_a_robots_txt(tmp_path: Path) -> None:
     text = "User-agent: *\n# a\u2028Sitemap: /a\n# b\x0cSitemap: /b\r# c\x85Sitemap: /c\r\nSitemap: /d\n"
     (finding,) = checked(tmp_path, "robots.txt", text.encode()).findings

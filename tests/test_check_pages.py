@@ -62,6 +62,7 @@ def numbered(site: Website, count: int) -> list[str]:
 
 # --- what is said ------------------------------------------------------------------------------------
 
+REFRESH = '<meta http-equiv="Refresh" content="0; URL=/p/0">'
 META = '<meta name="robots" content="noindex">'
 CANONICAL = '<link rel="canonical" href="/p/0">'
 
@@ -76,6 +77,15 @@ FAULTS: dict[str, tuple[Answer, str]] = {
         "lastmod 2026-11-01T00:00:00Z, Last-Modified 2020-01-01T00:00:00Z",
     ),
 }
+
+
+def test_a_page_that_sends_browsers_elsewhere_by_itself_redirects(site: Website) -> None:
+    site.answers["/bad"] = Answer(body=document("x", head=REFRESH))
+    site.answers["/clock"] = Answer(body=document("x", head='<meta http-equiv="refresh" content="60">'))
+    site.answers["/same"] = Answer(body=document("x", head='<meta http-equiv="refresh" content="5;url=/same">'))
+    finding = found(checked(listing(site, *numbered(site, 3), "/bad", "/clock", "/same")))["page-redirects"]
+    assert (finding.count, finding.example) == (1, f"{site.root}/bad")
+    assert f'<meta http-equiv="refresh"> to {site.root}/p/0' in finding.detail
 
 
 @pytest.mark.parametrize(("code", "answer", "said"), [(c, a, s) for c, (a, s) in FAULTS.items()], ids=FAULTS)

@@ -29,6 +29,7 @@ DOCS = Path(__file__).parent.parent / "docs" / "checks.md"
 
 TOLD_ELSEWHERE = {
     "unreachable": (test_check_web, "test_a_server_that_is_not_there_is_a_finding"),
+    "not-asked": (test_check_edges, "test_a_host_that_never_answers_is_given_up_for_all_of_its_files"),
     "redirect": (test_check_web, "test_a_redirect_is_followed_and_told"),
     "private-address": (test_check_web, "test_a_public_sitemap_does_not_lead_to_private_addresses"),
     "robots-unavailable": (test_check_web, "test_a_robots_txt_that_fails_is_told"),

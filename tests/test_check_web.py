@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import ssl
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 
@@ -105,6 +106,31 @@ ANSWERS: dict[str, tuple[str, Callable[[Website], Answer], set[str]]] = {
         "/s.xml.gz",
         lambda s: (200, XML | {"Content-Encoding": "gzip"}, gzip.compress(gzip.compress(s.page()))),
         {"gzip-encoded"},
+    ),
+    "deflate": (
+        "/s.xml",
+        lambda s: (200, XML | {"Content-Encoding": "deflate"}, zlib.compress(s.page())),
+        set(),
+    ),
+    "deflate without its header": (
+        "/s.xml",
+        lambda s: (200, XML | {"Content-Encoding": "deflate"}, zlib.compress(s.page())[2:-4]),
+        set(),
+    ),
+    "gzip over deflate": (
+        "/s.xml",
+        lambda s: (200, XML | {"Content-Encoding": "deflate, gzip"}, gzip.compress(zlib.compress(s.page()))),
+        set(),
+    ),
+    ".gz as gzip with Content-Encoding": (
+        "/s.xml.gz",
+        lambda s: (200, {"Content-Type": "application/gzip", "Content-Encoding": "gzip"}, gzip.compress(s.page())),
+        {"gzip-encoded"},
+    ),
+    "brotli, which Google reads": (
+        "/s.xml",
+        lambda s: (200, XML | {"Content-Encoding": "br"}, b"\x1b\x03\x01\x00\xa4" * 9),
+        {"content-encoding-unread"},
     ),
     "an unknown encoding": (
         "/s.xml",

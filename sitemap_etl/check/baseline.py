@@ -21,7 +21,7 @@ from sitemap_etl.errors import ConfigError
 
 FORMAT: Final = 1
 _NUMBER: Final = re.compile(r"[0-9]+(?:[.,:][0-9]+)*")
-TRANSIENT: Final = frozenset({"unreachable", "partly-read", "not-finished", "defect"})
+TRANSIENT: Final = frozenset({"unreachable", "not-asked", "partly-read", "not-finished", "defect"})
 """Codes that say nothing of the files: a baseline never has them."""
 
 

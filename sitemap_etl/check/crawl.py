@@ -148,7 +148,8 @@ class Crawl:
         self.ended = why
         self.fetcher.stop()
         left = len(self._known) - len(self._numbers) - sum(map(len, self.absent.values()))
-        self.findings.append(Finding("not-finished", self._targets[0].name, count=max(left, 1), detail=why))
+        detail = f"{why}; {left:,} known files were not read" if left > 1 else why
+        self.findings.append(Finding("not-finished", self._targets[0].name, detail=detail))
 
     def _reading(self, source: Source) -> Reading:
         """What is read of a file, whatever happens. Raises `Stopped`."""

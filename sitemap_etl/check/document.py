@@ -26,6 +26,8 @@ _HTML: Final = re.compile(rb"<!DOCTYPE\s+html", re.IGNORECASE)
 _ROOT: Final = re.compile(rb"<(?:([^\s/>:<]+):)?([A-Za-z_][^\s/>:<]*)")
 _DECLARATION: Final = re.compile(rb"\s*(<\?xml\s.*?\?>)", re.DOTALL)
 _ENCODING: Final = re.compile(rb"encoding\s*=\s*[\"']([A-Za-z0-9._-]+)[\"']")
+_FRONT_MATTER: Final = re.compile(rb"---[ \t]*\r?\n")
+"""The beginning of a template of Jekyll, Hugo and the like."""
 _DOCTYPE: Final = b"<!DOCTYPE r"
 _ROBOTS: Final = re.compile(rb"^[ \t]*(?:user-agent|disallow|allow|sitemap)[ \t]*:", re.IGNORECASE | re.MULTILINE)
 _KINDS: Final[dict[bytes, Kind]] = {
@@ -68,6 +70,8 @@ def kind_of(data: bytes, name: str) -> Kind:
     text = text[:65536]
     if b"\0" in text:
         return "binary"
+    if _FRONT_MATTER.match(text):
+        return "xml"
     return "robots" if _ROBOTS.search(text) and not text.startswith(b"http") else "text"
 
 
@@ -120,7 +124,8 @@ def parsed(data: bytes, name: str, faults: Faults, *, whole: bool, charset: str 
         faults.add("html-page", line=1, example=_head(data))
         return None
     if kind in {"binary", "xml"}:
-        faults.add("not-a-sitemap", line=1, example=_head(data))
+        template = "this is a template that was not processed" if _FRONT_MATTER.match(_plain(data)) else ""
+        faults.add("not-a-sitemap", line=1, example=_head(data), detail=template)
         return None
     if kind == "empty":
         if whole:
@@ -128,6 +133,8 @@ def parsed(data: bytes, name: str, faults: Faults, *, whole: bool, charset: str 
         return None
     data = _utf8(data, faults, charset, xml=kind not in {"text", "robots"})
     faults.lines = Lines(data)
+    if kind == "text" and name.partition("?")[0].lower().endswith((".xml", ".xml.gz")):
+        faults.add("text-named-xml", line=1, example=_head(data).partition("\n")[0])
     if kind in {"text", "robots"}:
         return Document(kind, data)
     return _xml(kind, data, faults, whole=whole)

@@ -32,11 +32,11 @@ def check_feed(data: bytes, kind: Kind, faults: Faults) -> tuple[pa.Array, np.nd
         found = _atom(root, faults)
     elif kind == "rss":
         found = _rss(root, faults)
+    elif root.tag.startswith(_ATOM_03):
+        faults.add("feed-obsolete", line=_line(root), example=root.tag)
+        found = _atom_03(root, faults)
     else:
-        if root.tag.startswith(_ATOM_03):
-            faults.add("feed-obsolete", line=_line(root), example=root.tag)
-        else:
-            faults.add("feed-version", line=_line(root), example=root.tag)
+        faults.add("feed-version", line=_line(root), example=root.tag)
         found = []
     assert faults.lines is not None
     at = np.array([faults.lines.offset(line, 1) for _, line in found], np.int64)
@@ -124,6 +124,19 @@ def _atom(root: etree._Element, faults: Faults) -> list[tuple[str, int]]:
             if date is not None:
                 dates.append((date, _line(entry)))
     _check_dates(dates, RFC3339, faults)
+    return found
+
+
+def _atom_03(root: etree._Element, faults: Faults) -> list[tuple[str, int]]:
+    """Return the links of an Atom 0.3 feed, which some readers still take. Its rules are not checked."""
+    found: list[tuple[str, int]] = []
+    for entry in root.iterfind(_ATOM_03 + "entry"):
+        links = [link for link in entry.iterfind(_ATOM_03 + "link") if link.get("rel", "alternate") == "alternate"]
+        href = links[0].get("href") if links else None
+        if href:
+            found.append((_resolved(links[0], str(href)), _line(entry)))
+        else:
+            faults.add("feed-no-link", line=_line(entry), example=_text(entry, _ATOM_03 + "title") or "")
     return found
 
 

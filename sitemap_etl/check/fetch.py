@@ -53,11 +53,16 @@ _LONGEST_WAIT: Final = 120.0
 """Seconds of a Retry-After that are waited; where more is asked for, the answer stands."""
 _CALM: Final = 20
 """Answers in a row after which one more request at a time is tried again."""
+_TRUST: Final = "to trust an authority of your own, name its file in SSL_CERT_FILE"
 _SILENT: Final = 5
 """Files in a row without any answer after which a host is not asked any more."""
 _MASK: Final = "•••"
 _SECRET: Final = 4
 """Characters of the shortest value that can be a secret; a shorter one stands in many a message by chance."""
+
+
+class _NotAsked(WebError):
+    """A file that was not requested, because its host did not answer before."""
 
 
 class Taken(Frozen):
@@ -210,7 +215,7 @@ class Fetcher:
         host = self._host(url)
         if host.silent >= _SILENT:
             words = f"was not asked: its host did not answer {_SILENT} times in a row"
-            raise WebError(shown_address(url), words)
+            raise _NotAsked(shown_address(url), words)
         left = self._timeout
         for attempt in range(1, _TRIES + 1):
             begun = time.monotonic()
@@ -352,8 +357,13 @@ def _report(error: WebError, url: str, faults: Faults) -> None:
         )
     elif isinstance(error, InvalidAddress):
         faults.add("loc-invalid", example=error.url, detail=str(error.__cause__ or error)[:200])
+    elif isinstance(error, _NotAsked):
+        faults.add("not-asked", detail=error.words)
     else:
-        faults.add("unreachable", example=error.url, detail=error.words[:300])
+        # The file is named by the address that was asked, so only another one is worth an example.
+        example = "" if error.url == asked else error.url
+        hint = f"; {_TRUST}" if isinstance(error, Untrusted) else ""
+        faults.add("unreachable", example=example, detail=f"{error.words[:300]}{hint}")
 
 
 def _unasked(address: str) -> str:

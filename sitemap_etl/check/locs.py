@@ -22,6 +22,8 @@ from sitemap_etl.web import is_public
 
 _ORIGIN: Final = r"^(?P<origin>[A-Za-z][A-Za-z0-9+.\-]*://[^/?#\\]*)"
 _BEGIN: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://[^/?#\\]*/")
+_EXAMPLE: Final = re.compile(r"://(?:[^/]*\.)?example\.(?:com|net|org)(?::\d+)?$")
+"""An origin on a host that nobody has (RFC 2606, section 3)."""
 _BLOCK: Final = 1 << 16
 _ORIGINS_KEPT: Final = 10_000
 """Origins remembered at a time."""
@@ -130,6 +132,8 @@ def _origins(locs: Any, offsets: np.ndarray, faults: Faults, place: Place) -> np
     at_home: np.ndarray = mask_of(pc.starts_with(locs, home + "/"))
     if place.address is None and is_local(home):
         faults.rows("loc-private", at_home, locs, offsets)
+    if place.address is None and _EXAMPLE.search(home):
+        faults.rows("loc-example", at_home, locs, offsets)
     well = at_home.copy()
     if n := int(at_home.sum()):
         place.origins[home] = n
@@ -152,7 +156,7 @@ def _origins(locs: Any, offsets: np.ndarray, faults: Faults, place: Place) -> np
             well[rows] = True
             place.away.append(Away(fault, where, len(rows), int(offsets[rows[0]]), first))
         else:
-            well[rows] = fault in {"foreign-scheme", "mixed-hosts", "loc-private"}
+            well[rows] = fault in {"foreign-scheme", "mixed-hosts", "loc-private", "loc-example"}
             detail = f"{where}, but most URLs are on {home}" if fault in {"foreign-scheme", "mixed-hosts"} else ""
             faults.rows(fault, rows, locs, offsets, detail=detail)
     return well
@@ -184,6 +188,8 @@ def _judged(text: str | None, whole: str, home: str, *, known: bool) -> tuple[st
         fault = "loc-user"
     elif not where:
         fault = "loc-invalid"
+    elif _EXAMPLE.search(where) and not (known and _EXAMPLE.search(home)):
+        fault = "loc-example"
     elif where == home:
         fault = "loc-private" if not known and is_local(home) else None
     elif is_local(where) and not (known and is_local(home)):

@@ -15,7 +15,7 @@ Level = Severity | Literal["off"]
 LEVELS: Final[tuple[Level, ...]] = (*SEVERITIES, "off")
 
 
-INCOMPLETE: Final = ("defect", "not-finished", "partly-read", "unreachable")
+INCOMPLETE: Final = ("defect", "not-asked", "not-finished", "partly-read", "unreachable")
 """Codes that say that the check did not see everything. A selection of others does not leave them out."""
 
 

@@ -43,7 +43,7 @@ from sitemap_etl.hashes import hash64
 from sitemap_etl.limits import INDEX_FILES, NS_NEWS, SITEMAP_BYTES, SITEMAP_ROWS
 from sitemap_etl.robots import RobotsRules
 from sitemap_etl.urls import origin
-from sitemap_etl.web import GZIP, charset_of, inflated
+from sitemap_etl.web import GZIP, charset_of, inflated, undeflated
 
 _XML_TYPES: Final = frozenset({"application/xml", "text/xml", "application/rss+xml", "application/atom+xml"})
 _GZIP_TYPES: Final = frozenset({"application/gzip", "application/x-gzip", "application/octet-stream"})
@@ -159,15 +159,8 @@ def _unpacked(taken: Taken, name: str, faults: Faults, max_bytes: int) -> tuple[
     data, whole = taken.data, True
     path = name.partition("?")[0].lower()
     encodings = [e.strip().lower() for e in taken.content_encoding.split(",") if e.strip() not in {"", "identity"}]
-    for encoding in encodings:
-        known = encoding in {"gzip", "x-gzip"}
-        if known and data.startswith(GZIP):
-            data, whole = _inflated(data, faults, max_bytes + 1)
-            if path.endswith(".gz"):
-                faults.add("gzip-encoded", detail="Content-Encoding: gzip")
-        else:
-            said = f"Content-Encoding: {encoding}"[:200]
-            faults.add("content-encoding", detail=f"{said}, but what was sent is not compressed" if known else said)
+    for encoding in reversed(encodings):  # the one that was applied last comes off first (RFC 9110, section 8.4)
+        data, whole = _without_encoding(data, encoding, path, faults, max_bytes + 1)
     if data.startswith(GZIP):
         if not path.endswith(".gz") and not encodings and not taken.untold:
             faults.add("gzip-unnamed")
@@ -183,6 +176,25 @@ def _unpacked(taken: Taken, name: str, faults: Faults, max_bytes: int) -> tuple[
     elif len(data) > max_bytes:
         faults.add("partly-read", detail=f"it has more than {max_bytes:,} bytes")
     return (data[:max_bytes], False) if len(data) > max_bytes else (data, whole)
+
+
+def _without_encoding(data: bytes, encoding: str, path: str, faults: Faults, limit: int) -> tuple[bytes, bool]:
+    """Return the data without a Content-Encoding, at most `limit` bytes of it, and whether it is whole."""
+    name = {"x-gzip": "gzip"}.get(encoding, encoding)
+    header = f"Content-Encoding: {encoding}"[:200]
+    if name == "gzip" and data.startswith(GZIP):
+        if path.endswith(".gz"):
+            faults.add("gzip-encoded", detail=header)
+        return _inflated(data, faults, limit)
+    if name == "deflate" and (plain := undeflated(data, limit)) is not None:
+        return plain, True
+    if name == "br" and not data.lstrip().startswith(b"<"):
+        faults.add("content-encoding-unread", detail=header)
+        return b"", False
+    if name in {"gzip", "deflate", "br"}:
+        header += ", but what was sent is not compressed"
+    faults.add("content-encoding", detail=header)
+    return data, True
 
 
 def _inflated(data: bytes, faults: Faults, limit: int) -> tuple[bytes, bool]:
@@ -346,6 +358,8 @@ def _content_type(taken: Taken, kind: str, faults: Faults) -> None:
         return
     plain = frozenset({"text/plain"}) if kind in {"text", "robots"} else _XML_TYPES
     packed = taken.data.startswith(GZIP) and not taken.content_encoding
+    if taken.content_encoding and named in _GZIP_TYPES:
+        return  # gzip-encoded or content-encoding says what to change
     if named not in (_GZIP_TYPES if packed else plain):
         wanted = "application/gzip" if packed else "text/plain" if kind in {"text", "robots"} else "application/xml"
         faults.add("content-type", example=taken.content_type or "none", detail=f"expected {wanted}")
@@ -397,7 +411,7 @@ def _judge_entries(
     _too_many(rows.at, faults)
     check_hints(rows, faults)
     check_images(elements, rows, faults)
-    check_videos(elements, rows, faults)
+    check_videos(elements, rows, faults, now)
     reading.news = check_news(elements, rows, faults, now)
     reading.extensions = frozenset(name.uri for name in elements.names if name.uri in EXTENSIONS) - {NS_NEWS}
     reading.links = check_alternates(elements, rows, pc.utf8_trim_whitespace(rows.loc), faults)

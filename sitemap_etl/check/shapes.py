@@ -6,7 +6,7 @@ What is required and allowed is Google's (image, video and news sitemaps), the o
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +18,7 @@ from sitemap_etl.check.locs import check_addresses
 from sitemap_etl.check.report import Faults
 from sitemap_etl.check.scan import Scan
 from sitemap_etl.check.urlset import ABSOLUTE, Entries, check_order, fits_both, in_future
-from sitemap_etl.dates import COARSE, DATE, W3C, read
+from sitemap_etl.dates import COARSE, DATE, W3C, Written, read
 from sitemap_etl.extensions.codes import is_language
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.limits import (
@@ -240,7 +240,7 @@ def check_images(scan: Scan, found: Entries, faults: Faults) -> None:
     check_addresses("image-url", texts, at, faults)
 
 
-def check_videos(scan: Scan, found: Entries, faults: Faults) -> None:
+def check_videos(scan: Scan, found: Entries, faults: Faults, now: datetime) -> None:
     """Report faults of the videos of all entries."""
     videos, page = scan.children(found.elements, scan.ids(NS_VIDEO, "video"))
     if not len(videos):
@@ -258,6 +258,11 @@ def check_videos(scan: Scan, found: Entries, faults: Faults) -> None:
     tags = scan.tag(players)
     old = pc.match_substring_regex(tags, r"\s(?:allow_embed|autoplay)\s*=")
     faults.rows("video-obsolete", old, tags, scan.start[players], detail="player_loc's attributes")
+    ends, _ = of["expiration_date"]
+    if len(ends):
+        texts = _texts(scan, ends)
+        dates = read(texts, W3C)
+        faults.rows("video-expired", has_passed(dates, now), texts, scan.start[ends])
     many = np.bincount(of["tag"][1], minlength=len(videos)) > VIDEO_TAGS
     faults.rows("video-value", many, None, scan.start[videos], detail=f"tag: at most {VIDEO_TAGS} are allowed")
 
@@ -279,10 +284,15 @@ def check_news(scan: Scan, found: Entries, faults: Faults, now: datetime) -> int
     known = ((dates.forms & W3C) != 0) & (dates.kind != COARSE)
     faults.rows("news-date", ~known, texts, at)
     faults.rows("news-date", known & in_future(dates, now), texts, at, detail="in the future")
-    # A day lasts until its end, and ends last twelve hours behind UTC.
-    end = dates.seconds + np.where(dates.kind == DATE, 36 * 3600, 0)
-    faults.rows("news-too-old", known & (end < int(now.timestamp()) - NEWS_HOURS * 3600), texts, at)
+    faults.rows("news-too-old", known & has_passed(dates, now - timedelta(hours=NEWS_HOURS)), texts, at)
     return len(news)
+
+
+def has_passed(dates: Written, now: datetime) -> np.ndarray:
+    """Return which dates are certainly over (boolean): a day lasts until its end, twelve hours behind UTC at last."""
+    end = dates.seconds + np.where(dates.kind == DATE, 36 * 3600, 0)
+    over: np.ndarray = ((dates.forms & W3C) != 0) & (dates.kind != COARSE) & (end < int(now.timestamp()))
+    return over
 
 
 def _texts(scan: Scan, elements: np.ndarray) -> Any:

@@ -66,7 +66,10 @@ def markup_faults(loc: str, url: str, page: Markup, agent: Agent) -> Iterator[Fa
         if name in agent.metas and _forbids(content.split(",")):
             yield Fault("noindex", f'<meta name="{name}" content="{content[:200]}">')
             break
-    yield from _elsewhere(loc, joined(url, page.base), page.canonicals, '<link rel="canonical">')
+    base = joined(url, page.base)
+    if page.refresh and (to := _spelled(joined(base, page.refresh))) and to != _spelled(url):
+        yield Fault("redirects", f'<meta http-equiv="refresh"> to {to[:200]}')
+    yield from _elsewhere(loc, base, page.canonicals, '<link rel="canonical">')
 
 
 def says_the_same(page: Markup, other: Markup, *addresses: str) -> bool:

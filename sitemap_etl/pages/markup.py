@@ -28,6 +28,8 @@ _UNSEEN: Final = frozenset({"script", "style", "template", "noscript", "svg", "t
 _AROUND: Final = frozenset({"nav", "header", "footer", "aside", "form"})
 _VOID: Final = frozenset({"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "wbr"})
 _WORD: Final = re.compile(r"\w+")
+_REFRESH: Final = re.compile(r"\s*[\d.]+\s*[;,]\s*(?:url\s*=\s*)?(\S.*)", re.IGNORECASE | re.DOTALL)
+"""The content of a refresh that leads to another address (HTML, section 4.2.5.3)."""
 _SHINGLE: Final = 3
 """Neighbouring words that are compared as one."""
 
@@ -36,13 +38,15 @@ _SHINGLE: Final = 3
 class Markup:
     """A page. `robots`: name and content of its robots meta tags. `canonicals`: the addresses of its canonical links.
 
-    `words`: what it says; `around`: the words in its navigation, header, footer, sidebars and forms, which are no part
-    of `words`. `refers`: the addresses of its links and images.
+    `refresh`: the address to which it sends browsers by itself. `words`: its text; `around`: the words in its
+    navigation, header, footer, sidebars and forms, which are not part of `words`. `refers`: the addresses of its links
+    and images.
     """
 
     robots: list[tuple[str, str]] = field(default_factory=list)
     canonicals: list[str] = field(default_factory=list)
     base: str = ""
+    refresh: str = ""
     title: str = ""
     words: list[str] = field(default_factory=list)
     around: list[str] = field(default_factory=list)
@@ -188,6 +192,9 @@ class _Reader(HTMLParser):
         name = values.get("name", "").strip().lower()
         if name and "content" in values and len(self.found.robots) < _VALUES and name.endswith(("robots", "bot")):
             self.found.robots.append((name, values["content"]))
+        if values.get("http-equiv", "").strip().lower() == "refresh" and not self.found.refresh:
+            sent = _REFRESH.match(values.get("content", ""))
+            self.found.refresh = sent[1].strip("\"' ") if sent else ""
 
     def _link(self, values: dict[str, str]) -> None:
         # In the body it is no link of the page: what a visitor wrote may stand there.

@@ -24,7 +24,7 @@ from sitemap_etl.web.answer import (
     WebError,
 )
 from sitemap_etl.web.charsets import charset_of, codec_of, decoded
-from sitemap_etl.web.inflate import GZIP, Inflated, inflated
+from sitemap_etl.web.inflate import GZIP, Inflated, inflated, undeflated
 
 if TYPE_CHECKING:
     from sitemap_etl.web.client import Client, public_robots
@@ -53,6 +53,7 @@ __all__ = [
     "is_public",
     "public_robots",
     "shown_address",
+    "undeflated",
 ]
 
 

@@ -1,4 +1,4 @@
-"""Unpacking gzip, however damaged, up to a bound."""
+"""Unpacking gzip and deflate, however damaged, up to a bound."""
 
 from __future__ import annotations
 
@@ -14,6 +14,10 @@ MEMBERS: Final = 100_000
 """Members that are unpacked. Tools that write many put 64 KiB into each; a flood of empty ones is none of theirs."""
 _WBITS: Final = 31
 """zlib's word for a gzip header and trailer."""
+_ZLIB: Final = 15
+"""zlib's word for its own header and trailer."""
+_BARE: Final = -15
+"""zlib's word for data without either."""
 _STEP: Final = 1 << 20
 """Bytes unpacked at a time."""
 _WINDOW: Final = 1 << 16
@@ -62,3 +66,19 @@ def inflated(data: bytes, limit: int) -> Inflated:
     if rest and data.count(b"\0", at) != rest:
         return Inflated(b"".join(parts), "trailing", f"{rest:,} bytes")
     return Inflated(b"".join(parts))
+
+
+def undeflated(data: bytes, limit: int) -> bytes | None:
+    """Return the content of a body in `deflate`, at most `limit` bytes of it, or None if it is in another encoding.
+
+    The encoding means zlib's format (RFC 9110, section 8.4.1.2). Some servers send the bare data without its header.
+    """
+    for window in (_ZLIB, _BARE):
+        member = isal_zlib.decompressobj(window)
+        try:
+            content = member.decompress(data, limit)
+        except isal_zlib.error:  # type: ignore[misc]  # the stubs take it for a function
+            continue
+        if member.eof or len(content) >= limit:
+            return bytes(content)
+    return None
