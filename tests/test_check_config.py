@@ -235,6 +235,7 @@ def test_the_forms_are_printed_and_the_exit_code_is_the_same(project: Path) -> N
         ("sarif", '{"$schema"'),
         ("junit", "<?xml"),
         ("github", "::error "),
+        ("gitlab", '[{"description"'),
     ):
         done = call("check", "public", "--format", form)
         assert done.code == 1

@@ -1,4 +1,4 @@
-"""The report in the forms that CI systems read: SARIF 2.1.0, JUnit XML, and annotations of GitHub Actions.
+"""The report in the forms that CI systems read: SARIF 2.1.0, JUnit XML, GitHub Actions and GitLab Code Quality.
 
 Names of files and examples come from strangers. Each form escapes them by its own rules, after everything that is no
 visible character was written as an escape.
@@ -25,6 +25,7 @@ _LEVELS: Final[dict[Severity, str]] = {"error": "error", "warning": "warning", "
 _ANNOTATIONS: Final[dict[Severity, str]] = {"error": "error", "warning": "warning", "info": "notice"}
 _SHOWN: Final = 100
 """Examples of a finding, however many were asked for: JSON has them all."""
+_GITLAB: Final[dict[Severity, str]] = {"error": "major", "warning": "minor", "info": "info"}
 _URI: Final = "/:?#[]@!$&'()*+,;=%~"
 """What an address may have beside letters and digits (RFC 3986, section 2)."""
 
@@ -83,7 +84,6 @@ def _result(finding: Finding, codes: list[str], *, compared: bool) -> dict[str, 
     if finding.line:
         column = {} if finding.column is None else {"startColumn": finding.column}
         place["region"] = {"startLine": finding.line, **column}
-    key = "\0".join(key_of(finding, Path())).encode("utf-8", "replace")
     result: dict[str, Any] = {
         "ruleId": finding.code,
         "ruleIndex": codes.index(finding.code),
@@ -91,11 +91,17 @@ def _result(finding: Finding, codes: list[str], *, compared: bool) -> dict[str, 
         "message": {"text": f"{said(finding)}. {finding.fix}"},
         "locations": [{"physicalLocation": place}],
         "occurrenceCount": finding.count,
-        "partialFingerprints": {"sitemapEtlFinding/v1": hashlib.sha256(key).hexdigest()[:32]},
+        "partialFingerprints": {"sitemapEtlFinding/v1": _fingerprint(finding)},
     }
     if compared:
         result["baselineState"] = "unchanged" if finding.is_known else "updated" if finding.known else "new"
     return result
+
+
+def _fingerprint(finding: Finding) -> str:
+    """Return a hash of a finding that stays when its line moves."""
+    key = "\0".join(key_of(finding, Path())).encode("utf-8", "replace")
+    return hashlib.sha256(key).hexdigest()[:32]
 
 
 def _uri(file: str) -> str:
@@ -201,3 +207,23 @@ def _data(text: str) -> str:
 def _property(text: str) -> str:
     """The value of a property of a workflow command."""
     return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+# --- GitLab ---
+
+
+def gitlab(report: Report) -> list[dict[str, Any]]:
+    """Return a Code Quality report of GitLab, without known findings. Files on the web keep their addresses."""
+    return [
+        {
+            "description": f"{said(finding)}. {finding.fix}",
+            "check_name": finding.code,
+            "fingerprint": _fingerprint(finding),
+            "severity": _GITLAB[finding.severity],
+            "location": {
+                "path": visible(finding.file) if "://" in finding.file else visible(_near(finding.file)),
+                "lines": {"begin": finding.line or 1},
+            },
+        }
+        for finding in report.new
+    ]

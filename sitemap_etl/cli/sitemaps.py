@@ -46,6 +46,7 @@ class Format(StrEnum):
     sarif = "sarif"
     junit = "junit"
     github = "github"
+    gitlab = "gitlab"
 
 
 class Crawler(StrEnum):
@@ -254,7 +255,7 @@ def check(
         Format,
         typer.Option(
             "--format",
-            metavar="text|json|sarif|junit|github",
+            metavar="text|json|sarif|junit|github|gitlab",
             help="The form of the report on stdout (default: text).",
             show_default=False,
             rich_help_panel=OUTPUT,
@@ -514,6 +515,8 @@ def _put(form: Format, report: Report, fail_on: Severity, code: int, *, compared
         put_json(formats.sarif(report, code, compared=compared))
     elif form is Format.junit:
         print(formats.junit(report, fail_on.value), end="")
+    elif form is Format.gitlab:
+        put_json(formats.gitlab(report))
     else:
         for line in formats.github(report):
             print(line)
