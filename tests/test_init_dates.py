@@ -182,6 +182,16 @@ def test_without_dates_of_changes_a_fingerprint_is_proposed_with_its_reason() ->
 
 
 @pytest.mark.usefixtures("_here")
+def test_the_zone_of_a_date_until_the_first_change_is_said_to_be_a_guess() -> None:
+    export("url,name,created_at", "https://shop.example/{n},Lamp {n},2025-01-{d:02} 10:00:00")
+    site = started("x.csv")
+    rule = {"fingerprint": ["title"], "until_changed": "created_at", "timezone": "UTC"}
+    assert site["sections"]["x"]["lastmod"] == rule
+    assert "lastmod: timezone UTC is a guess" in site["json"]["notes"]
+    runs(30)
+
+
+@pytest.mark.usefixtures("_here")
 def test_a_fingerprint_of_a_table_has_its_columns_in_the_select() -> None:
     with closing(sqlite3.connect("shop.db")) as database:
         database.execute(

@@ -89,6 +89,13 @@ def test_shopify_with_the_columns_of_2025() -> None:
     assert published()[0] == {"/products/lamp": [f"{CDN}/1.jpg", f"{CDN}/2.jpg"]}
 
 
+def test_words_for_true_in_other_languages_leave_no_product_out() -> None:
+    words = ["WAHR", "VRAI", "VERDADERO", "", "FALSCH", "FAUX"]
+    rows = [{"Handle": f"lamp-{n}", "Published": word, "Image Src": f"{CDN}/{n}.jpg"} for n, word in enumerate(words)]
+    export("Handle|Title|Published|Image Src", *rows)
+    assert sorted(published()[0]) == [f"/products/lamp-{n}" for n in range(4)]
+
+
 def test_a_shop_in_a_folder_has_it_before_its_addresses() -> None:
     export("Handle|Title|Image Src", {"Handle": "lamp", "Title": "Lamp", "Image Src": f"{CDN}/1.jpg"})
     assert published("--site", f"{SITE}/store/")[0] == {"/store/products/lamp": [f"{CDN}/1.jpg"]}

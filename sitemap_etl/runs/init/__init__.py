@@ -2,9 +2,14 @@
 
 beginning, live      what there is: exports, tables of a lakehouse or a database; a sitemap that is live
 names, elements      what its files are called; what it says of its pages that exports do not have
-columns              what the columns of a sample hold, by their values
+sample, column       the first rows, and one column of them
+columns, dates       which columns hold addresses, images and titles; which one the dates of changes
+date_names           what the names of columns say about dates
+layouts              the exports of shops, and a crawl, that are known by their columns
+known_exports        an export with the SELECT that makes pages of its rows
 origins              which of the origins of pages is the site's
 section, text        a section in words of a site file; YAML with comments
+lastmod_rule         the lastmod rule of a section
 """
 
 from __future__ import annotations

@@ -75,7 +75,8 @@ _UNDER_PRODUCTS: Final = """(
 """BigCommerce's rows with the number of the product that they follow."""
 _STORED: Final = """[CASE WHEN regexp_matches(x, '^(https?:/)?/') THEN x ELSE '/product_images/' || x END
     FOR x IN [{Product Image File - #}] IF nullif(x, '') IS NOT NULL]"""
-_YES: Final = "('1', 'true', 'yes', 'y')"
+_NO: Final = "('0', '-1', '2', 'false', 'no', 'n', 'falsch', 'faux', 'falso', 'onwaar', 'fałsz')"
+"""Words for what is not published: of the systems, and of spreadsheets in other languages. Magento writes 2."""
 
 LAYOUTS: Final = (
     Layout(
@@ -93,8 +94,8 @@ LAYOUTS: Final = (
         where=("{Handle} <> ''", "{URL handle} <> ''"),
         group=("{Handle}", "{URL handle}"),
         having=(
-            f"coalesce(nullif(lower(max({{Published}})), ''), 'true') IN {_YES}",
-            f"coalesce(nullif(lower(max({{Published on online store}})), ''), 'true') IN {_YES}",
+            f"coalesce(lower(max({{Published}})), '') NOT IN {_NO}",
+            f"coalesce(lower(max({{Published on online store}})), '') NOT IN {_NO}",
             "coalesce(nullif(lower(max({Status})), ''), 'active') = 'active'",
         ),
         hints=("the rows of a product are its variants and images; drafts and unpublished products are left out",),
@@ -124,7 +125,7 @@ LAYOUTS: Final = (
             "{ID}",
         ),
         having=(
-            f"bool_or(NOT {_VARIATION} AND lower({{Published}}) IN {_YES})",
+            f"bool_or(NOT {_VARIATION} AND coalesce(lower({{Published}}), '') NOT IN {_NO})",
             f"bool_or(NOT {_VARIATION} AND coalesce(lower({{Visibility in catalog}}), '') <> 'hidden')",
         ),
         hints=("variations are part of their product; drafts and hidden products are left out",),
@@ -150,7 +151,7 @@ LAYOUTS: Final = (
         ),
         where=(
             "coalesce({store_view_code}, '') = ''",
-            f"coalesce(lower({{product_online}}), '1') IN {_YES}",
+            f"coalesce({{product_online}}, '') NOT IN {_NO}",
             "coalesce({visibility}, '') <> 'Not Visible Individually'",
         ),
         hints=(
@@ -177,7 +178,7 @@ LAYOUTS: Final = (
         title=("{Name *}",),
         images=("{Image URLs (x,y,z...)}",),
         where=(
-            f"coalesce(lower({{Active (0/1)}}), '1') IN {_YES}",
+            f"coalesce(lower({{Active (0/1)}}), '') NOT IN {_NO}",
             "coalesce(lower({Visibility}), '') <> 'none'",
             "coalesce(lower({Visbility}), '') <> 'none'",
         ),
@@ -199,7 +200,7 @@ LAYOUTS: Final = (
         ),
         rows=_UNDER_PRODUCTS,
         group=("product",),
-        having=(f"bool_or(lower(trim({{Item}})) = 'product' AND lower({{Is Visible}}) IN {_YES})",),
+        having=(f"bool_or(lower(trim({{Item}})) = 'product' AND coalesce(lower({{Is Visible}}), '') NOT IN {_NO})",),
         hints=("the rows below a product are its variants and images; products that are not visible are left out",),
     ),
     Layout(
@@ -211,7 +212,7 @@ LAYOUTS: Final = (
             "[x FOR x IN [{Product Image URL - #}] IF nullif(x, '') IS NOT NULL]",
             _STORED,
         ),
-        where=("lower(trim({Item Type})) = 'product'", f"coalesce(lower({{Product Visible?}}), 'y') IN {_YES}"),
+        where=("lower(trim({Item Type})) = 'product'", f"coalesce(lower({{Product Visible?}}), '') NOT IN {_NO}"),
         hints=("rows of SKUs and rules, and products that are not visible, are left out",),
     ),
     Layout(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import pyarrow.compute as pc
@@ -13,8 +13,8 @@ from sitemap_etl.arrow import is_text
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.runs.init.beginning import Beginning
 from sitemap_etl.runs.init.columns import Address, Found
-from sitemap_etl.runs.init.date_names import is_of_a_crawl
-from sitemap_etl.runs.init.text import block, flow, line, one_line, scalar, shown
+from sitemap_etl.runs.init.lastmod_rule import lastmod_lines
+from sitemap_etl.runs.init.text import block, flow, line, listed, one_line, scalar, shown
 from sitemap_etl.sources.catalog import LIMITED
 from sitemap_etl.sources.parameters import quoted
 
@@ -25,8 +25,6 @@ _FALSE: Final = frozenset({"0", "f", "false", "n", "no"})
 """Words that DuckDB takes for truth values, in any case."""
 _SCHEME: Final = "https://"
 _SLASH: Final = "'/'"
-_ZONES: Final = ("GMT", "UTC")
-"""Formats that end so name the zone of their times."""
 _SPLIT_ROWS: Final = 500_000
 """Rows of a split that is proposed."""
 _PARTS: Final = (2, 64)
@@ -76,7 +74,7 @@ class _Section:
         else:
             yield f"    from: {flow(self.beginning.source)}"
         yield from self._columns()
-        yield from self._lastmod()
+        yield from lastmod_lines(self.beginning, self.found, self._renamed, self.notes)
         yield from self._comments()
 
     @staticmethod
@@ -181,7 +179,7 @@ class _Section:
         if address is None:
             self.notes.append(
                 f"no column looks like the address of a page: {self._where_to_name_it()}. "
-                f"The columns are: {_listed(there)}"
+                f"The columns are: {listed(there)}"
             )
         else:
             self._note_address(address)
@@ -215,86 +213,11 @@ class _Section:
         if address.form == "bare":
             self.notes.append(f"https:// is put before {shown(address.column)}, which has none")
 
-    def _lastmod(self) -> Iterator[str]:
-        """The lastmod rule; one that needs a time zone, a unit or a format gets a first guess and a note."""
-        found = self.found
-        dates = found.dates
-        if not self.beginning.rows.num_rows:
-            yield line("    # lastmod: COLUMN", "when the page last changed: there is no row to see it by")
-            return
-        if dates is None:
-            yield from self._undated()
-            return
-        called = self._called(dates.column) if self.is_database else dates.column
-        self.notes.append(
-            f"the column {shown(dates.column)} is used as the date of the last change of a page: make sure that it is "
-            "not the date of the export"
-        )
-        if not dates.rule:
-            if called != "lastmod":
-                rule = flow({"column": called}) if called == "none" else scalar(called)
-                yield line(f"    lastmod: {rule}", "when the page last changed")
-            return
-        said = []
-        if "timezone" in dates.rule and not dates.rule.get("format", "").endswith(_ZONES):
-            said.append("the times have no zone: is it this one?")
-            self.notes.append(f"lastmod: timezone {dates.rule['timezone']} is a guess")
-        if "unit" in dates.rule:
-            said.append("numbers: is this their unit?")
-            self.notes.append(f"lastmod: unit {dates.rule['unit']} is a guess")
-        if dates.doubtful:
-            said.append("or is the month first, or the day?")
-            self.notes.append(
-                f"lastmod: format {dates.rule['format']} is a guess: day and month of {dates.shown} may be the other "
-                "way round"
-            )
-        yield line(f"    lastmod: {flow({'column': called, **dates.rule})}", " ".join(said))
-
-    def _undated(self) -> Iterator[str]:
-        """The rule of a section without dates of changes: a fingerprint if there are columns for one, else none."""
-        found, why = self.found, self._why_undated()
-        if found.same_date is not None or found.unread is not None or found.never:
-            self.notes.append(why)
-        if not found.never:
-            yield line("    lastmod: none", why)
-            return
-        contents = [self._renamed(name) for name in found.contents]
-        rule: dict[str, Any] = {"fingerprint": contents or ["COLUMN"]}
-        if found.begun is not None:
-            rule["until_changed"] = self._renamed(found.begun.column)
-            rule |= found.begun.rule
-        if contents and not all(map(is_of_a_crawl, found.never)):
-            yield one_line(f"    # {why}:")
-            yield one_line("    # a page counts as changed from now on when one of these columns changes")
-            yield f"    lastmod: {flow(rule)}"
-            self.notes.append(
-                f"lastmod: a fingerprint of {_listed(found.contents)} dates a page when one of these changes: name the "
-                "columns that are shown on the page"
-            )
-            return
-        yield line("    lastmod: none", why)
-        yield one_line(f"    # lastmod: {flow(rule)}")
-        yield "    # a fingerprint dates a page when one of its columns changes: name those that are shown on the page"
-        self.notes.append("lastmod: a fingerprint of the columns that are shown on a page can date its changes")
-
     def _renamed(self, column: str) -> str:
         """Return what the rules call a column: by the SELECT of a table, or by `columns`."""
         if self.is_database:
             return self._called(column)
         return {self.found.title: "title", self.found.images: "images"}.get(column, column)
-
-    def _why_undated(self) -> str:
-        if self.found.same_date is not None:
-            same = (
-                "one date in all rows" if self.found.same_date not in self.beginning.folders else "the dates of folders"
-            )
-            return f"{shown(self.found.same_date)} has {same}: is it that of the export?"
-        if self.found.unread is not None:
-            return f"{shown(self.found.unread)} can't be read as dates"
-        if self.found.never:
-            by, verb = ("its name", "is") if len(self.found.never) == 1 else ("their names", "are")
-            return f"by {by}, {_listed(self.found.never)} {verb} not when a page changed"
-        return "no column looks like the date of the last change of a page"
 
     def _comments(self) -> Iterator[str]:
         found, rows = self.found, self.beginning.rows
@@ -303,16 +226,16 @@ class _Section:
         flags = [name for name in found.flags if self.is_database or name != "exclude"]  # that one is a rule itself
         if flags:
             where = "a WHERE in the SELECT" if self.is_database else "where:"
-            yield one_line(f"    # {where} says which rows to list; it may be about: {_listed(flags)}")
+            yield one_line(f"    # {where} says which rows to list; it may be about: {listed(flags)}")
         if found.keys and not self.beginning.indexes.unique and self.beginning.source.keys() & _KEYED:
             yield one_line(
                 f"    # from.key: a column that identifies a row lets a run read only what changed; it may be: "
-                f"{_listed(found.keys)}"
+                f"{listed(found.keys)}"
             )
         rest = [name for name in rows.column_names if name not in self._used()]
         if rest:
             what = "further columns of the table" if self.is_database else "other columns, for rules and hooks"
-            yield one_line(f"    # {what}: {_listed(rest)}")
+            yield one_line(f"    # {what}: {listed(rest)}")
 
     def _used(self) -> set[str | None]:
         found = self.found
@@ -339,10 +262,6 @@ def _prefix(rows: Any, address: Address | None, folder: str) -> str:
     texts = [str(text) for text in rows.column(address.column).drop_null().to_pylist()]
     inside = sum(f"{text}/".startswith(f"{folder}/") for text in texts)
     return "" if 2 * inside > len(texts) else f"{folder}/"
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(map(shown, names))
 
 
 def _is_flag(rows: Any, name: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import yaml
@@ -41,6 +41,11 @@ def line(text: str, comment: str = "") -> str:
 def shown(name: str) -> str:
     """A name as a sentence has it: in quotes where it begins or ends with a space, which nobody would see."""
     return name if name == name.strip() else f'"{name}"'
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names as a sentence has them."""
+    return ", ".join(map(shown, names))
 
 
 def one_line(text: str) -> str:
