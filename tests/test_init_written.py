@@ -69,3 +69,13 @@ def test_commands_that_are_printed_can_be_pasted_into_a_shell() -> None:
         ["sitemap-etl", "validate", "my sites/shop.yaml", "--connect"],
         ["sitemap-etl", "run", "my sites/shop.yaml", "--dry-run"],
     ]
+
+
+@pytest.mark.parametrize("source", [[], ["--from", "pages.csv"]])
+def test_a_new_site_refuses_dates_of_one_batch_job(source: list[str]) -> None:
+    Path("pages.csv").write_text("loc\n/a\n")
+    assert call("init", *source, "--site", "https://shop.example").code == 0
+    text = Path("site.yaml").read_text()
+    assert yaml.safe_load(text)["gates"] == {"max_same_hour": 0.5}
+    Path("site.yaml").write_text(text.replace("  # max_drop: 0.1", "  max_drop: 0.1"))
+    assert yaml.safe_load(Path("site.yaml").read_text())["gates"] == {"max_same_hour": 0.5, "max_drop": 0.1}

@@ -111,3 +111,10 @@ def test_an_address_that_is_not_public_yet_is_not_requested(served: TestSite, mo
     served.export("p", pages(6))
     assert served.night(2).summary.warnings == ()
     assert asked[-2:] == ["/sitemap.xml", "/sitemap-p-00001.xml.gz"]
+
+
+def test_a_section_stays_unchanged_when_the_check_is_switched_off(served: TestSite) -> None:
+    served.section("p", pages(5))
+    served.night(1)
+    served.keys["publish"] = {"to": "./public", "check": False}
+    assert served.night(2).summary.quiet.keys() == {"p"}

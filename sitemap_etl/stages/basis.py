@@ -44,7 +44,8 @@ def changes_by_itself(section: Section) -> bool:
 
 def settings_of(written: Mapping[str, Any], section: str) -> list[Any]:
     """The release, and what a site file (`config.Site.to_json`) says of how a section's rows become files."""
-    return [__version__, written["site"], written["urls"], written["publish"], written["sections"][section]]
+    publish = {key: value for key, value in written["publish"].items() if key != "check"}  # it asks, and writes nothing
+    return [__version__, written["site"], written["urls"], publish, written["sections"][section]]
 
 
 def made(written: Mapping[str, Any], section: str, state: SectionState | None, shards: Sequence[Entry]) -> str:
