@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from sitemap_etl import sources
 from sitemap_etl.errors import InvalidSource, Unavailable
+from sitemap_etl.settings import CsvFormat
 from sitemap_etl.sources.quotes import WatchedQuotes
 from tests.support.examples import examples
 
@@ -323,3 +324,18 @@ def test_a_file_of_another_format_is_told_with_what_to_do(tmp_path: Path, name: 
     (tmp_path / name).write_bytes(data)
     with pytest.raises(InvalidSource, match=rf"{name} is not a CSV file; {advice}"):
         sources.plan_csv([str(tmp_path / name)])
+
+
+def test_a_quoted_header_behind_a_byte_order_mark_is_unescaped(tmp_path: Path) -> None:
+    path = tmp_path / "e.csv"
+    path.write_bytes(b"\xef\xbb\xbf" + rb'"lo\"c","b"' + b"\n" + rb'"/a","x\"' + b"\n" + rb'y"' + b"\n")
+    (split,) = sources.plan_csv(path, CsvFormat(escape="\\"))
+    assert [batch.to_pylist() for batch in sources.read(split)] == [[{'lo"c': "/a", "b": 'x"\ny'}]]
+
+
+@pytest.mark.parametrize("name", ["[id]", "{id}"])
+def test_a_header_with_brackets_is_not_json(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "e.csv"
+    path.write_text(f"{name},loc\n1,/a\n")
+    (split,) = sources.plan_csv(path)
+    assert [batch.to_pylist() for batch in sources.read(split)] == [[{name: "1", "loc": "/a"}]]

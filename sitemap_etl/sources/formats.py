@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import PurePath
 from typing import Final, Literal
 
@@ -14,6 +15,9 @@ _ZIP: Final = b"PK\x03\x04"
 _PARQUET: Final = b"PAR1"
 _EXCEL: Final = frozenset({".xlsx", ".xlsm", ".xls", ".ods"})
 _OLD_EXCEL: Final = b"\xd0\xcf\x11\xe0"
+_ARRAY: Final = re.compile(rb'\[\s*(?:[\[{"\]]|\Z)')
+_OBJECT: Final = re.compile(rb'{\s*(?:["}]|\Z)')
+"""Beginnings of JSON. A first row of a CSV, such as `[id],[loc]`, has words in its brackets."""
 
 
 def advice(path: str, first: bytes, given_as: Kind) -> str | None:
@@ -31,10 +35,10 @@ def advice(path: str, first: bytes, given_as: Kind) -> str | None:
         what = f"it is a ZIP archive: rename it to {name}.zip"
     elif first.startswith(_GZIP) and not name.endswith(".gz"):
         what = f"it is compressed with gzip: rename it to {name}.gz"
-    elif text.startswith(b"["):
+    elif text.startswith(b"[") and (given_as != "csv" or _ARRAY.match(text)):
         lines = f"{stem}.jsonl" if f"{stem}.jsonl" != name else f"{stem}-lines.jsonl"
         what = f"it is one JSON array: write an object a line, with  jq -c '.[]' {name} > {lines}"
-    elif text.startswith(b"{"):
+    elif text.startswith(b"{") and (given_as != "csv" or _OBJECT.match(text)):
         what = None if given_as == "jsonl" else f"it looks like JSON: write jsonl: instead of {given_as}:"
     elif text.startswith((b"<?xml", b"<")):
         what = "XML is not supported: export it as CSV, JSON lines or Parquet"

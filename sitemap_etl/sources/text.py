@@ -111,6 +111,7 @@ def blocks(file: File, form: CsvFormat | None = None) -> Iterator[Blocks]:
         read = unpacked
         if form is not None and form.encoding != "utf-8":
             read = _Decoded(read, form.encoding, file.path).read
+        read = _Unmarked(read).read
         if form is not None and form.quoting is not None and form.escaping is not None:
             read = _Unescaped(read, form.quoting, form.escaping, form.delimiter).read
         yield Blocks(read)
@@ -191,6 +192,23 @@ class _Decoded:
         return InvalidSource(
             f"{self._path} line {line} is not {self._encoding} ({error.reason}): {shown!r}. Correct `encoding:`"
         )
+
+
+class _Unmarked:
+    """Text without a byte order mark: a quote behind it would not be at the beginning of a value."""
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+        self._began = False
+
+    def read(self, size: int) -> bytes:
+        if self._began:
+            return self._read(size)
+        self._began = True
+        data = b""
+        while len(data) <= len(codecs.BOM_UTF8) and (more := self._read(size)):
+            data += more
+        return data.removeprefix(codecs.BOM_UTF8)
 
 
 class _Unescaped:
