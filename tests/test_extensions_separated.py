@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -162,6 +164,16 @@ def test_an_address_of_a_video_is_the_first_of_several() -> None:
         "video thumbnail_loc: several URLs in one text, the first stays": 1,
         "video content_loc: several URLs in one text, the first stays": 1,
     }
+
+
+@pytest.mark.parametrize("written", [lambda video: [video], lambda video: json.dumps([video]), repr])
+def test_an_address_of_a_video_is_the_first_of_a_list(written: Callable[[dict[str, Any]], Any]) -> None:
+    video = {"title": "T", "description": "D", "thumbnail_loc": [A, B], "content_loc": [C]}
+    tally = Tally()
+    column = pa.array([written(video)])
+    (found,) = videos(column, pa.array([f"{SITE}/0"]), tally, rules=UrlRules(SITE)).to_pylist()
+    assert (found[0]["thumbnail_loc"], found[0]["content_loc"]) == (A, C)
+    assert tally.counts == {"video thumbnail_loc: several URLs in one text, the first stays": 1}
 
 
 def test_videos_are_read_as_python_prints_them_and_their_tags_as_any_list() -> None:

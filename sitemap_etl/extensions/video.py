@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl import limits
-from sitemap_etl.arrow import is_list, mask_of, plain
+from sitemap_etl.arrow import is_list, is_text, mask_of, plain
 from sitemap_etl.extensions import literals, nested, scalars, texts
 from sitemap_etl.extensions.dates import dates
 from sitemap_etl.extensions.nested import Elements
@@ -127,7 +127,7 @@ def _required(found: Elements, result: dict[str, pa.Array], pages: Pages) -> Ele
 
 def _present(found: Elements, name: str, pages: Pages) -> pa.Array:
     """The field as clean text; where it is missing, that is counted."""
-    values = texts.cleaned(_field(found, name))
+    values = texts.cleaned(_written(found, name))
     missing = mask_of(pc.is_null(values))
     pages.count(f"video: {name} is missing", missing, values, found.owner)
     return values
@@ -140,9 +140,17 @@ def _media(found: Elements, name: str, pages: Pages) -> pa.Array:
     return pc.if_else(own, _NULL, urls)
 
 
+def _written(found: Elements, name: str) -> pa.Array:
+    """Return the field as text; a list of texts with line breaks between them."""
+    raw = _field(found, name)
+    if is_list(raw.type) and is_text(raw.type.value_type):
+        return pc.binary_join(raw.cast(pa.list_(pa.string())), "\n")
+    return texts.readable(raw)
+
+
 def _url(found: Elements, name: str, pages: Pages) -> pa.Array:
-    """The field as text; the first address of a text that holds several, which is counted."""
-    given = texts.readable(_field(found, name))
+    """Return the field as text, the first address of several; a text or list with more of them is counted."""
+    given = _written(found, name)
     values, several = firsts(given)
     pages.count(f"video {name}: several URLs in one text, the first stays", several, given, found.owner)
     return values

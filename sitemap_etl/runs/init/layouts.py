@@ -109,6 +109,8 @@ LAYOUTS: Final = (
         ),
         loc=(
             f"max({{Permalink}}) FILTER (WHERE NOT {_VARIATION})",
+            f"max({{Product URL}}) FILTER (WHERE NOT {_VARIATION})",
+            f"max({{URL}}) FILTER (WHERE NOT {_VARIATION})",
             f"max('/product/' || {{Slug}} || '/') FILTER (WHERE NOT {_VARIATION} AND {{Slug}} <> '')",
             f"max('/product/' || {_slug('{Name}')} || '/') FILTER (WHERE NOT {_VARIATION})",
         ),
@@ -142,7 +144,10 @@ LAYOUTS: Final = (
             ("sku", "url_key", "product_online"),
             ("sku", "url_key", "base_image"),
         ),
-        loc=("'/' || {url_key} || '.html'",),
+        loc=(
+            f"'/' || coalesce(nullif({{url_key}}, ''), {_slug('{name}')}) || '.html'",
+            "'/' || {url_key} || '.html'",
+        ),
         title=("{name}",),
         images=(
             _media("concat_ws(',', {base_image}, {additional_images})"),
@@ -157,6 +162,7 @@ LAYOUTS: Final = (
         hints=(
             "rows of single store views, disabled products and those not visible individually are left out",
             "addresses end in .html unless the shop has another suffix for product URLs",
+            "a product without url_key gets one made of its name, as Magento does",
         ),
     ),
     Layout(
