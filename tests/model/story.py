@@ -249,7 +249,7 @@ class Story(Edits):
         self.broken = self.broken or troubled
         if troubled and done.summary is not None:
             # What was read of a section that is kept on errors may not have got to where it is staged.
-            held = {name for name in night.listed if name not in done.summary["reasons"]}
+            held = night.listed.keys() & done.summary["kept"].keys()
             night = asked.without(held) if held else night
         if done.died or (troubled and done.summary is None):
             self._died(asked, done)
