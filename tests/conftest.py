@@ -130,6 +130,11 @@ def pytest_make_collect_report(
     return report
 
 
+def pytest_unconfigure() -> None:
+    """Let the end of the process find everything, as without tests: DuckDB complains of objects that stay."""
+    gc.unfreeze()
+
+
 def _asked_for(item: pytest.Function) -> list[object]:
     """The fixtures of a test, and the values that it was parametrised with."""
     called = getattr(item, "callspec", None)

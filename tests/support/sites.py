@@ -134,6 +134,7 @@ class TestSite:
         }
         self.environment = Environment(environ={})
         self.store = Clocked(FIRST_NIGHT)
+        self._loaded: tuple[Any, Site] | None = None
 
     def section(self, name: str, rows: Iterable[Mapping[str, Any]] | None = None, **keys: Any) -> TestSite:
         """Add or change a section, and write its export where rows are given."""
@@ -154,11 +155,21 @@ class TestSite:
     def path(self) -> Path:
         path = self.folder / "shop.yaml"
         new = path.with_suffix(f".{uuid.uuid4().hex}")  # a run of another process may be reading it
-        new.write_text(yaml.dump(self.keys, Dumper=DUMPER, sort_keys=False, allow_unicode=True))
+        new.write_text(self._text())
         return new.replace(path)
 
+    def _text(self) -> str:
+        return yaml.dump(self.keys, Dumper=DUMPER, sort_keys=False, allow_unicode=True)
+
     def load(self) -> Site:
-        return load(self.path, environ=self.environment.environ)
+        site = load(self.path, environ=self.environment.environ)
+        self._loaded = (self._text(), dict(self.environment.environ)), site
+        return site
+
+    def _places(self) -> Site:
+        """The site, loaded again only if its keys have changed: for its folders, and not for its SELECTs."""
+        known = self._text(), dict(self.environment.environ)
+        return self._loaded[1] if self._loaded is not None and self._loaded[0] == known else self.load()
 
     def night(self, number: int, *, jobs: int = 1, sections: Sequence[str] = (), **options: Any) -> Finished:
         environment = self.at(FIRST_NIGHT + timedelta(days=number - 1))
@@ -170,16 +181,17 @@ class TestSite:
         return self.store.around(self.environment)
 
     def state(self) -> State:
-        site = self.load()
+        site = self._places()
         return State(open_work(site, self.environment), site.name, site.site)
 
     def manifest(self) -> Manifest:
-        manifest = self.state().manifest(self.state().current().manifest)
+        state = self.state()
+        manifest = state.manifest(state.current().manifest)
         assert manifest is not None
         return manifest
 
     def public(self) -> Crawler:
-        publish = self.load().publish
+        publish = self._places().publish
         return Crawler(open_storage(publish.to), publish.at)
 
 
