@@ -98,6 +98,23 @@ def test_a_changed_byte_is_refused_or_changes_no_row(tmp_path: Path, name: str) 
     assert counts["refused"] > counts["same"]
 
 
+def test_a_page_that_is_passed_over_is_missed_in_sql(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    whole = bytearray(parquet(compression="none", use_dictionary=False))
+    assert whole[4:6] == b"\x15\x00"  # the kind of the first page, in its header
+    whole[5] = 0x10  # a kind that no reader knows
+    path.write_bytes(whole)
+    export = flips.export_of(path)
+    for query in (
+        "SELECT loc FROM source",
+        "SELECT * FROM source ORDER BY lastmod",
+        "SELECT count(loc) AS n FROM source",
+    ):
+        with pytest.raises(InvalidSource, match=r"a\.parquet: .*(gave 0 of 60 rows|expected length 0)") as error:
+            [list(sources.read(split)) for split in sources.plan_query({"source": export}, query)]
+        assert "Traceback" not in str(error.value)
+
+
 # --- writers whose checksums are wrong ---
 
 

@@ -261,3 +261,26 @@ def test_a_type_that_duckdb_lacks_is_named_in_sql_over_an_export(tmp_path: Path)
     export = ParquetExport(parquet=(str(written(tmp_path / "a.parquet", table)),))
     with pytest.raises(InvalidSource, match=r"sql: .*Decimal"):
         sources.plan_query({"source": export}, "SELECT loc FROM source")
+
+
+def test_short_decimals_of_any_width_are_read_in_sql(tmp_path: Path) -> None:
+    prices = {f"d{bits}": pa.array([Decimal("1.50"), None], kind(7, 2)) for bits, kind in DECIMALS.items()}
+    path = written(tmp_path / "a.parquet", pa.table({"loc": ["/a", "/b"], **prices}))
+    plan = sources.plan_query({"source": ParquetExport(parquet=(str(path),))}, "SELECT * FROM source ORDER BY loc")
+    (row, other) = [row for split in plan for batch in sources.read(split) for row in batch.to_pylist()]
+    assert {row[name] for name in prices} == {Decimal("1.50")}
+    assert {other[name] for name in prices} == {None}
+
+
+DECIMALS: dict[int, Any] = {32: pa.decimal32, 64: pa.decimal64, 128: pa.decimal128, 256: pa.decimal256}
+
+
+def test_an_encrypted_file_is_named_as_one(tmp_path: Path) -> None:
+    from pyarrow.parquet import encryption
+
+    table, path = pa.table({"loc": ["/a"]}), tmp_path / "a.parquet"
+    keys = encryption.create_encryption_properties(footer_key=b"0123456789abcdef")
+    with pq.ParquetWriter(path, table.schema, encryption_properties=keys) as writer:
+        writer.write_table(table)
+    with pytest.raises(InvalidSource, match=r"a\.parquet is encrypted, which is not supported"):
+        sources.plan_parquet(path)

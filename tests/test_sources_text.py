@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 from sitemap_etl import sources
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.settings import CsvFormat
+from sitemap_etl.sources.files import locate
+from sitemap_etl.sources.text import blocks
 from tests.support.examples import examples
 
 TEXT = "loc,note\n/größe,a\n/b,€\n"
@@ -135,3 +137,32 @@ def test_any_values_come_back_however_the_bytes_arrive(cells: list[str], bare: l
     stream = _Unescaped(io.BytesIO(data).read, '"', "\\", ",")
     text = b"".join(iter(lambda: stream.read(size), b"")).decode()
     assert [row[1] for row in csv.reader(io.StringIO(text, newline=""))] == cells
+
+
+@pytest.mark.parametrize("verify", [True, False])
+@pytest.mark.parametrize("peeked", [True, False])
+@pytest.mark.parametrize("form", [CsvFormat(), CsvFormat(encoding="cp1252"), CsvFormat(escape="\\")], ids=str)
+def test_a_reader_never_gets_more_bytes_than_it_asked_for(
+    tmp_path: Path, form: CsvFormat, *, peeked: bool, verify: bool
+) -> None:
+    """Arrow copies what it gets into memory of the size that it asked for."""
+    text = "loc,note\n" + '"/größe\\"",ü\n' * 5_000
+    path = tmp_path / "a.csv.gz"
+    path.write_bytes(gzip.compress(text.encode(form.encoding)))
+    (file,) = locate(path, (".csv.gz",), verify=verify)
+    with blocks(file, form) as found:
+        if peeked:
+            found.peek()
+        pieces = []
+        while piece := found.read(1_000):
+            pieces.append(piece)
+    assert max(map(len, pieces)) <= 1_000
+    expected = text if form.escape is None else text.replace('\\"', '""')
+    assert b"".join(pieces).decode() == expected
+
+
+def test_a_broken_row_far_into_a_text_of_another_encoding_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(("loc,note\n" + "/größe,üüüüü\n" * 20_000 + "/a,b,c\n").encode("cp1252"))
+    with pytest.raises(InvalidSource, match="line 20002: expected 2 fields"):
+        rows(path, encoding="cp1252")

@@ -19,6 +19,8 @@ from sitemap_etl.instants import in_unit
 
 _FIRST_DAY, _LAST_DAY = (date(1, 1, 1) - date(1970, 1, 1)).days, (date(9999, 12, 31) - date(1970, 1, 1)).days
 _UNITS_A_DAY: Final = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
+_DIGITS: Final = 38
+"""Digits of a decimal128, which every reader of columns knows."""
 _SHOWN: Final = 100
 """Bytes of a value that a message shows."""
 
@@ -27,7 +29,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     """The type that `kind` is turned into, so that later stages meet one form of text and list.
 
     Views, large and dictionary forms of text become string; lists of every form become list;
-    extension types become their storage, UUIDs text; seconds become milliseconds.
+    extension types become their storage, UUIDs text; seconds become milliseconds, and short decimals decimal128.
     """
     if pt.is_large_string(kind) or pt.is_string_view(kind) or isinstance(kind, pa.UuidType):
         return pa.string()
@@ -37,9 +39,15 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
         return plain_type(kind.value_type)
     if isinstance(kind, pa.BaseExtensionType):
         return plain_type(kind.storage_type)
+    return _plain_nested(kind) if pt.is_nested(kind) else _plain_flat(kind)
+
+
+def _plain_flat(kind: pa.DataType) -> pa.DataType:
     if pt.is_timestamp(kind) and kind.unit == "s":
         return pa.timestamp("ms", kind.tz)  # Parquet has no seconds
-    return _plain_nested(kind) if pt.is_nested(kind) else kind
+    if pt.is_decimal(kind) and kind.precision <= _DIGITS:
+        return pa.decimal128(kind.precision, kind.scale)
+    return kind
 
 
 def _plain_nested(kind: pa.DataType) -> pa.DataType:

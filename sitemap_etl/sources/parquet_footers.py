@@ -177,6 +177,8 @@ def broken(error: BaseException, file: File) -> SitemapEtlError:
     problem = translated(error, file.path)
     if isinstance(problem, InvalidSource) and not isinstance(error, FileNotFoundError):
         detail = str(error).strip().partition("\n")[0]
+        if "decrypt" in detail.lower():
+            return InvalidSource(f"{file.path} is encrypted, which is not supported: export it without encryption")
         with suppress(SitemapEtlError, OSError), reading(file, stream=True) as stream:
             what = advice(file.path, stream.read(FIRST), "parquet")
             if what is not None:

@@ -140,7 +140,21 @@ class _Exports(pa.dataset.FileSystemDataset):  # type: ignore[misc] # pyarrow sh
     """
 
     def scanner(self, **asked: Any) -> Any:
-        return super().scanner(**asked, batch_size=_SCAN_ROWS, batch_readahead=1, fragment_readahead=1)
+        made = super().scanner(**asked, batch_size=_SCAN_ROWS, batch_readahead=1, fragment_readahead=1)
+        if asked.get("filter") is not None:
+            return made
+        promised = super().scanner(columns=[]).count_rows()  # by the footers alone
+        return pa.dataset.Scanner.from_batches(_counted(made.to_batches(), promised), schema=made.projected_schema)
+
+
+def _counted(batches: Iterator[pa.RecordBatch], promised: int) -> Iterator[pa.RecordBatch]:
+    """Yield the batches. Raises OSError if they have other rows than the footers say: a page was passed over."""
+    given = 0
+    for batch in batches:
+        given += batch.num_rows
+        yield batch
+    if given != promised:
+        raise OSError(f"the files gave {given:,} of {promised:,} rows, so one of them is damaged")
 
 
 def selected(
@@ -225,4 +239,5 @@ def attempt(step: Callable[[], Any], label: str) -> Any:
             f"{label}: the query needs more memory than it may have ({MEMORY}): {first_words(error)}"
         ) from error
     except (duckdb.Error, pa.ArrowException, OSError) as error:
-        raise InvalidSource(f"{label}: {first_words(error)}") from error
+        said = first_words(error).partition(" Detail: Python exception")[0]  # a traceback follows
+        raise InvalidSource(f"{label}: {said}") from error

@@ -89,11 +89,10 @@ class Blocks:
         return self._first
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes."""
-        if self._first:
-            first, self._first = self._first, b""
-            return first
-        return self._read(size)
+        """Return the next bytes, at most `size`: Arrow copies them into memory of that size."""
+        data = self._first or self._read(size)
+        self._first = data[size:] if 0 <= size < len(data) else b""
+        return data[:size] if self._first else data
 
     def close(self) -> None:
         """Nothing: what lies below is its owner's to close."""
