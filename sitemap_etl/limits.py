@@ -95,6 +95,13 @@ GROUP_ROWS: Final = 4_000_000
 GROUPS_PER_SECTION: Final = 256
 CSV_VALUE_LINES: Final = 1_000
 """Line breaks in one value of a CSV. What fits a description is far below; above it a quote was never closed."""
+EXPORT_COLUMNS: Final = 4_096
+"""Columns of an export. A table of MySQL has as many at most
+(https://dev.mysql.com/doc/refman/8.4/en/column-count-limit.html)."""
+JSON_LINE_BYTES: Final = 16 * 1024 * 1024
+"""A line of JSON. A document of MongoDB is as long at most (https://www.mongodb.com/docs/manual/reference/limits/)."""
+JSON_LEVELS: Final = 50
+"""Levels of lists and objects in a line of JSON. Arrow's messages hold a schema of 64."""
 SHARE_FROM: Final = 20
 """URLs from which on a share of them means something to a gate."""
 PAGES_SAMPLE: Final = 1_000

@@ -116,6 +116,14 @@ def csv_of(text: str) -> Callable[[Shop], None]:
     return change
 
 
+def jsonl_of(text: str) -> Callable[[Shop], None]:
+    def change(shop: Shop) -> None:
+        (shop.folder / "products.jsonl").write_text(text)
+        shop.source(**{"from": {"jsonl": "./products.jsonl"}})
+
+    return change
+
+
 def cut_gzip(shop: Shop) -> None:
     import gzip
 
@@ -156,6 +164,34 @@ SOURCES = {
     ),
     "missing loc": (csv_of("url,title\n/a,A\n"), 2, "no column 'loc'. It has: url, title", "columns: {loc: …}"),
     "broken row": (csv_of("loc,x\n/a,1\n/b,1,2,3\n"), 2, "products.csv line 3: expected 2 fields", "found 4"),
+    "a column that is always read, twice": (
+        csv_of("loc,lastmod,lastmod\n/a,2026-01-01,2026-01-02\n"),
+        2,
+        "products.csv: the first row names the column 'lastmod' more than once, and a rule reads it",
+    ),
+    "a header that is not there": (
+        source(csv="./products.csv", header=["loc"]),
+        2,
+        "expected 1 fields as header: names",
+    ),
+    "a deep line of JSON": (
+        jsonl_of('{"x": ' + "[" * 1_000_000 + "]" * 1_000_000 + "}\n"),
+        2,
+        "line 1",
+        "50 levels deep",
+    ),
+    "a long line of JSON": (
+        jsonl_of('{"x": "' + "x" * 17_000_000 + '"}\n'),
+        2,
+        "line 1",
+        "longer than 16,777,216 bytes",
+    ),
+    "many keys of JSON": (
+        jsonl_of(json.dumps({f"c{n}": n for n in range(8_000)}) + "\n"),
+        2,
+        "has 8,000 columns: at most 4,096 can be read",
+    ),
+    "many columns of CSV": (csv_of(",".join(f"c{n}" for n in range(8_000)) + "\n"), 2, "has 8,000 columns"),
     "no header": (csv_of(""), 2, "products.csv is empty: expected a first row"),
     "another delimiter": (csv_of("loc;x\n/a;1\n"), 2, "is separated by ';': expected ','"),
     "naive times": (csv_of("loc,lastmod\n/a,2026-10-01 03:00\n"), 2, "section products: ", "timezone: Europe/Berlin"),
@@ -209,6 +245,11 @@ RULES = {
     "no such module": ({"transform": "hoks:boom"}, 2, "sections.products.transform: 'hoks:boom' can't be imported"),
     "no such function": ({"transform": "hooks:bom"}, 2, "sections.products.transform: 'hooks:bom' can't be imported"),
     "where syntax": ({"where": "loc LIKE"}, 2, "where: 'loc LIKE' can't be evaluated", "syntax error"),
+    "where column, twice": (
+        {"from": {"csv": "./twice.csv"}, "where": "price > 1"},
+        2,
+        "twice.csv: the first row names the column 'price' more than once, and a rule reads it",
+    ),
     "where column": (
         {"where": "price > 1"},
         2,
@@ -222,6 +263,7 @@ RULES = {
 @pytest.mark.parametrize("name", RULES)
 def test_a_rule_that_can_not_be_carried_out_is_told(shop: Shop, name: str) -> None:
     keys, code, *said = RULES[name]
+    (shop.folder / "twice.csv").write_text("loc,price,price\n/a,1,2\n")
     shop.source(**{"from": {"csv": "./products.csv"}, **keys})
     refused(shop, code, *said)
 

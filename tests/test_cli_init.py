@@ -185,6 +185,38 @@ def test_the_site_is_taken_from_addresses_without_a_scheme_too() -> None:
     runs(30)
 
 
+def test_words_for_a_missing_value_are_proposed_as_null() -> None:
+    rows = [f'https://shop.example/{n},"{n}",{("NULL", "nan", "")[n % 3]}' for n in range(40)]
+    Path("x.csv").write_text("\n".join(["url,title,exclude", *rows, ""]))
+    site = started("x.csv")
+    assert site["sections"]["x"]["from"]["null"] == ["\\N", "NULL", "nan"]
+    runs(40)
+
+
+def test_without_such_words_no_null_is_proposed() -> None:
+    Path("x.csv").write_text(
+        "url,title\n" + "".join(f"https://shop.example/{n},{n or 'None of these'}\n" for n in range(9))
+    )
+    assert started("x.csv")["sections"]["x"]["from"] == {"csv": "x.csv"}
+    runs(9)
+
+
+def test_a_quoted_marker_of_null_is_proposed_too() -> None:
+    Path("x.csv").write_text("url,title\n" + "".join(f'https://shop.example/{n},"\\N"\n' for n in range(9)))
+    assert started("x.csv")["sections"]["x"]["from"] == {"csv": "x.csv", "null": "\\N"}
+    runs(9)
+
+
+@pytest.mark.parametrize("text", ["sep=;\nurl;title\n", 'SEP=;\r\n"url";title;;\r\n', "url\x1ftitle\x1f\x1f\n"])
+def test_a_spreadsheet_s_first_rows_are_understood(text: str) -> None:
+    mark = "\x1f" if "\x1f" in text else ";"
+    more = mark * (text.count(mark) - 2 if text.lower().startswith("sep") else text.count(mark) - 1)
+    Path("x.csv").write_text(text + "".join(f"https://shop.example/{n}{mark}{n}{more}\n" for n in range(9)))
+    section = started("x.csv")["sections"]["x"]
+    assert (section["from"]["delimiter"], section["columns"]["loc"]) == (mark, "url")
+    runs(9)
+
+
 @pytest.mark.parametrize("first", ["https://shop.example/0,2026-02-01", "/0,2026-02-01", "shop.example/0"])
 @pytest.mark.parametrize("count", [1, 30])
 def test_a_csv_whose_first_row_is_a_page_is_refused_so_that_no_page_is_lost(first: str, count: int) -> None:
@@ -193,6 +225,7 @@ def test_a_csv_whose_first_row_is_a_page_is_refused_so_that_no_page_is_lost(firs
     assert done.code == 2
     assert "x.csv: the first row has to name the columns, and has the address of a page" in done.err
     assert "write a row of names before it, such as loc" in done.err
+    assert "header: [loc, lastmod]" in done.err
     assert not Path("site.yaml").exists()
 
 

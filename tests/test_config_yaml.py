@@ -130,6 +130,38 @@ def test_keys_are_text_whatever_they_look_like(tmp_path):
     assert loaded(tmp_path, text).sections["pages"].columns == {"no": "a", "1": "b", "true": "c", "null": "d"}
 
 
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("NULL", ("NULL",)),
+        (
+            r"[\N, NULL, null, 'Null', nan, ~, 0, -1, false]",
+            ("\\N", "NULL", "null", "Null", "nan", "~", "0", "-1", "false"),
+        ),
+        ("", None),
+    ],
+)
+def test_words_for_null_need_no_quotes(tmp_path, value, words):
+    text = f"""\
+site: https://shop.example
+publish: ./public
+sections:
+  pages:
+    from:
+      csv: a.csv
+      null: {value}
+      query: SELECT 1 AS loc
+      params: {{null: 5}}
+      tables:
+        other:
+          csv: b.csv
+          null: {value}
+"""
+    source = loaded(tmp_path, text).sections["pages"].source
+    assert (source.null, source.tables["other"].null) == (words, words)
+    assert source.params["null"] == 5
+
+
 def test_a_key_that_stands_twice_is_a_mistake(tmp_path):
     text = MINIMAL + "keep: 3\nkeep: 4\n"
     assert problems(tmp_path, text) == ["shop.yaml:7: duplicate key `keep` (first on line 6)"]

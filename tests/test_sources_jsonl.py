@@ -245,8 +245,54 @@ def test_values_that_are_nested_too_deeply_are_told(tmp_path: Path, depth: int) 
     write(tmp_path / "a.jsonl", {"loc": "/a"})
     write(tmp_path / "b.jsonl", {"loc": "/b", "x": 1})
     write(tmp_path / "c.jsonl", {"loc": "/c"}, '{"a": ' + "[" * depth + "]" * depth + "}")
-    with pytest.raises(InvalidSource, match=r"c\.jsonl lines 1 to 2: a value is nested too deeply"):
+    with pytest.raises(
+        InvalidSource, match=r"c\.jsonl line 2: its lists and objects are nested more than 50 levels deep"
+    ):
         sources.plan_jsonl(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text", ["[{" * 99, '"[{' * 99, "\\" * 99 + "[" * 99, "\\" * 98 + '"' + "{" * 99, "é[" * 99], ids=ascii
+)
+def test_brackets_in_text_are_no_levels(tmp_path: Path, text: str) -> None:
+    found = table(write(tmp_path / "a.jsonl", {"loc": "/a"}, {"loc": "/b", "x": text}, {"loc": "/c", "x": [[text]]}))
+    assert [None if x is None else x for x in found.column("x").to_pylist()][:2] == [None, text]
+
+
+@pytest.mark.parametrize(("levels", "fits"), [(50, True), (51, False)])
+@pytest.mark.parametrize("around", ["[]", "{}"])
+def test_a_line_has_fifty_levels_at_most_on_any_line(tmp_path: Path, levels: int, fits: bool, around: str) -> None:
+    begin, end = ("[", "]") if around == "[]" else ('{"a":', "}")
+    inner = begin * (levels - 1) + "1" + end * (levels - 1)
+    many = [json.dumps({"loc": f"/{n}", "more": [{"n": n}] * 60}) for n in range(9)]
+    path = write(tmp_path / "a.jsonl", *many, f'{{"loc": "/b", "x": {inner}}}', *many)
+    if fits:
+        assert len(table(path)) == 19
+    else:
+        with pytest.raises(
+            InvalidSource, match=r"a\.jsonl line 10: its lists and objects are nested more than 50 levels"
+        ):
+            sources.plan_jsonl(path)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
+def test_a_line_is_bounded_wherever_it_begins(tmp_path: Path, name: str) -> None:
+    fits, over = ('{"loc": "/b", "x": "' + "x" * (size - 22) + '"}' for size in (16 * 1024**2, 16 * 1024**2 + 1))
+    assert len(table(write(tmp_path / name, {"loc": "/a"}, fits, {"loc": "/c"}))) == 3
+    for before in (1, 100_000):
+        path = write(tmp_path / name, *[{"loc": "/a"}] * before, over, {"loc": "/c"})
+        with pytest.raises(InvalidSource, match=rf"{name} line {before + 1} is longer than 16,777,216 bytes"):
+            sources.plan_jsonl(path)
+
+
+def test_keys_of_all_lines_together_are_bounded(tmp_path: Path) -> None:
+    assert (
+        len(sources.columns(sources.plan_jsonl(write(tmp_path / "a.jsonl", {f"c{n}": n for n in range(4_096)}))[0]))
+        == 4_096
+    )
+    path = write(tmp_path / "a.jsonl", *({f"c{n}": n} for n in range(4_097)))
+    with pytest.raises(InvalidSource, match=r"a\.jsonl has 4,097 columns: at most 4,096 can be read"):
+        sources.plan_jsonl(path)
 
 
 def test_a_key_of_several_kinds_changes_nothing_about_the_others(tmp_path: Path) -> None:

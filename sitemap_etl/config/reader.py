@@ -203,7 +203,8 @@ class _Builder:
         if not self._is_whole(node, path):
             return None
         if tag == "str":
-            return node.value if node.style or _explicit(node) else scalar(node.value)
+            as_text = node.style or _explicit(node) or (node.value and _is_word(path))
+            return node.value if as_text else scalar(node.value)
         if tag in ("int", "float", "bool", "null"):
             return scalar(node.value)
         self._problem(
@@ -226,6 +227,12 @@ class _Builder:
 
     def _problem(self, mark: Mark, path: KeyPath, text: str) -> None:
         self.document.problems.append((mark, f"{mark}: {shown(path)}: {text}" if path else f"{mark}: {text}"))
+
+
+def _is_word(path: KeyPath) -> bool:
+    """Return whether a value is one of the words of an export's `null:`, which `NULL` without quotes is too."""
+    keys = tuple(part for part in path if isinstance(part, str))
+    return keys[-1:] == ("null",) and (keys[-2:-1] == ("from",) or keys[-3:-2] == ("tables",))
 
 
 def _explicit(node: yaml.ScalarNode) -> bool:

@@ -6,7 +6,16 @@ import codecs
 from datetime import datetime, timedelta
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, cast
 
-from pydantic import AfterValidator, Field, ModelWrapValidatorHandler, Tag, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ModelWrapValidatorHandler,
+    Strict,
+    Tag,
+    field_validator,
+    model_validator,
+)
 
 from sitemap_etl import limits
 from sitemap_etl.settings.kinds import (
@@ -24,6 +33,7 @@ from sitemap_etl.settings.kinds import (
     Text,
     as_written,
     matching,
+    once,
     one_of,
     unlike,
     wrong,
@@ -225,6 +235,40 @@ def _encoding(value: str) -> str:
     return "utf-8" if name == "utf-8-sig" else name
 
 
+UNQUOTED_NULL: Final = r"\N"
+"""Null as databases write it by default, without quotes (PostgreSQL's COPY, MySQL's OUTFILE, Hive)."""
+
+
+def _words(value: Any) -> Any:
+    """The words, whose quotes a site file needs: `NULL` alone is YAML's null."""
+    found = value if isinstance(value, list | tuple) else [value]
+    if not found or not all(isinstance(word, str) for word in found):
+        raise unlike('words in quotes, such as ["\\\\N", "NULL"]')
+    return found
+
+
+def _names(value: Any) -> Any:
+    if not isinstance(value, str | list | tuple) or not value:
+        raise unlike("the names of the columns of files without a header, such as [loc, lastmod]")
+    return value
+
+
+def _differ(names: tuple[str, ...]) -> tuple[str, ...]:
+    twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
+    if twice is not None:
+        raise wrong(f"names the column {twice!r} more than once")
+    return names
+
+
+NullWords = Annotated[
+    tuple[str, ...],
+    Strict(False),
+    BeforeValidator(_words, json_schema_input_type=str | list[str]),
+    AfterValidator(once),
+]
+ColumnNames = Annotated[OneOrMore[Column], BeforeValidator(_names), AfterValidator(_differ)]
+
+
 class CsvFormat(Settings):
     """How a CSV is written."""
 
@@ -245,6 +289,23 @@ class CsvFormat(Settings):
     encoding: Annotated[str, AfterValidator(_encoding)] = Field(
         default="utf-8", description="Encoding of the text.", examples=["cp1252", "utf-16"]
     )
+
+    null: NullWords | None = Field(
+        default=None,
+        description="Words that mean null, in quotes or not, and in this case; an empty value always does. "
+        "Default: `\\N` without quotes.",
+        examples=[["\\N", "NULL"]],
+    )
+    header: ColumnNames | None = Field(
+        default=None,
+        description="Names of the columns of files without a header. Default: the first row names them.",
+        examples=[["loc", "lastmod"]],
+    )
+
+    @property
+    def nulls(self) -> tuple[str, ...]:
+        """The values that mean null."""
+        return ("", UNQUOTED_NULL) if self.null is None else ("", *self.null)
 
     @property
     def quoting(self) -> str | None:

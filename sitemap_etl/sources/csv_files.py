@@ -10,6 +10,7 @@ import codecs
 import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, Final
 
 import numpy as np
@@ -18,15 +19,18 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from sitemap_etl import limits
+from sitemap_etl.arrow import offsets_of
 from sitemap_etl.errors import InvalidSource, SitemapEtlError
 from sitemap_etl.settings import CsvFormat
 from sitemap_etl.sources.batches import fit
+from sitemap_etl.sources.bounds import check_columns
+from sitemap_etl.sources.csv_header import Header, check_quotes, csv_rows, find_header
 from sitemap_etl.sources.files import File, Note, Paths, ahead, check_unchanged, each, locate, reading, translated
 from sitemap_etl.sources.formats import FIRST, advice
 from sitemap_etl.sources.partitions import partitions, with_partitions
 from sitemap_etl.sources.quotes import WatchedQuotes, line_breaks
 from sitemap_etl.sources.splits import LINES, LineNumbers, Split
-from sitemap_etl.sources.text import BLOCK_BYTES, Blocks, blocks, bundled, packed
+from sitemap_etl.sources.text import BLOCK_BYTES, Blocks, Read, blocks, bundled, packed
 
 SUFFIXES: Final = packed(".csv")
 _SHOWN: Final = 200
@@ -56,12 +60,18 @@ def plan_csv(
 
 
 def described(files: Sequence[File], form: CsvFormat, *, note: Note | None = None) -> dict[str, Any]:
-    """What a split says of these files: their columns, and how they are written. Raises as `plan_csv`."""
-    headers = each(lambda file: header(file, form), files)
-    names = list(dict.fromkeys(name for found in headers for name in found))
-    keys = partitions(files, names, text=True, note=note)
+    """Return the detail of a split of these files: their columns and their form. Raises as `plan_csv`.
+
+    `repeated`: names of several columns of a file, with that file. Such columns can't be read.
+    """
+    headers = dict(zip((file.path for file in files), each(lambda file: header(file, form), files), strict=True))
+    repeated = {name: path for path, found in reversed(headers.items()) for name in found.repeated}
+    if repeated and note is not None:
+        note(f"{', '.join(repeated)} can't be read: {next(iter(repeated.values()))} has several columns of that name")
+    names = list(dict.fromkeys(name for found in headers.values() for name in found.names if name not in repeated))
+    keys = partitions(files, frozenset([*names, *repeated]), text=True, note=note)
     form_ = form.model_dump(include=set(CsvFormat.model_fields))
-    return {"columns": [*names, *keys], "partitions": keys, **form_}
+    return {"columns": [*names, *keys], "partitions": keys, "repeated": repeated, **form_}
 
 
 def form_of(detail: Mapping[str, Any]) -> CsvFormat:
@@ -117,11 +127,11 @@ class _Counted:
         self._blank = 0  # at its end
         self._open = False  # whether its last line is without a break
 
-    def begin(self, path: str, names: Sequence[str]) -> None:
-        """A file begins with these names as its first row."""
+    def begin(self, path: str, lines: int) -> None:
+        """Begin a file whose rows of values follow so many lines."""
         self._finish()
         self._numbers.files.append((path, self._before))
-        self._lines = self._before + 1 + sum(name.count("\n") or name.count("\r") for name in names)
+        self._lines = self._before + lines
 
     def passed(self, data: bytes) -> bytes:
         """Bytes of the file; gives them."""
@@ -166,44 +176,29 @@ class _Counted:
         self._found = self._blank = 0
 
 
-def header(file: File, form: CsvFormat) -> list[str]:
-    """The names in the first row. Raises `InvalidSource` where there is none, or two columns have one name."""
-    with blocks(file, form) as text:
-        return _names(file, form, text)
+def header(file: File, form: CsvFormat) -> Header:
+    """Return the columns of a file. Raises `InvalidSource` if it has none, `Refused`, `Unavailable`."""
+    with ExitStack() as stack:
+        return _begin(stack, file, form)[2]
 
 
-def _names(file: File, form: CsvFormat, text: Blocks) -> list[str]:
+def _begin(stack: ExitStack, file: File, form: CsvFormat) -> tuple[Blocks, CsvFormat, Header]:
+    """Return the text of a file, how it is written, and its columns."""
     try:
-        # A block may end within a character; the first row is far from there.
-        beginning = codecs.getincrementaldecoder("utf-8-sig")().decode(text.peek())
-        names: list[str] = next((row for row in _rows(io.StringIO(beginning, newline=""), form) if row), [])
+        text = stack.enter_context(blocks(file, form))
+        form = text.form or form
+        found = find_header(file, form, text)
     except UnicodeDecodeError as error:
         raise no_csv(file) or _not_utf8(file, form) from error
     except SitemapEtlError as error:
         raise no_csv(file) or error from error
     except csv.Error as error:
+        check_quotes(file, form, text.peek())
         raise no_csv(file) or translated(error, file.path) from error
-    if names and names[0].startswith(_OTHER_FORMATS) and (other_format := no_csv(file)) is not None:
+    if found.cells[0].startswith(_OTHER_FORMATS) and (other_format := no_csv(file)) is not None:
         raise other_format
-    if not names:
-        raise InvalidSource(f"{file.path} is empty: expected a first row that names the columns")
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise InvalidSource(f"{file.path}: the first row names the column {twice[0]!r} more than once")
-    other = next((mark for mark in ";\t|," if len(names) == 1 and mark != form.delimiter and mark in names[0]), None)
-    if other:
-        raise InvalidSource(
-            f"{file.path} is separated by {other!r}: expected {form.delimiter!r} (first row: {names[0][:_SHOWN]}). "
-            f"Write delimiter: {other if other != chr(9) else chr(92) + 't'!r}"
-        )
-    return names
-
-
-def _rows(text: io.TextIOBase, form: CsvFormat) -> Any:
-    """The rows of a text, with `line_num`, by the parser of the standard library."""
-    if form.quoting is None:
-        return csv.reader(text, delimiter=form.delimiter, quoting=csv.QUOTE_NONE)
-    return csv.reader(text, delimiter=form.delimiter, quotechar=form.quoting)
+    check_columns(file.path, len(found.cells))
+    return text, form, found
 
 
 _OTHER_FORMATS: Final = ("{", "[", "<", "PK", "PAR1")
@@ -223,51 +218,83 @@ def no_csv(file: File) -> InvalidSource | None:
 def _batches(
     file: File, form: CsvFormat, schema: pa.Schema, counted: _Counted | None = None
 ) -> Iterator[pa.RecordBatch]:
-    with blocks(file, form) as text:
-        names = _names(file, form, text)
+    with ExitStack() as stack:
+        text, form, found = _begin(stack, file, form)
         if counted is not None:
-            counted.begin(file.path, names)
+            counted.begin(file.path, found.lines)
         quote = form.quoting
         parse = pa.csv.ParseOptions(
             delimiter=form.delimiter, quote_char=quote or False, newlines_in_values=quote is not None
         )
+        wanted = frozenset(schema.names)
         convert = pa.csv.ConvertOptions(
-            column_types=dict.fromkeys(names, pa.string()),
-            include_columns=[name for name in names if name in schema.names],
-            null_values=[""],
+            column_types=dict.fromkeys(found.keys, pa.string()),
+            include_columns=[name for name in found.names if name in wanted],
+            null_values=form.nulls,
             strings_can_be_null=True,
-            quoted_strings_can_be_null=True,
+            quoted_strings_can_be_null=form.null is not None,
         )
         read = text.read if counted is None else lambda size: counted.passed(text.read(size))
         watched = WatchedQuotes(read, form.delimiter, quote) if quote is not None else None
+        rows = Blocks(_without(found.size, read if watched is None else watched.read))
         try:
-            options = pa.csv.ReadOptions(block_size=BLOCK_BYTES)
-            bytes_ = pa.PythonFile(watched or Blocks(read), mode="r")
-            with pa.csv.open_csv(bytes_, read_options=options, parse_options=parse, convert_options=convert) as reader:
-                yield from reader if counted is None else map(counted.with_lines, reader)
+            if rows.peek():  # Arrow refuses a file of no bytes
+                options = pa.csv.ReadOptions(block_size=BLOCK_BYTES, column_names=found.keys)
+                with pa.csv.open_csv(
+                    pa.PythonFile(rows, mode="r"), read_options=options, parse_options=parse, convert_options=convert
+                ) as reader:
+                    batches = reader if form.null is not None else map(_without_empty, reader)
+                    yield from batches if counted is None else map(counted.with_lines, batches)
         except SitemapEtlError:
             raise
         except (pa.ArrowException, OSError) as error:
             if watched is None or watched.fault is None:
-                # Without a line break behind it Arrow does not read it.
-                if isinstance(error, pa.ArrowInvalid) and _is_header_alone(file, form):
-                    return
-                raise (_fault(file, form, len(names)) or translated(error, file.path)) from error
+                raise (_fault(file, form, found) or translated(error, file.path)) from error
     if watched is not None and watched.fault is not None:
         raise InvalidSource(f"{file.path} line {_line_of(file, form, watched.at)}: {watched.fault}")
 
 
-def _fault(file: File, form: CsvFormat, expected: int) -> InvalidSource | None:
-    """What is wrong in the file, with its line: read again row by row, as nothing of it will be published."""
-    line = 1
+def _without(size: int, read: Read) -> Read:
+    """Return the stream without its first bytes."""
+    left = size
+
+    def rest(wanted: int) -> bytes:
+        nonlocal left
+        while True:
+            data = read(wanted)
+            cut, left = data[left:], max(0, left - len(data))
+            if cut or not data:
+                return cut
+
+    return rest
+
+
+def _without_empty(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the batch of text columns with null for every empty text, which quotes can hold."""
+    return pa.RecordBatch.from_arrays([_filled(column) for column in batch.columns], schema=batch.schema)
+
+
+def _filled(column: pa.Array) -> pa.Array:
+    filled = np.diff(offsets_of(column)) > 0
+    if len(filled) - np.count_nonzero(filled) == column.null_count:
+        return column
+    return pc.if_else(pa.array(filled), column, pa.scalar(None, pa.string()))
+
+
+def _fault(file: File, form: CsvFormat, found: Header) -> InvalidSource | None:
+    """Return the first fault of a file with its line. It is read row by row: nothing of it will be published."""
+    line, expected = 1, len(found.cells)
+    named = "in the first row" if form.header is None else "header: names"
     try:
         with blocks(file, form) as text, io.TextIOWrapper(pa.PythonFile(text, "r"), "utf-8-sig", newline="") as lines:
-            reader = _rows(lines, form)
+            for _ in range(found.lines):
+                lines.readline()
+            reader = csv_rows(lines, form)
             for row in reader:
                 if row and len(row) != expected:
                     shown = form.delimiter.join(row)[:_SHOWN]
                     return InvalidSource(
-                        f"{file.path} line {line}: expected {expected} fields as in the first row, "
+                        f"{file.path} line {found.lines + line}: expected {expected} fields as {named}, "
                         f"found {len(row)}: {shown!r}"
                     )
                 line = reader.line_num + 1
@@ -275,20 +302,13 @@ def _fault(file: File, form: CsvFormat, expected: int) -> InvalidSource | None:
         return _not_utf8(file, form)
     except csv.Error:
         return InvalidSource(
-            f"{file.path} line {line}: a value that begins here is longer than {csv.field_size_limit():,} characters: "
-            "is a closing quote missing?"
+            f"{file.path} line {found.lines + line}: a value that begins here is longer than "
+            f"{csv.field_size_limit():,} characters: is a closing quote missing?"
         )
     except (SitemapEtlError, pa.ArrowException, OSError):
         # The stream itself is broken: the first error says how.
         return None
     return None
-
-
-def _is_header_alone(file: File, form: CsvFormat) -> bool:
-    """Whether the file is its first line and nothing else."""
-    with blocks(file, form) as text:
-        beginning = text.peek()
-    return bool(beginning.strip()) and len(beginning) < BLOCK_BYTES and not line_breaks(beginning, 0, len(beginning))
 
 
 def _line_of(file: File, form: CsvFormat, at: int) -> int:

@@ -20,8 +20,6 @@ MIXED: Final = pa.large_string()
 readers see each row as it was written."""
 _STRUCT_KEYS: Final = 200
 """Keys up to which a nested object is a struct. One with more has data for keys, and stays JSON text."""
-_DEPTH: Final = 50
-"""Levels of a value. Arrow's messages hold a schema of 64."""
 _PATTERN_DEPTH: Final = 5
 """Levels up to which there is a pattern: each one makes it twice as long."""
 _PATTERN_LENGTH: Final = 20_000
@@ -88,13 +86,6 @@ def undated(kind: pa.DataType) -> Any:
     if pt.is_list(kind):
         return pa.list_(undated(kind.value_type))
     return pa.string() if pt.is_temporal(kind) else kind
-
-
-def shallow(kind: pa.DataType) -> Any:
-    """The type itself. Raises RecursionError where it is nested too deeply to be written down."""
-    if _depth(kind) > _DEPTH:
-        raise RecursionError(f"more than {_DEPTH} levels")
-    return kind
 
 
 def _depth(kind: pa.DataType) -> int:

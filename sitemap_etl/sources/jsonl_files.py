@@ -28,8 +28,10 @@ from sitemap_etl import limits
 from sitemap_etl.arrow import bytes_of, mask_of, nulls
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.sources.batches import conform, fit
+from sitemap_etl.sources.bounds import check_columns
 from sitemap_etl.sources.files import File, Note, Paths, ahead, check_unchanged, each, locate
 from sitemap_etl.sources.formats import FIRST, advice
+from sitemap_etl.sources.json_depth import find_deep_line
 from sitemap_etl.sources.json_types import (
     common,
     from_duckdb,
@@ -37,7 +39,6 @@ from sitemap_etl.sources.json_types import (
     pattern_of,
     readable,
     same_but_case,
-    shallow,
     to_duckdb,
     type_of,
     undated,
@@ -51,8 +52,6 @@ _BLOCK_BYTES: Final = 4 * 1024 * 1024
 """Bytes whose values are read at a time: every query has its price."""
 _SCANNED_BYTES: Final = 1024 * 1024
 """Bytes that are looked at for their types at a time: so many stay in the processor's cache."""
-_LINE_BYTES: Final = 64 * 1024 * 1024
-"""A longer line is none: the file is something else."""
 _HUGE: Final = r"[:\[,][ \t]*-?(?:9[2-9][0-9]{17}|[1-9][0-9]{19})"
 """A whole number that an int64 may not hold, or text that has one."""
 _DOUBTFUL: Final = r"^[ \t\r]*[^ \t\r{]|,[ \t\r]*[\]}]"
@@ -180,8 +179,8 @@ def _blocks(file: File, size: int) -> Iterator[tuple[bytes, int, int]]:
                 return
             block = rest + data
             end = block.rfind(b"\n") + 1
-            if not end and len(block) > _LINE_BYTES:
-                said = f"is longer than {_LINE_BYTES:,} bytes: expected one JSON object a line"
+            if len(block) > limits.JSON_LINE_BYTES and not 0 <= block.find(b"\n") <= limits.JSON_LINE_BYTES:
+                said = f"is longer than {limits.JSON_LINE_BYTES:,} bytes: expected one JSON object a line"
                 raise _no_json(file, number, block) or InvalidSource(f"{file.path} line {number + 1} {said}")
             rest = block[end:]
             if end:
@@ -255,25 +254,28 @@ def _structure(known: pa.StructType, file: File) -> pa.StructType:
     pattern = pattern_of(known)
     for block, end, number in _blocks(file, _SCANNED_BYTES):
         if pattern is None or not _all_fit(block, end, pattern):
+            deep = find_deep_line(block, end, limits.JSON_LEVELS)
+            if deep is not None:
+                raise InvalidSource(
+                    f"{file.path} line {number + deep + 1}: its lists and objects are nested more than "
+                    f"{limits.JSON_LEVELS} levels deep"
+                )
             text, numbers = _checked(file, *_cut(block, end), number)
             if not len(text):
                 continue
-            try:
-                known = common(known, shallow(_block_structure(file, text, numbers)))
-            except RecursionError as error:
-                lines = f"lines {numbers[0] + 1:,} to {numbers[-1] + 1:,}"
-                raise InvalidSource(f"{file.path} {lines}: a value is nested too deeply to be read") from error
+            known = common(known, _block_structure(file, text, numbers))
+            check_columns(file.path, known.num_fields)
             pattern = pattern_of(known)
     return known
 
 
 def _block_structure(file: File, text: pa.Array, numbers: np.ndarray) -> pa.StructType:
-    """The same of one block, which is parsed. May raise RecursionError where a value is nested too deeply."""
+    """The same of one block, which is parsed."""
     doubtful = _fits(text, _DOUBTFUL)
     fault = _fault(file, text.filter(doubtful), numbers[mask_of(doubtful)])
     if fault is not None:
         raise fault
-    whole = pyarrow.json.ReadOptions(use_threads=False, block_size=2 * _LINE_BYTES)
+    whole = pyarrow.json.ReadOptions(use_threads=False, block_size=2 * limits.JSON_LINE_BYTES)
     with suppress(pa.ArrowException):  # values of several kinds, or a line that is no JSON
         found = pyarrow.json.read_json(pa.BufferReader(bytes_of(text)), whole)
         if found.num_rows == len(text):
@@ -297,8 +299,6 @@ def _merged_structure(file: File, text: pa.Array, numbers: np.ndarray) -> pa.Str
             if merged is not None and '"JSON"' in merged:
                 (structures,) = _run(database, text, "DISTINCT json_structure(line::JSON)").to_pydict().values()
     except duckdb.Error as error:
-        if "recursion depth" in str(error):
-            raise RecursionError from error
         raise _fault(file, text, numbers) or InvalidSource(f"{file.path}: {error}") from error
     together = _from_structure(merged or "{}")
     each = reduce(common, map(_from_structure, structures), pa.struct([]))

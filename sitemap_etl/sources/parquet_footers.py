@@ -18,6 +18,7 @@ from sitemap_etl.errors import InvalidSource, SitemapEtlError
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.sources import int96
 from sitemap_etl.sources.batches import is_unusual, plain_schema
+from sitemap_etl.sources.bounds import check_columns
 from sitemap_etl.sources.files import File, each, reading, translated
 from sitemap_etl.sources.formats import FIRST, advice
 
@@ -54,6 +55,7 @@ def one_schema(exports: Sequence[Export]) -> pa.Schema:
         for entry in export.schema:
             kind, path = known.get(entry.name, (entry.type, export.file.path))
             known[entry.name] = (_common(entry, kind, path, export.file.path), path)
+    check_columns(exports[0].file.path, len(known))
     return pa.schema([(name, kind) for name, (kind, _) in known.items()])
 
 

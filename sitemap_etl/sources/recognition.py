@@ -18,10 +18,13 @@ from typing import Any, Final
 
 from sitemap_etl.errors import InvalidSource, Refused
 from sitemap_etl.settings import CsvFormat, CsvSource, DeltaSource, IcebergSource, JsonlSource, ParquetSource
+from sitemap_etl.settings.sources import UNQUOTED_NULL
 from sitemap_etl.sources import csv_files, jsonl_files, parquet_files, tables
+from sitemap_etl.sources.csv_header import csv_rows
 from sitemap_etl.sources.files import S3, File, everything_in, locate, reading
 from sitemap_etl.sources.formats import FIRST
-from sitemap_etl.sources.text import blocks
+from sitemap_etl.sources.text import blocks, own_delimiter, separator_line
+from sitemap_etl.urls import is_placeholder
 
 Recognized = CsvSource | JsonlSource | ParquetSource | DeltaSource | IcebergSource
 _ENDINGS: Final[dict[str, tuple[str, ...]]] = {
@@ -38,7 +41,8 @@ _TEXT: Final = 256 * 1024
 _ROWS: Final = 500
 _LEFT_OVER: Final = re.compile(r"""["']$|\\["'\\]|\\$""")
 """Quotes and escapes that a reader should have taken away."""
-_DELIMITERS: Final = ",;\t|"
+_DELIMITERS: Final = ",;\t|\x1f\x01"
+"""The last two are the unit separator, and the default of Hive."""
 _CYRILLIC_BYTES: Final = 0.9
 """Share of bytes from C0 on among those beyond ASCII: letters of cp1251 nearly all, of cp1252 with other signs."""
 _NOT_CP1252: Final = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")
@@ -124,23 +128,47 @@ def csv_form(file: File) -> CsvFormat:
     with blocks(file) as raw:
         data = raw.peek()
     encoding = _encoding(data)
+    own = own_delimiter(_decoded(data, encoding).removeprefix(codecs.BOM_UTF8))
     best, highest = CsvFormat(encoding=encoding), (0.0, 0.0, 0)
     for quoting in _quotings(_beginning(file, best)):
         text = ""
-        for delimiter in _DELIMITERS:
+        for delimiter in _DELIMITERS if own is None else own:
             form = CsvFormat.model_validate({**quoting, "encoding": encoding, "delimiter": delimiter})
             if not text or form.escaping is not None:  # which quotes are escaped depends on where values begin
                 text = _beginning(file, form)
             score = _score(text, delimiter, quoting.get("quote", '"'))
             if score > highest:
                 best, highest = form, score
-    return best
+    if own is not None:
+        best = best.model_copy(update={"delimiter": own})
+    words = _null_words(file, best)
+    return best.model_copy(update={"null": words}) if words else best
+
+
+def _decoded(data: bytes, encoding: str) -> bytes:
+    """Return the beginning of a text in UTF-8."""
+    return codecs.getincrementaldecoder(encoding)("ignore").decode(data[:FIRST]).encode("utf-8", "ignore")
+
+
+def _null_words(file: File, form: CsvFormat) -> tuple[str, ...]:
+    """Return the words that a CSV writes for a missing value, as `null:` takes them; none if the default is enough."""
+    text = _beginning(file, form)
+    try:
+        values = {
+            value for row in itertools.islice(csv_rows(io.StringIO(text, newline=""), form), 1, None) for value in row
+        }
+    except csv.Error:
+        return ()
+    words = sorted(value for value in values if value != UNQUOTED_NULL and is_placeholder(value))
+    quoted = form.quoting is not None and f"{form.quoting}{UNQUOTED_NULL}{form.quoting}" in text
+    return (UNQUOTED_NULL, *words) if words or quoted else ()
 
 
 def _beginning(file: File, form: CsvFormat) -> str:
     """The first rows as text, escapes made doubled quotes."""
     with blocks(file, form) as text:
         beginning = text.peek()[:_TEXT].decode("utf-8-sig", "ignore")
+    beginning = beginning[separator_line(beginning) :]
     # A row that was cut has fewer fields.
     return beginning if len(beginning) < _TEXT // 4 else beginning[: beginning.rfind("\n") + 1]
 

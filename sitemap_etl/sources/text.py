@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import lzma
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
@@ -39,6 +40,8 @@ _DAMAGED: Final = (
 )
 """What the packers raise; zipfile's words for a password are a RuntimeError, those for other methods the other one."""
 _SHOWN: Final = 200
+_SEPARATOR: Final = re.compile(r'"?sep=([ -~\t\x01\x1f])"?(?:\r\n|\n|\r|\Z)', re.IGNORECASE)
+_SEPARATOR_BYTES: Final = 16
 
 Read = Callable[[int], bytes]
 """Gives the next bytes, about so many; none at the end."""
@@ -75,10 +78,14 @@ def bundled(files: Sequence[File], split_bytes: int) -> list[tuple[str, list[Fil
 
 
 class Blocks:
-    """The text as a stream for a parser. Its beginning can be looked at before it is read."""
+    """The text as a stream for a parser. Its beginning can be looked at before it is read.
 
-    def __init__(self, read: Read) -> None:
+    `form`: how it is written, if it is CSV.
+    """
+
+    def __init__(self, read: Read, form: CsvFormat | None = None) -> None:
         self.closed = False
+        self.form = form
         self._read = read
         self._first = b""
 
@@ -111,9 +118,29 @@ def blocks(file: File, form: CsvFormat | None = None) -> Iterator[Blocks]:
         if form is not None and form.encoding != "utf-8":
             read = _Decoded(read, form.encoding, file.path).read
         read = _Unmarked(read).read
-        if form is not None and form.quoting is not None and form.escaping is not None:
+        if form is None:
+            yield Blocks(read)
+            return
+        written = Blocks(read)
+        read = written.read
+        own = own_delimiter(written.peek())
+        if own is not None and form.delimiter == CsvFormat.model_fields["delimiter"].default:
+            form = form.model_copy(update={"delimiter": own})
+        if form.quoting is not None and form.escaping is not None:
             read = _Unescaped(read, form.quoting, form.escaping, form.delimiter).read
-        yield Blocks(read)
+        yield Blocks(read, form)
+
+
+def separator_line(text: str) -> int:
+    """Return the characters of the line `sep=;` that Excel reads and writes before the first row; 0 without one."""
+    found = _SEPARATOR.match(text)
+    return 0 if found is None else found.end()
+
+
+def own_delimiter(beginning: bytes) -> str | None:
+    """Return the delimiter that a text names in such a line."""
+    found = _SEPARATOR.match(beginning[:_SEPARATOR_BYTES].decode("latin-1"))
+    return None if found is None else found[1]
 
 
 @contextmanager

@@ -6,6 +6,7 @@ in the run's staging, so that transform reads the same bytes however often it is
 
 from __future__ import annotations
 
+import re
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
@@ -25,6 +26,7 @@ from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavaila
 from sitemap_etl.partition import Routed
 from sitemap_etl.sources import File, Session, SharedSnapshot, Split, lake
 from sitemap_etl.stages.parameters import BEGINNING, params_of, planned_params, unspoken
+from sitemap_etl.stages.rules import rules_of
 from sitemap_etl.stages.run import Environment, Run
 from sitemap_etl.stages.spool import SpoolWriter
 from sitemap_etl.stages.tables import asked_of, wanted_columns
@@ -76,11 +78,28 @@ def plan_splits(
         with unspoken(source, environment):
             return lake.plan_table(lake.find_table(asked), asked, split_rows=split_rows)
     if source.query is None:
-        return sources.plan_export(source, split_rows=split_rows, note=note, files=files)
+        splits = sources.plan_export(source, split_rows=split_rows, note=note, files=files)
+        _check_repeated(section, site, now, splits)
+        return splits
     with unspoken(source, environment):
         params = params_of(source, site, environment, now, since)
         return sources.plan_query(
             source.all_tables, source.query, params=params, files=files, note=note, label=section.name
+        )
+
+
+def _check_repeated(section: Section, site: Site, now: datetime, splits: Sequence[Split]) -> None:
+    """Raise `InvalidSource` if a rule reads a column whose name several columns of a file have."""
+    repeated = splits[0].detail.get("repeated", {}) if splits else {}
+    if not repeated:
+        return
+    read = set(rules_of(site, section, now, None).names())
+    where = set(re.findall(r"\w+", section.where or ""))
+    name = next((name for name in repeated if name in read or set(re.findall(r"\w+", name)) <= where), None)
+    if name is not None:
+        raise InvalidSource(
+            f"{repeated[name]}: the first row names the column {name!r} more than once, and a rule reads it: give each "
+            "of them a name of its own"
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
@@ -50,13 +50,20 @@ class Rules(Frozen):
 
     def needs(self) -> list[str] | None:
         """Source columns that the rules read; None where a hook or a predicate may read any."""
+        return None if self.settings.where or self.hook else sorted(self._named(CONTRACT))
+
+    def names(self) -> list[str]:
+        """Return the source columns that have a meaning in this section, by a rule or by their name."""
+        feed, news = bool(self.settings.feed), self.settings.news is not None
+        used = {"title": feed or news, "publication_date": news}
+        return sorted(self._named(name for name in CONTRACT if used.get(name, True)))
+
+    def _named(self, contract: Iterable[str]) -> set[str]:
         section = self.settings
-        if section.where or self.hook:
-            return None
-        named = {*CONTRACT, *section.lastmod.columns, *section.priority.columns, *section.changefreq.columns}
+        named = {*contract, *section.lastmod.columns, *section.priority.columns, *section.changefreq.columns}
         if section.lastmod.until_changed:
             named.add(section.lastmod.until_changed)
         if section.alternates:
             named |= {section.alternates.group, section.alternates.hreflang}
         deleted = {self.deleted} if self.deleted else set()
-        return sorted({section.columns.get(name, name) for name in named} | deleted)
+        return {section.columns.get(name, name) for name in named} | deleted

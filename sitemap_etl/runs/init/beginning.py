@@ -193,10 +193,13 @@ def begin_export(text: str, folder: Path) -> Beginning:
     if nameless is not None:
         raise InvalidSource(
             f"{text}: the first row has to name the columns, and has the address of a page, {nameless[:_SHOWN]}: "
-            "write a row of names before it, such as loc, or loc,lastmod"
+            "write a row of names before it, such as loc, or loc,lastmod, or name them in the site file: "
+            "from: {csv: …, header: [loc, lastmod]}"
         )
     if isinstance(source, CsvSource) and not source.encoding.startswith("utf"):
         notes.append(f"encoding {source.encoding} is a guess: it is not UTF-8{_beyond_ascii(rows)}")
+    if isinstance(source, CsvSource) and source.null is not None:
+        notes.append(f"{', '.join(source.null)} are read as missing values: see null:")
     return Beginning(section_name(name), keys, rows, tuple(notes), tuple(splits[0].detail.get("partitions", ())))
 
 

@@ -14,7 +14,7 @@ from sitemap_etl.frozen import Frozen
 from sitemap_etl.runs.init.beginning import Beginning
 from sitemap_etl.runs.init.columns import Address, Found
 from sitemap_etl.runs.init.lastmod_rule import lastmod_lines
-from sitemap_etl.runs.init.text import block, flow, line, listed, one_line, scalar, shown
+from sitemap_etl.runs.init.text import block, flow, line, listed, one_line, scalar, shown, written
 from sitemap_etl.sources.catalog import LIMITED
 from sitemap_etl.sources.parameters import quoted
 
@@ -72,7 +72,8 @@ class _Section:
             yield from (one_line(f"    # {hint}") for hint in self.beginning.hints)
             yield from self._from_query(self.beginning.source)
         else:
-            yield f"    from: {flow(self.beginning.source)}"
+            said = "null: words for a missing value" if "null" in self.beginning.source else ""
+            yield line(f"    from: {flow(self.beginning.source)}", said)
         yield from self._columns()
         yield from lastmod_lines(self.beginning, self.found, self._renamed, self.notes)
         yield from self._comments()
@@ -82,7 +83,7 @@ class _Section:
         """`from:` with a SELECT."""
         yield "    from:"
         for key, value in source.items():
-            yield f"      {scalar(key)}: {block(value, 8) if key == 'query' else scalar(value)}"
+            yield f"      {scalar(key)}: {block(value, 8) if key == 'query' else written(value)}"
 
     def _database(self) -> Iterator[str]:
         selected = self._select_from_table()

@@ -21,6 +21,11 @@ def scalar(text: Any) -> str:
     return _dumped(text).removesuffix("\n...")
 
 
+def written(value: str | list[str]) -> str:
+    """Return a text, or a list of texts in one line, as a value."""
+    return scalar(value) if isinstance(value, str) else _dumped(value)
+
+
 def flow(mapping: Mapping[str, Any]) -> str:
     """A mapping in one line."""
     return _dumped(dict(mapping))

@@ -1,0 +1,101 @@
+"""The columns of a CSV, from its first row or its settings, and the place of its first row of values."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+from collections import Counter
+from functools import cached_property
+from typing import Any, Final
+
+from sitemap_etl.errors import InvalidSource
+from sitemap_etl.frozen import Frozen
+from sitemap_etl.settings import CsvFormat
+from sitemap_etl.sources.files import File
+from sitemap_etl.sources.quotes import WatchedQuotes, line_breaks
+from sitemap_etl.sources.text import Blocks, separator_line
+
+_SHOWN: Final = 200
+_OTHER_DELIMITERS: Final = ";\t|,\x1f\x01"
+
+
+class Header(Frozen):
+    """The columns of a CSV. `cells`: their names as they are written, blank for a column without one.
+
+    `size`: bytes of the text before the first row of values. `lines`: lines in these bytes.
+    """
+
+    cells: tuple[str, ...]
+    size: int
+    lines: int
+
+    @cached_property
+    def names(self) -> list[str]:
+        """The names that stand for one column each, in their order."""
+        count = Counter(self.cells)
+        return [name for name in self.cells if count[name] == 1 and name.strip()]
+
+    @cached_property
+    def repeated(self) -> list[str]:
+        """The names of several columns: they can't be read by them."""
+        return [name for name, count in Counter(self.cells).items() if count > 1 and name.strip()]
+
+    @property
+    def keys(self) -> list[str]:
+        """A name for every column, all different; `names` stay as they are."""
+        known = frozenset(self.names)
+        return [name if name in known else f"\0{at}" for at, name in enumerate(self.cells)]
+
+
+def find_header(file: File, form: CsvFormat, text: Blocks) -> Header:
+    """Return the columns of a CSV, by its first row or by `form.header`. `text`: its text, not read yet.
+
+    Raises `InvalidSource` if there is no first row, or if it can't be the names that are expected, `csv.Error`, and
+    `UnicodeDecodeError`.
+    """
+    data = text.peek()
+    # A block can end within a character; the first row is far from there.
+    beginning = codecs.getincrementaldecoder("utf-8")().decode(data)
+    skipped = separator_line(beginning)
+    lines = io.StringIO(beginning[skipped:], newline="")
+    cells: list[str] = next((row for row in csv_rows(lines, form) if row), [])
+    size = len(beginning[: skipped + lines.tell()].encode())
+    if form.header is not None:
+        if [cell.strip().casefold() for cell in cells] == [name.strip().casefold() for name in form.header]:
+            raise InvalidSource(f"{file.path}: the first row names the columns itself: leave out header:")
+        size = len(beginning[:skipped].encode())
+        return Header(form.header, size, line_breaks(data, 0, size))
+    if not any(cell.strip() for cell in cells):
+        raise InvalidSource(f"{file.path} is empty: expected a first row that names the columns")
+    if any("\n" in cell or "\r" in cell for cell in cells):
+        check_quotes(file, form, data)
+    first = cells[0]
+    other = next((c for c in _OTHER_DELIMITERS if len(cells) == 1 and c != form.delimiter and c in first), None)
+    if other:
+        shown = other if other.isprintable() else repr(other)[1:-1]
+        raise InvalidSource(
+            f"{file.path} is separated by {other!r}: expected {form.delimiter!r} (first row: {first[:_SHOWN]}). "
+            f"Write delimiter: {repr(other) if shown == other else chr(34) + shown + chr(34)}"
+        )
+    ends = data[size - 1 : size] in (b"\n", b"\r")
+    return Header(tuple(cells), size, line_breaks(data, 0, size) + (not ends))
+
+
+def csv_rows(text: io.TextIOBase, form: CsvFormat) -> Any:
+    """Return the rows of a text, with `line_num`, by the parser of the standard library."""
+    if form.quoting is None:
+        return csv.reader(text, delimiter=form.delimiter, quoting=csv.QUOTE_NONE)
+    return csv.reader(text, delimiter=form.delimiter, quotechar=form.quoting)
+
+
+def check_quotes(file: File, form: CsvFormat, beginning: bytes) -> None:
+    """Raise `InvalidSource` if a quote in the beginning of a text goes wrong, with its line."""
+    if form.quoting is None:
+        return
+    watched = WatchedQuotes(io.BytesIO(beginning).read, form.delimiter, form.quoting)
+    while watched.read(len(beginning)):
+        pass
+    if watched.fault is not None:
+        line = line_breaks(beginning, 0, watched.at) + 1
+        raise InvalidSource(f"{file.path} line {line}: {watched.fault}")
