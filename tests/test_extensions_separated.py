@@ -224,3 +224,29 @@ def test_whole_columns_are_split_as_single_texts_are(rows: list[str]) -> None:
         assert split == [by_hand(row) for row in rows]
     else:
         assert split == [[row] if row else [] for row in rows]
+
+
+ODD = [
+    A,
+    "/y.jpg",
+    *",;| \n[]{}'\":\\",
+    "b.jpg",
+    "NULL",
+    "None",
+    "é",
+    "\x01",
+    "http://",
+    "/9j/",
+    "1x",
+    " ! alt : x",
+    "base64,",
+]
+
+
+@settings(max_examples=150)
+@given(st.lists(st.none() | st.lists(st.sampled_from(ODD), max_size=7).map("".join), min_size=1, max_size=5))
+def test_no_text_changes_what_is_read_of_its_neighbours(rows: list[str | None]) -> None:
+    together = read(*rows)
+    alone = [read(row) for row in rows]
+    assert together[0] == [images_of for one, _ in alone for images_of in one]
+    assert sum(together[1].values()) == sum(sum(counts.values()) for _, counts in alone)

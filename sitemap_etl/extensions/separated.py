@@ -16,7 +16,8 @@ from sitemap_etl.arrow import bytes_of, mask_of, occurs, offsets_of, over, windo
 from sitemap_etl.extensions.nested import Elements
 from sitemap_etl.frozen import Frozen
 
-_SEPARATORS: Final = b",;| \t\r\n"
+_BLANKS: Final = b" \t\r\n"
+_SEPARATORS: Final = b",;|" + _BLANKS
 _HTTP, _DATA, _SE64 = (np.frombuffer(word, "<u4")[0] for word in (b"http", b"data", b"se64"))
 _LOWER: Final = np.uint32(0x20202020)
 _PADDING: Final = 8
@@ -70,7 +71,8 @@ def separated(found: Elements) -> Elements:
     cuts = _cuts(text, values)
     if len(cuts.begins):
         found = _cut(found, text, cuts)
-    if occurs(text.data, ord(" ")) and pc.any(pc.match_substring_regex(found.values, _ABOUT)).as_py():
+    is_blank = any(occurs(text.data, code) for code in _BLANKS)
+    if is_blank and pc.any(pc.match_substring_regex(found.values, _ABOUT)).as_py():
         return Elements(found.owner, pc.replace_substring_regex(found.values, _ABOUT, ""), found.rows)
     return found
 
