@@ -52,6 +52,14 @@ LONG = (
     "test_incremental",
     "test_storage_faults",
     "test_concurrency",
+    "test_tables",
+    "test_quiet",
+    "test_splits",
+    "test_storage_contract",
+    "test_wheel",
+    "test_mistakes",
+    "test_bad_input",
+    "test_cli_init",
 )
 """The files that take longest, the longest first: begun at the end of a session, one would keep it waiting."""
 
