@@ -100,6 +100,8 @@ EXPORT_COLUMNS: Final = 4_096
 (https://dev.mysql.com/doc/refman/8.4/en/column-count-limit.html)."""
 JSON_LINE_BYTES: Final = 16 * 1024 * 1024
 """A line of JSON. A document of MongoDB is as long at most (https://www.mongodb.com/docs/manual/reference/limits/)."""
+JSON_KEYS: Final = 10_000
+"""Keys of an object within a line of JSON. Arrow's time grows with their square: these take a fifth of a second."""
 JSON_LEVELS: Final = 50
 """Levels of lists and objects in a line of JSON. Arrow's messages hold a schema of 64."""
 SHARE_FROM: Final = 20

@@ -189,7 +189,7 @@ SOURCES = {
     "many keys of JSON": (
         jsonl_of(json.dumps({f"c{n}": n for n in range(8_000)}) + "\n"),
         2,
-        "has 8,000 columns: at most 4,096 can be read",
+        "line 1: an object has 8,000 keys: at most 4,096 can be columns",
     ),
     "many columns of CSV": (csv_of(",".join(f"c{n}" for n in range(8_000)) + "\n"), 2, "has 8,000 columns"),
     "no header": (csv_of(""), 2, "products.csv is empty: expected a first row"),

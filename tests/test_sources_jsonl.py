@@ -285,6 +285,18 @@ def test_a_line_is_bounded_wherever_it_begins(tmp_path: Path, name: str) -> None
             sources.plan_jsonl(path)
 
 
+@pytest.mark.parametrize("count", [10_000, 10_001, 500_000])
+def test_an_object_within_a_line_has_bounded_keys(tmp_path: Path, count: int) -> None:
+    path = write(
+        tmp_path / "a.jsonl", {"loc": "/a"}, {"loc": "/b", "x": [{"y": dict.fromkeys(map(str, range(count)), 1)}]}
+    )
+    if count == 10_000:
+        assert len(table(path)) == 2
+        return
+    with pytest.raises(InvalidSource, match=rf"a\.jsonl line 2: an object has {count:,} keys"):
+        sources.plan_jsonl(path)
+
+
 def test_keys_of_all_lines_together_are_bounded(tmp_path: Path) -> None:
     assert (
         len(sources.columns(sources.plan_jsonl(write(tmp_path / "a.jsonl", {f"c{n}": n for n in range(4_096)}))[0]))

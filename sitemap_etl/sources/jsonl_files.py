@@ -31,7 +31,7 @@ from sitemap_etl.sources.batches import conform, fit
 from sitemap_etl.sources.bounds import check_columns
 from sitemap_etl.sources.files import File, Note, Paths, ahead, check_unchanged, each, locate
 from sitemap_etl.sources.formats import FIRST, advice
-from sitemap_etl.sources.json_depth import find_deep_line
+from sitemap_etl.sources.json_bounds import find_deep_line, find_wide_line
 from sitemap_etl.sources.json_types import (
     common,
     from_duckdb,
@@ -254,12 +254,7 @@ def _structure(known: pa.StructType, file: File) -> pa.StructType:
     pattern = pattern_of(known)
     for block, end, number in _blocks(file, _SCANNED_BYTES):
         if pattern is None or not _all_fit(block, end, pattern):
-            deep = find_deep_line(block, end, limits.JSON_LEVELS)
-            if deep is not None:
-                raise InvalidSource(
-                    f"{file.path} line {number + deep + 1}: its lists and objects are nested more than "
-                    f"{limits.JSON_LEVELS} levels deep"
-                )
+            _check_bounds(file, block, end, number)
             text, numbers = _checked(file, *_cut(block, end), number)
             if not len(text):
                 continue
@@ -267,6 +262,23 @@ def _structure(known: pa.StructType, file: File) -> pa.StructType:
             check_columns(file.path, known.num_fields)
             pattern = pattern_of(known)
     return known
+
+
+def _check_bounds(file: File, block: bytes, end: int, first: int) -> None:
+    """Raise `InvalidSource` for a line that is nested too deeply, or has too many keys. `first`: the block's line."""
+    deep = find_deep_line(block, end, limits.JSON_LEVELS)
+    if deep is not None:
+        raise InvalidSource(
+            f"{file.path} line {first + deep + 1}: its lists and objects are nested more than "
+            f"{limits.JSON_LEVELS} levels deep"
+        )
+    wide = find_wide_line(block, end, limits.EXPORT_COLUMNS, limits.JSON_KEYS)
+    if wide is not None:
+        line, count = wide
+        raise InvalidSource(
+            f"{file.path} line {first + line + 1}: an object has {count:,} keys: at most {limits.EXPORT_COLUMNS:,} "
+            f"can be columns, and an object within a line can have {limits.JSON_KEYS:,}"
+        )
 
 
 def _block_structure(file: File, text: pa.Array, numbers: np.ndarray) -> pa.StructType:

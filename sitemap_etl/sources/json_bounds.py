@@ -1,13 +1,18 @@
-"""How deeply lines of JSON are nested, found in their bytes: parsers that recurse overflow the stack of the process."""
+"""Bounds of lines of JSON, checked in their bytes before a parser sees them.
+
+Parsers that recurse overflow the stack of the process, and the time of others grows with the square of the keys.
+"""
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-_LF, _QUOTE, _ESCAPE = b'\n"\\'
+_LF, _QUOTE, _ESCAPE, _COLON = b'\n"\\:'
 _STEPS: Final = np.zeros(256, np.int8)
 _STEPS[list(b"[{")] = 1
 _STEPS[list(b"]}")] = -1
@@ -29,6 +34,32 @@ def find_deep_line(block: bytes, end: int, levels: int) -> int | None:
         if np.cumsum(np.where(inside, 0, steps[first:last]), dtype=np.int64).max() > levels:
             return line
     return None
+
+
+def find_wide_line(block: bytes, end: int, keys: int, inner_keys: int) -> tuple[int, int] | None:
+    """Return the first line with an object of too many keys, counted from 0, and their number; None if there is none.
+
+    `keys`: of the line's own object at most. `inner_keys`: of an object within it. `end`: bytes of the block that are
+    whole lines; none of them is nested deeply.
+    """
+    found = np.frombuffer(block, np.uint8, end)
+    breaks = np.flatnonzero(found == _LF)
+    starts = np.concatenate(([0], breaks[:-1] + 1))
+    colons = np.add.reduceat(found == _COLON, starts, dtype=np.int64)
+    for line in np.flatnonzero(colons > min(keys, inner_keys)).tolist():
+        *within, own = _keys_of(block[int(starts[line]) : int(breaks[line])]) or [0]
+        inner = max(within, default=0)
+        if own > keys or inner > inner_keys:
+            return line, own if own > keys else inner
+    return None
+
+
+def _keys_of(line: bytes) -> list[int]:
+    """Return the number of keys of each object in a line, those around others last."""
+    counts: list[int] = []
+    with suppress(ValueError):  # not JSON: the parser says why
+        json.loads(line, object_pairs_hook=lambda pairs: counts.append(len(pairs)))
+    return counts
 
 
 def _inside_text(line: NDArray[np.uint8]) -> NDArray[np.bool_]:
