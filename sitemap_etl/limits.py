@@ -98,6 +98,8 @@ CSV_VALUE_LINES: Final = 1_000
 EXPORT_COLUMNS: Final = 4_096
 """Columns of an export. A table of MySQL has as many at most
 (https://dev.mysql.com/doc/refman/8.4/en/column-count-limit.html)."""
+PARQUET_VALUE_BYTES: Final = 128 * 1024 * 1024
+"""Bytes of a column that a row of a Parquet row group has on average, at most: no column of a page is as wide."""
 JSON_LINE_BYTES: Final = 16 * 1024 * 1024
 """A line of JSON. A document of MongoDB is as long at most (https://www.mongodb.com/docs/manual/reference/limits/)."""
 JSON_KEYS: Final = 10_000

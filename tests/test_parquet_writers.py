@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sitemap_etl import sources
+from sitemap_etl import limits, sources
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.settings import ParquetExport
 from tests.support.beginnings import runs, started
@@ -283,4 +283,13 @@ def test_an_encrypted_file_is_named_as_one(tmp_path: Path) -> None:
     with pq.ParquetWriter(path, table.schema, encryption_properties=keys) as writer:
         writer.write_table(table)
     with pytest.raises(InvalidSource, match=r"a\.parquet is encrypted, which is not supported"):
+        sources.plan_parquet(path)
+
+
+def test_a_column_with_gigabytes_in_a_row_is_refused_by_the_footer(tmp_path: Path) -> None:
+    wide = "x" * (limits.PARQUET_VALUE_BYTES + 1)
+    table = pa.table({"loc": ["/a"], "wide": [wide]})
+    path = written(tmp_path / "a.parquet", table, compression="zstd", use_dictionary=False, write_statistics=False)
+    assert path.stat().st_size < 1_000_000
+    with pytest.raises(InvalidSource, match=r"a\.parquet: the column 'wide' has .* more than 134,217,728 a row"):
         sources.plan_parquet(path)

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
+from sitemap_etl import limits
 from sitemap_etl.errors import InvalidSource, SitemapEtlError
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.sources import int96
@@ -164,6 +165,11 @@ def _weight(group: Any, leaves: Sequence[Any], file: File) -> tuple[int, int]:
             raise OSError(f"its schema has a column {leaf.path!r}, and a row group calls it {name!r}")
         if file.verify and not leaf.max_repetition_level and chunk.num_values != group.num_rows:
             raise OSError(f"a row group has {group.num_rows:,} rows, and {chunk.num_values:,} values of {name!r}")
+        if chunk.total_uncompressed_size > limits.PARQUET_VALUE_BYTES * max(group.num_rows, 1):
+            raise InvalidSource(
+                f"{file.path}: the column {name!r} has {chunk.total_uncompressed_size:,} bytes in {group.num_rows:,} "
+                f"rows, more than {limits.PARQUET_VALUE_BYTES:,} a row: leave it out of the export"
+            )
         size += chunk.total_compressed_size
     return group.num_rows, size
 
