@@ -75,7 +75,7 @@ def type_of(value: Any) -> Any:
     if isinstance(value, list):
         return pa.list_(reduce(common, map(type_of, value), pa.null()))
     if isinstance(value, int) and not isinstance(value, bool):
-        return pa.int64() if -(2**63) <= value < 2**63 else pa.float64()
+        return pa.int64() if -(2**63) <= value < 2**63 else pa.string()  # a double would round it
     return {type(None): pa.null(), bool: pa.bool_(), float: pa.float64()}.get(type(value), pa.string())
 
 

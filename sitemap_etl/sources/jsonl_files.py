@@ -287,12 +287,14 @@ def _block_structure(file: File, text: pa.Array, numbers: np.ndarray) -> pa.Stru
     fault = _fault(file, text.filter(doubtful), numbers[mask_of(doubtful)])
     if fault is not None:
         raise fault
-    whole = pyarrow.json.ReadOptions(use_threads=False, block_size=2 * limits.JSON_LINE_BYTES)
-    with suppress(pa.ArrowException):  # values of several kinds, or a line that is no JSON
-        found = pyarrow.json.read_json(pa.BufferReader(bytes_of(text)), whole)
-        if found.num_rows == len(text):
-            return undated(pa.struct(list(found.schema)))
-    huge = _fits(text, _HUGE)  # DuckDB has one word for all whole numbers, those too that no int64 holds
+    # Arrow makes doubles of whole numbers that no int64 holds, and DuckDB has one word for all whole numbers.
+    huge = _fits(text, _HUGE)
+    if not pc.any(huge).as_py():
+        whole = pyarrow.json.ReadOptions(use_threads=False, block_size=2 * limits.JSON_LINE_BYTES)
+        with suppress(pa.ArrowException):  # values of several kinds, or a line that is no JSON
+            found = pyarrow.json.read_json(pa.BufferReader(bytes_of(text)), whole)
+            if found.num_rows == len(text):
+                return undated(pa.struct(list(found.schema)))
     one_by_one = (type_of(json.loads(line)) for line in text.filter(huge).to_pylist())
     others = _merged_structure(file, text.filter(pc.invert(huge)), numbers[~mask_of(huge)])
     return reduce(common, one_by_one, others)
