@@ -341,6 +341,30 @@ def test_a_variable_that_is_not_set_is_a_warning_and_found_by_validate(site: Tes
     assert call("validate", site.path).code == 0
 
 
+MALFORMED = [
+    "https://[hooks.example/T0",
+    "http://[::1",
+    "https://hooks.example:x/T0",
+    "https://hooks.example:99999/T0",
+    "https://hooks .example/T0",
+    "https://",
+    "not an address",
+    "",
+]
+
+
+@pytest.mark.parametrize("value", MALFORMED)
+@pytest.mark.parametrize("key", ["webhook", "slack", "healthcheck"])
+def test_a_malformed_address_in_a_variable_is_a_warning_and_the_run_goes_on(
+    site: TestSite, key: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOOK", value)
+    site.keys["notify"] = {key: "${HOOK}"}
+    done = call("run", site.path)
+    assert (done.code, done.err.count(f"notify.{key}: ")) == (0, 1), done.err
+    assert site.public().files()
+
+
 def test_an_address_without_encryption_is_refused(site: TestSite) -> None:
     site.keys["notify"] = {"slack": "http://hooks.example/T0/B0"}
     done = call("validate", site.path)

@@ -330,7 +330,7 @@ def test_all_wrong_targets_are_named_at_once(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as raised:
         check([str(tmp_path / "no.xml"), "gopher://x/", "s3://bucket/x.xml", "https://"])
     assert len(raised.value.problems) == 4
-    with pytest.raises(ConfigError, match="nothing to check"):
+    with pytest.raises(ConfigError, match="PATH_OR_URL is missing"):
         check([])
 
 

@@ -49,6 +49,12 @@ def put(name: str, *locs: str, index: bool = False) -> None:
     path.write_text(f'<?xml version="1.0"?><{outer} {NS}>{entries}</{outer}>')
 
 
+@pytest.mark.parametrize("address", ["https://[shop.example/sitemap.xml", "http://[::1", "https://shop.example:x/"])
+def test_a_malformed_address_is_a_mistake_of_the_call(tmp_path: Path, address: str) -> None:
+    done = call("init", tmp_path / "shop.yaml", "--from", address)
+    assert (done.code, "is not an http or https address" in done.err) == (2, True), done.err
+
+
 def test_a_live_sitemap_gives_names_sections_and_counts_to_move_in_with(live: str) -> None:
     names = ["maps/product-sitemap1.xml", "maps/product-sitemap2.xml", "maps/page-sitemap1.xml"]
     put("maps/sitemap_index.xml", *(f"{live}/{name}" for name in names), index=True)

@@ -307,7 +307,9 @@ def given(targets: Sequence[str], options: Options) -> list[Given]:
     found: list[Given] = []
     errors: list[SitemapEtlError] = []
     if not targets:
-        raise ConfigError("nothing to check: pass a file, a folder, or an s3://, http:// or https:// address")
+        raise ConfigError(
+            "PATH_OR_URL is missing: pass a file, a folder, a home page, or an s3://, http:// or https:// address"
+        )
     for target in map(str, targets):
         try:
             found.append(_given(target, options))

@@ -281,7 +281,7 @@ def check(
         typer.Option(
             "--explain",
             metavar="CODE",
-            help="Explain a code of a finding with an example and its source, and check nothing.",
+            help="Explain a code with an example and its source, and check nothing (default: check).",
             rich_help_panel=OUTPUT,
         ),
     ] = None,

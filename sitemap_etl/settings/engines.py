@@ -43,8 +43,10 @@ def _address(value: str) -> str:
 
 def is_secure(address: str) -> bool:
     """Whether a secret may be sent there: https, or this machine."""
+    if not _is_address(address):
+        return False
     parts = urlsplit(address)
-    return _is_address(address) and (parts.scheme == "https" or parts.hostname in _HERE)
+    return parts.scheme == "https" or parts.hostname in _HERE
 
 
 def _secure(value: str) -> str:

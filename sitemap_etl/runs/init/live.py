@@ -137,8 +137,14 @@ def survey(target: str, folder: Path, now: datetime) -> Live:
 
 
 def _addresses(target: str) -> list[str]:
-    """Where the sitemap of an address may be; of a home page, where robots.txt says, or where most are."""
-    parts = urlsplit(target)
+    """Return the addresses at which a site can have its sitemap: the target, or those of its home page.
+
+    Raises `ConfigError` if the target is not an address.
+    """
+    try:
+        parts = urlsplit(target)
+    except ValueError as error:  # brackets that hold no address
+        raise ConfigError(f"--from: {shown_address(target)} is not an http or https address ({error})") from error
     if parts.scheme.lower() not in ("http", "https") or parts.path not in ("", "/"):
         return [target]
     root = f"{parts.scheme}://{parts.netloc}"
