@@ -17,7 +17,7 @@ from sitemap_etl.check import Options, Report, check
 from sitemap_etl.check.read import ROWS
 from sitemap_etl.check.url_file import UrlFile
 from sitemap_etl.errors import ConfigError
-from tests.support.command import PROGRAM
+from tests.support.command import PROGRAM, call
 
 GOOD = urlset(url("https://shop.example/a", "<lastmod>2026-10-01</lastmod>"))
 
@@ -131,3 +131,14 @@ def test_a_site_of_any_size_takes_the_memory_of_a_few_files(tmp_path: Path, endi
             file.add(f"{number}.xml", lines, rows)
             assert pa.total_allocated_bytes() - before < 60_000_000
     assert (tmp_path / f"urls.{ending}").stat().st_size > 1_000_000
+
+
+def test_no_cell_of_a_csv_is_a_formula(tmp_path: Path) -> None:
+    locs = ["=cmd|' /C calc'!A0", "+1", "-2", "@SUM(A1)", "https://shop.example/a"]
+    path = tmp_path / "sitemap.xml"
+    path.write_bytes(urlset("".join(f"<url><loc>{loc}</loc></url>" for loc in locs)))
+    for ending in ("csv", "parquet"):
+        call("check", path, "--urls", tmp_path / f"urls.{ending}")
+    with (tmp_path / "urls.csv").open(encoding="utf-8", newline="") as file:
+        assert [row["loc"] for row in csv.DictReader(file)] == [*(f"'{loc}" for loc in locs[:4]), locs[4]]
+    assert pq.read_table(tmp_path / "urls.parquet")["loc"].to_pylist() == locs

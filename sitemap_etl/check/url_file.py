@@ -8,11 +8,14 @@ from typing import Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sitemap_etl.errors import ConfigError
 
 ROWS: Final = pa.schema([("file", pa.string()), ("line", pa.int64()), ("loc", pa.string()), ("lastmod", pa.string())])
 """One row for each entry, as it is written in the sitemap; a missing lastmod is null (in CSV, empty)."""
+_FORMULA: Final = r"^[=+\-@\t\r]"
+"""The beginning of a cell that spreadsheets run as a formula (OWASP, CSV injection)."""
 _GROUP: Final = 100_000
 """Rows that are collected before they are written."""
 
@@ -27,6 +30,7 @@ class UrlFile:
         if path.suffix.lower() not in {".csv", ".parquet"}:
             raise ConfigError(f"--urls: expected a name that ends in .csv or .parquet, got {path.name!r}")
         self._path = path
+        self._is_csv = path.suffix.lower() == ".csv"
         self._new = path.with_name(f".{path.name}.new")
         self._waiting: list[pa.Table] = []
         self._rows = 0
@@ -34,7 +38,7 @@ class UrlFile:
         self._writer: Any = None
 
     def __enter__(self) -> Self:
-        if self._path.suffix.lower() == ".csv":
+        if self._is_csv:
             from pyarrow.csv import CSVWriter as Writer
         else:
             from pyarrow.parquet import ParquetWriter as Writer
@@ -60,7 +64,8 @@ class UrlFile:
 
     def _write(self) -> None:
         if self._waiting:
-            self._writer.write_table(pa.concat_tables(self._waiting))
+            rows = pa.concat_tables(self._waiting)
+            self._writer.write_table(_without_formulas(rows) if self._is_csv else rows)
         self._waiting, self._rows = [], 0
 
     def __exit__(
@@ -74,3 +79,16 @@ class UrlFile:
                 self._new.replace(self._path)
         finally:
             self._new.unlink(missing_ok=True)
+
+
+def _without_formulas(rows: pa.Table) -> pa.Table:
+    """Return the rows with an apostrophe before each text that a spreadsheet would run as a formula."""
+    for name in ("file", "loc", "lastmod"):
+        texts = rows[name]
+        formulas = pc.match_substring_regex(texts, _FORMULA)
+        if pc.any(formulas).as_py():
+            quoted = pc.binary_join_element_wise("'", texts, "")
+            rows = rows.set_column(
+                rows.schema.get_field_index(name), ROWS.field(name), pc.if_else(formulas, quoted, texts)
+            )
+    return rows
