@@ -476,6 +476,18 @@ def test_tls_checks_the_name_though_the_address_is_asked(site: Website, host: st
         ("64:ff9b::7f00:1", False),
         ("64:ff9b::5db8:d822", True),
         ("2002:7f00:1::", False),
+        ("fec0::1", False),
+        ("100::1", False),
+        ("5f00::1", False),
+        ("3fff::1", False),
+        ("4000::1", False),
+        ("64:ff9b:1::1", False),
+        ("2001:db8::1", False),
+        ("2001:20::1", True),
+        ("192.88.99.1", False),
+        ("192.0.0.8", False),
+        ("192.0.0.9", True),
+        ("198.19.0.1", False),
     ],
 )
 def test_an_address_is_public_or_not(address: str, public: bool) -> None:
