@@ -52,6 +52,8 @@ PROCESS_LIMIT: Final = ("dag_processor", "dag_file_processor_timeout")
 """Setting for the seconds after which the process that imports and serialises a DAG file is killed."""
 _DEFAULT_LIMITS: Final[Mapping[tuple[str, str], float]] = MappingProxyType({IMPORT_LIMIT: 30.0, PROCESS_LIMIT: 50.0})
 
+BACKOFF: Final = 2.0 if VERSION >= (3, 2) else True
+"""The growth of the pause before each retry: a factor, or whether it doubles."""
 HAS_RETRY_POLICIES: Final = VERSION >= (3, 3)
 """Whether a policy decides on the retry of a task. Without it, an exception that Airflow never retries does."""
 HAS_DEADLINES: Final = VERSION >= (3, 2)
@@ -125,6 +127,13 @@ def check_clock(clock: Any) -> None:
         clock = coerce_to_core_timetable(clock)
     restriction = TimeRestriction(None, None, catchup=False)
     clock.next_dagrun_info(last_automated_data_interval=None, restriction=restriction)
+
+
+def event_extra(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what an event of an asset says. Airflow 3.0 fails with lists and mappings in it: there they are JSON."""
+    if VERSION >= (3, 1):
+        return dict(facts)
+    return {name: json.dumps(value) if isinstance(value, (list, dict)) else value for name, value in facts.items()}
 
 
 def as_json(connection: Connection) -> str:

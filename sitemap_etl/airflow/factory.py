@@ -135,7 +135,7 @@ def _operation(site: Site) -> dict[str, Any]:
     return {
         "retries": asked.retries,
         "retry_delay": timedelta(seconds=30),
-        "retry_exponential_backoff": 2.0 if compat.VERSION >= (3, 2) else True,
+        "retry_exponential_backoff": compat.BACKOFF,
         "max_retry_delay": timedelta(minutes=10),
         "execution_timeout": asked.timeout,
         # Airflow's own rule adds the weights of all following tasks: a site with more tasks would go first.

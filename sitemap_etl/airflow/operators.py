@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from airflow.sdk import BaseOperator
 
 from sitemap_etl.airflow import assets, lineage, performing, pools, world
-from sitemap_etl.airflow.compat import HAS_DEADLINES, conf
+from sitemap_etl.airflow.compat import HAS_DEADLINES, conf, event_extra
 from sitemap_etl.airflow.links import RUN, ReportLink
 from sitemap_etl.airflow.loaded import site_of
 from sitemap_etl.errors import ConfigError
@@ -131,7 +131,7 @@ class Publish(BaseOperator):  # type: ignore[misc] # as above
             name = context["dag"].dag_id
             lineage.note_published(self, site_of(name).site)
             for outlet in context["outlets"]:
-                context["outlet_events"][outlet].add(assets.published_set(name), done["news"])
+                context["outlet_events"][outlet].add(assets.published_set(name), event_extra(done["news"]))
         engines: list[Part] = done["engines"]
         return engines
 
