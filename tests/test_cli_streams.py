@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from tests.support.sites import TestSite, pages
 from tests.test_cli_process import on_terminal
 
 COMMAND = "from sitemap_etl.cli import main; main()"
-SHELL = f"{sys.executable} -c '{COMMAND}'"
+SHELL = f"{shlex.quote(sys.executable)} -c '{COMMAND}'"
 NARROW = [
     pytest.param({"PYTHONIOENCODING": "ascii"}, id="ascii"),
     pytest.param({"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}, id="the C locale"),

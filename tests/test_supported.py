@@ -6,33 +6,18 @@ import re
 import runpy
 import subprocess
 import sys
-import tomllib
-from pathlib import Path
 
-from packaging.requirements import Requirement
 from packaging.version import Version
 
-ROOT = Path(__file__).parent.parent
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-OTHERS = {"airflow", "distributed", "dev"}
-"""Extras that have lanes of their own or that no user installs."""
+from tests.support.tested_versions import PROJECT, ROOT, bounded, pins, with_table
+
+PAGE = ROOT / "docs/reference/tested-versions.md"
 CLASSIFIER = "Programming Language :: Python :: 3."
 
 
-def pins() -> dict[str, Version]:
-    """Return the versions of .ci/lowest.txt."""
-    lines = (ROOT / ".ci/lowest.txt").read_text()
-    return {
-        name: Version(number) for name, number in re.findall(r"^([\w.-]+)(?:\[.*?\])?==([\w.]+)", lines, re.MULTILINE)
-    }
-
-
 def test_each_lower_bound_is_the_version_that_the_lane_of_lowest_versions_installs() -> None:
-    wanted = [Requirement(text) for text in PROJECT["dependencies"]]
-    for extra, texts in PROJECT["optional-dependencies"].items():
-        wanted += [] if extra in OTHERS else [Requirement(text) for text in texts]
-    installed = pins()
-    for requirement in wanted:
+    installed = pins(".ci/lowest.txt")
+    for requirement in (one for requirements in bounded().values() for one in requirements):
         (bound,) = [Version(one.version) for one in requirement.specifier if one.operator == ">="]
         release = installed[requirement.name].release
         assert release[: len(bound.release)] == bound.release, f"{requirement}: run .ci/lowest"
@@ -53,3 +38,18 @@ def test_ci_looks_for_interpreters_from_the_oldest_that_may_be_used() -> None:
     found = [tuple(map(int, line.split("\t")[0].split("."))) for line in done.stdout.splitlines()]
     assert found == sorted(found)
     assert all(version >= oldest for version in found)
+
+
+def test_the_page_of_tested_versions_has_the_interpreters_of_the_classifiers_and_ci() -> None:
+    page = PAGE.read_text("utf-8")
+    versions = dict(re.findall(r"^\| (3\.\d+) \| ([\d., ()\w]+) \|", page, re.MULTILINE))
+    assert list(versions) == [
+        f"3.{one.removeprefix(CLASSIFIER)}" for one in PROJECT["classifiers"] if CLASSIFIER in one
+    ]
+    assert all(tried.startswith(f"{minor}.") for minor, tried in versions.items())
+    assert f">={next(iter(versions))}" == PROJECT["requires-python"]
+
+
+def test_the_page_of_tested_versions_has_the_versions_that_are_installed() -> None:
+    page = PAGE.read_text("utf-8")
+    assert with_table(page) == page, "run python -m tests.support.tested_versions docs/reference/tested-versions.md"
