@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from sitemap_etl.arrow import nulls
 from sitemap_etl.frozen import Frozen
+from sitemap_etl.visible import visible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -212,9 +213,14 @@ class Tally:
     advice: dict[str, str] = field(default_factory=dict)
 
     def add(self, reason: str, count: int = 1, examples: Iterable[Any] = (), advice: str = "") -> None:
-        """Count `reason` `count` times more; examples past the first few are dropped, and advice past the first."""
+        """Count `reason` `count` times more; examples past the first few are dropped, and advice past the first.
+
+        Reasons and examples can hold text of a source. Their invisible characters become code points here, so that
+        they do nothing in any output.
+        """
         if count <= 0:
             return
+        reason = visible(reason)
         if advice:
             self.advice.setdefault(reason, advice)
         self.counts[reason] = self.counts.get(reason, 0) + count
@@ -222,7 +228,7 @@ class Tally:
         for example in examples:
             if len(kept) >= EXAMPLES:
                 break
-            kept.append(str(example)[:300])
+            kept.append(visible(str(example)[:300]))
 
     def add_rows(
         self, reason: str, mask: np.ndarray, values: Callable[[int], Any], loc: pa.Array | None, advice: str = ""

@@ -21,6 +21,7 @@ from sitemap_etl.cli.streams import lasting, lost_output
 from sitemap_etl.cli.words import message
 from sitemap_etl.errors import ConfigError, Refused, SitemapEtlError, Unavailable, defect
 from sitemap_etl.stages.about import afresh
+from sitemap_etl.visible import visible_lines
 
 INTERRUPTED: Final = 130
 _NAME: Final = "sitemap-etl"
@@ -105,7 +106,7 @@ class _Call:
         if self.as_lines:
             logs.put_line("error", text, **{"run": more.get("run_id"), **(about or {}), "kind": kind, "exit": code})
         else:
-            print(spoken or text, file=sys.stderr, flush=True)
+            print(visible_lines(spoken or text), file=sys.stderr, flush=True)
         return code
 
     def tell(self, error: BaseException, *, interrupted: bool = False) -> int:

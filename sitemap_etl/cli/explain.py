@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from sitemap_etl.explain.answers import Explained, Later, Listing, Since, row_in_words
 from sitemap_etl.explain.reports import Rows
 from sitemap_etl.urls import REASONS
+from sitemap_etl.visible import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,9 +22,9 @@ def show_answers(console: Console, answers: Sequence[Explained]) -> None:
     for at, answer in enumerate(answers):
         if at:
             console.print()
-        console.print(answer.sentence(), style="bold", highlight=False, markup=False, soft_wrap=True)
+        console.print(visible(answer.sentence()), style="bold", highlight=False, markup=False, soft_wrap=True)
         for name, text in _facts(answer):
-            console.print(f"  {name:<13}{text}", highlight=False, markup=False, soft_wrap=True)
+            console.print(f"  {name:<13}{visible(text)}", highlight=False, markup=False, soft_wrap=True)
 
 
 def _facts(answer: Explained) -> Iterator[tuple[str, str]]:

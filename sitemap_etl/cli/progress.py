@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from sitemap_etl.cli.logs import put_line
 from sitemap_etl.cli.words import duration
+from sitemap_etl.visible import visible_lines
 
 if TYPE_CHECKING:
     from sitemap_etl.cli.bars import Terminal
@@ -141,6 +142,7 @@ class Bars(AbstractContextManager["Bars"]):
             self._print(line)
 
     def _print(self, line: str) -> None:
+        line = visible_lines(line)
         if self._terminal:
             self._terminal.print(line)
         else:

@@ -36,6 +36,7 @@ from sitemap_etl.cli.options import (
 from sitemap_etl.cli.progress import Bars
 from sitemap_etl.errors import ConfigError, Refused, Unavailable
 from sitemap_etl.memory import keep_memory
+from sitemap_etl.visible import visible_lines
 
 if TYPE_CHECKING:
     from sitemap_etl.state.records import Summary
@@ -224,7 +225,7 @@ def _finish(summary: Summary, site_file: Path, bars: Bars, *, as_json: bool) -> 
     if bars.quiet or bars.as_json:
         _log(summary, bars, error, code)
     elif error:
-        print(error, file=sys.stderr)
+        print(visible_lines(error), file=sys.stderr)
     if code:
         raise typer.Exit(code)
 
@@ -241,7 +242,7 @@ def _log(summary: Summary, bars: Bars, error: str | None, code: int) -> None:
             more = {"status": summary.status, "exit": code, "report": summary.report}
             put_line(level, error or headline(summary), **more, seconds=summary.seconds.get("total"))
     elif error:
-        print(error, file=sys.stderr)
+        print(visible_lines(error), file=sys.stderr)
     elif code:
         print(f"{headline(summary)}  run {summary.run_id}\nreport: {summary.report}", file=sys.stderr)
 

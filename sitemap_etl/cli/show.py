@@ -136,7 +136,7 @@ def show_history(console: Console, sets: Sequence[KeptSet], attempts: Sequence[A
     for row in [head, *rows]:
         cells = [row[0].ljust(widths[0]), row[1].ljust(widths[1])]
         cells += [row[2].rjust(widths[2]), row[3].rjust(widths[3]), row[4]]
-        console.print("  ".join(cells).rstrip(), highlight=False, markup=False, soft_wrap=True)
+        console.print(visible("  ".join(cells).rstrip()), highlight=False, markup=False, soft_wrap=True)
 
 
 def _past_set(entry: KeptSet) -> list[str]:

@@ -13,6 +13,7 @@ import typer
 from sitemap_etl.cli.options import Json, put_json, read_site
 from sitemap_etl.cli.words import message
 from sitemap_etl.errors import ConfigError, SitemapEtlError
+from sitemap_etl.visible import visible, visible_lines
 
 
 def init(
@@ -57,12 +58,12 @@ def init(
         print("Tables, with the number of rows as the database estimates it:")
         for one in started.tables:
             rows = "a view" if one["view"] else "unknown" if one["rows"] is None else f"{one['rows']:,}"
-            print(f"  {rows:>15}  {one['name']}")
+            print(f"  {rows:>15}  {visible(one['name'])}")
         print(f"Next: the same call with --table {shlex.quote(started.tables[0]['name'])}, or another one")
         return
     print(f"Created {site_file}.")
     for note in started.notes:
-        print(f"  {note}")
+        print(f"  {visible(note)}")
     print(f"Next: {shlex.join(['sitemap-etl', 'validate', str(site_file), '--connect'])}")
     print(f"      {shlex.join(['sitemap-etl', 'run', str(site_file), '--dry-run'])}")
 
@@ -118,10 +119,10 @@ def validate(
                 count = len(entry["sections"])
                 print(f"{entry['file']}: valid ({entry['name']}, {count} section{'s' if count > 1 else ''})")
             for note in entry["notes"]:
-                print(f"  {note}")
+                print(f"  {visible(note)}")
         sys.stdout.flush()
     if lines:
-        print(message(ConfigError(lines)), file=sys.stderr)
+        print(visible_lines(message(ConfigError(lines))), file=sys.stderr)
         raise typer.Exit(code)
 
 

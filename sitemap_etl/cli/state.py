@@ -22,6 +22,7 @@ from sitemap_etl.cli.options import (
     readable,
 )
 from sitemap_etl.errors import Unavailable
+from sitemap_etl.visible import visible
 
 
 def history(site_file: SiteFile, as_json: Json = False) -> None:
@@ -99,7 +100,7 @@ def ping(
         put_json({"status": "partial" if failed else "done", "error": error, "exit": code, "engines": encode(answers)})
     elif not quiet:
         for name, answer in answers.items():
-            print(f"{name}: {answer.status}: {answer.message}")
+            print(visible(f"{name}: {answer.status}: {answer.message}"))
     if quiet:
         for name in failed:
             bars.warn(f"{name}: {answers[name].message}")

@@ -15,6 +15,7 @@ from sitemap_etl.advice import for_file
 from sitemap_etl.cli.options import Json, console, put_json, read_site
 from sitemap_etl.cli.streams import is_unicode
 from sitemap_etl.errors import ConfigError, SitemapEtlError
+from sitemap_etl.visible import visible
 
 if TYPE_CHECKING:
     from sitemap_etl.runs.status import SiteStatus
@@ -65,7 +66,7 @@ def status(
             if at:
                 paper.print()
             for line in _lines(one):
-                paper.print(for_file(line, str(path)), highlight=False, markup=False, soft_wrap=True)
+                paper.print(visible(for_file(line, str(path))), highlight=False, markup=False, soft_wrap=True)
         sys.stdout.flush()
     if code:
         raise typer.Exit(code)

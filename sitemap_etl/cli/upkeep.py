@@ -9,6 +9,7 @@ import typer
 
 from sitemap_etl.cli.options import Json, SiteFile, put_json, read_site, readable
 from sitemap_etl.errors import DamagedState
+from sitemap_etl.visible import visible
 
 if TYPE_CHECKING:
     from sitemap_etl.runs.forget import Forgotten
@@ -39,7 +40,7 @@ def verify(
         status = "failed" if left else "done"
         put_json({"status": status, "error": error, "exit": code, **encode(found)})
     else:
-        print("\n".join(_lines(found, repair=repair)))
+        print("\n".join(map(visible, _lines(found, repair=repair))))
     if code:
         raise typer.Exit(code)
 
@@ -109,7 +110,7 @@ def forget(
     if as_json:
         put_json({"status": "done", "error": None, "exit": 0, **encode(found)})
     else:
-        print("\n".join(_told(found)))
+        print("\n".join(map(visible, _told(found))))
 
 
 def _told(found: Forgotten) -> Iterator[str]:

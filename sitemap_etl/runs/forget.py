@@ -51,6 +51,7 @@ from sitemap_etl.state.records import (
 )
 from sitemap_etl.state.store import put_document, read_document, snapshot_of
 from sitemap_etl.storage import PreconditionFailed
+from sitemap_etl.visible import visible
 
 REASON: Final = "rows were forgotten (state forget)"
 
@@ -88,7 +89,9 @@ def forget_rows(
     if not keys and not urls:
         raise ConfigError("state forget: name rows with --key, or with --url where a section has no key")
     if section is not None and section not in site.sections:
-        raise ConfigError(f"--section {section}: there is no such section. There are: {', '.join(site.sections)}")
+        raise ConfigError(
+            f"--section {visible(section)}: there is no such section. There are: {', '.join(site.sections)}"
+        )
     work = open_work(site, environment)
     state = state_of(site, environment, work)
     base = state.manifest(state.current().manifest)

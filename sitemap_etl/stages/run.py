@@ -51,6 +51,7 @@ from sitemap_etl.state.records import (
 )
 from sitemap_etl.state.store import State, parse_document, put_document, read_document
 from sitemap_etl.storage import ABSENT, PreconditionFailed, Storage
+from sitemap_etl.visible import visible
 
 if TYPE_CHECKING:
     from sitemap_etl.pages import Visit
@@ -364,7 +365,7 @@ COMMAND: Final[Mapping[str, str]] = MappingProxyType(
 def check_options(site: Site, options: Options, *, said: Mapping[str, str] = COMMAND) -> None:
     """Raises ConfigError where the call names what the site does not have. `said`: what it calls each option."""
     problems = [
-        f"{said['sections']} {name}: there is no such section. There are: {', '.join(site.sections)}"
+        f"{said['sections']} {visible(name)}: there is no such section. There are: {', '.join(site.sections)}"
         for name in options.sections
         if name not in site.sections
     ]
