@@ -12,8 +12,8 @@ help: ## what there is
 install: $(READY) ## make .venv with the versions pinned in constraints.txt
 
 $(INSTALLED): constraints.txt pyproject.toml
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed; name one with make PYTHON=…")'
-	$(PYTHON) -m venv .venv
+	"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed; name one with make PYTHON=…")'
+	"$(PYTHON)" -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
@@ -23,8 +23,8 @@ $(READY): $(INSTALLED) sitemap_etl/kernels/kernels.c
 	@$(BIN)/python -m sitemap_etl.kernels || true
 	@touch $@
 
-demo: $(READY) ## a catalogue, an embedded bucket and one run of the DAG through Airflow (DAY=2: a day later)
-	@$(BIN)/python -m demo.run $(if $(DAY),--day $(DAY))
+demo: $(READY) ## a catalogue, an embedded bucket and one run of the DAG through Airflow (DAY=2: a day later; FOLDER=…: where it keeps its files)
+	@$(BIN)/python -m demo.run $(if $(DAY),--day $(DAY)) $(if $(FOLDER),--home "$(FOLDER)")
 
 airflow: $(READY) ## Airflow with its UI over the demo; Ctrl-C stops it
 	@$(BIN)/python -m demo.serve
@@ -74,7 +74,7 @@ docs: $(DOCS)/.ready ## the documentation as a site, in build/site; a warning is
 	@! grep -rlE '<(script|link|img|iframe|source)[^>]+(src|href)="?(https?:)?//' build/site --include=*.html || (echo 'these pages load something from elsewhere'; false)
 
 $(DOCS)/.ready: docs/requirements.txt
-	$(PYTHON) -m venv $(DOCS)
+	"$(PYTHON)" -m venv $(DOCS)
 	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r docs/requirements.txt
 	@touch $@
 
@@ -83,7 +83,7 @@ package: $(PACKAGE)/.ready ## the sdist and its wheels, in build/package/dist: b
 	bash .ci/package
 
 $(PACKAGE)/.ready: .ci/package.txt
-	$(PYTHON) -m venv $(PACKAGE)
+	"$(PYTHON)" -m venv $(PACKAGE)
 	$(PACKAGE)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r .ci/package.txt
 	@touch $@
 

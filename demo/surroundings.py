@@ -31,8 +31,14 @@ class Home:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Nobody else is at the demo in this block. Ends the process where somebody is."""
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with (self.folder / "lock").open("w") as lock:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = (self.folder / "lock").open("w")
+        except OSError as error:
+            sys.exit(
+                f"The demo can't write to {self.folder} ({error.strerror}): name another folder, make demo FOLDER=…"
+            )
+        with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

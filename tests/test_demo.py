@@ -13,6 +13,7 @@ import pytest
 
 from demo.bucket import PRIVATE, PUBLIC, embedded
 from demo.catalogue import SYLLABLES, make
+from demo.surroundings import Home
 from sitemap_etl.config import load
 from tests.support.airflow import PROJECT
 
@@ -78,3 +79,9 @@ def test_the_bucket_is_as_it_was_after_it_was_kept(tmp_path: Path) -> None:
 def test_the_site_file_of_the_demo_needs_no_environment() -> None:
     site = load(PROJECT / "sites" / "demo.yaml", environ={})
     assert list(site.sections) == ["places", "stories", "walks"]
+
+
+def test_a_folder_that_cannot_be_written_is_named_with_the_way_to_choose_another(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(SystemExit, match=r"file.*make demo FOLDER="), Home(tmp_path / "file" / "demo").locked():
+        pass
