@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
+from numpy.typing import NDArray
 
 from sitemap_etl.arrow import mask_of, numbers_of
 from sitemap_etl.dates import DAY, UNITS
@@ -23,6 +24,12 @@ LAST: Final = 2**63 - 1
 YEAR_1: Final = -62_135_596_800
 YEAR_10000: Final = 253_402_300_800
 """Seconds from 1970 to the beginnings of these years."""
+FIRST_DAY: Final = -(2**31)
+LAST_DAY: Final = 2**31 - 1
+"""The ends of int32, which stand for infinity among dates."""
+_NO_DAYS: Final = 2
+"""How far above the beginning of int32 or int64 the texts of days that no calendar has begin."""
+_LAST_NO_DAY: Final = 99_99_99_99
 _UNREADABLE: Final = "<value out of range"
 """Arrow's text for a value that it can't write begins so."""
 _ERA_DAYS: Final = 146_097
@@ -53,10 +60,34 @@ def in_unit(column: pa.Array, kind: pa.DataType) -> pa.Array:
     return pa.array(made, pa.int64(), mask=missing).view(kind)
 
 
+def in_calendar(column: pa.Array) -> pa.Array:
+    """Return the column with nulls in place of dates and timestamps outside the years 1 to 9999.
+
+    Columns of other types are returned as they are.
+    """
+    if pt.is_date32(column.type):
+        return _within(column, YEAR_1 // DAY, YEAR_10000 // DAY - 1, pa.int32())
+    if pt.is_timestamp(column.type):
+        units = UNITS[column.type.unit]
+        # The ends of int64 are infinity, also where nanoseconds do not reach so far.
+        return _within(column, max(YEAR_1 * units, FIRST + 1), min(YEAR_10000 * units - 1, LAST - 1), pa.int64())
+    return column
+
+
+def no_days(written: NDArray[np.int64], *, dates: bool) -> NDArray[np.int64]:
+    """Return values that stand for days that no calendar has, such as 0000-00-00: `spelled` writes them again.
+
+    `written`: the digits of each as one number, YYYYMMDD. `dates`: for `date32`, in place of `timestamp[us]`. The
+    values are before every time that is published, and before every time that PostgreSQL and MySQL store.
+    """
+    return (FIRST_DAY if dates else FIRST) + _NO_DAYS + written
+
+
 def spelled(values: pa.Array) -> pa.Array:
     """Return dates and timestamps as text, `2600-01-01 00:00:00.000000`, with as many digits as a year has.
 
-    Values at an end of int64 read `after …` or `before …`: they may stand for infinity, or for a time beyond.
+    Values at an end of their range read `after …` or `before …`: they may stand for infinity, or for a time beyond.
+    Values made by `no_days` read as they were written.
     """
     kind = values.type
     try:
@@ -81,7 +112,22 @@ def spelled(values: pa.Array) -> pa.Array:
     return pc.replace_with_mask(texts, pa.array(odd), mended)
 
 
+def _within(column: pa.Array, first: int, last: int, storage: pa.DataType) -> pa.Array:
+    raw = column.view(storage)
+    bounds = pc.min_max(raw)
+    if bounds["min"].as_py() is None or (bounds["min"].as_py() >= first and bounds["max"].as_py() <= last):
+        return column
+    inside = pc.and_(pc.greater_equal(raw, first), pc.less_equal(raw, last))
+    return pc.if_else(inside, column, pa.scalar(None, column.type))
+
+
 def _spelled(value: int, kind: Any) -> str:
+    if pt.is_date32(kind) or kind == pa.timestamp("us", getattr(kind, "tz", None)):
+        written = value - (FIRST_DAY if pt.is_date32(kind) else FIRST) - _NO_DAYS
+        if 0 <= written <= _LAST_NO_DAY:
+            return f"{written // 10_000:04}-{written // 100 % 100:02}-{written % 100:02}"
+    if pt.is_date32(kind) and value in (FIRST_DAY, LAST_DAY):
+        return f"before {_day(value + 1)}" if value == FIRST_DAY else f"after {_day(value - 1)}"
     if pt.is_date(kind):
         return _day(value if kind.bit_width == 32 else value // (DAY * UNITS["ms"]))
     if value == FIRST:

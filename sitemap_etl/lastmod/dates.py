@@ -231,16 +231,19 @@ class _Column:
             self.advice = f"Some are dates of mails and feeds: name their format, {rule}."
 
     def _zoned(self, seconds: np.ndarray, valid: np.ndarray) -> np.ndarray:
-        """Seconds of UTC from seconds of the local clock, where `valid`."""
+        """Seconds of UTC from seconds of the local clock, where `valid`. What no calendar has needs no zone."""
+        beyond = (seconds < YEAR_1) | (seconds >= YEAR_10000)
+        local = valid & ~beyond
+        if not local.any():
+            return seconds
         if self.timezone is None:
-            self._ask_for_zone(int(np.argmax(valid)))
+            self._ask_for_zone(int(np.argmax(local)))
         # Two days beyond the bounds is out of them in every zone; nearer to the end of time, zones fail.
         near = np.clip(seconds, self.first_second - 2 * DAY, self.last_second + 2 * DAY)
         try:
             zoned = placed(near, str(self.timezone))
         except ValueError as error:
             raise ConfigError(f"lastmod of {self.name}: {error}") from error
-        beyond = (seconds < YEAR_1) | (seconds >= YEAR_10000)
         return np.where(beyond, seconds, zoned)
 
     def _disbelieve(self, written: Written, kind: int, first: int, last: int, width: int) -> None:

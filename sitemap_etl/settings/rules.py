@@ -42,6 +42,11 @@ class Rule(Settings):
         """The columns of the source that the rule reads."""
         return ()
 
+    @property
+    def dates(self) -> tuple[str, ...]:
+        """The columns of the source that the rule reads as dates."""
+        return ()
+
 
 class NoRule(Rule):
     """`none`: the column that is called like the rule is left alone too."""
@@ -77,6 +82,10 @@ class _Dates(Rule):
         description="Form of dates that are not ISO 8601, as in `strptime`; `excel`: serial numbers of spreadsheets.",
         examples=["%d.%m.%Y"],
     )
+
+    @property
+    def dates(self) -> tuple[str, ...]:
+        return self.columns
 
     @model_validator(mode="after")
     def _one_form(self) -> Self:
@@ -135,6 +144,10 @@ class LastmodFingerprint(_Dates):
     @property
     def columns(self) -> tuple[str, ...]:
         return self.fingerprint
+
+    @property
+    def dates(self) -> tuple[str, ...]:
+        return (self.until_changed,) if self.until_changed else ()
 
 
 Lastmod = Annotated[

@@ -253,6 +253,12 @@ class Section(Settings):
         return self._name
 
     @property
+    def dates(self) -> tuple[str, ...]:
+        """The columns whose dates are published, by their names after `columns`."""
+        names = ("lastmod",) if self.lastmod.kind == "default" else self.lastmod.dates
+        return (*names, "publication_date") if self.news else names
+
+    @property
     def waits(self) -> bool:
         """Whether a run may wait for its source."""
         return self.source.expect is not None and bool(self.source.expect.wait)

@@ -7,7 +7,7 @@ takes plain arguments, and tells every error of a driver as one of `sitemap_etl.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -127,6 +127,7 @@ def read(
     session: Session | None = None,
     snapshot: str | None = None,
     lines: LineNumbers | None = None,
+    dates: Collection[str] = (),
     batch_rows: int = limits.BATCH_ROWS,
     batch_bytes: int = limits.BATCH_BYTES,
 ) -> Iterator[pa.RecordBatch]:
@@ -134,7 +135,8 @@ def read(
 
     `columns`: those wanted of an export or a table, others are not read. `connection`, `query`: of a database;
     `params`: of a SELECT, as they were planned; `session`: what the database's sessions are told; `snapshot`: see
-    `SharedSnapshot`. `lines`: of text, wanted as the column `LINES`.
+    `SharedSnapshot`. `lines`: of text, wanted as the column `LINES`. `dates`: columns of a database whose dates
+    outside the years 1 to 9999 are kept; in its other columns they are null.
     Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
     """
     if split.kind == "database":
@@ -147,6 +149,7 @@ def read(
             params,
             session=session,
             snapshot=snapshot,
+            dates=dates,
             batch_rows=batch_rows,
             batch_bytes=batch_bytes,
         )

@@ -19,7 +19,6 @@ from sitemap_etl.connections import Connection
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
 from sitemap_etl.extras import installed
 from sitemap_etl.sources import adbc
-from sitemap_etl.sources.batches import in_calendar
 from sitemap_etl.sources.parameters import Value, bind
 from sitemap_etl.sources.session import Statement
 
@@ -64,8 +63,7 @@ def rows(
     try:
         with adbc.cursor(connect, statement) as cursor:
             cursor.execute(text, tuple(given) or None)
-            for batch in adbc.stream(cursor):
-                yield pa.RecordBatch.from_arrays([in_calendar(c) for c in batch.columns], schema=batch.schema)
+            yield from adbc.stream(cursor)
     except SitemapEtlError:
         raise
     except (adbc_driver_manager.Error, pa.ArrowException, OSError) as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import date
 from typing import Final
 
 import numpy as np
@@ -17,8 +16,6 @@ from sitemap_etl.arrow import is_list, missing_of, nulls, offsets_of, with_eleme
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.instants import in_unit
 
-_FIRST_DAY, _LAST_DAY = (date(1, 1, 1) - date(1970, 1, 1)).days, (date(9999, 12, 31) - date(1970, 1, 1)).days
-_UNITS_A_DAY: Final = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 _DIGITS: Final = 38
 """Digits of a decimal128, which every reader of columns knows."""
 _SHOWN: Final = 100
@@ -126,27 +123,6 @@ def fit(
                 held_bytes += size
     if held:
         yield _joined(held)
-
-
-def in_calendar(column: pa.Array) -> pa.Array:
-    """A column whose dates and timestamps are null outside the years 1 to 9999, which nothing here can say."""
-    if pt.is_date32(column.type):
-        return _within(column, _FIRST_DAY, _LAST_DAY, pa.int32())
-    if pt.is_timestamp(column.type):
-        units = _UNITS_A_DAY[column.type.unit]
-        # The ends of int64 are infinity, also where nanoseconds do not reach so far.
-        first, last = max(_FIRST_DAY * units, 1 - 2**63), min((_LAST_DAY + 1) * units - 1, 2**63 - 2)
-        return _within(column, first, last, pa.int64())
-    return column
-
-
-def _within(column: pa.Array, first: int, last: int, storage: pa.DataType) -> pa.Array:
-    raw = column.view(storage)
-    bounds = pc.min_max(raw)
-    if bounds["min"].as_py() is None or (bounds["min"].as_py() >= first and bounds["max"].as_py() <= last):
-        return column
-    inside = pc.and_(pc.greater_equal(raw, first), pc.less_equal(raw, last))
-    return pc.if_else(inside, column, pa.scalar(None, column.type))
 
 
 def read_rows(schema: pa.Schema, row_bytes: float, batch_rows: int, batch_bytes: int) -> int:

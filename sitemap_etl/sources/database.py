@@ -10,7 +10,7 @@ one snapshot. Bound are the values given and, in a split, `:split_from` and `:sp
 from __future__ import annotations
 
 import functools
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import Final
@@ -20,6 +20,7 @@ import pyarrow as pa
 from sitemap_etl import limits
 from sitemap_etl.connections import Connection
 from sitemap_etl.errors import InvalidSource
+from sitemap_etl.instants import in_calendar
 from sitemap_etl.sources.batches import fit, plain_schema
 from sitemap_etl.sources.keys import SPLIT_FROM, SPLIT_TO, Range
 from sitemap_etl.sources.parameters import Value, names, one_statement
@@ -37,11 +38,13 @@ def read_database(
     *,
     session: Session | None = None,
     snapshot: str | None = None,
+    dates: Collection[str] = (),
     batch_rows: int = limits.BATCH_ROWS,
     batch_bytes: int = limits.BATCH_BYTES,
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a split, in batches of the sizes given. `snapshot`: the name of one that is shared (PostgreSQL).
 
+    `dates`: the columns whose dates outside the years 1 to 9999 are kept; in other columns they are null.
     Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
     """
     session = session or Session()
@@ -52,7 +55,7 @@ def read_database(
         values |= part.values
         sql = part.confine(sql, connection)
     types = split.detail.get("types")
-    found = rows(connection, sql, values, session, label=split.label, types=types, snapshot=snapshot)
+    found = rows(connection, sql, values, session, label=split.label, types=types, snapshot=snapshot, dates=dates)
     fetched = min(batch_rows, session.fetch_rows or batch_rows)
     with closing(found):  # also where what came is refused: its statement ends now, not with the process
         yield from fit(found, label=split.label, batch_rows=fetched, batch_bytes=batch_bytes)
@@ -109,8 +112,9 @@ def rows(
     label: str,
     types: Mapping[str, str] | None = None,
     snapshot: str | None = None,
+    dates: Collection[str] = (),
 ) -> Generator[pa.RecordBatch]:
-    """The result through the driver of the URI's database, an empty batch first."""
+    """The result through the driver of the URI's database, an empty batch first. `dates`: see `read_database`."""
 
     def read(statement: Statement) -> Iterator[pa.RecordBatch]:
         kind = connection.dialect
@@ -137,7 +141,13 @@ def rows(
             return adbc_drivers.rows(connection, driver, sql, values, statement, label=label)
         return alchemy.rows(connection, sql, values, statement.session, label=label)
 
-    return attended(read, session, label=label)
+    with closing(attended(read, session, label=label)) as found:
+        for batch in found:
+            columns = [
+                column if name in dates else in_calendar(column)
+                for name, column in zip(batch.schema.names, batch.columns, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(columns, schema=batch.schema)
 
 
 def sqlite_types(

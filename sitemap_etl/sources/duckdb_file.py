@@ -16,7 +16,6 @@ import pyarrow as pa
 from sitemap_etl.connections import Connection
 from sitemap_etl.duckdb_session import MEMORY, first_words, opened
 from sitemap_etl.errors import InvalidSource, Refused, SitemapEtlError, Unavailable
-from sitemap_etl.sources.batches import in_calendar
 from sitemap_etl.sources.parameters import Value, bind, quoted
 from sitemap_etl.sources.query import select
 from sitemap_etl.sources.session import Statement
@@ -46,8 +45,7 @@ def rows(
             with closing(_cast(relation).to_arrow_reader(_FETCH_ROWS)) as reader:
                 yield pa.RecordBatch.from_pylist([], schema=reader.schema)
                 while (batch := next(reader, None)) is not None:
-                    columns = [in_calendar(column) for column in batch.columns]
-                    yield pa.RecordBatch.from_arrays(columns, schema=batch.schema)
+                    yield batch
     except SitemapEtlError:
         raise
     except (duckdb.Error, pa.ArrowException, OSError) as error:

@@ -1,7 +1,7 @@
 """Values of MySQL's text protocol as Arrow arrays, whole columns at a time.
 
 What becomes of a type is in docs/reference/databases.md. A zero date ('0000-00-00', '2026-01-00') and a date that no
-calendar has are null.
+calendar has are values of `instants.no_days`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from sitemap_etl.arrow import over, windows
+from sitemap_etl.instants import no_days
 from sitemap_etl.sources.mysql_packets import Values
 
 _BINARY: Final = 63
@@ -57,12 +58,14 @@ def array(values: Values, field: Any, kind: pa.DataType) -> pa.Array:
     from pymysql.constants import FIELD_TYPE as TYPE
 
     if pt.is_date32(kind):
-        days, real = _days(values)
-        return pa.array(days.astype(np.int32), pa.int32(), mask=_missing(values, ~real)).view(kind)
+        days, wrong, written = _days(values)
+        days[wrong] = no_days(written[wrong], dates=True)
+        return pa.array(days.astype(np.int32), pa.int32(), mask=values.null).view(kind)
     if pt.is_timestamp(kind):
-        days, real = _days(values)
+        days, wrong, written = _days(values)
         moments = days * _DAY_MICROSECONDS + _clock(values, 11, 2)
-        return pa.array(moments, pa.int64(), mask=_missing(values, ~real)).view(kind)
+        moments[wrong] = no_days(written[wrong], dates=False)
+        return pa.array(moments, pa.int64(), mask=values.null).view(kind)
     if pt.is_duration(kind):
         return pa.array(_span(values), pa.int64(), mask=values.null).view(kind)
     if field.type_code == TYPE.BIT:
@@ -79,10 +82,6 @@ def _text(values: Values, kind: pa.DataType) -> pa.Array:
     ends[0::2] = values.starts
     ends[1::2] = values.starts + values.lengths
     return over(kind, ends, values.data).take(pa.array(np.arange(0, 2 * rows, 2), mask=values.null))
-
-
-def _missing(values: Values, wrong: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    return wrong if values.null is None else wrong | values.null
 
 
 def _characters(values: Values, first: int, count: int) -> NDArray[np.int64]:
@@ -102,15 +101,21 @@ def _number(digits: NDArray[np.int64]) -> NDArray[np.int64]:
     return found
 
 
-def _days(values: Values) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Days since 1970 of what begins as `YYYY-MM-DD`, and which are days of the calendar."""
+def _days(values: Values) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
+    """Return days since 1970 of texts that begin with `YYYY-MM-DD`, a mask of the wrong ones, and YYYYMMDD of each.
+
+    A wrong day is not in the calendar. A null is not wrong, and its numbers mean nothing.
+    """
     digits = _characters(values, 0, 10)
     year, month, day = _number(digits[0:4]), _number(digits[5:7]), _number(digits[8:10])
     months = (year - 1970) * 12 + month - 1
     first = months.astype("M8[M]")
     days: NDArray[np.int64] = first.astype("M8[D]").astype(np.int64) + day - 1
     same = days.astype("M8[D]").astype("M8[M]") == first
-    return days, same & (year > 0) & (month > 0) & (month < 13) & (day > 0)
+    wrong = ~(same & (year > 0) & (month > 0) & (month < 13) & (day > 0))
+    if values.null is not None:
+        wrong &= ~values.null
+    return days, wrong, (year * 100 + month) * 100 + day
 
 
 def _clock(values: Values, first: int, hour_digits: int) -> NDArray[np.int64]:

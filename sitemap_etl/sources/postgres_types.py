@@ -4,7 +4,8 @@ What becomes of a type is in docs/reference/databases.md.
 
 - `numeric(p, s)` comes as decimal128(p, s); numeric without a declared scale as double, where a whole
   number beyond 2**53 is an error rather than rounded. NaN is null in a decimal.
-- Dates and timestamps outside the years 1 to 9999 (infinity, BC) are null: neither pandas nor a sitemap can say them.
+- Infinity is an end of int32 or int64, and so is a time that 64 bits from 1970 can't hold. The driver adds the 30
+  years from 1970 to PostgreSQL's 2000 to these, so that they wrap around.
 """
 
 from __future__ import annotations
@@ -16,10 +17,14 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sitemap_etl.errors import InvalidSource
-from sitemap_etl.sources.batches import check_names, in_calendar
+from sitemap_etl.instants import FIRST, FIRST_DAY, LAST, LAST_DAY
+from sitemap_etl.sources.batches import check_names
 from sitemap_etl.sources.parameters import quoted
 
 _EXACT: Final = 2.0**53
+_EPOCH_DAYS: Final = 10_957
+"""Days from 1970 to 2000, where PostgreSQL begins to count."""
+_EPOCH_MICROSECONDS: Final = _EPOCH_DAYS * 86_400_000_000
 _NAMED: Final = {
     "money": "CAST({} AS numeric(22, 3))",  # the driver gives the smallest coins of an unknown currency
     "oid": "CAST({} AS bigint)",  # which the driver reads with a sign
@@ -47,12 +52,31 @@ def castings(schema: pa.Schema, sql: str, *, label: str) -> str:
 
 
 def plain(batch: pa.RecordBatch, *, label: str) -> pa.RecordBatch:
-    """The batch with numerics as numbers, and without dates that nothing else can say."""
+    """The batch with numerics as numbers, and with infinity in place of dates that wrapped around in the driver."""
     columns = [
-        _number(column.storage, entry, label) if _is_numeric(entry.type) else in_calendar(column)
+        _number(column.storage, entry, label) if _is_numeric(entry.type) else _unwrapped(column)
         for entry, column in zip(batch.schema, batch.columns, strict=True)
     ]
     return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _unwrapped(column: pa.Array) -> pa.Array:
+    """Return dates and timestamps with infinity in place of the values that wrapped around in the driver."""
+    if pt.is_date32(column.type):
+        return _with_ends(column, FIRST_DAY + _EPOCH_DAYS, pa.scalar(FIRST_DAY, pa.int32()), LAST_DAY)
+    if pt.is_timestamp(column.type):
+        return _with_ends(column, FIRST + _EPOCH_MICROSECONDS, pa.scalar(FIRST, pa.int64()), LAST)
+    return column
+
+
+def _with_ends(column: pa.Array, minus_infinity: int, first: pa.Scalar, last: int) -> pa.Array:
+    """Return the column with `first` for the raw value `minus_infinity`, and `last` for those below it."""
+    raw = column.view(first.type)
+    lowest = pc.min(raw).as_py()
+    if lowest is None or lowest > minus_infinity:
+        return column
+    ends = pc.if_else(pc.equal(raw, minus_infinity), first, pa.scalar(last, first.type))
+    return pc.if_else(pc.less_equal(raw, minus_infinity), ends, raw).view(column.type)
 
 
 def _cast(entry: pa.Field) -> str | None:

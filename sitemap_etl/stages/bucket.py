@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from sitemap_etl.arrow import column_of, gathered
 from sitemap_etl.errors import DamagedState, InvalidSource
 from sitemap_etl.frames import ASIDE, ROW_BITS, conform
 from sitemap_etl.hashes import combine, hash64
+from sitemap_etl.instants import in_calendar, spelled
 from sitemap_etl.sources import GONE, ORDER, unpack_schema
 from sitemap_etl.stages.generation import joins
 from sitemap_etl.stages.rules import rules_of
@@ -447,11 +448,16 @@ def _newest_first(date: str | None) -> tuple[int, ...]:
     return (1,) if date is None else (0, *(-ord(character) for character in date))
 
 
+def _value(column: pa.Array) -> Any:
+    """Return the first value of a column; a date that Python can't hold as text."""
+    return (column if in_calendar(column) is column else spelled(column))[0].as_py()
+
+
 def _two_rows(section: str, column: str, key: str, rows: pa.Table, rivals: Sequence[int]) -> str:
     shown = []
     for rival in rivals[:2]:
-        row = rows.slice(rival, 1).drop_columns([name for name in OWN if name in rows.column_names]).to_pylist()[0]
-        text = ", ".join(f"{name}: {value}" for name, value in row.items())
+        row = rows.slice(rival, 1).drop_columns([name for name in OWN if name in rows.column_names])
+        text = ", ".join(f"{name}: {_value(column_of(row, name))}" for name in row.column_names)
         shown.append(f"  {text[:_SHOWN]}")
     return (
         f"section {section}: the SELECT yields the {column} {key} more than once, with different rows:\n"

@@ -383,6 +383,7 @@ def _read_database(run: Run, section: Section, split: Split, since: datetime) ->
             params=planned_params(run, section, source, since),
             session=session_of(run.site, section, source, part, run.stopping),
             snapshot=None if shared is None else shared.name(),
+            dates={section.columns.get(name, name) for name in section.dates} - {source.key, source.deleted},
             batch_rows=limits.STAGED_ROWS,
             batch_bytes=limits.STAGED_BYTES,
         )

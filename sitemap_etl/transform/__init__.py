@@ -19,7 +19,7 @@ from sitemap_etl.errors import InvalidSource
 from sitemap_etl.frames import ASIDE, INVENTORY, Tally
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.transform.batch import DELETED, Batch, as_text, is_number, listed, says_deleted, says_yes
-from sitemap_etl.transform.columns import inventory_of, source_dates
+from sitemap_etl.transform.columns import count_beyond, inventory_of, of_calendar, source_dates
 from sitemap_etl.transform.hooks import run_hook, where_mask
 from sitemap_etl.transform.rules import CONTRACT, Hook, Rules
 
@@ -56,9 +56,12 @@ def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, row: pa.Array, 
     if rules.deleted is not None:
         batch.drop(says_deleted(raw, rules.deleted), DELETED, batch.excluded)
     if rules.settings.where:
-        keep = where_mask(batch.table, rules)
+        keep = where_mask(of_calendar(batch.table, rules), rules)
         batch.drop(~keep, "where", batch.excluded)
+    notes = Tally()
     if rules.hook:
+        count_beyond(batch.table, rules, read_at, notes)
+        batch.table = of_calendar(batch.table, rules)
         run_hook(batch, rules)
         if not batch.table.num_rows:  # nothing has made the columns that the rules name
             return Outcome(rows, _NO_ROWS, _stacked(batch.excluded), ASIDE.empty_table(), Tally(), {})
@@ -69,7 +72,6 @@ def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, row: pa.Array, 
     if stay is not None:
         loc = loc.filter(pa.array(stay))
     loc = _exclude_by_rule(batch, loc, rules)
-    notes = Tally()
     inventory, kinds = inventory_of(batch, loc, rules, read_at, notes)
     result = Outcome(
         rows,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 
 import pyarrow as pa
@@ -11,10 +10,12 @@ import pyarrow.compute as pc
 from sitemap_etl import extensions, lastmod, priority
 from sitemap_etl.arrow import column_of, mask_of
 from sitemap_etl.extensions import NOT_NEWS
-from sitemap_etl.frames import INVENTORY, Tally, conform
+from sitemap_etl.frames import INVENTORY, Tally, conform, with_column
+from sitemap_etl.instants import in_calendar
 from sitemap_etl.settings import (
     ChangefreqColumn,
     ChangefreqConstant,
+    DatabaseSource,
     DefaultRule,
     PriorityColumn,
     PriorityConstant,
@@ -36,10 +37,10 @@ def inventory_of(
     section = rules.settings
     if section.news:
         loc = _news(batch, loc, rules, columns, notes)
-    source = batch.table
-    dated = source_dates(source, rules, read_at, notes, loc)
+    dated = source_dates(batch.table, rules, read_at, notes, loc)
     if dated is not None:
         columns["moment"] = dated
+    source = of_calendar(batch.table, rules)
     if section.lastmod.kind == "fingerprint":
         require(source, section.lastmod.columns, rules, "lastmod: fingerprint")
         columns["fingerprint"] = pa.array(lastmod.fingerprint(source, section.lastmod.columns))
@@ -81,32 +82,58 @@ def source_dates(
     source: pa.Table, rules: Rules, read_at: datetime, notes: Tally, loc: pa.Array | None = None
 ) -> pa.Array | None:
     """The lastmod of each row as its source has it, as a moment; None where the section takes none from there."""
-    names: Sequence[str]
     rule = rules.settings.lastmod
-    match rule.kind:
-        case "default" if "lastmod" in source.column_names:
-            names = ("lastmod",)
-        case "column" | "newest_of":
-            names = rule.columns
-        case "fingerprint" if rule.until_changed:
-            names = (rule.until_changed,)
-        case _:
-            return None
+    names = rule.dates
+    if rule.kind == "default" and "lastmod" in source.column_names:
+        names = ("lastmod",)
+    if not names:
+        return None
     require(source, names, rules, "lastmod")
-    dates = [
-        lastmod.moments(
-            column_of(source, name),
-            name=name,
-            timezone=rule.timezone,
-            unit=rule.unit,
-            form=rule.format,
-            read_at=read_at,
-            tally=notes,
-            loc=loc,
-        )
-        for name in names
-    ]
+    dates = [_moments(column_of(source, name), name, rules, read_at, notes, loc) for name in names]
     return dates[0] if len(dates) == 1 else lastmod.newest_of(dates)
+
+
+def of_calendar(source: pa.Table, rules: Rules) -> pa.Table:
+    """Return the rows with nulls for dates outside the years 1 to 9999, if they are from a database.
+
+    Extract keeps such dates in the columns `Section.dates`, so that the rules of these columns can count them.
+    Everything else gets null: fingerprints, predicates and hooks.
+    """
+    if isinstance(rules.settings.source, DatabaseSource):
+        for name in rules.settings.dates:
+            if name in source.column_names:
+                column = column_of(source, name)
+                found = in_calendar(column)
+                source = source if found is column else with_column(source, name, found)
+    return source
+
+
+def count_beyond(source: pa.Table, rules: Rules, read_at: datetime, notes: Tally) -> None:
+    """Count the dates that `of_calendar` takes from the lastmod columns, with the raw `loc` in the examples."""
+    found = of_calendar(source, rules)
+    for name in rules.settings.dates:
+        if found is source or name not in source.column_names or name not in (*rules.settings.lastmod.dates, "lastmod"):
+            continue
+        column = column_of(source, name)
+        lost = pc.and_(pc.is_valid(column), pc.is_null(column_of(found, name)))
+        loc = column_of(source, "loc").filter(lost)
+        _moments(column.filter(lost), name, rules, read_at, notes, loc)
+
+
+def _moments(
+    column: pa.Array, name: str, rules: Rules, read_at: datetime, notes: Tally, loc: pa.Array | None
+) -> pa.Array:
+    rule = rules.settings.lastmod
+    return lastmod.moments(
+        column,
+        name=name,
+        timezone=rule.timezone,
+        unit=rule.unit,
+        form=rule.format,
+        read_at=read_at,
+        tally=notes,
+        loc=loc,
+    )
 
 
 def _priority(source: pa.Table, loc: pa.Array, rules: Rules, notes: Tally, columns: dict[str, pa.Array]) -> None:

@@ -9,8 +9,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from sitemap_etl.arrow import is_list, single, with_elements, with_fields
-from sitemap_etl.instants import in_unit
-from sitemap_etl.sources.batches import in_calendar
+from sitemap_etl.instants import in_calendar, in_unit
 
 
 def readable(rows: pa.Table) -> pa.Table:
