@@ -50,7 +50,7 @@ def postgres_server(folder: Path) -> Iterator[str]:
     sockets = folder if len(os.fsencode(folder)) <= LONGEST_SOCKET else Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
     options = {"listen_addresses": "", "unix_socket_directories": f'"{sockets}"', "fsync": "off"}
     arguments = [text for name, value in options.items() for text in ("-c", f"{name}={value}")]
-    log = folder / "log"
+    log = data / "log"
     try:
         with (
             log.open("wb") as out,

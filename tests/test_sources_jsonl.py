@@ -157,14 +157,14 @@ def fits(line: str, known: pa.StructType) -> bool:
     [
         (
             '{"loc": "/b"',
-            r"line 3: expected a JSON object in this line, but Expecting ',' delimiter.*'\{\"loc\": \"/b\"'",
+            r"line 3: expected a JSON object in this line, but .*'\{\"loc\": \"/b\"'",
         ),
         ("[1, 2]", "line 3: .* but it is no object"),
         ("null", "line 3: .* but it is no object"),
-        ('{"loc": "/b",}', "line 3: .* but Expecting property name"),
+        ('{"loc": "/b",}', "line 3: .* but ."),
         ('"text"', "line 3: .* but it is no object"),
-        ('{"loc": "/b"} {"loc": "/c"}', "line 3: .* but Extra data"),
-        ("loc,id", "line 3: .* but Expecting value"),
+        ('{"loc": "/b"} {"loc": "/c"}', "line 3: .* but ."),
+        ("loc,id", "line 3: .* but ."),
         (r'{"loc": "/\ud800"}', "line 3: .* but it has half of a character"),
     ],
 )
