@@ -1,4 +1,4 @@
-"""The optional parts of an installation: packages that only some sites need, and which extra brings them."""
+"""The optional parts of an installation: packages that only some sites or checks need, and the extra of each."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ _PACKAGES: Final = {
     "pandas": ("pandas",),
 }
 """What each extra of pyproject.toml brings, by the names under which it is imported."""
+_OF_CHECK: Final = {
+    "s3": ("boto3",),
+}
+"""The same for the extras of sitemap-etl-check. In sitemap_etl all of it is in the base installation."""
 
 
 def demand(extra: str, what: str) -> None:
@@ -22,11 +26,14 @@ def demand(extra: str, what: str) -> None:
 
     Nothing is imported except the packages that contain them.
     """
-    missing = [name for name in _PACKAGES[extra] if not installed(name)]
+    distribution, packages = (
+        ("sitemap-etl-check", _OF_CHECK[extra]) if extra in _OF_CHECK else ("sitemap_etl", _PACKAGES[extra])
+    )
+    missing = [name for name in packages if not installed(name)]
     if missing:
         raise ConfigError(
             f"{what} needs the extra {extra}, which is not installed (no module {' and '.join(missing)}): "
-            f"install sitemap_etl[{extra}]"
+            f"install {distribution}[{extra}]"
         )
 
 

@@ -4,6 +4,7 @@
 answer, and trying again may help · 65 damaged state · 70 a defect of sitemap-etl · 130 interrupted.
 
 app                          the commands by name
+check_alone                  the program sitemap-etl-check, which is the command check
 runs, sites, state, status, sitemaps, upkeep  the commands
 options, pages               shared options; help pages
 show, plan, explain, columns printed results
@@ -25,7 +26,15 @@ from typing import NoReturn
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and exit with its code. `arguments`: those of the process by default."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    _main(list(sys.argv[1:] if arguments is None else arguments), "sitemap-etl")
+
+
+def check() -> NoReturn:
+    """Run the program sitemap-etl-check with the arguments of the process, and exit with its code."""
+    _main(sys.argv[1:], "sitemap-etl-check")
+
+
+def _main(given: list[str], program: str) -> NoReturn:
     # Looking for plugins of pydantic, pydantic reads the metadata of every package that is installed.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     # No matrix is multiplied here, and the threads that wait for one to be are busy waiting when they begin.
@@ -34,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     try:
         from sitemap_etl.cli.endings import run
 
-        code = run(given)
+        code = run(given, program)
     except KeyboardInterrupt:  # before there was anything to interrupt
         code = _interrupted(given)
     finally:
@@ -59,4 +68,4 @@ def _interrupted(arguments: Sequence[str]) -> int:
     return 130
 
 
-__all__ = ["main"]
+__all__ = ["check", "main"]

@@ -14,7 +14,6 @@ import typer
 
 from sitemap_etl.advice import for_file
 from sitemap_etl.cli import logs
-from sitemap_etl.cli.app import app
 from sitemap_etl.cli.interruption import Interruption
 from sitemap_etl.cli.options import put_json
 from sitemap_etl.cli.streams import lasting, lost_output
@@ -24,7 +23,10 @@ from sitemap_etl.stages.about import afresh
 from sitemap_etl.visible import visible_lines
 
 INTERRUPTED: Final = 130
-_NAME: Final = "sitemap-etl"
+ALL: Final = "sitemap-etl"
+"""The program that has every command."""
+CHECK: Final = "sitemap-etl-check"
+"""The program that is the command `check` and nothing else."""
 COMPLETE: Final = "_SITEMAP_ETL_COMPLETE"
 """Set by the shell while it completes a command line."""
 _NO_ROOM: Final = Unavailable.exit_code
@@ -36,9 +38,9 @@ _SOON: Final = 1.5
 """Seconds in which an interrupted check has told what it found."""
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run the command; gives its exit code."""
-    call = _Call(arguments)
+def run(arguments: Sequence[str], program: str = ALL) -> int:
+    """Return the exit code of a call of a program, ALL or CHECK, when it has ended."""
+    call = _Call(arguments, program)
     interruption = Interruption(call.stop, within=_SOON if call.command == "check" else math.inf)
     with lasting(), interruption.heard(), afresh():
         return _whole(call, _run(call, interruption))
@@ -57,10 +59,10 @@ def _whole(call: _Call, code: int) -> int:
 def _run(call: _Call, interruption: Interruption) -> int:
     try:
         # Not its `main`, which tells of errors and ends the process itself.
-        command = _command()
+        command = _command(call.program)
         if COMPLETE in os.environ:  # a shell asks what may follow; that is no call
-            command.main(prog_name=_NAME)
-        with command.make_context(_NAME, list(call.arguments)) as context:
+            command.main(prog_name=call.program)
+        with command.make_context(call.program, list(call.arguments)) as context:
             command.invoke(context)
         interruption.over()
     except typer.Exit as ended:
@@ -72,18 +74,26 @@ def _run(call: _Call, interruption: Interruption) -> int:
     return 0
 
 
-_command = cache(lambda: typer.main.get_command(app))
-"""The command, made once in a process: typer reads the signatures of all commands, which takes 20 ms."""
+@cache
+def _command(program: str) -> Any:
+    """Return the command of a program. It is made once in a process: to read the signatures of all takes 20 ms."""
+    if program == CHECK:  # its distribution has no other command
+        from sitemap_etl.cli.check_alone import app
+    else:
+        from sitemap_etl.cli.app import app
+    return typer.main.get_command(app)
 
 
 class _Call:
     """What was asked for, and how its end is reported."""
 
-    def __init__(self, arguments: Sequence[str]) -> None:
+    def __init__(self, arguments: Sequence[str], program: str = ALL) -> None:
         self.arguments = arguments
+        self.program = program
         self.json = "--json" in arguments or "--format json" in " ".join(arguments).replace("=", " ")
         self.as_lines = logs.is_asked(arguments)
-        self.command = next((text for text in arguments if not text.startswith("-")), None)
+        first = next((text for text in arguments if not text.startswith("-")), None)
+        self.command = "check" if program == CHECK else first
         self.site_file = next((text for text in arguments if text.endswith((".yaml", ".yml"))), None)
 
     def end(
@@ -149,7 +159,8 @@ class _Call:
             return ConfigError.exit_code
         found: Any = getattr(error, "format_message", error.__str__)
         text = _expected(error) or str(found()).rstrip(".")
-        path = context.command_path if context is not None else f"sitemap-etl {self.command or ''}".rstrip()
+        written = CHECK if self.program == CHECK else f"{ALL} {self.command or ''}".rstrip()
+        path = context.command_path if context is not None else written
         text += f"{' ' if text.endswith('?') else '. '}See {path} --help"
         return self.end(text, ConfigError.kind, ConfigError.exit_code)
 
