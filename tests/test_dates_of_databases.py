@@ -126,6 +126,18 @@ def test_a_video_of_no_date_is_counted(tmp_path: Path, fill: Fill, field: str) -
     assert LAST_TIME in notes[f"video {field}: no date"]["examples"][0]
 
 
+def test_a_video_in_a_composite_type_has_infinity_where_it_was_stored(fill: Fill, postgres: Postgres) -> None:
+    postgres.execute("CREATE TYPE video AS (title text, publication_date timestamptz)")
+    connection = parse(fill("postgresql", "timestamptz", ["infinity", "-infinity", "2026-10-01 00:00+00"]))
+    query = "SELECT ARRAY[row('A', d)::video] AS videos, ARRAY[d] AS dates FROM odd WHERE d IS NOT NULL ORDER BY n"
+    (split,) = sources.plan_database(connection, query)
+    (batch,) = sources.read(split, connection=connection, query=query)
+    expected = [*ODD["postgresql", "timestamptz"].values(), "2026-10-01 00:00:00.000000Z"]
+    assert spelled(batch["dates"].flatten()).to_pylist() == expected
+    videos = batch["videos"].flatten()
+    assert spelled(videos.field("publication_date")).to_pylist() == expected
+
+
 @pytest.mark.parametrize(("database", "kind"), ODD)
 def test_other_columns_have_null(fill: Fill, database: str, kind: str) -> None:
     connection = parse(fill(database, kind, [*ODD[database, kind], "2026-10-01"]))

@@ -59,12 +59,12 @@ def array(values: Values, field: Any, kind: pa.DataType) -> pa.Array:
 
     if pt.is_date32(kind):
         days, wrong, written = _days(values)
-        days[wrong] = no_days(written[wrong], dates=True)
+        days[wrong] = no_days(written, dates=True)
         return pa.array(days.astype(np.int32), pa.int32(), mask=values.null).view(kind)
     if pt.is_timestamp(kind):
         days, wrong, written = _days(values)
         moments = days * _DAY_MICROSECONDS + _clock(values, 11, 2)
-        moments[wrong] = no_days(written[wrong], dates=False)
+        moments[wrong] = no_days(written, dates=False)
         return pa.array(moments, pa.int64(), mask=values.null).view(kind)
     if pt.is_duration(kind):
         return pa.array(_span(values), pa.int64(), mask=values.null).view(kind)
@@ -102,7 +102,7 @@ def _number(digits: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _days(values: Values) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
-    """Return days since 1970 of texts that begin with `YYYY-MM-DD`, a mask of the wrong ones, and YYYYMMDD of each.
+    """Return days since 1970 of texts that begin with `YYYY-MM-DD`, a mask of the wrong ones, and their YYYYMMDD.
 
     A wrong day is not in the calendar. A null is not wrong, and its numbers mean nothing.
     """
@@ -115,7 +115,7 @@ def _days(values: Values) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray
     wrong = ~(same & (year > 0) & (month > 0) & (month < 13) & (day > 0))
     if values.null is not None:
         wrong &= ~values.null
-    return days, wrong, (year * 100 + month) * 100 + day
+    return days, wrong, (year[wrong] * 100 + month[wrong]) * 100 + day[wrong]
 
 
 def _clock(values: Values, first: int, hour_digits: int) -> NDArray[np.int64]:

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from sitemap_etl.arrow import is_list, with_elements, with_fields
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.instants import FIRST, FIRST_DAY, LAST, LAST_DAY
 from sitemap_etl.sources.batches import check_names
@@ -66,7 +67,17 @@ def _unwrapped(column: pa.Array) -> pa.Array:
         return _with_ends(column, FIRST_DAY + _EPOCH_DAYS, pa.scalar(FIRST_DAY, pa.int32()), LAST_DAY)
     if pt.is_timestamp(column.type):
         return _with_ends(column, FIRST + _EPOCH_MICROSECONDS, pa.scalar(FIRST, pa.int64()), LAST)
+    if is_list(column.type) and _holds_dates(column.type):
+        return with_elements(column, _unwrapped(pc.list_flatten(column)))
+    if pt.is_struct(column.type) and _holds_dates(column.type):
+        return with_fields(column, [_unwrapped(field) for field in column.flatten()])
     return column
+
+
+def _holds_dates(kind: pa.DataType) -> bool:
+    if pt.is_date32(kind) or pt.is_timestamp(kind):
+        return True
+    return any(_holds_dates(kind.field(at).type) for at in range(kind.num_fields))
 
 
 def _with_ends(column: pa.Array, minus_infinity: int, first: pa.Scalar, last: int) -> pa.Array:
