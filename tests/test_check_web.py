@@ -452,6 +452,10 @@ def test_tls_checks_the_name_though_the_address_is_asked(site: Website, host: st
     client = Client(resolve=lambda _host, _port: ["127.0.0.1"], public=lambda _ip: True, trust=client)
     report = checked(f"https://{host}:{site.port}/s.xml", client=client, robots=False)
     assert codes(report) == (set() if trusted else {"unreachable"})
+    if not trusted:
+        (finding,) = report.findings
+        assert "name its file in SSL_CERT_FILE" in finding.detail
+        assert finding.example == "", "the address is the name of the file"
 
 
 @pytest.mark.parametrize(
