@@ -1,8 +1,9 @@
 """Try the DAG with the Airflow of this interpreter: one site in one task, one in tasks of every stage.
 
-    build/env/airflow-3.0.6/bin/python .ci/airflow_version.py
+    build/env/airflow-3.0.6/bin/python .ci/airflow_version.py [PYTHON]
 
-`.ci/airflow` makes such an environment. It needs Airflow and sitemap_etl, and no tools for tests.
+`.ci/airflow` makes such an environment. It needs Airflow and sitemap_etl, and no tools for tests. PYTHON runs the tasks
+(`airflow.python`): then it needs the libraries that read site files, and no others.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ site: https://shop.example
 schedule: {{cron: "0 2 * * *", timezone: Europe/Berlin}}
 work: ../work
 publish: {{to: ../public-{name}, at: "https://shop.example/"}}
-airflow: {{small: {small}, retries: 1}}
+airflow: {{small: {small}, retries: 1{python}}}
 notify: {{webhook: "https://127.0.0.1:1/"}}
 sections:
   pages: {{from: {{csv: ../pages.csv}}}}
@@ -44,9 +45,11 @@ def write(folder: Path) -> None:
     """Write two sites with their exports, and the DAG files of a user."""
     for name in ("dags", "sites", "home"):
         (folder / name).mkdir()
+    # The interpreter of the tasks, if the environment of Airflow has the package alone.
+    python = f", python: {json.dumps(sys.argv[1])}" if sys.argv[1:] else ""
     for name, small in FORMS.items():
-        (folder / "sites" / f"{name}.yaml").write_text(SITE.format(name=name, small=small))
-    late = SITE.format(name=LATE, small=0).replace("retries: 1", 'done_by: "05:00"')
+        (folder / "sites" / f"{name}.yaml").write_text(SITE.format(name=name, small=small, python=python))
+    late = SITE.format(name=LATE, small=0, python=python).replace("retries: 1", 'done_by: "05:00"')
     (folder / "sites" / f"{LATE}.yaml").write_text(late)
     pages = [f"/pages/{n},2026-01-01" for n in range(50)]
     (folder / "pages.csv").write_text("\n".join(["loc,lastmod", *pages, ""]))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sitemap_etl.advice import SITE_FILE, for_file
-from sitemap_etl.airflow import compat
+from sitemap_etl.airflow import compat, remote
 from sitemap_etl.settings import Site
 from sitemap_etl.settings.schedule import time_of_day
 
@@ -29,13 +29,15 @@ def deadline_of(site: Site, site_file: Path) -> Any:
     begins = time_of_day(site.schedule.cron)
     assert begins is not None
     due = datetime.strptime(site.airflow.done_by, "%H:%M") - datetime.strptime(begins, "%H:%M")  # noqa: DTZ007 - two times of one day
-    told = {
+    told: dict[str, Any] = {
         "name": site.name,
         "site": site.site,
         "site_file": str(site_file),
         "done_by": f"{site.airflow.done_by} {site.schedule.timezone}",
         "notify": site.notify.model_dump(mode="json", by_alias=True, exclude_none=True),
     }
+    if site.airflow.python is not None:
+        told["python"] = site.airflow.python
     return compat.deadline(
         reference=compat.DeadlineReference.DAGRUN_LOGICAL_DATE,
         interval=due if due > timedelta(0) else due + timedelta(days=1),
@@ -44,7 +46,13 @@ def deadline_of(site: Site, site_file: Path) -> Any:
 
 
 async def missed(
-    name: str, site: str, site_file: str, done_by: str, notify: dict[str, Any], context: Mapping[str, Any]
+    name: str,
+    site: str,
+    site_file: str,
+    done_by: str,
+    notify: dict[str, Any],
+    context: Mapping[str, Any],
+    python: str | None = None,
 ) -> None:
     """Tell those whom `notify` names that a run is late. The triggerer calls it, at the deadline.
 
@@ -56,15 +64,18 @@ async def missed(
 
     def tell() -> None:  # all triggers share one thread, which waits for no import and no answer
         from sitemap_etl.airflow.notifiers import announcing
-        from sitemap_etl.alerts import Alert
-        from sitemap_etl.runs import alerts
-        from sitemap_etl.settings import Notify
-        from sitemap_etl.stages.run import Environment
 
         reason = f"The run {run['dag_run_id']} should have been done by {done_by}, and is still {run['state']}"
         look = for_file(f"sitemap-etl status {SITE_FILE}", site_file)
-        late = Alert(name, site, "late", now=run["logical_date"], reason=reason, look=look)
+        late = {"name": name, "site": site, "now": str(run["logical_date"]), "reason": reason, "look": look}
+        arguments = {"notify": notify, "alert": late}
+        if python is not None:
+            remote.perform(python, Path(site_file), "report_late", arguments, announcing(context))
+            return
+        from sitemap_etl.runs import calls
+        from sitemap_etl.stages.run import Environment
+
         world = Environment(announce=announcing(context), log=logging.getLogger("sitemap_etl").warning)
-        alerts.tell(Notify.model_validate(notify), late, world)
+        calls.perform("report_late", None, arguments, calls.Scheduler(world))
 
     await asyncio.to_thread(tell)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from sitemap_etl.airflow import failures, world
+from sitemap_etl.airflow import failures, remote, world
 from sitemap_etl.airflow.links import PLAN, RUN
 from sitemap_etl.airflow.loaded import SiteFile, site_of
 from sitemap_etl.errors import Refused
@@ -31,6 +31,9 @@ def attempt_of_run(context: Mapping[str, Any], call: str, **arguments: Any) -> A
 
 def perform(found: SiteFile, call: str, arguments: Mapping[str, Any], **fields: Any) -> Any:
     """Return the result of a call. `fields`: of the stage's environment."""
+    python = found.site.airflow.python
+    if python is not None:
+        return remote.perform(python, found.path, call, arguments, fields.get("announce"))
     keep_memory()
     from sitemap_etl.runs import calls
 

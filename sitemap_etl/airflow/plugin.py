@@ -23,7 +23,14 @@ def _pages() -> FastAPI:
 
 async def _serve(scope: Scope, receive: Receive, send: Send) -> None:
     """The pages as an ASGI application, which is made when the first is asked for: tasks load plugins as well."""
-    await _pages()(scope, receive, send)
+    try:
+        pages = _pages()
+    except ModuleNotFoundError as error:  # Airflow's environment has the package alone (`airflow.python`)
+        said = f"sitemap_etl shows no pages here, because this environment of Airflow lacks {error.name}.".encode()
+        await send({"type": "http.response.start", "status": 501, "headers": [(b"content-type", b"text/plain")]})
+        await send({"type": "http.response.body", "body": said})
+        return
+    await pages(scope, receive, send)
 
 
 class SitemapPlugin(AirflowPlugin):  # type: ignore[misc] # Airflow's types are not followed

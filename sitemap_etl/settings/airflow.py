@@ -9,6 +9,7 @@ from pydantic import AfterValidator, Field
 
 from sitemap_etl.settings.kinds import Duration, Integer, Settings, Several, Text, matching, once
 
+Interpreter = Annotated[Text, matching(r"/.+", "the absolute path of a Python interpreter")]
 TimeOfDay = Annotated[Text, matching(r"([01][0-9]|2[0-3]):[0-5][0-9]", "a time of day such as 05:00")]
 Tag = Annotated[Text, matching(r".{1,100}", "a tag of at most 100 characters")]
 
@@ -61,4 +62,10 @@ class Airflow(Settings):
         ge=0,
         description="Rows up to which one task does everything from extract to render, because each task costs "
         "seconds of its own. `0`: never.",
+    )
+    python: Interpreter | None = Field(
+        default=None,
+        description="Interpreter of an environment that has sitemap_etl with all its libraries. Tasks do their work "
+        "with it, so that Airflow's own environment needs neither pyarrow nor DuckDB. Default: Airflow's.",
+        examples=["/opt/sitemap/bin/python"],
     )
