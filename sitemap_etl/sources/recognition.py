@@ -24,7 +24,7 @@ from sitemap_etl.sources.csv_header import csv_rows
 from sitemap_etl.sources.files import S3, File, everything_in, locate, reading
 from sitemap_etl.sources.formats import FIRST
 from sitemap_etl.sources.text import blocks, own_delimiter, separator_line
-from sitemap_etl.urls import is_placeholder
+from sitemap_etl.urls import PLACEHOLDERS
 
 Recognized = CsvSource | JsonlSource | ParquetSource | DeltaSource | IcebergSource
 _ENDINGS: Final[dict[str, tuple[str, ...]]] = {
@@ -32,6 +32,8 @@ _ENDINGS: Final[dict[str, tuple[str, ...]]] = {
     "jsonl": jsonl_files.SUFFIXES,
     "csv": csv_files.SUFFIXES,
 }
+_NULL_WORDS: Final = frozenset({*PLACEHOLDERS, "null", "NaN"})
+"""Words for a missing value as programs write them. Other spellings, such as none, are values of their own."""
 _LOOKED_AT: Final = 10_000
 """Names below an address among which those of a table are looked for."""
 _SOME: Final = 100
@@ -159,7 +161,7 @@ def _null_words(file: File, form: CsvFormat) -> tuple[str, ...]:
         }
     except csv.Error:
         return ()
-    words = sorted(value for value in values if value != UNQUOTED_NULL and is_placeholder(value))
+    words = sorted(value for value in values if value != UNQUOTED_NULL and value in _NULL_WORDS)
     quoted = form.quoting is not None and f"{form.quoting}{UNQUOTED_NULL}{form.quoting}" in text
     return (UNQUOTED_NULL, *words) if words or quoted else ()
 
