@@ -338,3 +338,12 @@ def test_a_header_with_brackets_is_not_json(name: str, tmp_path: Path) -> None:
     path.write_text(f"{name},loc\n1,/a\n")
     (split,) = sources.plan_csv(path)
     assert [batch.to_pylist() for batch in sources.read(split)] == [[{name: "1", "loc": "/a"}]]
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("value", ["\ufeff/a", "\ufeff"])
+def test_a_byte_order_mark_of_the_first_value_stays(tmp_path: Path, mark: bytes, value: str) -> None:
+    path = tmp_path / "pages.csv"
+    path.write_bytes(mark + f"loc\n{value}\n/b\n".encode())
+    rows = [row for split in sources.plan_csv(str(path)) for batch in sources.read(split) for row in batch.to_pylist()]
+    assert [row["loc"] for row in rows] == [value, "/b"]

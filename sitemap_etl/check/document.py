@@ -151,7 +151,7 @@ def _xml(kind: Kind, data: bytes, faults: Faults, *, whole: bool) -> Document | 
             return None
         faults.add("xml-doctype", at=start, example=_head(data[start:stop]))
         if doctype and doctype.subset:
-            verdict = judge(data[start:stop] + b"<r/>")
+            verdict = judge(data[start:stop] + b"<r/>", as_tree=True)
             if isinstance(verdict, Mistake):
                 faults.add("xml-malformed", at=start, example=_head(data[start:stop]), detail=verdict.message)
             # The type stays, without its subset: a second one is an error.

@@ -64,13 +64,15 @@ class _Nothing:
         """Return nothing at the end of the document."""
 
 
-def judge(data: bytes) -> Mistake | Namespaces:
+def judge(data: bytes, *, as_tree: bool = False) -> Mistake | Namespaces:
     """Return the first syntax fault of a document in UTF-8, or the namespace faults if it is well-formed.
 
-    Only a document that Expat rejects for its namespaces is read tag by tag.
+    Only a document that Expat rejects for its namespaces is read tag by tag. `as_tree`: libxml2 builds the document,
+    and finds declarations that a document type has twice.
     """
+    target = {} if as_tree else {"target": _Nothing()}
     parser = etree.XMLParser(
-        target=_Nothing(),  # type: ignore[arg-type]  # lxml takes a target without the optional methods
+        **target,  # type: ignore[arg-type]  # lxml takes a target without the optional methods
         encoding="utf-8",  # the declaration can name the encoding that the data had before
         resolve_entities=False,
         no_network=True,

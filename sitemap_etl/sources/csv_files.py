@@ -239,6 +239,8 @@ def _batches(
         rows = Blocks(_without(found.size, read if watched is None else watched.read))
         try:
             if rows.peek():  # Arrow refuses a file of no bytes
+                if found.size:
+                    rows.keep_mark()
                 options = pa.csv.ReadOptions(block_size=BLOCK_BYTES, column_names=found.keys)
                 with pa.csv.open_csv(
                     pa.PythonFile(rows, mode="r"), read_options=options, parse_options=parse, convert_options=convert

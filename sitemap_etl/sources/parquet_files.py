@@ -107,8 +107,9 @@ def read_parquet(
 
 
 def described(files: Sequence[File], *, note: Note | None = None) -> dict[str, Any]:
-    """What a split says of these files: their columns. Raises as `plan_parquet`."""
-    return _columns(look(files), note)
+    """Return the columns of these files as a split has them, and their rows. Raises as `plan_parquet`."""
+    exports = look(files)
+    return _columns(exports, note) | {"rows": sum(rows for export in exports for rows, _ in export.groups)}
 
 
 def _columns(exports: Sequence[Export], note: Note | None) -> dict[str, Any]:

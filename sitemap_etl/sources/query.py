@@ -137,14 +137,17 @@ class _Exports(pa.dataset.FileSystemDataset):  # type: ignore[misc] # pyarrow sh
     """Parquet files as a dataset, so that DuckDB asks for the columns and rows it needs only.
 
     It reads a little ahead, where a dataset of itself would hold sixteen batches of 131,072 rows of any width.
+    `promised`: the rows that the footers name; None in a run that an earlier release planned.
     """
+
+    promised: int | None = None
 
     def scanner(self, **asked: Any) -> Any:
         made = super().scanner(**asked, batch_size=_SCAN_ROWS, batch_readahead=1, fragment_readahead=1)
-        if asked.get("filter") is not None:
+        if asked.get("filter") is not None or self.promised is None:
             return made
-        promised = super().scanner(columns=[]).count_rows()  # by the footers alone
-        return pa.dataset.Scanner.from_batches(_counted(made.to_batches(), promised), schema=made.projected_schema)
+        counted = _counted(made.to_batches(), self.promised)
+        return pa.dataset.Scanner.from_batches(counted, schema=made.projected_schema)
 
 
 def _counted(batches: Iterator[pa.RecordBatch], promised: int) -> Iterator[pa.RecordBatch]:
@@ -202,7 +205,9 @@ def _table(of: Mapping[str, Any]) -> Any:
         form.make_fragment(file.path, system, expression(file, of.get("partitions", {})), file_size=file.size)
         for file in files
     ]
-    return _Exports(fragments, schema, form, system)
+    exports = _Exports(fragments, schema, form, system)
+    exports.promised = of.get("rows")
+    return exports
 
 
 @contextmanager

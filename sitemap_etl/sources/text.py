@@ -101,6 +101,11 @@ class Blocks:
         self._first = data[size:] if 0 <= size < len(data) else b""
         return data[:size] if self._first else data
 
+    def keep_mark(self) -> None:
+        """Keep a byte order mark at the beginning, which belongs to a value: Arrow drops the first mark of a stream."""
+        if self.peek().startswith(codecs.BOM_UTF8):
+            self._first = codecs.BOM_UTF8 + self._first
+
     def close(self) -> None:
         """Nothing: what lies below is its owner's to close."""
         self.closed = True
