@@ -11,11 +11,9 @@ help: ## what there is
 
 install: $(READY) ## make .venv with the versions pinned in constraints.txt
 
-$(INSTALLED): constraints.txt pyproject.toml
-	"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed; name one with make PYTHON=…")'
-	"$(PYTHON)" -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r constraints.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+$(INSTALLED): constraints.txt pyproject.toml .ci/environment .ci/uv.txt
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or later is needed; name one with make PYTHON=…")'
+	@.ci/environment .venv "$(PYTHON)" constraints.txt editable
 	@touch $@
 
 # Where this machine has a C compiler; runs give the same without what is compiled, more slowly.
@@ -37,7 +35,7 @@ pictures: $(READY) ## the pictures of Airflow in docs/images, taken of the demo 
 
 # Each process of a session would compile all tests anew where the environment says to keep nothing compiled.
 test: export PYTHONDONTWRITEBYTECODE =
-test: export PYTEST_ADDOPTS = $(if $(ALL)$(CI),,-m "not thorough")
+test: export PYTEST_ADDOPTS = $(if $(ALL)$(CI),,-m "not thorough")$(if $(CI), --durations=50 --maxfail=20)
 test: $(READY) ## the tests, in minutes (ALL=1: also those marked thorough, as in CI)
 	$(BIN)/python -m pytest -n auto --dist loadfile
 
@@ -74,8 +72,7 @@ docs: $(DOCS)/.ready ## the documentation as a site, in build/site; a warning is
 	@! grep -rlE '<(script|link|img|iframe|source)[^>]+(src|href)="?(https?:)?//' build/site --include=*.html || (echo 'these pages load something from elsewhere'; false)
 
 $(DOCS)/.ready: docs/requirements.txt
-	"$(PYTHON)" -m venv $(DOCS)
-	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r docs/requirements.txt
+	@.ci/environment $(DOCS) "$(PYTHON)" docs/requirements.txt
 	@touch $@
 
 PACKAGE := build/env/package
@@ -83,8 +80,7 @@ package: $(PACKAGE)/.ready ## the sdist and its wheels, in build/package/dist: b
 	bash .ci/package
 
 $(PACKAGE)/.ready: .ci/package.txt
-	"$(PYTHON)" -m venv $(PACKAGE)
-	$(PACKAGE)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r .ci/package.txt
+	@.ci/environment $(PACKAGE) "$(PYTHON)" .ci/package.txt
 	@touch $@
 
 clean: ## remove what the targets made
