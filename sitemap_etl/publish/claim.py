@@ -26,7 +26,7 @@ from sitemap_etl.state import layout
 from sitemap_etl.state.attempts import read_attempt
 from sitemap_etl.state.changes import committed_with
 from sitemap_etl.state.lease import holder
-from sitemap_etl.state.records import Current, Intent, MadeFrom, Retired, Write
+from sitemap_etl.state.records import Current, Intent, MadeFrom, Retired
 from sitemap_etl.state.store import GRACE, Held, ended, put_document, read_document
 from sitemap_etl.storage import ABSENT, PreconditionFailed
 
@@ -131,7 +131,7 @@ class Claim:
 
     def take(
         self,
-        writes: Mapping[str, Write] | None = None,
+        writes: Sequence[str] = (),
         deletes: Sequence[Retired] = (),
         *,
         robots: bool = False,
@@ -147,7 +147,7 @@ class Claim:
             base=self.run.plan.base,
             by=self.run.plan.owner or f"process {os.getpid()} on {socket.gethostname()}",
             at=instant(work.now()),
-            writes=writes or {},
+            writes=tuple(writes),
             deletes=tuple(deletes),
             robots=robots or self.robots,
             suspect=tuple(sorted(self.again)),

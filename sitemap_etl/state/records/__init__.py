@@ -47,7 +47,6 @@ from sitemap_etl.state.records.owner import (
     Notification,
     Owner,
     Place,
-    Write,
 )
 from sitemap_etl.state.records.published import (
     COUNTED,
@@ -179,6 +178,5 @@ __all__ = [
     "Summed",
     "Transformed",
     "Unit",
-    "Write",
     "same_set",
 ]

@@ -10,6 +10,8 @@ from sitemap_etl.frozen import Frozen
 
 FORMAT: Final = 2
 """The format of the documents of the state that this release writes. It reads earlier ones."""
+INTENT_FORMAT: Final = 3
+"""The format of intents. Earlier ones are read."""
 RUN_FORMAT: Final = 3
 """That of the documents in the folder of a run, and of the rows beside them. Nothing of an earlier one is read."""
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, ClassVar
 
-from sitemap_etl.state.records.base import Document, Record, renamed
+from sitemap_etl.state.records.base import INTENT_FORMAT, Document, Record, renamed
 from sitemap_etl.state.records.mirrors import KnownRobots
 from sitemap_etl.state.records.published import Retired
 from sitemap_etl.state.records.run import MadeFrom
@@ -74,16 +74,8 @@ class Current(Document):
     title: ClassVar[str] = "state"
 
 
-class Write(Record):
-    """What a publish is about to put under a key: the ETag and the hash of the inflated bytes now, the new hash."""
-
-    old_etag: str | None
-    old_sha256: str | None
-    new_sha256: str | None
-
-
 class Intent(Document):
-    """What a publish is about to do. `suspect`: keys of interrupted publishes that it has to put again.
+    """The keys that a publish is about to write and delete. `suspect`: keys of interrupted ones, to be put again.
 
     `unmanaged`: key → ETag of objects of others that it, or they, had leave to replace. `numbers`: section → the number
     of its next file, past every one that is named here. `claim`: its own, so that no two intents are the same bytes.
@@ -93,7 +85,7 @@ class Intent(Document):
     base: str | None
     by: str  # who, for people
     at: str  # since when, by the store's clock
-    writes: Mapping[str, Write] = field(default_factory=dict)
+    writes: tuple[str, ...] = ()
     deletes: tuple[Retired, ...] = ()
     robots: bool = False
     suspect: tuple[str, ...] = ()
@@ -101,12 +93,15 @@ class Intent(Document):
     numbers: Mapping[str, int] = field(default_factory=dict)
     number: int = 1  # of its run's claims
     claim: str = ""
+    format: int = field(default=INTENT_FORMAT, kw_only=True)
 
+    newest: ClassVar[int] = INTENT_FORMAT
     title: ClassVar[str] = "intent"
 
     @classmethod
     def upgraded(cls, data: Mapping[str, Any]) -> Mapping[str, Any]:
-        return renamed(data, doubtful="suspect", foreign="unmanaged")
+        writes = list(data.get("writes", ()))  # up to format 2, a mapping from keys to hashes
+        return {**renamed(data, doubtful="suspect", foreign="unmanaged"), "writes": writes}
 
     @property
     def touched(self) -> set[str]:
