@@ -222,8 +222,8 @@ class Basis:
 
 
 def _reach(ends: tuple[str, str], others: tuple[str, str] | None) -> bool:
-    """Whether some loc may be in both stretches, or in one with a slash at its end and in the other without."""
-    return others is not None and others[0] <= f"{ends[1]}/" and ends[0] <= f"{others[1]}/"
+    """Return whether some loc can be in both ranges."""
+    return others is not None and others[0] <= ends[1] and ends[0] <= others[1]
 
 
 def sums_of_split(run: Run, n: int) -> SplitSums | None:

@@ -418,7 +418,6 @@ class Rendered(RunDocument):
     taken: Checked | None = None  # pages of sections that were not read, which the group lists now (stages.window)
     top: Checked | None = None  # the rows that a feed could show
     notes: Tally = field(default_factory=Tally)  # what listed rows lost
-    twice: tuple[int, tuple[str, ...]] = (0, ())  # pages listed with and without a slash at the end, a few of them
     new: tuple[str, ...] = ()  # a sample of the added locs, where the gate on new pages wants one
 
     title: ClassVar[str] = "receipt of render"
