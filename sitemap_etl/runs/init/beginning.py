@@ -21,7 +21,6 @@ from sitemap_etl.connections import Connection, parse
 from sitemap_etl.errors import ConfigError, InvalidSource
 from sitemap_etl.extras import installed
 from sitemap_etl.frozen import Frozen
-from sitemap_etl.runs.init.columns import address_in_place_of_a_name
 from sitemap_etl.runs.init.sample import readable
 from sitemap_etl.settings import CsvSource, IcebergSource, TableSource
 from sitemap_etl.sources import Session, lake
@@ -189,13 +188,6 @@ def begin_export(text: str, folder: Path) -> Beginning:
     else:
         keys[source.kind], name = _relative(keys[source.kind], folder), stem.partition(".")[0]
     rows = _first(sources.read(splits[0], batch_rows=ROWS), sources.columns(splits[0]))
-    nameless = address_in_place_of_a_name(rows) if isinstance(source, CsvSource) else None
-    if nameless is not None:
-        raise InvalidSource(
-            f"{text}: the first row has to name the columns, and has the address of a page, {nameless[:_SHOWN]}: "
-            "write a row of names before it, such as loc, or loc,lastmod, or name them in the site file: "
-            "from: {csv: …, header: [loc, lastmod]}"
-        )
     if isinstance(source, CsvSource) and not source.encoding.startswith("utf"):
         notes.append(f"encoding {source.encoding} is a guess: it is not UTF-8{_beyond_ascii(rows)}")
     if isinstance(source, CsvSource) and source.null is not None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from sitemap_etl.arrow import column_of, is_text
 from sitemap_etl.frozen import Frozen
-from sitemap_etl.runs.init.column import MOST, Column, texts_of
+from sitemap_etl.runs.init.column import MOST, Column
 from sitemap_etl.runs.init.dates import Dates, find_dates, is_called_a_change
 from sitemap_etl.urls import origin
 
@@ -107,17 +107,6 @@ def find(rows: pa.Table, now: datetime, site: str | None = None, folders: Collec
         keys=tuple(column.name for column in left if column.is_key),
         flags=tuple(column.name for column in columns if column.is_flag),
     )
-
-
-def address_in_place_of_a_name(rows: pa.Table) -> str | None:
-    """The name of a column that is an address, as the values below it are: a page, and no name; None where none is."""
-    name: str
-    for name in rows.column_names:
-        form = next((one for one in (_URL, _PATH, _BARE) if one.fullmatch(name.strip())), None)
-        texts = [] if form is None else texts_of(column_of(rows.combine_chunks(), name))
-        if form is not None and sum(form.fullmatch(text) is not None for text in texts) >= MOST * len(texts):
-            return name
-    return None
 
 
 # --- addresses ---
