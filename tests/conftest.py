@@ -28,7 +28,12 @@ settings.load_profile("tests")
 # would end without the name of the test.
 sys.modules["hypothesis.extra._patching"] = None  # type: ignore[assignment]  # which is how a module is hidden
 
-pytest_plugins = ["tests.support.fixtures", "tests.support.postgres", "tests.support.seaweedfs"]
+pytest_plugins = [
+    "tests.support.airflow",
+    "tests.support.fixtures",
+    "tests.support.postgres",
+    "tests.support.seaweedfs",
+]
 
 LONG = (
     "test_distributed",

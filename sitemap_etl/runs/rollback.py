@@ -1,4 +1,4 @@
-"""Publishing a set again that was published before."""
+"""Publish an older release again."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _older(state: State, site: Site, current: str | None, run_id: str | None) ->
 
 
 def _demand_same_origin(site: Site, old: Manifest) -> None:
-    """Raise ConfigError where a set lists pages of another origin than `site`."""
+    """Raise ConfigError if a release lists pages of another origin than `site`."""
     theirs = foreign_page(site, old.entries)
     if theirs is not None:
         raise ConfigError(
@@ -271,7 +271,7 @@ def _difference(before: pa.Table, after: pa.Table) -> tuple[pa.Table, dict[str, 
 
 
 def _listed(manifest: Manifest) -> dict[str, Entry]:
-    """Snapshot → the file that lists its rows, outside of views."""
+    """Return the entries outside of views by their snapshot."""
     views = {name for name, state in manifest.sections.items() if state.view}
     return {entry.snapshot: entry for entry in manifest.entries if entry.snapshot and entry.section not in views}
 

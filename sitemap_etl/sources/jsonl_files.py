@@ -12,7 +12,7 @@ parsed for their types.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial, reduce
 from typing import Any, Final
@@ -29,6 +29,7 @@ from sitemap_etl.arrow import bytes_of, mask_of, nulls
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.sources.batches import conform, fit
 from sitemap_etl.sources.bounds import check_columns
+from sitemap_etl.sources.file_columns import FileColumns, Needed, check_files
 from sitemap_etl.sources.files import File, Note, Paths, ahead, check_unchanged, each, locate
 from sitemap_etl.sources.formats import FIRST, advice
 from sitemap_etl.sources.json_bounds import find_deep_line, find_wide_line
@@ -68,25 +69,30 @@ def plan_jsonl(
     pays: bool = False,
     verify: bool = True,
     note: Note | None = None,
+    needed: Needed | None = None,
     split_bytes: int = limits.SPLIT_BYTES,
 ) -> list[Split]:
     """The splits of files of JSON lines: each is streamed in one, several small ones share one.
 
-    `pays`, `verify`, `note`: see `locate`. Keys that a line lacks are null. Raises `InvalidSource` (no such file, a
+    `pays`, `verify`, `note`: see `locate`. Keys that a line lacks are null; of keys that all lines of a file lack and
+    that are `needed`, see `check_files`. Raises `InvalidSource` (no such file, a
     line that is no JSON object, with its number), `Refused`, `Unavailable`.
     """
     files = locate(paths, SUFFIXES, pays=pays, verify=verify, note=note)
-    detail = described(files, note=note)
+    detail = described(files, note=note, needed=needed)
     return [
         Split("jsonl", label, {**detail, "files": [file.to_json() for file in bundle]})
         for label, bundle in bundled(files, split_bytes)
     ]
 
 
-def described(files: Sequence[File], *, note: Note | None = None) -> dict[str, Any]:
+def described(files: Sequence[File], *, note: Note | None = None, needed: Needed | None = None) -> dict[str, Any]:
     """What a split says of these files: their columns. Raises as `plan_jsonl`."""
     first = _structure(pa.struct([]), files[0])
     found = reduce(common, each(partial(_structure, first), files[1:]), first)
+    if needed is not None and len(files) > 1:
+        wanted = needed.among([child.name for child in found])
+        check_files(each(partial(_keys, wanted.address | wanted.ruled), files), needed)
     found = pa.struct([child for child in found if child.name])  # nothing can name a key without a name
     if not found.num_fields:
         raise InvalidSource(f"{files[0].path} has no columns: expected a JSON object in each line")
@@ -262,6 +268,16 @@ def _structure(known: pa.StructType, file: File) -> pa.StructType:
             check_columns(file.path, known.num_fields)
             pattern = pattern_of(known)
     return known
+
+
+def _keys(wanted: Collection[str], file: File) -> FileColumns:
+    """Return the keys of a file: those of its first line if they are all that is wanted, else those of all lines."""
+    for text, _ in _lines(file):
+        names = frozenset(json.loads(text[0].as_py()))
+        if not names.issuperset(wanted):
+            names = frozenset(child.name for child in _structure(pa.struct([]), file))
+        return FileColumns(file.path, names, filled=True)
+    return FileColumns(file.path, frozenset(), filled=False)
 
 
 def _check_bounds(file: File, block: bytes, end: int, first: int) -> None:

@@ -22,7 +22,9 @@ from sitemap_etl.settings import CsvExport, JsonlExport, ParquetExport
 from sitemap_etl.settings.sources import SOURCE
 from sitemap_etl.sources import csv_files, jsonl_files, parquet_files
 from sitemap_etl.sources.batches import check_names, fit, plain_schema
+from sitemap_etl.sources.file_columns import Needed
 from sitemap_etl.sources.files import File, Note, check_unchanged, locate, system_of
+from sitemap_etl.sources.lineage import columns_named, origin_of
 from sitemap_etl.sources.parameters import Value, bind
 from sitemap_etl.sources.partitions import expression
 from sitemap_etl.sources.splits import Split, columns_of, pack_schema, unpack_schema
@@ -44,14 +46,20 @@ def plan_query(
     params: Mapping[str, Value] | None = None,
     files: Sequence[File] | None = None,
     note: Note | None = None,
+    needed: Needed | None = None,
     label: str = "sql",
 ) -> list[Split]:
     """One split: the result of one SELECT over exports, which it knows as these tables. `params`: what it binds.
 
-    `files`: those of the table `source`, where they were found before; `note`: see `locate`.
+    `files`: those of the table `source`, where they were found before; `note`: see `locate`. `needed`: columns of the
+    result; the columns that they are made from are needed of the tables.
     Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
     """
-    of = {name: _described(export, note, files if name == SOURCE else None) for name, export in tables.items()}
+    bound, _ = bind(sql, params or {}, "duckdb", lambda name: f"${name}", label=label)
+    of = {
+        name: _described(export, note, _needed_of(bound, name, needed), files if name == SOURCE else None)
+        for name, export in tables.items()
+    }
     with in_memory(label, None) as database:
         _register(database, {name: columns_of(table).empty_table() for name, table in of.items()}, label)
         found = attempt(
@@ -62,13 +70,25 @@ def plan_query(
     return [Split("query", name, {"sql": sql, "tables": of, "schema": pack_schema(plain_schema(found, label=label))})]
 
 
-def _described(export: Export, note: Note | None, known: Sequence[File] | None) -> dict[str, Any]:
+def _needed_of(sql: str, table: str, needed: Needed | None) -> Needed | None:
+    """Return the columns of a table that the SELECT reads. `needed`: those of its result."""
+    if needed is None:
+        return None
+    origins = [origin_of(sql, name) for name in needed.address]
+    address = frozenset(column for origin in origins for of, column in origin.columns if of == table.casefold())
+    optional = any(origin.optional for origin in origins)
+    return Needed(address, columns_named(sql, needed.ruled), optional, folded=True, warn=needed.warn)
+
+
+def _described(
+    export: Export, note: Note | None, needed: Needed | None, known: Sequence[File] | None
+) -> dict[str, Any]:
     """A table as the detail of one split of all its files."""
     kind = _FILES[export.kind]
     paths = export.paths if known is None else known
     files = locate(paths, kind.SUFFIXES, pays=export.requester_pays, verify=export.verify, note=note)
     form = (export,) if isinstance(export, CsvExport) else ()
-    described = kind.described(files, *form, note=note)
+    described = kind.described(files, *form, note=note, needed=needed)
     return {"kind": export.kind, **described, "files": [file.to_json() for file in files]}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -50,10 +50,11 @@ def plan_splits(
     since: datetime,
     split_rows: int,
     files: Sequence[File] | None = None,
+    warn: Callable[[str], None] | None = None,
 ) -> list[Split]:
     """The splits of a section's source; what its folders have that is not read is logged. Raises as the source.
 
-    `files`: those of an export, where they were looked at before.
+    `files`: those of an export, where they were looked at before. `warn` takes what is wrong with single files.
     """
     source = section.source
 
@@ -77,15 +78,28 @@ def plan_splits(
         asked = asked_of(section, site, environment, now)
         with unspoken(source, environment):
             return lake.plan_table(lake.find_table(asked), asked, split_rows=split_rows)
+    needed = _needed(section, site, now, warn or note)
     if source.query is None:
-        splits = sources.plan_export(source, split_rows=split_rows, note=note, files=files)
+        splits = sources.plan_export(source, split_rows=split_rows, note=note, needed=needed, files=files)
         _check_repeated(section, site, now, splits)
         return splits
     with unspoken(source, environment):
         params = params_of(source, site, environment, now, since)
         return sources.plan_query(
-            source.all_tables, source.query, params=params, files=files, note=note, label=section.name
+            source.all_tables,
+            source.query,
+            params=params,
+            files=files,
+            note=note,
+            needed=needed,
+            label=section.name,
         )
+
+
+def _needed(section: Section, site: Site, now: datetime, warn: Callable[[str], None]) -> sources.Needed:
+    """Return the columns of an export that have a meaning in a section."""
+    ruled = {*rules_of(site, section, now, None).names(), *re.findall(r"\w+", section.where or "")}
+    return sources.Needed(frozenset({section.columns.get("loc", "loc")}), frozenset(ruled), warn=warn)
 
 
 def _check_repeated(section: Section, site: Site, now: datetime, splits: Sequence[Split]) -> None:
