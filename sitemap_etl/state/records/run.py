@@ -170,7 +170,7 @@ class Extracted(RunDocument):
     """What extract left of a split. `raw`: the staged rows; None: the export is read where it is.
 
     `spool`: the rows of a section that keeps a mirror, by slot of their key. `lines`: its files, where the number of
-    a row in the split is that of its line; none where rows are counted.
+    a row in the split is that of its line; none where rows are counted. `notices`: what the database said of the rows.
     """
 
     rows: int = 0
@@ -179,6 +179,7 @@ class Extracted(RunDocument):
     spool: Spool | None = None
     read_at: str = ""  # ISO 8601
     held: str | None = None  # why the section stays as published
+    notices: Tally = field(default_factory=Tally)
 
     title: ClassVar[str] = "receipt of extract"
 
