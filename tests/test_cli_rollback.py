@@ -137,7 +137,7 @@ def test_sections_that_changed_their_names_are_rolled_back_without_a_moment_in_w
     site.section("pages", pages(50, 500, lastmod="2026-10-01"))
     run(site, 1)
     keys = site.keys["sections"]
-    keys["products"], keys["pages"] = keys["pages"], keys["products"]
+    keys["lamps"] = keys.pop("products")
     assert (
         run(
             site, 2, *(f"--force={name}.max_drop" for name in keys), *(f"--force={name}.max_growth" for name in keys)
@@ -150,5 +150,5 @@ def test_sections_that_changed_their_names_are_rolled_back_without_a_moment_in_w
     done = roll_back(site.load(), None, seen.around(site.at(FIRST_NIGHT + timedelta(days=2))), reason="x")
     assert done is not None
     assert done.summary.status == "published"
-    assert len(seen.looks) >= 3
+    assert len(seen.looks) >= 2
     assert all(look == everything for look in seen.looks)

@@ -14,7 +14,7 @@ from sitemap_etl.runs.verify import Verified, verify_state
 from sitemap_etl.state import layout
 from sitemap_etl.state.codec import seal, unseal
 from sitemap_etl.state.lease import take_lease
-from sitemap_etl.state.records import FORMAT, KnownRobots
+from sitemap_etl.state.records import KnownRobots
 from tests.support.catalog import Catalog
 from tests.support.command import call
 from tests.support.sites import TestSite, pages
@@ -279,9 +279,11 @@ def test_what_a_newer_release_wrote_is_refused_and_left_alone(site: Catalog, whi
     work = work_of(site)
     damage(max(work.glob("state/changes/*/notification.json")))  # which a repair would remove
     path = max(work.glob(which))
-    path.write_bytes(seal(unseal(path.read_bytes(), str(path)) | {"format": FORMAT + 1}))
+    body = unseal(path.read_bytes(), str(path))
+    newest = body["format"]
+    path.write_bytes(seal(body | {"format": newest + 1}))
     before = {file: file.read_bytes() for file in work.rglob("*") if file.is_file()}
-    with pytest.raises(Refused, match=rf"{re.escape(str(path))}.*format {FORMAT + 1}.*reads formats up to {FORMAT}"):
+    with pytest.raises(Refused, match=rf"{re.escape(str(path))}.*format {newest + 1}.*reads formats up to {newest}"):
         verify(site, repair=repair)
     assert {file: file.read_bytes() for file in work.rglob("*") if file.is_file()} == before
 

@@ -1,4 +1,4 @@
-"""Updates the generated parts of a document: `python -m sitemap_etl.check docs/checks.md`."""
+"""Update the generated parts of a page: `python -m sitemap_etl.check docs/reference/check-codes.md`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands that publish: run, publish, rollback."""
+"""The commands that publish: run, publish and rollback."""
 
 from __future__ import annotations
 
@@ -85,9 +85,10 @@ def run(
 ) -> None:
     """Build and publish the sitemaps of a site.
 
-    Reads the sources, lists every page once, replaces only the files that changed, and notifies the
-    search engines. Exit code 1: a gate, the store or the database refused, and nothing was published.
-    3: something did not respond, a section was left as published, or a search engine failed.
+    Reads the sources, lists every page once, writes only files that changed, and notifies search engines.
+
+    Exit code 1: nothing was published, because a gate, the storage or the database refused. 3: a temporary failure, a
+    section that was kept as in the last release, or a search engine that failed.
     """
     if against is not None and not dry_run:
         raise ConfigError("--against needs --dry-run")
@@ -143,9 +144,9 @@ def publish(
     log_format: Log = LogFormat.text,
     as_json: Json = False,
 ) -> None:
-    """Publish a dry or refused run exactly as its report showed it.
+    """Publish a dry or refused run exactly as its report shows it.
 
-    Nothing is read or rendered again. Refused if another run has been published since.
+    Reads and renders nothing again. Refuses if another run has been published since.
     """
     with progress_of(quiet=quiet, verbose=verbose, log_format=log_format) as bars:
         from sitemap_etl.runs.local import ping_locally, publish_locally
@@ -231,7 +232,7 @@ def _finish(summary: Summary, site_file: Path, bars: Bars, *, as_json: bool) -> 
 
 
 def _log(summary: Summary, bars: Bars, error: str | None, code: int) -> None:
-    """Tell the log how a run ended. A quiet one is told nothing of a night that went well."""
+    """Log how a run ended. With --quiet, log nothing if it ended well."""
     from sitemap_etl.cli.show import headline, troubles
 
     for text in troubles(summary):

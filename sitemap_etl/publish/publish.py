@@ -125,7 +125,7 @@ def _made_from(
     rendered: dict[str, int | None] = {}
     for name in planned.sections:
         receipts = [receipt for receipt in run.all_rendered() if receipt.section == name]
-        tells = any(receipt.twice[0] or receipt.notes.total for receipt in receipts)
+        tells = any(receipt.notes.total for receipt in receipts)
         dated = sum(shard.rows - (shard.undated or 0) for receipt in receipts for shard in receipt.shards)
         rendered[name] = None if tells else dated
     basis = Basis(run, planned.read, (draft.entry for draft in proposal.drafts), sections)

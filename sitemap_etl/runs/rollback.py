@@ -1,4 +1,4 @@
-"""Publishing a set again that was published before."""
+"""Publish an older release again."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from sitemap_etl.runs.local import Finished
 from sitemap_etl.stages.about import note
 from sitemap_etl.stages.clock import moment_of
 from sitemap_etl.stages.published import first_of_each, in_time, rows_in_time, same_definition
-from sitemap_etl.stages.run import Environment, Run, new_run_id, open_work, state_of
+from sitemap_etl.stages.run import Environment, Run, check_options, new_run_id, open_work, state_of
 from sitemap_etl.state import layout
 from sitemap_etl.state.changes import packed
 from sitemap_etl.state.lease import leased
@@ -72,6 +72,8 @@ def roll_back(
     time by default; that of the current set is no matter. Raises ConfigError where the set is not kept or lists pages
     of another site, Refused as `moment_of`.
     """
+    options = Options(reason=reason, moved=moved)
+    check_options(site, options)
     work = open_work(site, environment)
     state = state_of(site, environment, work, moved=moved)
     current = state.current()
@@ -86,7 +88,6 @@ def roll_back(
     note(run=own)
     with leased(work, own), tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch:
         staging = environment.open_storage(Path(scratch), durable=False)
-        options = Options(reason=reason, moved=moved)
         plan = Plan(own, instant(moment), current.manifest, site.to_json(), options, site_file=environment.site_file)
         put_document(staging, layout.PLAN, plan)
         run = Run(work, staging, plan, environment)
@@ -120,7 +121,7 @@ def _older(state: State, site: Site, current: str | None, run_id: str | None) ->
 
 
 def _demand_same_origin(site: Site, old: Manifest) -> None:
-    """Raise ConfigError where a set lists pages of another origin than `site`."""
+    """Raise ConfigError if a release lists pages of another origin than `site`."""
     theirs = foreign_page(site, old.entries)
     if theirs is not None:
         raise ConfigError(
@@ -271,7 +272,7 @@ def _difference(before: pa.Table, after: pa.Table) -> tuple[pa.Table, dict[str, 
 
 
 def _listed(manifest: Manifest) -> dict[str, Entry]:
-    """Snapshot → the file that lists its rows, outside of views."""
+    """Return the entries outside of views by their snapshot."""
     views = {name for name, state in manifest.sections.items() if state.view}
     return {entry.snapshot: entry for entry in manifest.entries if entry.snapshot and entry.section not in views}
 

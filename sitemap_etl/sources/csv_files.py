@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any, Final
@@ -25,6 +26,7 @@ from sitemap_etl.settings import CsvFormat
 from sitemap_etl.sources.batches import fit
 from sitemap_etl.sources.bounds import check_columns
 from sitemap_etl.sources.csv_header import Header, check_quotes, csv_rows, find_header
+from sitemap_etl.sources.file_columns import FileColumns, Needed, check_files
 from sitemap_etl.sources.files import File, Note, Paths, ahead, check_unchanged, each, locate, reading, translated
 from sitemap_etl.sources.formats import FIRST, advice
 from sitemap_etl.sources.partitions import partitions, with_partitions
@@ -44,27 +46,31 @@ def plan_csv(
     pays: bool = False,
     verify: bool = True,
     note: Note | None = None,
+    needed: Needed | None = None,
     split_bytes: int = limits.SPLIT_BYTES,
 ) -> list[Split]:
     """The splits of CSV files: each is streamed in one, several small ones share one. `form`: how they are written.
 
-    `pays`, `verify`, `note`: see `locate`. Columns that a file lacks are null. Raises `InvalidSource` (no such file,
-    no header, a name twice), `Refused`, `Unavailable`.
+    `pays`, `verify`, `note`: see `locate`. Columns that a file lacks are null; of those that are `needed`, see
+    `check_files`. Raises `InvalidSource` (no such file, no header, a name twice), `Refused`, `Unavailable`.
     """
     files = locate(paths, SUFFIXES, pays=pays, verify=verify, note=note)
-    detail = described(files, form or CsvFormat(), note=note)
+    detail = described(files, form or CsvFormat(), note=note, needed=needed)
     return [
         Split("csv", label, {**detail, "files": [file.to_json() for file in bundle]})
         for label, bundle in bundled(files, split_bytes)
     ]
 
 
-def described(files: Sequence[File], form: CsvFormat, *, note: Note | None = None) -> dict[str, Any]:
+def described(
+    files: Sequence[File], form: CsvFormat, *, note: Note | None = None, needed: Needed | None = None
+) -> dict[str, Any]:
     """Return the detail of a split of these files: their columns and their form. Raises as `plan_csv`.
 
     `repeated`: names of several columns of a file, with that file. Such columns can't be read.
     """
     headers = dict(zip((file.path for file in files), each(lambda file: header(file, form), files), strict=True))
+    _check_headers(headers, form, needed or Needed())
     repeated = {name: path for path, found in reversed(headers.items()) for name in found.repeated}
     if repeated and note is not None:
         note(f"{', '.join(repeated)} can't be read: {next(iter(repeated.values()))} has several columns of that name")
@@ -72,6 +78,56 @@ def described(files: Sequence[File], form: CsvFormat, *, note: Note | None = Non
     keys = partitions(files, frozenset([*names, *repeated]), text=True, note=note)
     form_ = form.model_dump(include=set(CsvFormat.model_fields))
     return {"columns": [*names, *keys], "partitions": keys, "repeated": repeated, **form_}
+
+
+def _check_headers(headers: Mapping[str, Header], form: CsvFormat, needed: Needed) -> None:
+    """Raise `InvalidSource` if no file has a row, or if a file has a header that the others don't have, or none."""
+    filled = {path: found for path, found in headers.items() if found.cells and (found.filled or form.header is None)}
+    if not filled and form.header is None:
+        raise InvalidSource(f"{next(iter(headers))} is empty: expected a first row that names the columns")
+    repeating = [path for path, found in filled.items() if found.repeats]
+    if repeating:
+        other = next((path for path in filled if path not in repeating), None)
+        if other is None:
+            raise InvalidSource(f"{repeating[0]}: the first row names the columns itself: leave out header:")
+        raise InvalidSource(
+            f"{repeating[0]}: the first row names the columns itself, and in {other} it does not: header: is for files "
+            "without such a row. Remove it from the files that have it, or read them in a section of their own"
+        )
+    for path, found in filled.items():
+        if found.nameless is not None and not needed.among(found.cells).address:
+            raise InvalidSource(_nameless(path, found.nameless, filled))
+    known = Counter(name for found in filled.values() for name in {cell.strip().casefold() for cell in found.cells})
+    columns = [
+        FileColumns(path, frozenset(found.cells), found.filled or not _is_header(found, known, len(filled)))
+        for path, found in filled.items()
+    ]
+    headed = next((path for path, found in filled.items() if needed.among(found.cells).address), "")
+    check_files(
+        columns,
+        needed,
+        advice=f". If its first row is a row of values, write the row of names before it that {headed} has",
+    )
+
+
+def _is_header(found: Header, known: Counter[str], files: int) -> bool:
+    """Return True if the only row of a file names columns: it has a name that other files have, too."""
+    return files == 1 or any(known[cell.strip().casefold()] > 1 for cell in found.cells)
+
+
+def _nameless(path: str, address: str, headers: Mapping[str, Header]) -> str:
+    others = [other for other, found in headers.items() if found.nameless is None]
+    problem = f"{path}: the first row has to name the columns, and has the address of a page, {address[:_SHOWN]!r}"
+    if others:
+        names = ", ".join(headers[others[0]].cells)[:_SHOWN]
+        return (
+            f"{problem}. {others[0]} names them: write its first row into each file, or remove it there and name the "
+            f"columns in the site file: from: {{csv: …, header: [{names}]}}"
+        )
+    return (
+        f"{problem}: write a row of names before it, such as loc, or loc,lastmod, or name them in the site file: "
+        "from: {csv: …, header: [loc, lastmod]}"
+    )
 
 
 def form_of(detail: Mapping[str, Any]) -> CsvFormat:
@@ -177,7 +233,7 @@ class _Counted:
 
 
 def header(file: File, form: CsvFormat) -> Header:
-    """Return the columns of a file. Raises `InvalidSource` if it has none, `Refused`, `Unavailable`."""
+    """Return the columns of a file; none if it is empty. Raises `InvalidSource`, `Refused`, `Unavailable`."""
     with ExitStack() as stack:
         return _begin(stack, file, form)[2]
 
@@ -195,7 +251,7 @@ def _begin(stack: ExitStack, file: File, form: CsvFormat) -> tuple[Blocks, CsvFo
     except csv.Error as error:
         check_quotes(file, form, text.peek())
         raise no_csv(file) or translated(error, file.path) from error
-    if found.cells[0].startswith(_OTHER_FORMATS) and (other_format := no_csv(file)) is not None:
+    if found.cells and found.cells[0].startswith(_OTHER_FORMATS) and (other_format := no_csv(file)) is not None:
         raise other_format
     check_columns(file.path, len(found.cells))
     return text, form, found
@@ -220,6 +276,8 @@ def _batches(
 ) -> Iterator[pa.RecordBatch]:
     with ExitStack() as stack:
         text, form, found = _begin(stack, file, form)
+        if not found.cells:
+            return
         if counted is not None:
             counted.begin(file.path, found.lines)
         quote = form.quoting

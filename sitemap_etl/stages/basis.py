@@ -24,6 +24,7 @@ from sitemap_etl.hashes import added
 from sitemap_etl.robots import without_blocks
 from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import Entry, MadeFrom, Manifest, MirrorBucket, SectionState, SplitSums, Transformed
+from sitemap_etl.transform import rules
 
 _BY_ITSELF: Final = re.compile(
     r"\b(now|today|age|random|uuid\w*|gen_random_uuid|nextval|getenv|localtime\w*|current_\w+|get_current_\w+|transaction_timestamp)\b",
@@ -43,9 +44,12 @@ def changes_by_itself(section: Section) -> bool:
 
 
 def settings_of(written: Mapping[str, Any], section: str) -> list[Any]:
-    """The release, and what a site file (`config.Site.to_json`) says of how a section's rows become files."""
+    """Return the release, the number of the rules, and the settings by which a section's rows become files.
+
+    `written`: the site file (`config.Site.to_json`).
+    """
     publish = {key: value for key, value in written["publish"].items() if key != "check"}  # it asks, and writes nothing
-    return [__version__, written["site"], written["urls"], publish, written["sections"][section]]
+    return [__version__, rules.RULES, written["site"], written["urls"], publish, written["sections"][section]]
 
 
 def made(written: Mapping[str, Any], section: str, state: SectionState | None, shards: Sequence[Entry]) -> str:
@@ -222,8 +226,8 @@ class Basis:
 
 
 def _reach(ends: tuple[str, str], others: tuple[str, str] | None) -> bool:
-    """Whether some loc may be in both stretches, or in one with a slash at its end and in the other without."""
-    return others is not None and others[0] <= f"{ends[1]}/" and ends[0] <= f"{others[1]}/"
+    """Return whether some loc can be in both ranges."""
+    return others is not None and others[0] <= ends[1] and ends[0] <= others[1]
 
 
 def sums_of_split(run: Run, n: int) -> SplitSums | None:

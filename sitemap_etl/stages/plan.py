@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 
@@ -385,6 +386,7 @@ class _Sources:
             since=since,
             split_rows=self.split_rows,
             files=None if found is None else found.files,
+            warn=partial(self._warn, section),
         )
 
     def _note_manifest(self, section: Section, found: Readiness) -> None:
