@@ -77,7 +77,8 @@ check: $(READY) ## format, lint, types, import contracts
 	$(BIN)/lint-imports
 
 DOCS := build/env/docs
-docs: $(DOCS)/.ready ## the documentation as a site, in build/site; a warning is an error
+docs: $(READY) $(DOCS)/.ready ## the documentation as a site, in build/site; a warning is an error
+	$(BIN)/python -m sitemap_etl.check docs/reference/check-codes.md build/check-codes.md
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet
 	@! grep -rlE '<(script|link|img|iframe|source)[^>]+(src|href)="?(https?:)?//' build/site --include=*.html || (echo 'these pages load something from elsewhere'; false)
 
