@@ -30,7 +30,7 @@ from sitemap_etl.stages.generation import Generation, digest, other_columns
 from sitemap_etl.stages.parameters import BEGINNING, has_secrets, params_digest, params_of, unspoken
 from sitemap_etl.stages.run import Environment, Run, check_options, new_run_id, open_work, state_of
 from sitemap_etl.stages.tables import asked_of, fingerprint_of, reading_of_table
-from sitemap_etl.stages.watermark import also_due, dated_by_day, other_use_of_time
+from sitemap_etl.stages.watermark import also_due, dated_by_day, find_unseen, other_use_of_time
 from sitemap_etl.state import layout
 from sitemap_etl.state.attempts import put_attempt
 from sitemap_etl.state.conditions import demand_conditions
@@ -294,6 +294,8 @@ class _Sources:
         if not section.keyed or self.options.limit is not None or not reads_changes_only(section, self.environment):
             splits = self._splits(section, BEGINNING)
             self._secure(section, splits, BEGINNING)
+            if section.keyed and isinstance(source, DatabaseSource):
+                self._warn_of_unseen(section, source)
             self.units += [Unit(section.name, split) for split in splits]
             return
         assert isinstance(source, DatabaseSource)
@@ -306,6 +308,8 @@ class _Sources:
                 reading = replace(reading, since=since, mirror=None, because=problem)
                 splits = self._splits(section, BEGINNING)
         self._secure(section, splits, datetime.fromisoformat(reading.since))
+        if reading.mirror is None:
+            self._warn_of_unseen(section, source)
         self.readings[section.name] = reading
         self.units += [Unit(section.name, split) for split in splits]
 
@@ -369,6 +373,28 @@ class _Sources:
             )
         for text in found:
             self._warn(section, text)
+
+    def _warn_of_unseen(self, section: Section, source: DatabaseSource) -> None:
+        """Warn of rows that no read yields, because the column that is compared with `:since` is NULL."""
+        connection = self.environment.connection(source.database)
+        unseen = find_unseen(source.query, connection.dialect)
+        if unseen is None:
+            return
+        session = session_of(self.site, section, source, "count")
+        params = params_of(source, self.site, self.environment, self.now, BEGINNING)
+        try:
+            with unspoken(source, self.environment):
+                count = sources.count_rows(connection, unseen.count, params, session=session, label=label_of(source))
+        except SitemapEtlError as error:  # the SELECT itself is right, and this one is made of it
+            self.environment.detail(f"section {section.name}: rows without {unseen.column} are not counted: {error}")
+            return
+        if count > 0:
+            rows = "1 row has" if count == 1 else f"{count:,} rows have"
+            self._warn(
+                section,
+                f"{rows} NULL in {unseen.column}, which no comparison with :since yields, so they are not listed. To "
+                f"list them, write in place of the comparison: {unseen.line}",
+            )
 
     def _warn(self, section: Section, text: str) -> None:
         self.warnings.append(f"section {section.name}: {text}")
