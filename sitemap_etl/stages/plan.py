@@ -18,6 +18,7 @@ from sitemap_etl.config import DatabaseSource, Section, Site, TableSource
 from sitemap_etl.dates import instant
 from sitemap_etl.errors import ConfigError, SitemapEtlError, Unavailable
 from sitemap_etl.frozen import Frozen
+from sitemap_etl.robots import find_unreadable, unread_rules
 from sitemap_etl.settings.site import STATE_FOLDER
 from sitemap_etl.sources import Split, lake, unpack_schema
 from sitemap_etl.sources.completeness import Readiness
@@ -51,6 +52,8 @@ from sitemap_etl.state.store import State, put_document
 from sitemap_etl.storage import ABSENT, PreconditionFailed, Storage
 from sitemap_etl.web import WebError
 
+_SHOWN: Final = 3
+"""Lines of robots.txt that a warning names."""
 _TYPED: Final = ("postgresql", "mysql", "duckdb")
 """Databases whose columns have the type that they were declared with, whatever is read of them."""
 
@@ -505,13 +508,13 @@ def own_robots(site: Site, state: State, current: Current, environment: Environm
     if publish.root is not None:
         stored = environment.open_storage(publish.root, checksums=publish.checksums).get("robots.txt")
         if stored is not None:
-            return _robots_read(stored.data, now)
+            return _robots_read(stored.data, now, environment)
     cause: WebError | None = None
     try:
         answer = web.public_robots(site.site)
         page = answer.body.lstrip(codecs.BOM_UTF8 + b" \t\r\n").startswith(b"<")
         if answer.status == HTTPStatus.OK and not page:
-            return _robots_read(answer.body, now)
+            return _robots_read(answer.body, now, environment)
         if answer.status in (HTTPStatus.NOT_FOUND, HTTPStatus.GONE):
             return OwnRobots(known=KnownRobots(instant(now)))
         problem = f"{site.site}/robots.txt answers {answer.status}" + (" with a page of HTML" if page else "")
@@ -530,8 +533,24 @@ def own_robots(site: Site, state: State, current: Current, environment: Environm
     return OwnRobots(None if known.key is None else state.robots(known.key), known, (warning,))
 
 
-def _robots_read(text: bytes, now: datetime) -> OwnRobots:
-    return OwnRobots(text, KnownRobots(instant(now), layout.robots(hashlib.sha256(text).hexdigest())))
+def _robots_read(text: bytes, now: datetime, environment: Environment) -> OwnRobots:
+    warnings = []
+    unreadable = find_unreadable(text)
+    if unreadable is not None:
+        warnings.append(
+            f"robots.txt can't be read as its author means it: {unreadable}. Pages that it should disallow are listed. "
+            "Save it as UTF-8 text, with one rule a line"
+        )
+    elif unread := unread_rules(text):
+        shown = ", ".join(unread[:_SHOWN])
+        warnings.append(
+            f"robots.txt has {len(unread):,} lines behind {limits.ROBOTS_BYTES:,} bytes, which crawlers don't read, so "
+            f"they don't hold: {shown}{', …' if len(unread) > _SHOWN else ''}. Shorten it"
+        )
+    for warning in warnings:
+        environment.log(f"warning: {warning}")
+    known = KnownRobots(instant(now), layout.robots(hashlib.sha256(text).hexdigest()))
+    return OwnRobots(text, known, tuple(warnings))
 
 
 def _ago(now: datetime, moment: str) -> str:
