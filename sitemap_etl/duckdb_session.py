@@ -101,7 +101,7 @@ def names_the_time(sql: str) -> bool:
 
 
 def _names_the_time(part: Mapping[str, Any]) -> bool:
-    names = part.get("column_names") or ()
+    names: Sequence[Any] = part.get("column_names") or ()
     keyword = len(names) == 1 and _KEYWORDS.fullmatch(str(names[0]).lower())
     return bool(keyword or _CHANGING.fullmatch(str(part.get("function_name", "")).lower()))
 
