@@ -19,6 +19,7 @@ from sitemap_etl.frozen import Frozen
 from sitemap_etl.partition import dated, winners
 from sitemap_etl.stages.partition import signals_of
 from sitemap_etl.stages.published import (
+    Following,
     first_of_each,
     overlapping,
     published_rows,
@@ -54,6 +55,7 @@ class Reader:
         self.planned = run.partition()
         self._indexes: dict[tuple[str, int], pa.Table] = {}
         self._remembered: dict[str, pa.Table] = {}
+        self._undone: dict[str, Following] = {}
         self._signals: dict[str, np.ndarray | None] = {}
         read = {*self.planned.sections, *self.planned.quiet}
         self.unread = {name for name in run.site.sections if name not in read}
@@ -204,7 +206,9 @@ class Reader:
                         taken.append(_taken(entry, found))
         return first_of_each(pa.concat_tables(tables)), pa.concat_tables(taken)
 
-    def dated_elsewhere(self, section: str, moved: pa.Table, new: pa.Array) -> pa.Table | None:
+    def dated_elsewhere(
+        self, section: str, low: str, high: str | None, moved: pa.Table, new: pa.Array
+    ) -> pa.Table | None:
         """The dates that pages of the section have besides: those that moved had elsewhere, those that a rollback took
         back when they were read last, those that left lately when they left, this section or another.
 
@@ -217,7 +221,10 @@ class Reader:
         states = self.run.base.sections if self.run.base is not None else {}
         own = states.get(section)
         if own is not None and own.undone is not None:
-            tables.append(_comparable(self._lately(own.undone), own, plan).select(columns))
+            if own.undone not in self._undone:
+                self._undone[own.undone] = Following(self.run, own.undone)
+            undone = remembered(self._undone[own.undone].between(low, high), self.run)
+            tables.append(_comparable(undone, own, plan).select(columns))
         left = [SNAPSHOT.empty_table()]
         view = self.run.site.sections[section].view
         for name, state in states.items():
@@ -312,7 +319,7 @@ def read_window(reader: Reader, section: str, low: str, high: str | None) -> Win
     shown = published is not None and published.view and not site_section.view
     new = locs if shown or (at < 0).all() else locs.filter(pa.array(at < 0))
     moved, taken = reader.moved(section, new)
-    elsewhere = reader.dated_elsewhere(section, moved, new) if dating.fingerprint else None
+    elsewhere = reader.dated_elsewhere(section, low, high, moved, new) if dating.fingerprint else None
     compared = compare(rows, known, at, dating, moved, elsewhere)
     blind = _blind(compared, known) if dating.fingerprint and not (dating.reset or shown) else 0
     return Window(compared, known, unique, shown, blind, taken)

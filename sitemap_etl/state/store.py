@@ -7,7 +7,7 @@ compare-and-swap only. All other objects are written once, under unique names.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -35,6 +35,8 @@ _JSON: Final = "application/json"
 _WRITE: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 """Files are made side by side already; handing their columns to threads costs more than it gives."""
 _READ: Final = pa.ipc.IpcReadOptions(use_threads=False)
+_BATCH_ROWS: Final = 100_000
+"""Rows of a snapshot that are written together. A shard has fewer."""
 _TRIES: Final = 5
 """Attempts at a swap when other runs are faster."""
 
@@ -272,11 +274,24 @@ class State:
         return stored.data
 
     def snapshot(self, key: str, columns: Sequence[str] | None = None) -> pa.Table:
-        """The rows of a snapshot, with all columns of `frames.SNAPSHOT`, or those named.
+        """Return the rows of a snapshot, with all columns of `frames.SNAPSHOT`, or those named.
 
-        Raises DamagedState where it is gone, or where its bytes are not those that its name says: they are
-        verified before anything is decoded.
+        Raises DamagedState if it is missing, or if its bytes don't match its name: they are verified before anything
+        is decoded.
         """
+        reader, schema = self._snapshot(key, columns)
+        return conform(reader.read_all(), schema)
+
+    def snapshot_batches(self, key: str, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Yield the rows of a snapshot as they were written together. Memory holds its compressed bytes and one table.
+
+        Raises as `snapshot`.
+        """
+        reader, schema = self._snapshot(key, columns)
+        for batch in reader:
+            yield conform(pa.Table.from_batches([batch]), schema)
+
+    def _snapshot(self, key: str, columns: Sequence[str] | None) -> tuple[pa.RecordBatchReader, pa.Schema]:
         stored = self.storage.get(key)
         where = self.storage.url_of(key)
         if stored is None:
@@ -292,7 +307,7 @@ class State:
             reader = pa.ipc.open_stream(
                 pa.py_buffer(stored.data), options=pa.ipc.IpcReadOptions(included_fields=included, use_threads=False)
             )
-        return conform(reader.read_all(), schema)
+        return reader, schema
 
 
 def snapshot_of(rows: pa.Table) -> tuple[str, memoryview]:
@@ -301,10 +316,11 @@ def snapshot_of(rows: pa.Table) -> tuple[str, memoryview]:
     """
     used = filled(rows) or ["loc"]
     schema = rows.select(used).schema
-    batch = pa.record_batch([exact(column_of(rows, name)) for name in used], schema=schema)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, schema, options=_WRITE) as writer:
-        writer.write_batch(batch)
+        for start in range(0, max(rows.num_rows, 1), _BATCH_ROWS):
+            part = rows.slice(start, _BATCH_ROWS)
+            writer.write_batch(pa.record_batch([exact(column_of(part, name)) for name in used], schema=schema))
     data = memoryview(sink.getvalue())
     return hashlib.sha256(data).hexdigest(), data
 

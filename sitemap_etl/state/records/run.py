@@ -208,6 +208,7 @@ class Transformed(RunDocument):
     raw: RawSums | None = None
     spared: bool = False  # all as it was when the section was made: the rows were counted, and not kept
     as_read: bool = False  # that was seen before the rules, which were not applied
+    repeatable: bool = False  # the rules make the same of the same rows on a later run
     held: str | None = None
     bucket: MirrorBucket | None = None  # what the mirror's bucket is from now on
     readers: tuple[str, ...] = ()  # runs that read its rows; numbers of rows begin with the place in this list
