@@ -348,7 +348,9 @@ WORDS = {"null", "n/a"}
 
 def read_plainly(text: str) -> list[str]:
     """The addresses of a text that begins with an absolute URL, character by character."""
-    text = re.sub(r"(?<=[,;| \n])\u00a0+|\u00a0+\Z|\u00a0+(?=[,;| \n]|[0-9.]+[wxh]\Z|https?:/)", " ", text, flags=re.I)
+    text = re.sub(
+        r"(?<=[,;| \n])\u00a0+|\u00a0+\Z|\u00a0+(?=[,;| \n]|[0-9.]+[wxh]\Z|https?:/)", " ", text, flags=re.IGNORECASE
+    )
     text = re.sub(r"(?m)^[ \t]*-[ \t]+", "", text)
     found, at = [""], 0
     while at < len(text):

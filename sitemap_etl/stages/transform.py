@@ -206,6 +206,7 @@ class Inventory:
         self.kinds: list[tuple[tuple[str, str], ...]] = []
         self.tags: set[str] = set()
         self.columns: set[str] = set()
+        self.bare: tuple[int, str] = (0, "")
 
     def add(self, batch: Outcome, *, read: bool = True) -> np.ndarray:
         """Rows after the rules; gives the hashes of their locs. `read`: this run read them; else a mirror had them."""
@@ -213,6 +214,7 @@ class Inventory:
             self.set_aside(kind, table, read=read)
         self.tallies["notes"].merge(batch.notes)
         self.elsewhere.update(batch.foreign)
+        self.bare = (self.bare[0] + batch.bare[0], self.bare[1] or batch.bare[1])
         if batch.kinds:
             self.kinds.append(batch.kinds)
         inventory = batch.inventory
@@ -341,6 +343,7 @@ class Inventory:
             kinds=tuple(lastmod.agreed(self.kinds)) if self.kinds else None,
             tags=tuple(sorted(self.tags)),
             columns=tuple(sorted(self.columns)),
+            bare=self.bare,
             sums=self.sums,
             loc_sums=self.loc_sums,
             first_sums=self.first_sums,

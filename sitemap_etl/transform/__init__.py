@@ -32,7 +32,8 @@ class Outcome(Frozen):
     """A batch after the rules. `rows` came in; `inventory`, `excluded` and `rejected` add up to it.
 
     `notes`: values that were dropped from listed rows (a future lastmod, a broken image), by reason.
-    `kinds`: the fingerprint's columns and their kinds, where there is one.
+    `kinds`: the fingerprint's columns and their kinds, where there is one. `bare`: how many addresses have no leading
+    slash, and one of them.
     """
 
     rows: int
@@ -42,6 +43,7 @@ class Outcome(Frozen):
     notes: Tally
     foreign: Mapping[str, int]  # foreign origins → rows
     kinds: tuple[tuple[str, str], ...] = ()
+    bare: tuple[int, str] = (0, "")
 
 
 def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, row: pa.Array, key: pa.Array | None = None) -> Outcome:
@@ -66,7 +68,7 @@ def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, row: pa.Array, 
         if not batch.table.num_rows:  # nothing has made the columns that the rules name
             return Outcome(rows, _NO_ROWS, _stacked(batch.excluded), ASIDE.empty_table(), Tally(), {})
     _exclude_column(batch)
-    canonical = urls.canonicalize(batch.table.column("loc"), rules.urls)
+    canonical = urls.canonicalize(batch.table.column("loc"), rules.urls, rules.settings.columns.get("loc", "loc"))
     loc, reason = single(canonical.loc), canonical.reason
     stay = batch.drop(nulls_in(loc), single(reason), batch.rejected)
     if stay is not None:
@@ -81,6 +83,7 @@ def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, row: pa.Array, 
         notes,
         dict(canonical.foreign),
         kinds,
+        canonical.bare,
     )
     if rows != result.inventory.num_rows + result.excluded.num_rows + result.rejected.num_rows:
         raise AssertionError(f"{rules.section}: rows were lost between the rules")
