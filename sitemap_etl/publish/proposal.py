@@ -409,6 +409,13 @@ def _warn_of_rows(run: Run, name: str, proposal: Proposal) -> None:
                 f"missing, {drift.stale:,} out of date, {drift.gone:,} gone from the source. The condition "
                 "on :since does not see every change (a joined table, a late transaction, rows that are deleted)"
             )
+    notices = Tally()
+    for n, unit in enumerate(run.plan.units):
+        if unit.section == name:
+            notices.merge(run.extracted(n).notices)
+    for notice in notices.ordered():
+        example = f", e.g. {notice.examples[0]}" if notice.examples else ""
+        proposal.warnings.append(f"{name}: {notice.text}: {notice.count:,}{example}")
     elsewhere: Counter[str] = Counter()
     for part in run.parts(name):
         elsewhere.update(part.elsewhere)

@@ -104,7 +104,9 @@ def _tried(run: Run, environment: Environment) -> Trial:
     receipts = []
     with one_moment(run):
         for n, unit in enumerate(run.plan.units):
-            extract_split(run, n)
+            for notice in extract_split(run, n).notices.ordered():
+                example = f", e.g. {notice.examples[0]}" if notice.examples else ""
+                environment.log(f"section {unit.section}: {notice.text}: {notice.count:,}{example}")
             _try_key(run, n, unit, environment)
             receipts.append(transform_split(run, n))
     excluded, rejected, notes = (_joined(receipts, kind) for kind in ("excluded", "rejected", "notes"))

@@ -15,7 +15,7 @@ import pyarrow as pa
 from sitemap_etl import limits
 from sitemap_etl.connections import Connection
 from sitemap_etl.settings import CsvExport, CsvFormat, JsonlExport, ParquetExport
-from sitemap_etl.sources.database import clock, probe_database, read_database
+from sitemap_etl.sources.database import clock, count_rows, probe_database, read_database
 from sitemap_etl.sources.file_columns import Needed
 from sitemap_etl.sources.files import File, Paths
 from sitemap_etl.sources.losses import split_losses
@@ -52,6 +52,7 @@ __all__ = [
     "Value",
     "clock",
     "columns",
+    "count_rows",
     "guess_rows",
     "named_parameters",
     "pack_schema",

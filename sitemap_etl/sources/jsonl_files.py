@@ -12,6 +12,7 @@ parsed for their types.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial, reduce
@@ -39,7 +40,6 @@ from sitemap_etl.sources.json_types import (
     is_mixed,
     pattern_of,
     readable,
-    same_but_case,
     to_duckdb,
     type_of,
     undated,
@@ -96,9 +96,6 @@ def described(files: Sequence[File], *, note: Note | None = None, needed: Needed
     found = pa.struct([child for child in found if child.name])  # nothing can name a key without a name
     if not found.num_fields:
         raise InvalidSource(f"{files[0].path} has no columns: expected a JSON object in each line")
-    twice = same_but_case(found)
-    if twice is not None:
-        raise InvalidSource(f"{files[0].path}: the keys {twice[0]!r} and {twice[1]!r} differ only in case; rename one")
     columns = [(child.name, child.type if pt.is_null(child.type) else readable(child.type)) for child in found]
     keys = partitions(files, [name for name, _ in columns], text=False, note=note)
     return {
@@ -362,17 +359,33 @@ def _fits(text: pa.Array, pattern: str) -> pa.Array:
 
 def _values(database: Any, file: File, text: pa.Array, schema: pa.Schema) -> pa.RecordBatch:
     """The values of these lines."""
-    wanted = {entry.name: to_duckdb(entry.type) for entry in schema if not pt.is_null(entry.type)}
+    wanted = [(entry.name, to_duckdb(entry.type)) for entry in schema if not pt.is_null(entry.type)]
     if not schema.names:  # a batch without columns has no rows; what is too much is left out later
         return pa.RecordBatch.from_arrays([text], ["line"])
     if not wanted:
         return pa.RecordBatch.from_arrays([nulls(len(text), entry.type) for entry in schema], schema=schema)
-    structure = json.dumps(wanted).replace("'", "''")
-    try:
-        found = _run(database, text, f"unnest(json_transform(line, '{structure}'))")
-    except duckdb.Error as error:
-        raise InvalidSource(f"{file.path}: {error}") from error
-    return conform(found.combine_chunks().to_batches()[0], schema)
+    columns: dict[str, pa.Array] = {}
+    for part in _apart(wanted):
+        structure = json.dumps(part).replace("'", "''")
+        try:
+            found = _run(database, text, f"unnest(json_transform(line, '{structure}'))").combine_chunks()
+        except duckdb.Error as error:
+            raise InvalidSource(f"{file.path}: {error}") from error
+        columns |= zip(found.column_names, found.to_batches()[0].columns, strict=True)
+    return conform(pa.RecordBatch.from_pydict(columns), schema)
+
+
+def _apart(wanted: Sequence[tuple[str, Any]]) -> list[dict[str, Any]]:
+    """Return the keys in parts, none of which has two that differ in case only: a struct of DuckDB can't have them."""
+    parts: list[dict[str, Any]] = []
+    known: Counter[str] = Counter()
+    for name, kind in wanted:
+        at = known[name.lower()]
+        known[name.lower()] += 1
+        if at == len(parts):
+            parts.append({})
+        parts[at][name] = kind
+    return parts
 
 
 @contextmanager

@@ -235,6 +235,12 @@ class _Section:
                 f"    # from.key: a column that identifies a row lets a run read only what changed; it may be: "
                 f"{listed(found.keys)}"
             )
+        changed = found.dates
+        if self.is_database and self.beginning.indexes.unique and changed is not None:
+            name = quoted(changed.column, self.beginning.dialect)
+            yield one_line(
+                f"    # to read only what changed, add to the SELECT: WHERE ({name} >= :since OR {name} IS NULL)"
+            )
         rest = [name for name in rows.column_names if name not in self._used()]
         if rest:
             what = "further columns of the table" if self.is_database else "other columns, for rules and hooks"

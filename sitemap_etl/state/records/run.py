@@ -174,6 +174,7 @@ class Extracted(RunDocument):
     spool: Spool | None = None
     read_at: str = ""  # ISO 8601
     held: str | None = None  # why the section stays as published
+    notices: Tally = field(default_factory=Tally)
 
     title: ClassVar[str] = "receipt of extract"
 
