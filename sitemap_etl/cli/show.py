@@ -29,10 +29,10 @@ _MEANINGS: Final = {**lastmod.REASONS, **priority.REASONS}
 _KINDS: Final = ("rejected", "excluded", "duplicates", "notes", "pages")
 
 
-def show_summary(summary: Summary, site_file: str) -> None:
+def show_summary(summary: Summary, site_file: str, *, staged: bool = True) -> None:
     """A run's outcome: headline, counts, rejected and excluded rows with reasons, warnings, and the report."""
     print(f"{strong(headline(summary))}  run {summary.run_id}")
-    for text in _lines(summary, site_file, width()):
+    for text in _lines(summary, site_file, width(), staged=staged):
         for line in text.split("\n"):
             print(visible(line))
 
@@ -54,7 +54,7 @@ def troubles(summary: Summary) -> Iterator[str]:
     yield from (f"{engine}: {answer.message}" for engine, answer in summary.engines.items() if answer.failed)
 
 
-def _lines(summary: Summary, site_file: str, width: int) -> Iterator[str]:
+def _lines(summary: Summary, site_file: str, width: int, *, staged: bool) -> Iterator[str]:
     yield from _counts(summary, width)
     files = summary.files
     if summary.plan is not None:
@@ -77,7 +77,7 @@ def _lines(summary: Summary, site_file: str, width: int) -> Iterator[str]:
     yield f"report: {summary.report}"
     if summary.against is not None:
         yield from comparison_lines(summary.against)
-    if summary.status == "dry_run" and not summary.error and not summary.options.limit:
+    if staged and summary.status == "dry_run" and not summary.error and not summary.options.limit:
         yield for_file(f"to publish exactly this: sitemap-etl publish {SITE_FILE} {summary.run_id}", site_file)
 
 

@@ -16,11 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sitemap_etl.advice import SITE_FILE
 from sitemap_etl.arrow import column_of, mask_of
 from sitemap_etl.config import Site
 from sitemap_etl.dates import instant
 from sitemap_etl.diff import EXTENSIONS, places
-from sitemap_etl.errors import ConfigError, DamagedState
+from sitemap_etl.errors import ConfigError, DamagedState, Refused
 from sitemap_etl.frames import CHANGES, SNAPSHOT, without_fingerprints
 from sitemap_etl.hashes import combine, hash_column
 from sitemap_etl.limits import WINDOW_ROWS
@@ -28,10 +29,11 @@ from sitemap_etl.partition import stretch
 from sitemap_etl.publish.commit import publish_target
 from sitemap_etl.publish.distinct import check_distinct
 from sitemap_etl.publish.drafts import Draft
+from sitemap_etl.publish.gates import Scope, evaluate
 from sitemap_etl.publish.moves import Moves
 from sitemap_etl.publish.plan import Target
 from sitemap_etl.publish.proposal import Proposal, foreign_page
-from sitemap_etl.publish.publish import Published
+from sitemap_etl.publish.publish import Published, preview
 from sitemap_etl.publish.retention import kept_manifests
 from sitemap_etl.publish.summary import finish_run
 from sitemap_etl.publish.views import RECENT, feed_objects, recent_drafts, with_top
@@ -49,6 +51,7 @@ from sitemap_etl.state.records import (
     Counts,
     Entry,
     File,
+    Gate,
     Manifest,
     Options,
     Partition,
@@ -58,6 +61,9 @@ from sitemap_etl.state.records import (
 )
 from sitemap_etl.state.store import State, put_document
 
+_GATES: Final = ("max_drop", "min_urls")
+"""Gates that apply to a rollback."""
+
 
 def roll_back(
     site: Site,
@@ -65,17 +71,20 @@ def roll_back(
     environment: Environment,
     *,
     reason: str | None,
+    dry_run: bool = False,
+    force: Sequence[str] = (),
     moved: bool = False,
     now: datetime | None = None,
 ) -> Finished | None:
     """Publish an older set as a new run: its rows as they were, the numbers of shards never reused.
 
     `run_id`: the set; without it, the last one that differs from the current. None where that set is what is
-    published: then nothing is done. The next nightly run goes on from there. Gates don't hold it. `now`: the clock's
-    time by default; that of the current set is no matter. Raises ConfigError where the set is not kept or lists pages
-    of another site, Refused as `moment_of`.
+    published: then nothing is done. The next nightly run goes on from there. Of the gates, `max_drop` and `min_urls`
+    can refuse it, unless `force` names them. `now`: the clock's time by default; that of the current set is no matter.
+    Raises ConfigError where the set is not kept or lists pages of another site, or `force` is wrong; Refused as
+    `moment_of`.
     """
-    options = Options(reason=reason, moved=moved)
+    options = Options(dry_run=dry_run, force=tuple(force), reason=reason, moved=moved)
     check_options(site, options)
     work = open_work(site, environment)
     state = state_of(site, environment, work, moved=moved)
@@ -165,13 +174,15 @@ def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
     sections = {name: difference.with_dates(name, state) for name, state in sections.items()}
     sections = {name: with_top(run, name, state, old.of(name)) for name, state in sections.items()}
     counts = _counts(run, sections, difference.counted)
+    gates = _gates(run, old, base, sections, difference.counted)
     gone = Moves(pa.table({"loc": pa.array([], pa.string())}))
-    proposal = Proposal(drafts, sections, counts, [], gone, {})
+    proposal = Proposal(drafts, sections, counts, gates, gone, {})
     target = Target(
         drafts=[*recent_drafts(run, drafts, sections), *drafts],
         sections=sections,
         counts=counts,
-        gates=[],
+        gates=gates,
+        forced=tuple(gate.name for gate in gates if gate.status == "forced"),
         moves_to={key: frozenset(receivers) for key, receivers in difference.moves_to.items()},
         changes=changes,
         extras=feed_objects(run, {name: state for name, state in sections.items() if name in run.site.sections}),
@@ -181,8 +192,47 @@ def _publish(run: Run, old: Manifest, base: Manifest) -> Published:
         rolled_back_to=old.run_id,
     )
     check_distinct(run, (draft.entry for draft in target.drafts), sections)
+    if run.options.dry_run or proposal.refused:
+        error = _refusal(proposal, old) if proposal.refused else None
+        seen, warnings = preview(run, target)
+        return Published("dry_run" if run.options.dry_run else "refused", proposal, None, error, warnings, seen)
     outcome = publish_target(run, target)
     return Published(outcome.status, proposal, outcome, None, list(outcome.warnings))
+
+
+def _gates(
+    run: Run,
+    old: Manifest,
+    base: Manifest,
+    sections: Mapping[str, SectionState],
+    counted: Mapping[tuple[str, str], int],
+) -> list[Gate]:
+    """Return the gates of a rollback, against what is published now. The site's gate counts what no section's stops."""
+    forced = frozenset(run.options.force)
+    found: list[Gate] = []
+    listed = removed = 0
+    for name, state in sections.items():
+        gone, own = counted[(name, "removed")], []
+        if name in run.site.sections:
+            scope = _scope(base.sections.get(name, SectionState()).listed, state.listed, gone)
+            own = evaluate(name, scope, run.site.sections[name].gates, forced)
+        stopped = any(gate.name == f"{name}.max_drop" and gate.status in ("refused", "forced") for gate in own)
+        removed += 0 if stopped else gone
+        listed += 0 if state.view else state.listed
+        found += [gate for gate in own if name in old.sections or gate.name == f"{name}.max_drop"]
+    found += evaluate(None, _scope(base.listed, listed, removed), run.site.gates, forced)
+    return [gate for gate in found if gate.name.rpartition(".")[2] in _GATES]
+
+
+def _scope(published: int, listed: int, removed: int) -> Scope:
+    return Scope(published, largest=0, listed=listed, added=0, removed=removed, extracted=0, rejected=0)
+
+
+def _refusal(proposal: Proposal, old: Manifest) -> Refused:
+    lines = [f"Refused: {gate.message}. Nothing public was touched." for gate in proposal.refused]
+    options = " ".join(f"--force {gate.name}" for gate in proposal.refused)
+    lines.append(f'  roll back: sitemap-etl rollback {SITE_FILE} {old.run_id} {options} --reason "…"')
+    return Refused("\n".join(lines))
 
 
 def _whole_mirrors(run: Run, sections: Mapping[str, SectionState]) -> dict[str, str | None]:
