@@ -34,7 +34,7 @@ _KINDS: Final = (
     ("notes", "Altered rows", "they are listed, but a value was dropped or corrected"),
     ("pages", "Visited new pages", "what the gate on new pages found"),
 )
-_MEANINGS: Final = {**urls.REASONS, **lastmod.REASONS, **priority.REASONS}
+_MEANINGS: Final = {**urls.REASONS, **urls.NOTES, **lastmod.REASONS, **priority.REASONS}
 _SHOWN_REASONS: Final = 200
 """How many reasons of one kind are shown; an `exclude` column may hold as many texts as rows."""
 
