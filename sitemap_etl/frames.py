@@ -188,6 +188,11 @@ _NAMED_FIRST: Final = frozenset({"lastmod", "priority", "changefreq", "signal"})
 """Columns whose reasons begin with their names."""
 
 
+_LISTED_SO: Final = {"loc": "address", "title": "title"}
+_PLURAL: Final = {"loc": "es", "title": "s"}
+"""Columns whose values are published as they are, although something is odd about them."""
+
+
 class Reason(Frozen):
     """Why something happened to rows, to how many, with a few examples."""
 
@@ -200,6 +205,8 @@ class Reason(Frozen):
     def as_dropped(self) -> str:
         """The reason for which values were dropped, as: 2,000 lastmod values dropped: not a date."""
         column, _, why = self.text.partition(" ")
+        if column in _LISTED_SO:
+            return f"{self.count:,} {_LISTED_SO[column]}{'' if self.count == 1 else _PLURAL[column]} {why}"
         what, why = (f"{column} ", why) if column in _NAMED_FIRST else ("", self.text)
         return f"{self.count:,} {what}value{'' if self.count == 1 else 's'} dropped: {why}"
 

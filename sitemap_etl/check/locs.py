@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sitemap_etl.arrow import bytes_of, grouped, mask_of, numbers_of, occurs, single, windows
+from sitemap_etl.arrow import bytes_of, grouped, mask_of, numbers_of, occurs, single
 from sitemap_etl.check.report import Faults
 from sitemap_etl.hashes import hash64
 from sitemap_etl.limits import LOC_LENGTH
-from sitemap_etl.urls import canonical_urls, origin
+from sitemap_etl.urls import canonical_urls, made_of_no_address, origin, suspected
 from sitemap_etl.urls.parameters import names
 from sitemap_etl.web import is_public
 
@@ -34,10 +34,15 @@ _ALLOWED: Final = r"[^A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=%\x80-\x{10FFFF}]"
 _PLAIN: Final = bytes(set(range(0x21, 256)) - {*b'"<>\\^`{|}', 0x7F})
 """Bytes that a URL can have. If a column has no others, its URLs are not searched one by one."""
 _STRAY_PERCENT: Final = r"%([^0-9A-Fa-f]|[0-9A-Fa-f][^0-9A-Fa-f]|.?$)"
-_PLACEHOLDERS: Final = np.frombuffer(b"undenullNone[obj%5Bo%5bo", "<u4")
-_NAN: Final = (int.from_bytes(b"NaN", "little"), 0xFFFFFF)
-"""Beginnings of placeholders for missing values: four bytes of each, and three with their mask."""
-_PLACEHOLDER: Final = r"[^/][/=](?:undefined|null|NaN|None|(?:\[|%5B)object(?: |%20|\+)\w+(?:\]|%5D))(?:[/?#&]|$)"
+_SUSPECTED: Final = {
+    "loc with a template": "loc-placeholder",
+    "loc in scientific notation": "loc-scientific",
+    "loc in a wrong encoding": "loc-mojibake",
+    "loc percent-encoded twice": "loc-encoded-twice",
+    "loc with an empty segment": "loc-empty-segment",
+    "loc with the host in its path": "loc-host-in-path",
+}
+"""Codes of what a run notes; `loc-escaped-twice` is found with the characters."""
 _LOCAL_NAMES: Final = re.compile(
     r"[^.]+|.*\.(?:localhost|local|localdomain|internal|intranet|lan|corp|home|home\.arpa|test|invalid)", re.IGNORECASE
 )
@@ -83,7 +88,7 @@ def check_locs(locs: Any, offsets: np.ndarray, faults: Faults, place: Place, *, 
     if scope and place.address is not None:
         _scope(trimmed, offsets, place, scope)
     well = _characters(trimmed, well, offsets, faults)
-    _placeholders(trimmed, offsets, faults)
+    _suspected(single(trimmed), offsets, faults, _home(trimmed, place))
     _parameters(trimmed, offsets, faults)
     _canonical(trimmed, well, offsets, faults)
 
@@ -287,22 +292,13 @@ def _bad_characters(urls: Any) -> np.ndarray:
     return bad
 
 
-def _placeholders(locs: Any, offsets: np.ndarray, faults: Faults) -> None:
-    """Report placeholders for missing values."""
-    if _may_be_placeholders(bytes_of(locs)):
-        faults.rows("loc-placeholder", pc.match_substring_regex(locs, _PLACEHOLDER), locs, offsets)
-
-
-def _may_be_placeholders(data: np.ndarray) -> bool:
-    """Return True if a possible placeholder follows a slash or an equals sign."""
-    words = windows(data, "<u4")
-    for at in range(0, len(data), _BLOCK):
-        block = data[at : at + _BLOCK]
-        after = np.flatnonzero((block == ord("/")) | (block == ord("="))) + at + 1
-        begin = words[after[after < len(words)]]
-        if np.isin(begin, _PLACEHOLDERS).any() or (begin & _NAN[1] == _NAN[0]).any():
-            return True
-    return data[-3:].tobytes() == b"NaN"
+def _suspected(locs: Any, offsets: np.ndarray, faults: Faults, home: str) -> None:
+    """Report URLs that are most likely not as they were meant, as a run notes them."""
+    wrong = made_of_no_address(locs, home)
+    faults.rows("loc-no-address", wrong, locs, offsets)
+    for note, mask in suspected(locs, home):
+        if note in _SUSPECTED:
+            faults.rows(_SUSPECTED[note], mask & ~wrong, locs, offsets)
 
 
 def _parameters(locs: Any, offsets: np.ndarray, faults: Faults) -> None:

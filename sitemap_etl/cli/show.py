@@ -12,6 +12,7 @@ from sitemap_etl.cli.options import strong, width
 from sitemap_etl.cli.plan import beside, comparison_lines, plan_lines
 from sitemap_etl.frames import Reason
 from sitemap_etl.state.records import COUNTED, Attempt, KeptSet, Summary
+from sitemap_etl.urls import NOTES
 from sitemap_etl.visible import visible
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _HEADLINES: Final = {
     "partial": "Partly published",
     "failed": "Failed",
 }
-_MEANINGS: Final = {**lastmod.REASONS, **priority.REASONS}
+_MEANINGS: Final = {**lastmod.REASONS, **priority.REASONS, **NOTES}
 _KINDS: Final = ("rejected", "excluded", "duplicates", "notes", "pages")
 
 

@@ -34,7 +34,7 @@ _KINDS: Final = (
     ("notes", "Altered rows", "they are listed, but a value was dropped or corrected"),
     ("pages", "Visited new pages", "what the gate on new pages found"),
 )
-_MEANINGS: Final = {**urls.REASONS, **lastmod.REASONS, **priority.REASONS}
+_MEANINGS: Final = {**urls.REASONS, **urls.NOTES, **lastmod.REASONS, **priority.REASONS}
 _SHOWN_REASONS: Final = 200
 """Maximum number of reasons of one kind. An `exclude` column can have as many texts as rows."""
 

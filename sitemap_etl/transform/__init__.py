@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from sitemap_etl import lastmod, robots, urls
 from sitemap_etl.arrow import column_of, is_text, mask_of, nulls_in, single
 from sitemap_etl.errors import InvalidSource
-from sitemap_etl.frames import ASIDE, INVENTORY, Tally
+from sitemap_etl.frames import ASIDE, EXAMPLES, INVENTORY, Tally
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.lastmod.dates import FUTURE
 from sitemap_etl.transform.batch import DELETED, Batch, as_text, is_number, listed, says_deleted, says_yes
@@ -78,6 +78,7 @@ def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, row: pa.Array, 
     if stay is not None:
         loc = loc.filter(pa.array(stay))
     loc = _exclude_by_rule(batch, loc, rules)
+    _note_addresses(batch, loc, rules, notes)
     inventory, kinds = inventory_of(batch, loc, rules, notes)
     result = Outcome(
         rows,
@@ -150,6 +151,16 @@ def _exclude_by_rule(batch: Batch, loc: pa.Array, rules: Rules) -> pa.Array:
         stay = batch.drop(mask_of(robots.disallowed(loc, rules.robots)), "robots.txt", batch.excluded, loc)
         loc = loc if stay is None else loc.filter(pa.array(stay))
     return loc
+
+
+def _note_addresses(batch: Batch, loc: pa.Array, rules: Rules, notes: Tally) -> None:
+    """Count addresses that are most likely not as they were meant; examples are the values of the source."""
+    if not len(loc):
+        return
+    raw = batch.table.column("loc")
+    for note, mask in urls.noted(loc, raw, rules.urls):
+        some = pc.filter(raw, pa.array(mask)).slice(0, EXAMPLES)
+        notes.add(note, int(mask.sum()), as_text(some, "loc", rules.section).to_pylist())
 
 
 def _stacked(tables: list[pa.Table]) -> pa.Table:

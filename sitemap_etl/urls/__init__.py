@@ -5,6 +5,7 @@ users, are in docs/reference/urls.md.
 """
 
 from sitemap_etl.urls.columns import Canonical, as_joined, as_listed, canonical_urls, canonicalize, merge_foreign
+from sitemap_etl.urls.notes import NOTES, made_of_no_address, noted, suspected
 from sitemap_etl.urls.parameters import SESSION_FAMILIES, SESSIONS, TRACKING, TRACKING_FAMILIES
 from sitemap_etl.urls.patterns import check_pattern, excluded
 from sitemap_etl.urls.placeholders import PLACEHOLDERS, is_placeholder
@@ -12,6 +13,7 @@ from sitemap_etl.urls.rules import NO_ADDRESSES, REASONS, STRIP, UrlRules
 from sitemap_etl.urls.spelling import canonical_url, origin
 
 __all__ = [
+    "NOTES",
     "NO_ADDRESSES",
     "PLACEHOLDERS",
     "REASONS",
@@ -30,6 +32,9 @@ __all__ = [
     "check_pattern",
     "excluded",
     "is_placeholder",
+    "made_of_no_address",
     "merge_foreign",
+    "noted",
     "origin",
+    "suspected",
 ]

@@ -1,0 +1,116 @@
+"""Addresses that are listed, but most likely not as they were meant: what a run says of them.
+
+Whole buffers are searched for bytes that such addresses have. Patterns are applied only if there are some.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sitemap_etl.arrow import bytes_of, mask_of, occurs, single, windows
+from sitemap_etl.urls.rules import UrlRules
+
+NOTES: Final = {
+    "loc with &amp;": "It was escaped before it was written: & is published as &amp;amp;, another address.",
+    "loc with a template": "A value was missing, or a template was not filled in: /undefined, /[slug], /{{ handle }}.",
+    "loc in scientific notation": "A spreadsheet shortened a number, such as 9.9E+15: different pages become one.",
+    "loc with a route behind #": "What follows # is dropped, so that all routes become one page.",
+    "loc in a wrong encoding": "UTF-8 was read in another encoding, such as Ã¼ for ü.",
+    "loc percent-encoded twice": "An escape was escaped again, such as %25C3 for %C3.",
+    "loc with an empty segment": "Two slashes follow each other in the path: often a slug was empty.",
+    "loc with the host in its path": "A segment of the path is the host of the site.",
+    "loc with a backslash": "Backslashes before the query are listed as slashes.",
+}
+"""Every note, with what it means."""
+
+_OPEN, _CLOSE, _PERCENT = r"(?:%7B|%7b|\{)", r"(?:%7D|%7d|\})", "(?:%25|%)"
+_TEMPLATE: Final = (
+    r"[^/:][/=](?:(?:undefined|null|NaN|None|(?:%5[Bb]|\[)object(?:%20|\+| )\w+(?:%5[Dd]|\])"
+    rf"|:[A-Za-z_]\w*|\$[A-Za-z_]\w*|{_PERCENT}[sd])(?:[/?#&]|$)"
+    r"|(?:%5[Bb]|\[)+(?:\.\.\.)?[A-Za-z_]\w*(?:%5[Dd]|\])+(?:[/?#&]|$))"
+    rf"|\${_OPEN}|{_OPEN}{_OPEN}|{_OPEN}[A-Za-z_]\w*{_CLOSE}|{_OPEN}{_PERCENT}|%25{_OPEN}|%{_OPEN}"
+    rf"|(?:%3[Cc]|<){_PERCENT}|(?:%3[Cc]|<)[A-Za-z_][\w:]*(?:%3[Ee]|>)"
+)
+"""Words for a missing value, and what frameworks, templates and format strings leave: encoded or as it is."""
+_SCIENTIFIC: Final = r"[/=\-_][0-9](?:[.,][0-9]+)?[Ee](?:\+|%2B)[0-9]{2,3}(?:[/?&.\-_]|$)"
+_MOJIBAKE: Final = r"%C3%8[23](?:%C2%[89AB]|%C5%[92B]|%C6%92|%CB%|%E2%8[0-4])|%C3%A2%E2%82%AC|%E2%88%9A%C[23]%"
+_TWICE: Final = r"%25(?:[2-7][0-9A-F]|[89A-F][0-9A-F])"
+_WORDS: Final = np.frombuffer(b"undenullNone", "<u4")
+_NAN: Final = (int.from_bytes(b"NaN", "little"), 0xFFFFFF)
+
+
+def noted(locs: pa.Array, raw: pa.Array | pa.ChunkedArray, rules: UrlRules) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield each note that applies to one of the addresses, and a mask of those (bool).
+
+    `locs`: canonical, none null. `raw`: the same as the source has them.
+    """
+    written = single(raw)
+    if not written.type.equals(locs.type) and not pa.types.is_large_string(written.type):
+        written = written.cast(pa.string())
+    if not written.equals(locs):
+        source = bytes_of(written)
+        if occurs(source, ord("#")):
+            yield from _found("loc with a route behind #", written, "#!?/")
+        if occurs(source, ord("\\")):
+            yield from _found("loc with a backslash", written, r"^[^?#]*\\")
+    yield from suspected(locs, rules.site)
+
+
+def suspected(locs: pa.Array, site: str) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the notes that apply to absolute URLs, and for each a mask of those (bool). `site`: their origin."""
+    for note, pattern in _patterns(locs, site):
+        yield from _found(note, locs, pattern)
+
+
+def _patterns(locs: pa.Array, site: str) -> Iterator[tuple[str, str]]:
+    """Yield the notes that may apply, each with its pattern."""
+    data = bytes_of(locs)
+    is_escaped = occurs(data, ord("%"))
+    if occurs(data, ord("&")):
+        yield "loc with &amp;", "&amp;"
+    if occurs(data, ord("+")):
+        yield "loc in scientific notation", _SCIENTIFIC
+    if is_escaped:
+        yield "loc in a wrong encoding", _MOJIBAKE
+        yield "loc percent-encoded twice", _TWICE
+    words = windows(np.concatenate([data, np.zeros(4, np.uint8)]), "<u4")
+    after = words[np.flatnonzero(data == ord("/")) + 1]
+    first = after & 0xFF
+    host = site.partition("//")[2].partition(":")[0].removeprefix("www.")
+    is_template = np.isin(first, np.frombuffer(b":$", np.uint8)).any() or np.isin(after, _WORDS).any()
+    is_template |= any(occurs(data, code) for code in b"=[{<")
+    if is_escaped or is_template or (after & _NAN[1] == _NAN[0]).any():
+        yield "loc with a template", _TEMPLATE
+    if int(np.count_nonzero(first == ord("/"))) > len(locs):
+        yield "loc with an empty segment", r"^[a-z]+://[^?]*//"
+    beginnings = [np.frombuffer(f"{text}...."[:4].encode(), "<u4")[0] for text in (host, "www.")]
+    if int(np.count_nonzero(np.isin(after, beginnings))) > len(locs):
+        yield "loc with the host in its path", rf"^[a-z]+://[^/]+/(?:[^?]*/)?(?:www\.)?{re.escape(host)}(?:[/?]|$)"
+
+
+def made_of_no_address(locs: pa.Array, site: str) -> np.ndarray:
+    """Return a mask of the absolute URLs that were made of values that are no addresses (`values.Values`): bool."""
+    host = re.escape(site.partition("//")[2].partition(":")[0].removeprefix("www."))
+    end = rf"(?:www\.)?{host}(?:[/:?#]|$)"
+    pattern = (
+        rf"^[a-z]+://[^/?#]+/+(?:[A-Za-z][A-Za-z0-9+.\-]*://{end}|[htps]{{3,7}}(?::/*|[;.,]?//+){end}"
+        r"|(?:%3[Cc]|<)/?[a-z]+(?:%20| |/|%3[Ee])|(?:%5[Bb]|\[)[^?#]*(?:%5[Dd]|\])\(|(?:%22|\")|=[A-Za-z][\w.]*\("
+        r"|\([0-9][0-9,.]*(?:%20| )rows?\)$|-+(?:\+-+)*$)"
+    )
+    found = mask_of(pc.match_substring_regex(locs, pattern))
+    if int(np.count_nonzero(bytes_of(locs) == ord(":"))) > len(locs):
+        several = r"^[a-z]+://[^?#]*(?:%20|%7[Cc]|%C2%A0|[\s,;|])https?:/"
+        found |= mask_of(pc.match_substring_regex(locs, several))
+    return found
+
+
+def _found(note: str, texts: pa.Array, pattern: str) -> Iterator[tuple[str, np.ndarray]]:
+    mask = mask_of(pc.match_substring_regex(texts, pattern))
+    if mask.any():
+        yield note, mask
