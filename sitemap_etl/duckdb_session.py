@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, Final
 
 import duckdb
@@ -156,6 +158,36 @@ def _parts(node: Any) -> Iterator[Mapping[str, Any]]:
         yield node
     for below in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
         yield from _parts(below)
+
+
+_CHANGING: Final = re.compile(
+    r"now|today|age|ago|random|uuid\w*|gen_random_uuid|nextval|currval|getenv|getvariable|localtime\w*|current_\w+"
+    r"|get_current_\w+|transaction_timestamp|txid_current|pg_conf_load_time|pg_postmaster_start_time"
+)
+"""Functions that yield another value on another run. DuckDB's own `stability` takes `age` for one that does not."""
+_KEYWORDS: Final = re.compile(r"current_(date|time|timestamp)|localtime(stamp)?")
+"""Such functions without parentheses. DuckDB parses them as columns."""
+_PARAMETER: Final = re.compile(r"(?<!:):(?=[A-Za-z_])")
+
+
+@lru_cache
+def names_the_time(sql: str) -> bool:
+    """Return True if a SELECT or a predicate can yield something else on another run, over the same rows.
+
+    That holds for any text that DuckDB can't parse.
+    """
+    text = f"SELECT ({_PARAMETER.sub('$', sql.strip().rstrip(';'))}\n)"
+    try:
+        with opened() as database:
+            return any(map(_names_the_time, parsed(database, text)))
+    except (duckdb.Error, KeyError):
+        return True
+
+
+def _names_the_time(part: Mapping[str, Any]) -> bool:
+    names: Sequence[Any] = part.get("column_names") or ()
+    keyword = len(names) == 1 and _KEYWORDS.fullmatch(str(names[0]).lower())
+    return bool(keyword or _CHANGING.fullmatch(str(part.get("function_name", "")).lower()))
 
 
 def beyond_a_row(database: Any, parts: Sequence[Mapping[str, Any]], table: str) -> str | None:

@@ -74,6 +74,101 @@ def test_one_url_with_commas_and_semicolons_stays_whole(url: str) -> None:
     assert read(url, f"{url} {B}") == ([[url], [url, B]], {})
 
 
+IIIF = "https://iiif.example/2/27992/full/843"
+
+
+@pytest.mark.parametrize("between", [",", ";", "|"])
+@pytest.mark.parametrize(
+    "written",
+    [
+        "{}",
+        '["{}"]',
+        "['{}']",
+        '{{"{}"}}',
+        "[{}]",
+        '"{}"',
+    ],
+)
+def test_a_separator_before_a_slash_is_part_of_an_absolute_url(between: str, written: str) -> None:
+    url = f"{IIIF}{between}/0/default.jpg"
+    spelled = url.replace("|", "%7C")
+    assert read(written.format(url), A) == ([[spelled], [A]], {})
+    assert read(f"{url}, {A}", f"{A},{url}") == ([[spelled, A], [A, spelled]], {})
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("https://c.example/a.jpg,/b.jpg", ["https://c.example/a.jpg", f"{SITE}/b.jpg"]),
+        ("https://c.example/a.JPEG;/b", ["https://c.example/a.JPEG", f"{SITE}/b"]),
+        ("http://a.jpg,/b", ["http://a.jpg/", f"{SITE}/b"]),
+        (f"{IIIF}, /b.jpg", [IIIF, f"{SITE}/b.jpg"]),
+        (f"{IIIF} ,/b.jpg", [IIIF, f"{SITE}/b.jpg"]),
+        (f"{IIIF}\n/b.jpg", [IIIF, f"{SITE}/b.jpg"]),
+        (f"{A},/full/843,/0/d.jpg|/c", [A, f"{SITE}/full/843,/0/d.jpg", f"{SITE}/c"]),
+        (f"{A} 2x,/b.jpg 1x", [A, f"{SITE}/b.jpg"]),
+        (f"/1,/2;{A}", [f"{SITE}/1", f"{SITE}/2", A]),
+    ],
+)
+def test_white_space_or_the_name_of_an_image_ends_an_absolute_url_before_a_slash(
+    text: str, expected: list[str]
+) -> None:
+    assert read(text, json.dumps([text]), A)[0] == [expected, expected, [A]]
+
+
+@pytest.mark.parametrize("blank", ["\u00a0", "\u2009", "\u202f", "\u3000", "\ufeff", " \u00a0 ", "\u00a0\u00a0"])
+def test_wide_blanks_around_a_separator_are_left_out(blank: str) -> None:
+    assert read(f"{A},{blank}{B}", f"{A}{blank};{blank}{B}{blank}", f"{A}{blank}2x", A)[0] == [[A, B], [A, B], [A], [A]]
+
+
+def test_a_wide_blank_inside_an_address_stays() -> None:
+    assert read("/a\u00a0b.jpg, /c.jpg")[0] == [[f"{SITE}/a%C2%A0b.jpg", f"{SITE}/c.jpg"]]
+
+
+@pytest.mark.parametrize(
+    ("text", "urls", "words"),
+    [
+        (f"{A}, NULL", [A], 1),
+        (f"{A},NULL", [A], 1),
+        (f"{A} | null | ", [A], 1),
+        (f"NULL, {A}", [A], 1),
+        (f"N/A;{A};nan,undefined, None", [A], 4),
+        (f"{A}, NULL, {B}", [A, B], 1),
+        ("NULL, NULL", None, 2),
+        (f"a.jpg, \\N, {B}", [f"{SITE}/a.jpg", B], 1),
+        ("https://c.example/a,nullable", ["https://c.example/a,nullable"], 0),
+        ("https://c.example/a,null/b", ["https://c.example/a,null/b"], 0),
+    ],
+)
+def test_words_for_a_missing_value_are_items_of_a_list(text: str, urls: list[str] | None, words: int) -> None:
+    assert read(text, A) == ([urls, [A]], {"image: placeholder": words} if words else {})
+
+
+@pytest.mark.parametrize(
+    "text", [f"- {A}", f"- {A}\n- {B}", f"  - {A}\r\n  - {B}\n", f"* {A}\n* {B}", f'- "{A}"\n- "{B}"', f"- '{A}'"]
+)
+def test_items_of_a_list_in_yaml_are_images(text: str) -> None:
+    assert read(text, A) == ([[A, B] if B in text else [A], [A]], {})
+
+
+@pytest.mark.parametrize("about", ["2x", "1.5x", "300w", "2x,", "2x ", "2x ;"])
+def test_the_width_behind_a_single_address_is_left_out(about: str) -> None:
+    assert read(f"{A} {about}", f"/b.jpg  {about}", A)[0] == [[A], [f"{SITE}/b.jpg"], [A]]
+
+
+def test_addresses_of_videos_and_alternates_are_read_as_lists_are() -> None:
+    media = f"{IIIF},/0/default.jpg"
+    video = {"title": "T", "description": "D", "thumbnail_loc": media, "content_loc": f"- {C}, NULL"}
+    tally = Tally()
+    loc = pa.array([f"{SITE}/0"])
+    (found,) = videos(pa.array([[video]]), loc, tally, rules=UrlRules(SITE)).to_pylist()
+    assert (found[0]["thumbnail_loc"], found[0]["content_loc"]) == (media, C)
+    column = pa.array([json.dumps({"de": f"{SITE}/de/843,/x", "en": f"{SITE}/en/, NULL"})])
+    (links,) = alternates(column, tally, loc=loc, rules=UrlRules(SITE)).to_pylist()
+    assert [link["href"] for link in links] == [f"{SITE}/de/843,/x", f"{SITE}/en/"]
+    assert tally.counts == {}
+
+
 def test_a_url_that_ends_with_a_comma_and_is_no_file_stays_whole() -> None:
     assert read("https://img.example/a,") == ([["https://img.example/a,"]], {})
 
@@ -224,6 +319,85 @@ def test_whole_columns_are_split_as_single_texts_are(rows: list[str]) -> None:
         assert split == [by_hand(row) for row in rows]
     else:
         assert split == [[row] if row else [] for row in rows]
+
+
+LIST = [
+    "https://a.example/x",
+    "HTTP://b.example",
+    "/y",
+    "/full/843",
+    ",",
+    ";",
+    "|",
+    " ",
+    "\n",
+    "\u00a0",
+    "b",
+    "c.jpg",
+    "d.WebP",
+    " 2x",
+    " 300w",
+    "NULL",
+    "n/a",
+    "- ",
+    "?q=1,2",
+]
+IMAGE = re.compile(r"\.(jpe?g|png|gif|webp|avif|svg|bmp|tiff?)([ \n]+[0-9.]+[wxh])?\Z", re.IGNORECASE)
+WORDS = {"null", "n/a"}
+
+
+def read_plainly(text: str) -> list[str]:
+    """The addresses of a text that begins with an absolute URL, character by character."""
+    text = re.sub(
+        r"(?<=[,;| \n])\u00a0+|\u00a0+\Z|\u00a0+(?=[,;| \n]|[0-9.]+[wxh]\Z|https?:/)", " ", text, flags=re.IGNORECASE
+    )
+    text = re.sub(r"(?m)^[ \t]*-[ \t]+", "", text)
+    found, at = [""], 0
+    while at < len(text):
+        run = re.match(r"[,;| \n]*", text[at:])
+        after = text[at + (run.end() if run else 0) :]
+        if not run or not run[0]:
+            found[-1] += text[at]
+            at += 1
+            continue
+        is_root = after.startswith("/") and (any(c in run[0] for c in " \n") or IMAGE.search(found[-1]))
+        if re.match("https?:/", after, re.IGNORECASE) or is_root:
+            found.append("")
+        elif after or not (len(found) > 1 or re.search(r"\.(jpg|webp)\Z", found[-1], re.IGNORECASE)):
+            found[-1] += run[0]
+        at += run.end()
+    return [item for piece in found for item in items_of(re.sub(r"[ \n]+[0-9.]+[wxh][,;| \n]*\Z", "", piece))]
+
+
+def items_of(piece: str) -> list[str]:
+    """A piece, and the words for a missing value behind it."""
+    words: list[str] = []
+    while True:
+        cut = re.search(r"[ \n]*[,;|][,;| \n]*(null|n/a)[,;| \n]*\Z", piece, re.IGNORECASE)
+        if cut is None:
+            return [piece, *words] if piece else words
+        words.insert(0, cut[1])
+        piece = piece[: cut.start()]
+
+
+def words_last(items: list[str]) -> list[str]:
+    """What is left out of a list has no place in it."""
+    return [one for one in items if one.lower() not in WORDS] + sorted(one for one in items if one.lower() in WORDS)
+
+
+@settings(max_examples=examples(300))
+@given(st.lists(st.lists(st.sampled_from(LIST), max_size=9).map("".join), min_size=1, max_size=6))
+def test_lists_that_begin_with_a_url_are_split_as_they_are_read_plainly(rows: list[str]) -> None:
+    rows = [f"https://img.example/{row}" for row in rows]
+    array = pa.array(["x,/y", *rows])[1:]
+    found = separated(Elements(pa.array(range(len(rows))).to_numpy(), array, len(rows)))
+    split: list[list[str]] = [[] for _ in rows]
+    for owner, value in zip(found.owner.tolist(), found.values.to_pylist(), strict=True):
+        split[owner].append(value)
+    if any(set(row) & set(",;| \n\u00a0") for row in rows):
+        assert [words_last(one) for one in split] == [words_last(read_plainly(row)) for row in rows]
+    else:
+        assert split == [[row] for row in rows]
 
 
 ODD = [

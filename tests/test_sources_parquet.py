@@ -209,6 +209,14 @@ def test_batches_keep_the_bounds_where_a_dictionary_hides_the_size(tmp_path: Pat
     assert max(batch.nbytes for batch in found) <= 1_000_000
 
 
+def test_no_memory_is_held_once_a_file_is_read(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", 20_000, group=5_000, title=pa.array(["x" * 1_000] * 20_000))
+    before = pa.total_allocated_bytes()
+    for _ in range(3):
+        assert sum(batch.num_rows for batch in sources.read(sources.plan_parquet(path)[0])) == 20_000
+        assert pa.total_allocated_bytes() - before < 1_000_000
+
+
 def test_an_empty_file_is_one_split_without_rows(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", 0)
     plan = sources.plan_parquet(path)

@@ -1,4 +1,4 @@
-"""robots.txt: which URLs it disallows, and our own marked block of `Sitemap:` lines in it.
+"""robots.txt: the URLs that it disallows, and our marked block of `Sitemap:` lines in it.
 
 Lines, groups and rules are read as Google's parser does (https://github.com/google/robotstxt).
 """

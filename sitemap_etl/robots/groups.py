@@ -1,4 +1,4 @@
-"""The groups of a robots.txt: which rules hold for which crawlers (RFC 9309, 2.2.1 and 2.2.4).
+"""Groups of a robots.txt, which assign rules to crawlers (RFC 9309, 2.2.1 and 2.2.4).
 
 A group is one or more `User-agent` lines and the `Allow` and `Disallow` lines that follow. Only such a rule ends the
 list of agents. Other lines, such as `Crawl-delay` and `Sitemap`, have no influence on groups.
@@ -14,7 +14,7 @@ from sitemap_etl.frozen import Frozen
 from sitemap_etl.robots.lines import Field, read_lines, read_part
 
 EVERYONE: Final = "*"
-"""The agent of the rules that hold for crawlers without a group of their own."""
+"""Agent of the rules for crawlers without their own group."""
 _EVERYONE: Final = re.compile(rb"\*(?:\s|\Z)")
 _TOKEN: Final = re.compile(rb"[A-Za-z_-]*")
 
@@ -63,7 +63,7 @@ class Groups:
             before = line.field
 
     def rules_of(self, agent: str) -> list[Rule]:
-        """Return the rules for a product token such as "Googlebot": of its own group, else of everyone's."""
+        """Return the rules for a product token such as "Googlebot": of its own group, otherwise of the group `*`."""
         return [rule for group in self._groups.get(self._group_of(agent), ()) for rule in group]
 
     def delay_of(self, agent: str) -> float:

@@ -31,7 +31,7 @@ class Field(Enum):
 
 
 class Line(Frozen):
-    """A line that means something. `value`: without comment and blanks, as it was written."""
+    """A line with a known field. `value`: without comment and surrounding blanks, otherwise unchanged."""
 
     field: Field
     value: bytes
@@ -98,12 +98,12 @@ def _without_mark(robots_txt: bytes) -> bytes:
 
 
 def _read(line: bytes) -> Line | None:
-    """Return what a line says, or None for comments and unknown fields."""
+    """Return the field and value of a line, or None for comments and unknown fields."""
     text = line[:_LINE_BYTES].partition(b"\0")[0].partition(b"#")[0].strip(_BLANKS)
     name, colon, value = text.partition(b":")
     if not colon:
         words = re.split(rb"[ \t]+", text)
-        if len(words) != 2:  # a missing colon is forgiven if there is no doubt about its place
+        if len(words) != 2:  # a missing colon is accepted only if its position is clear
             return None
         name, value = words
     name = name.strip(_BLANKS).lower()

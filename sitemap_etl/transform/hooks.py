@@ -17,6 +17,15 @@ from sitemap_etl.transform.batch import Batch, listed
 from sitemap_etl.transform.rules import Rules
 
 
+def is_repeatable(rules: Rules) -> bool:
+    """Return True if a person's own code makes the same of the same rows on every run. A hook can do anything."""
+    if rules.hook is not None or rules.settings.where is None:
+        return rules.hook is None
+    from sitemap_etl.duckdb_session import names_the_time
+
+    return not names_the_time(rules.settings.where)
+
+
 def where_mask(table: pa.Table, rules: Rules) -> np.ndarray:
     """The mask of the rows for which the predicate is true; null is false."""
     import duckdb
