@@ -101,7 +101,7 @@ def test_another_column_is_null_and_named_once_if_a_rule_reads_it(site: TestSite
     export(site.folder / "parts", kind, rows, [{"loc": "/c"}], [{"loc": "/d"}])
     assert over(site, kind).night(1).summary.warnings == ()
     (warning,) = over(site, kind, lastmod="seen").night(2).summary.warnings
-    assert f"part-1.{kind} lacks the column 'seen', which a rule names" in warning
+    assert f"part-1.{kind} lacks the column 'seen', which a rule uses" in warning
     assert "1 more" in warning
     (warning,) = over(site, kind, where="color = 'red' OR title IS NULL").night(3).summary.warnings
     assert "'color', 'title'" in warning
@@ -124,6 +124,19 @@ def test_files_without_rows_can_have_any_columns(site: TestSite, kind: str) -> N
     for source in ({}, {"query": "SELECT loc FROM source"}):
         over(site, kind, source).night(1)
         assert len(site.public().locs()) == 2
+
+
+@pytest.mark.parametrize("source", [{}, {"query": "SELECT * FROM source"}, {"query": "SELECT Loc AS loc FROM source"}])
+def test_a_column_that_nothing_reads_can_have_several_types(site: TestSite, source: dict[str, Any]) -> None:
+    export(site.folder / "parts", "parquet", [{"loc": "/a", "id": 1}], [{"loc": "/b", "id": "2"}])
+    over(site, "parquet", source).night(1)
+    assert len(site.public().locs()) == 2
+    for keys in ({"lastmod": "id"}, {"where": "id > 0"}, {"columns": {"title": "id"}, "feed": {"title": "New"}}):
+        with pytest.raises(InvalidSource, match=r"'id' is int64 in \S+part-0\.parquet and string in"):
+            over(site, "parquet", {} if "Loc" in str(source) else source, **keys).night(2)
+    over(site, "parquet", {"query": "SELECT loc, ID AS x FROM source"})
+    with pytest.raises(InvalidSource, match=r"'id' is int64"):
+        site.night(2)
 
 
 # --- a CSV whose first row is no header --------------------------------------------------------------

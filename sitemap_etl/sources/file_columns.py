@@ -29,15 +29,22 @@ class FileColumns(Frozen):
 class Needed(Frozen):
     """The columns that matter in an export. `address`: those that its addresses are made from.
 
-    `optional`: one of these is enough. `ruled`: those that have a meaning, by a rule or by their name. `warn` takes the
-    warning about files without one of them. `folded`: these names are in lower case, and mean columns in any case.
+    `optional`: one of these is enough. `ruled`: those that have a meaning, by a rule or by their name. `every`: any
+    other column can be read, too. `folded`: these names are in lower case, and mean columns in any case. `warn` takes
+    the warning about files without one of them.
     """
 
     address: frozenset[str] = frozenset()
     ruled: frozenset[str] = frozenset()
     optional: bool = False
+    every: bool = False
     folded: bool = False
     warn: Callable[[str], None] = lambda _text: None
+
+    def is_read(self, name: str) -> bool:
+        """Return True if something can read a column."""
+        wanted = self.address | self.ruled
+        return self.every or (name.casefold() if self.folded else name) in wanted
 
     def among(self, names: Collection[str]) -> Needed:
         """Return the same of these columns only, as they are written."""
@@ -66,9 +73,9 @@ def check_files(files: Sequence[FileColumns], needed: Needed, *, advice: str = "
     if lacking:
         path, names = next(iter(lacking.items()))
         more = f" {len(lacking) - 1:,} more files lack a column, too." if len(lacking) > 1 else ""
-        columns = f"the column {_quoted(names)}, which a rule names: it is"
+        columns = f"the column {_quoted(names)}, which a rule uses: it is"
         if len(names) > 1:
-            columns = f"the columns {_quoted(names)}, which rules name: they are"
+            columns = f"the columns {_quoted(names)}, which rules use: they are"
         needed.warn(f"{path} lacks {columns} null in its rows.{more}")
 
 

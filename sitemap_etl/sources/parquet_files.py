@@ -119,11 +119,11 @@ def _columns(exports: Sequence[Export], note: Note | None, needed: Needed | None
         rows = {export.file.path: sum(held for held, _ in export.groups) for export in exports}
         found = [(export.file.path, frozenset(export.schema.names)) for export in exports]
         check_files([FileColumns(path, names, rows[path] > 0) for path, names in found], needed)
-    schema = one_schema(exports)
+    schema = one_schema(exports, lambda name: needed is None or needed.is_read(name), note)
     keys = partitions([export.file for export in exports], schema.names, text=False, note=note)
     described = {"schema": pack_schema(pa.schema([*schema, *fields(keys)])), "partitions": keys}
     mixed = any(
-        pt.is_timestamp(entry.type) and entry.type != schema.field(entry.name).type
+        pt.is_timestamp(entry.type) and entry.name in schema.names and entry.type != schema.field(entry.name).type
         for export in exports
         for entry in export.schema
     )

@@ -89,7 +89,7 @@ def _needed_of(sql: str, table: str, needed: Needed | None) -> Needed | None:
     origins = [origin_of(sql, name) for name in needed.address]
     address = frozenset(column for origin in origins for of, column in origin.columns if of == table.casefold())
     optional = any(origin.optional for origin in origins)
-    return Needed(address, columns_named(sql, needed.ruled), optional, folded=True, warn=needed.warn)
+    return Needed(address, columns_named(sql, needed.ruled), optional, needed.every, folded=True, warn=needed.warn)
 
 
 def _described(

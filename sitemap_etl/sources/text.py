@@ -40,6 +40,8 @@ _DAMAGED: Final = (
     RuntimeError,
 )
 """What the packers raise; zipfile's words for a password are a RuntimeError, those for other methods the other one."""
+GZIP: Final = b"\x1f\x8b"
+"""How data begins that is compressed with gzip."""
 _SHOWN: Final = 200
 _SEPARATOR: Final = re.compile(r'"?sep=([ -~\t\x01\x1f])"?(?:\r\n|\n|\r|\Z)', re.IGNORECASE)
 _SEPARATOR_BYTES: Final = 16
@@ -170,7 +172,8 @@ def _unpacked(file: File) -> Iterator[Read]:
             try:
                 return read(size)
             except _DAMAGED as error:
-                raise translated(error, file.path) from error
+                problem = translated(error, file.path)
+                raise (_gzip_fault(file, error) if suffix == ".gz" else None) or problem from error
 
         return asked
 
@@ -191,6 +194,24 @@ def _unpacked(file: File) -> Iterator[Read]:
                 raise translated(error, file.path) from error
         else:
             yield whole(raw.read)
+
+
+def _gzip_fault(file: File, error: BaseException) -> InvalidSource | None:
+    """Return what is wrong with a file that gzip can't unpack; None if the file itself can't be read."""
+    if not isinstance(translated(error, file.path), InvalidSource):
+        return None
+    name = PurePath(file.path).name
+    with reading(file, stream=True) as stream:
+        packed_ = stream.read(len(GZIP)) == GZIP
+    if not packed_:
+        return InvalidSource(f"{file.path} is not compressed with gzip, as its name says: rename it to {name[:-3]}")
+    if re.search(r"header|compression method", str(error)):
+        return InvalidSource(
+            f"{file.path} has other bytes behind its compressed data, such as padding: compress it again, with  "
+            f"gzip -dcq {name} | gzip > new.gz"
+        )
+    detail = str(error).partition(". Detail:")[0]
+    return InvalidSource(f"{file.path} can't be read: it is damaged or cut off ({detail}). Export or copy it again")
 
 
 def _only(archive: zipfile.ZipFile, file: File) -> zipfile.ZipInfo:

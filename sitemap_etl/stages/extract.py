@@ -100,8 +100,10 @@ def plan_splits(
 
 def _needed(section: Section, site: Site, now: datetime, warn: Callable[[str], None]) -> sources.Needed:
     """Return the columns of an export that have a meaning in a section."""
-    ruled = {*rules_of(site, section, now, None).names(), *re.findall(r"\w+", section.where or "")}
-    return sources.Needed(frozenset({section.columns.get("loc", "loc")}), frozenset(ruled), warn=warn)
+    rules = rules_of(site, section, now, None)
+    ruled = frozenset({*rules.names(), *re.findall(r"\w+", section.where or "")})
+    address = frozenset({section.columns.get("loc", "loc")})
+    return sources.Needed(address, ruled, every=rules.hook is not None, warn=warn)
 
 
 def _check_repeated(section: Section, site: Site, now: datetime, splits: Sequence[Split]) -> None:

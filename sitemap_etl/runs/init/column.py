@@ -17,6 +17,7 @@ from sitemap_etl.arrow import is_list, is_text
 from sitemap_etl.extensions import literals
 from sitemap_etl.extensions.nested import Elements
 from sitemap_etl.extensions.separated import separated
+from sitemap_etl.urls.placeholders import is_placeholder
 
 MOST: Final = 0.8
 """Share of the values that must match for a column to be of a kind."""
@@ -73,7 +74,7 @@ class Column:
     def __init__(self, name: str, values: pa.Array) -> None:
         self.name = name
         self.values = values
-        self.texts = texts_of(values)
+        self.texts = [text for text in texts_of(values) if not is_placeholder(text)]
         self.filled = len(self.texts) if is_text(values.type) else len(values) - values.null_count
         self.distinct = len(set(self.texts)) / max(len(self.texts), 1)
 
