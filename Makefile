@@ -44,9 +44,8 @@ PREFLIGHT := $(addprefix tests/test_, $(addsuffix .py, imports words docs config
 	supported_python packages examples))
 
 test: export ALL := $(ALL)
-test: export PYTEST_ADDOPTS = $(if $(ALL)$(CI),,-m "not thorough")$(if $(CI), --durations=50 --maxfail=20)
 test: $(READY) ## the tests, in minutes (P=urls: of one package; ALL=1: also those marked thorough, and all of every matrix)
-	files=$$($(if $(P),$(BIN)/python -m tests.support.packages $(P),:)) && $(BIN)/python -m pytest -n auto --dist loadfile $$files
+	files=$$($(if $(P),$(BIN)/python -m tests.support.packages $(P),:)) && $(BIN)/python -m tests.support.session $$files
 
 MINUTES ?= 60
 # Of these CI tries a sample.

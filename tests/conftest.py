@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import random
 import shutil
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.support.examples import examples
+from tests.support.session import FAILED, may_be_tried_again
 
 # Of all properties: an example may be a whole run that needs a folder, and the machine may be busy.
 settings.register_profile(
@@ -91,6 +93,15 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.hypothesis_seed = str(seed)
 
 
+_FAILED: dict[str, bool] = {}
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Note the tests that failed, and whether they may be tried once more."""
+    if report.failed:
+        _FAILED[report.nodeid] = may_be_tried_again(report)
+
+
 LEFT_OUT = pytest.StashKey[int]()
 """How many tests were left out because they are thorough."""
 
@@ -103,8 +114,10 @@ def pytest_deselected(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Tell the process that shows the end of the session what was left out."""
+    """Tell the process that shows the end of the session what was left out, and that of `make test` what failed."""
     output = getattr(session.config, "workeroutput", None)
+    if output is None and FAILED in os.environ:
+        Path(os.environ[FAILED]).write_text(json.dumps(_FAILED))
     if output is not None:
         output["left out"] = session.config.stash.get(LEFT_OUT, 0)
 

@@ -29,6 +29,7 @@ def shop(tmp_path: Path, airflow_process: Airflow) -> Shop:
     return Shop(tmp_path, airflow_process)
 
 
+@pytest.mark.thorough  # a whole Airflow, and an interpreter for each task
 @pytest.mark.parametrize("small", [2_000_000, 0], ids=["in one task", "in many tasks"])
 def test_a_run_by_another_interpreter_publishes_names_its_tasks_and_uses_airflow_s_connections(
     shop: Shop, small: int
@@ -50,6 +51,7 @@ def test_a_run_by_another_interpreter_publishes_names_its_tasks_and_uses_airflow
     assert "sections: 2" in run.log
 
 
+@pytest.mark.thorough
 def test_its_errors_are_those_of_the_task_and_retried_in_the_same_cases(shop: Shop) -> None:
     shop.environ = {"AIRFLOW_CONN_CATALOG": "postgresql://reader:hunter2-secret@127.0.0.1:1/catalog"}
     cats = {"from": {"database": "catalog", "query": "SELECT loc FROM cats"}}

@@ -249,3 +249,17 @@ def test_a_file_of_another_format_is_told_with_what_to_do(tmp_path: Path, data: 
     (tmp_path / "a.parquet").write_bytes(data)
     with pytest.raises(InvalidSource, match=rf"a\.parquet is not a Parquet file; {advice}"):
         sources.plan_parquet([str(tmp_path / "a.parquet")])
+
+
+def test_a_footer_whose_rows_are_not_those_of_its_groups_is_damaged(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", 300)
+    data = path.read_bytes()
+    rows_of_footer = b"\x16\xd8\x04\x19"  # field 3 (int64): 300 in Thrift's compact form; field 4 (list)
+    assert data.count(rows_of_footer) == 1
+    path.write_bytes(data.replace(rows_of_footer, b"\x16\xda\x04\x19"))
+    for plan in (
+        sources.plan_parquet,
+        lambda path: sources.plan_query({"source": ParquetExport(parquet=str(path))}, "FROM source"),
+    ):
+        with pytest.raises(InvalidSource, match="its footer says 301 rows, and its row groups have 300"):
+            plan(path)

@@ -322,7 +322,11 @@ def test_half_a_character_is_rejected():
 
 
 def test_the_table_shows_every_reason_and_each_is_explained():
-    shown = {wanted for _, wanted in ON_SITE + ON_ANY_HOST if isinstance(wanted, No)} | {"not UTF-8"}
+    shown = {wanted for _, wanted in ON_SITE + ON_ANY_HOST if isinstance(wanted, No)} | {
+        "not UTF-8",
+        "header row",
+        "no leading slash",
+    }  # tests/test_no_addresses.py
     assert shown == set(REASONS)
     assert all(sentence.endswith(".") for sentence in REASONS.values())
     assert f"{limits.LOC_LENGTH:,}" in REASONS["too long"]

@@ -284,14 +284,12 @@ def urls_of(*pieces: str, query: tuple[str, ...] = ("q=1", "&", "=", "a+b", "%26
     return st.builds(lambda host, rest, tail: host + rest + tail, hosts, path, st.one_of(st.just(""), queries))
 
 
-@given(urls_of("%d0", "%2f", "é", "x y", "^", "{|}", '"', "//", "\\"))
+@given(urls_of("%d0", "%2f", "é", "x y", "^", "{|}", '"', "//"))
 def test_rfc3986_agrees(url):
     assert canonical_url(url) == rfc3986.normalize_uri(url)
 
 
-@given(
-    urls_of("%d0", "%2f", "%7e", "%41", "%2e%2E", "é", "日本", "x y", "^", "{|}", "[1]", '"', "%zz", "%", "\\", "//")
-)
+@given(urls_of("%d0", "%2f", "%7e", "%41", "%2e%2E", "é", "日本", "x y", "^", "{|}", "[1]", '"', "%zz", "%", "//"))
 def test_yarl_agrees(url):
     assert canonical_url(url) == str(yarl.URL(url))
 

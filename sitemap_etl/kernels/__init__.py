@@ -60,7 +60,7 @@ _FUNCTIONS: Final = {
     "mix": ((_POINTER, _COUNT), None),
     "add_mixed": ((_POINTER, _POINTER, ctypes.c_uint64, _COUNT), None),
     "hash64": ((_POINTER, _POINTER, _COUNT, _COUNT, _POINTER), None),
-    "mark": ((_POINTER, _COUNT, ctypes.c_int, _POINTER), ctypes.c_int),
+    "mark": ((_POINTER, _COUNT, ctypes.c_int, _POINTER, _POINTER), ctypes.c_int),
     "places": ((_POINTER, _POINTER, _COUNT, _POINTER, _POINTER, _COUNT, _POINTER), None),
     "occurs": ((_POINTER, _COUNT, ctypes.c_int), ctypes.c_int),
     "in_order": ((_POINTER, _POINTER, _COUNT, _POINTER), ctypes.c_int),
@@ -104,9 +104,11 @@ class Kernels:
         self._library.hash64(offsets.ctypes.data, data.ctypes.data, len(data), len(out), out.ctypes.data)
         return out
 
-    def mark(self, block: np.ndarray, marks: np.ndarray, *, parenthesis: bool) -> bool:
-        """`urls.scan._mark` into `marks` (bool); gives whether any is set."""
-        return bool(self._library.mark(block.ctypes.data, len(block), parenthesis, marks.ctypes.data))
+    def mark(self, block: np.ndarray, marks: np.ndarray, *, parenthesis: bool) -> tuple[bool, int]:
+        """`urls.scan._mark` into `marks` (bool); gives whether any is set, and the number of colons."""
+        colons = ctypes.c_int64()
+        any_ = self._library.mark(block.ctypes.data, len(block), parenthesis, marks.ctypes.data, ctypes.byref(colons))
+        return bool(any_), colons.value
 
     def places(self, text: Text, among: Text) -> np.ndarray:
         """`diff.places`: int64."""

@@ -144,31 +144,46 @@ int occurs(const u8 *data, i64 size, int code) {
 enum { LANES = 16 };
 typedef u8 Lanes __attribute__((vector_size(LANES)));
 
-static inline u8 odd(u8 c, u8 before, u8 opening) {
+static inline u8 odd(u8 c, u8 before, u8 second, u8 opening) {
     u8 ends = c - 0x21, brackets = c - 0x5B, quotes = c - 0x22, signs = c - 0x3B;
     return ends > 0x59 || brackets < 4 || quotes < 5 || signs < 5 || c == '`' || c == opening ||
-           (c == '.' && before == '/');
+           (before == '/' && (c == '.' || (c == '/' && second != ':')));
 }
 
-/* urls.scan._mark: which bytes to look at; gives whether there are any. `parenthesis`: "(" is one of them. */
-int mark(const u8 *block, i64 size, int parenthesis, u8 *marks) {
+/* urls.scan._mark: which bytes to look at; gives whether there are any. `parenthesis`: "(" is one of them; `colons`:
+ * how many there are. */
+int mark(const u8 *block, i64 size, int parenthesis, u8 *marks, i64 *colons) {
     const u8 opening = parenthesis ? '(' : '`';
     u8 any = 0;
-    i64 at = 0;
-    if (size) any = marks[at++] = odd(block[0], '/', opening);
-    Lanes some = {0};
-    for (; at + LANES <= size; at += LANES) {
-        Lanes c, before, found;
-        memcpy(&c, block + at, LANES);
-        memcpy(&before, block + at - 1, LANES);
-        found = (Lanes)(c - 0x21 > 0x59) | (Lanes)(c - 0x5B < 4) | (Lanes)(c - 0x22 < 5) | (Lanes)(c - 0x3B < 5);
-        found |= (Lanes)(c == '`') | (Lanes)(c == opening) | ((Lanes)(c == '.') & (Lanes)(before == '/'));
-        found &= 1;
-        some |= found;
-        memcpy(marks + at, &found, LANES);
+    i64 at = 0, count = 0;
+    for (; at < 2 && at < size; at++) {
+        any |= marks[at] = odd(block[at], at ? block[at - 1] : '/', 0, opening);
+        count += block[at] == ':';
     }
-    for (; at < size; at++) any |= marks[at] = odd(block[at], block[at - 1], opening);
+    Lanes some = {0};
+    while (at + LANES <= size) {
+        Lanes seen = {0};
+        for (int round = 0; round < 255 && at + LANES <= size; round++, at += LANES) {
+            Lanes c, before, second, found;
+            memcpy(&c, block + at, LANES);
+            memcpy(&before, block + at - 1, LANES);
+            memcpy(&second, block + at - 2, LANES);
+            found = (Lanes)(c - 0x21 > 0x59) | (Lanes)(c - 0x5B < 4) | (Lanes)(c - 0x22 < 5) | (Lanes)(c - 0x3B < 5);
+            found |= (Lanes)(c == '`') | (Lanes)(c == opening);
+            found |= (Lanes)(before == '/') & ((Lanes)(c == '.') | ((Lanes)(c == '/') & (Lanes)(second != ':')));
+            found &= 1;
+            some |= found;
+            seen -= (Lanes)(c == ':');
+            memcpy(marks + at, &found, LANES);
+        }
+        for (int i = 0; i < LANES; i++) count += seen[i];
+    }
+    for (; at < size; at++) {
+        any |= marks[at] = odd(block[at], block[at - 1], block[at - 2], opening);
+        count += block[at] == ':';
+    }
     for (int i = 0; i < LANES; i++) any |= some[i];
+    *colons = count;
     return any;
 }
 

@@ -17,6 +17,7 @@ from sitemap_etl.arrow import column_of
 from sitemap_etl.config import Site
 from sitemap_etl.errors import Refused
 from sitemap_etl.frames import SNAPSHOT, Tally, conform, without_fingerprints
+from sitemap_etl.publish.addresses import note_bare, warn_of_bare, warn_of_rejected
 from sitemap_etl.publish.drafts import Draft, file_of
 from sitemap_etl.publish.gates import Dates, Outcome, Visited, gates_of, one_date, one_hour
 from sitemap_etl.publish.moves import Moves, dropped_entries, net_moves, read_changes, taken_pages
@@ -347,6 +348,7 @@ def _account_rows(run: Run, name: str, proposal: Proposal) -> tuple[Counts, int]
         units = [n for n, unit in enumerate(run.plan.units) if unit.section == name]
         read = sum(run.extracted(n).rows for n in units)
         _balance(name, "all splits", "extracted", read, "rows that came to the rules", counts.extracted)
+    note_bare(run.parts(name), reasons["notes"])
     proposal.reasons[name] = reasons
     proposal.rejected_read[name] = sum(part.rejected_read for part in run.parts(name))
     return counts, inventory
@@ -383,6 +385,7 @@ def _warn(
         dates.update(receipt.new_dates)
     if (warning := one_date(name, dates, sum(receipt.dated for receipt in receipts))) is not None:
         proposal.warnings.append(warning)
+    proposal.warnings += warn_of_rejected(run, name, proposal.reasons[name]["rejected"], receipts)
     if published is not None and plan.rule is not None and not same_definition(published, plan):
         proposal.warnings.append(
             f"{name}: fingerprints reset, because their definition changed: every date stays, and what "
@@ -416,6 +419,8 @@ def _warn_of_rows(run: Run, name: str, proposal: Proposal) -> None:
     for notice in notices.ordered():
         example = f", e.g. {notice.examples[0]}" if notice.examples else ""
         proposal.warnings.append(f"{name}: {notice.text}: {notice.count:,}{example}")
+    reasons = proposal.reasons[name]
+    proposal.warnings += warn_of_bare(run, name, reasons["notes"], proposal.counts[name])
     elsewhere: Counter[str] = Counter()
     for part in run.parts(name):
         elsewhere.update(part.elsewhere)

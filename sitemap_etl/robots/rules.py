@@ -16,6 +16,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from sitemap_etl import limits
 from sitemap_etl.arrow import mask_of
 from sitemap_etl.robots.groups import EVERYONE, Groups, Rule
 from sitemap_etl.urls.patterns import Expression, matched
@@ -88,7 +89,9 @@ class _Rules:
 
     def __init__(self, rules: list[Rule]) -> None:
         ranks = {(_length(rule.pattern), rule.allows, rule.pattern) for rule in [*rules, *_folders(rules)]}
-        ordered = [(allows, _expression(pattern)) for _, allows, pattern in sorted(ranks, reverse=True)]
+        ordered = [
+            (allows, _expression(pattern)) for _, allows, pattern in sorted(ranks, reverse=True) if _can_match(pattern)
+        ]
         self._count = len(ordered)
         self._disallow = [expression for allows, expression in ordered if not allows]
         self._steps = [
@@ -120,6 +123,11 @@ def _folders(rules: list[Rule]) -> list[Rule]:
         if rule.allows and (slash + page).startswith(_PAGES):
             found.append(Rule(allows=True, pattern=folder + b"/$"))
     return found
+
+
+def _can_match(pattern: bytes) -> bool:
+    """Return False for a pattern that asks for more characters than any URL has. RE2 refuses very long ones."""
+    return len(_PARTS.findall(pattern.replace(b"*", b""))) <= limits.LOC_LENGTH
 
 
 def _length(pattern: bytes) -> int:

@@ -163,6 +163,11 @@ class Urls(Settings):
     strip: Annotated[Several[Literal["tracking", "sessions"]], AfterValidator(once)] = Field(
         default=(), description="Query parameters to remove: `tracking` (utm_*, gclid …), `sessions`."
     )
+    bare: Literal["allow", "reject"] = Field(
+        default="allow",
+        description="`reject` for a source whose addresses are absolute or begin with a slash: other values, such as "
+        "`Total`, are rejected. By default they are paths.",
+    )
     exclude: Annotated[Several[Pattern], _LIST] = Field(
         default=(),
         description="Path patterns as in robots.txt (`*` is any text, `$` the end). Matching URLs are excluded.",

@@ -36,6 +36,8 @@ from sitemap_etl.sources.text import BLOCK_BYTES, Blocks, Read, blocks, bundled,
 
 SUFFIXES: Final = packed(".csv")
 _SHOWN: Final = 200
+_LINE: Final = 2 * BLOCK_BYTES
+"""Characters that no line has which Arrow can read."""
 _LF, _CR = b"\n\r"
 
 
@@ -292,7 +294,9 @@ def _batches(
             strings_can_be_null=True,
             quoted_strings_can_be_null=form.null is not None,
         )
-        read = text.read if counted is None else lambda size: counted.passed(text.read(size))
+        read = _without_gaps(text.read, file.path)
+        if counted is not None:
+            read = _counting(read, counted)
         watched = WatchedQuotes(read, form.delimiter, quote) if quote is not None else None
         rows = Blocks(_without(found.size, read if watched is None else watched.read))
         try:
@@ -310,8 +314,30 @@ def _batches(
         except (pa.ArrowException, OSError) as error:
             if watched is None or watched.fault is None:
                 raise (_fault(file, form, found) or translated(error, file.path)) from error
+        finally:
+            rows.end()
     if watched is not None and watched.fault is not None:
         raise InvalidSource(f"{file.path} line {_line_of(file, form, watched.at)}: {watched.fault}")
+
+
+def _counting(read: Read, counted: _Counted) -> Read:
+    """Return the stream whose lines are counted as they go by."""
+    return lambda size: counted.passed(read(size))
+
+
+def _without_gaps(read: Read, path: str) -> Read:
+    """Return the stream, which raises `InvalidSource` for a long run of blank lines: a parser is silent in it."""
+    blank = 0
+
+    def checked(size: int) -> bytes:
+        nonlocal blank
+        data = read(size)
+        blank = blank + len(data) if not data.strip(b"\r\n") else 0
+        if blank > limits.BLANK_BYTES:
+            raise InvalidSource(f"{path} has more than {limits.BLANK_BYTES:,} bytes of blank lines in a row")
+        return data
+
+    return checked
 
 
 def _without(size: int, read: Read) -> Read:
@@ -341,6 +367,28 @@ def _filled(column: pa.Array) -> pa.Array:
     return pc.if_else(pa.array(filled), column, pa.scalar(None, pa.string()))
 
 
+class _LongLine(Exception):
+    """A line that is longer than any row can be."""
+
+
+class _Lines:
+    """The lines of a text, none of which takes more memory than a row can."""
+
+    def __init__(self, text: io.TextIOBase) -> None:
+        self._text = text
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self._text.readline(_LINE)
+        if not line:
+            raise StopIteration
+        if len(line) == _LINE:
+            raise _LongLine
+        return line
+
+
 def _fault(file: File, form: CsvFormat, found: Header) -> InvalidSource | None:
     """Return the first fault of a file with its line. It is read row by row: nothing of it will be published."""
     line, expected = 1, len(found.cells)
@@ -349,7 +397,7 @@ def _fault(file: File, form: CsvFormat, found: Header) -> InvalidSource | None:
         with blocks(file, form) as text, io.TextIOWrapper(pa.PythonFile(text, "r"), "utf-8-sig", newline="") as lines:
             for _ in range(found.lines):
                 lines.readline()
-            reader = csv_rows(lines, form)
+            reader = csv_rows(_Lines(lines), form)
             for row in reader:
                 if row and len(row) != expected:
                     shown = form.delimiter.join(row)[:_SHOWN]
@@ -360,6 +408,11 @@ def _fault(file: File, form: CsvFormat, found: Header) -> InvalidSource | None:
                 line = reader.line_num + 1
     except UnicodeDecodeError:
         return _not_utf8(file, form)
+    except _LongLine:
+        return InvalidSource(
+            f"{file.path} line {found.lines + line}: a line is longer than {_LINE:,} characters: a row can have up to "
+            f"{BLOCK_BYTES:,} bytes"
+        )
     except csv.Error:
         return InvalidSource(
             f"{file.path} line {found.lines + line}: a value that begins here is longer than "

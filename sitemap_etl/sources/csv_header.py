@@ -8,6 +8,7 @@ import io
 import itertools
 import re
 from collections import Counter
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, Final
 
@@ -123,7 +124,7 @@ def _nameless(cells: list[str], rows: Any) -> str | None:
     return None
 
 
-def csv_rows(text: io.TextIOBase, form: CsvFormat) -> Any:
+def csv_rows(text: Iterable[str], form: CsvFormat) -> Any:
     """Return the rows of a text, with `line_num`, by the parser of the standard library."""
     if form.quoting is None:
         return csv.reader(text, delimiter=form.delimiter, quoting=csv.QUOTE_NONE)

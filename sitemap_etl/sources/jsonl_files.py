@@ -170,7 +170,7 @@ class _Rows:
 
 def _blocks(file: File, size: int) -> Iterator[tuple[bytes, int, int]]:
     """The bytes of a file, so many at a time: a block, where its last whole line ends, and its first line's number."""
-    number, rest = 0, b""
+    number, rest, blank = 0, b"", 0
     with blocks(file) as text:
         while True:
             data = text.read(size)
@@ -187,7 +187,13 @@ def _blocks(file: File, size: int) -> Iterator[tuple[bytes, int, int]]:
                 raise _no_json(file, number, block) or InvalidSource(f"{file.path} line {number + 1} {said}")
             rest = block[end:]
             if end:
-                yield block, end, number
+                blank = blank + end if block[:end].isspace() else 0
+                if blank > limits.BLANK_BYTES:
+                    raise InvalidSource(
+                        f"{file.path} has more than {limits.BLANK_BYTES:,} bytes of blank lines in a row"
+                    )
+                if not blank:
+                    yield block, end, number
                 number += int(np.count_nonzero(np.frombuffer(block, np.uint8, end) == ord("\n")))
 
 

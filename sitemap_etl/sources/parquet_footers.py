@@ -144,6 +144,8 @@ def _export(file: File) -> Export:
             reread = bool(int96.int96_columns(metadata)) or any(map(is_unusual, export.schema_arrow.types))
             leaves = [metadata.schema.column(at) for at in range(metadata.num_columns)]
             groups = [_weight(metadata.row_group(at), leaves, file) for at in range(metadata.num_row_groups)]
+            if (held := sum(rows for rows, _ in groups)) != metadata.num_rows:
+                raise OSError(f"its footer says {metadata.num_rows:,} rows, and its row groups have {held:,}")
     except SitemapEtlError:
         raise
     except DAMAGED as error:

@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import PurePath
+from threading import Lock
 from typing import Any, Final
 
 import numpy as np
@@ -88,6 +89,8 @@ class Blocks:
         self.form = form
         self._read = read
         self._first = b""
+        self._reading = Lock()
+        self._ended = False
 
     def peek(self) -> bytes:
         """About the first `BLOCK_BYTES` of what was not read yet, less only where the text ends."""
@@ -97,9 +100,18 @@ class Blocks:
 
     def read(self, size: int = -1) -> bytes:
         """Return the next bytes, at most `size`: Arrow copies them into memory of that size."""
-        data = self._first or self._read(size)
-        self._first = data[size:] if 0 <= size < len(data) else b""
-        return data[:size] if self._first else data
+        with self._reading:
+            data = b"" if self._ended else self._first or self._read(size)
+            self._first = data[size:] if 0 <= size < len(data) else b""
+            return data[:size] if self._first else data
+
+    def end(self) -> None:
+        """Let every later read be at the end, and wait for one that is under way.
+
+        Arrow's threads read ahead. If one of them did so while the interpreter ends, the process would abort.
+        """
+        with self._reading:
+            self._ended = True
 
     def keep_mark(self) -> None:
         """Keep a byte order mark at the beginning, which belongs to a value: Arrow drops the first mark of a stream."""

@@ -181,7 +181,7 @@ def _split_sums(parts: Sequence[Transformed]) -> tuple[SplitSums, ...]:
     for part in parts:
         if part.sums is None or part.loc_sums is None:
             return ()
-        found.append(SplitSums(part.first_sums or part.sums, part.sums, part.loc_sums, part.ends, part.raw))
+        found.append(SplitSums(part.first_sums or part.sums, part.sums, part.loc_sums, part.ends, part.raw, part.bare))
     return tuple(found)
 
 

@@ -111,6 +111,7 @@ def _receipt(section: str, expected: SplitSums, known: MadeFrom) -> Transformed:
         loc_sums=expected.locs,
         first_sums=expected.first,
         raw=read,
+        bare=expected.bare,
         spared=True,
         as_read=True,
         repeatable=True,

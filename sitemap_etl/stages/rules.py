@@ -28,7 +28,7 @@ def rules_of(site: Site, section: Section, now: datetime, robots: bytes | None) 
             raise ConfigError(f"sections.{section.name}.news.language: {error}") from error
     return Rules(
         settings=section,
-        urls=UrlRules(site.site, site.urls.same_as, frozenset(site.urls.strip)),
+        urls=UrlRules(site.site, site.urls.same_as, frozenset(site.urls.strip), site.urls.bare == "allow"),
         clock=Clock(now),
         deleted=section.source.deleted if isinstance(section.source, DatabaseSource) else None,
         hook=hook_of(section) if section.transform else None,

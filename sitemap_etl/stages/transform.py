@@ -207,6 +207,7 @@ class Inventory:
         self.tags: set[str] = set()
         self.columns: set[str] = set()
         self.repeatable = True
+        self.bare: tuple[int, str] = (0, "")
 
     def add(self, batch: Outcome, *, read: bool = True) -> np.ndarray:
         """Rows after the rules; gives the hashes of their locs. `read`: this run read them; else a mirror had them."""
@@ -215,6 +216,7 @@ class Inventory:
         self.repeatable &= batch.repeatable
         self.tallies["notes"].merge(batch.notes)
         self.elsewhere.update(batch.foreign)
+        self.bare = (self.bare[0] + batch.bare[0], self.bare[1] or batch.bare[1])
         if batch.kinds:
             self.kinds.append(batch.kinds)
         inventory = batch.inventory
@@ -343,6 +345,7 @@ class Inventory:
             kinds=tuple(lastmod.agreed(self.kinds)) if self.kinds else None,
             tags=tuple(sorted(self.tags)),
             columns=tuple(sorted(self.columns)),
+            bare=self.bare,
             sums=self.sums,
             loc_sums=self.loc_sums,
             first_sums=self.first_sums,

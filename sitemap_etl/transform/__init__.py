@@ -34,8 +34,8 @@ class Outcome(Frozen):
     """A batch after the rules. `rows` came in; `inventory`, `excluded` and `rejected` add up to it.
 
     `notes`: values that were dropped from listed rows (a future lastmod, a broken image), by reason.
-    `kinds`: the fingerprint's columns and their kinds, where there is one. `repeatable`: a later run makes the same of
-    the same rows.
+    `kinds`: the fingerprint's columns and their kinds, where there is one. `bare`: how many addresses have no leading
+    slash, and one of them. `repeatable`: a later run makes the same of the same rows.
     """
 
     rows: int
@@ -45,6 +45,7 @@ class Outcome(Frozen):
     notes: Tally
     foreign: Mapping[str, int]  # foreign origins → rows
     kinds: tuple[tuple[str, str], ...] = ()
+    bare: tuple[int, str] = (0, "")
     repeatable: bool = False
 
 
@@ -71,7 +72,7 @@ def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, row: pa.Array, 
         if not batch.table.num_rows:  # nothing has made the columns that the rules name
             return Outcome(rows, _NO_ROWS, _stacked(batch.excluded), ASIDE.empty_table(), Tally(), {})
     _exclude_column(batch)
-    canonical = urls.canonicalize(batch.table.column("loc"), rules.urls)
+    canonical = urls.canonicalize(batch.table.column("loc"), rules.urls, rules.settings.columns.get("loc", "loc"))
     loc, reason = single(canonical.loc), canonical.reason
     stay = batch.drop(nulls_in(loc), single(reason), batch.rejected)
     if stay is not None:
@@ -86,6 +87,7 @@ def transform(raw: pa.Table, rules: Rules, *, read_at: datetime, row: pa.Array, 
         notes,
         dict(canonical.foreign),
         kinds,
+        canonical.bare,
         is_repeatable(rules) and FUTURE not in notes.counts and not rules.clock.asked,
     )
     if rows != result.inventory.num_rows + result.excluded.num_rows + result.rejected.num_rows:

@@ -4,14 +4,15 @@
 users, are in docs/reference/urls.md.
 """
 
-from sitemap_etl.urls.columns import Canonical, as_listed, canonical_urls, canonicalize, merge_foreign
+from sitemap_etl.urls.columns import Canonical, as_joined, as_listed, canonical_urls, canonicalize, merge_foreign
 from sitemap_etl.urls.parameters import SESSION_FAMILIES, SESSIONS, TRACKING, TRACKING_FAMILIES
 from sitemap_etl.urls.patterns import check_pattern, excluded
 from sitemap_etl.urls.placeholders import PLACEHOLDERS, is_placeholder
-from sitemap_etl.urls.rules import REASONS, STRIP, UrlRules
+from sitemap_etl.urls.rules import NO_ADDRESSES, REASONS, STRIP, UrlRules
 from sitemap_etl.urls.spelling import canonical_url, origin
 
 __all__ = [
+    "NO_ADDRESSES",
     "PLACEHOLDERS",
     "REASONS",
     "SESSIONS",
@@ -21,6 +22,7 @@ __all__ = [
     "TRACKING_FAMILIES",
     "Canonical",
     "UrlRules",
+    "as_joined",
     "as_listed",
     "canonical_url",
     "canonical_urls",

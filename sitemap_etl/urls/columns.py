@@ -16,12 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sitemap_etl import limits
-from sitemap_etl.arrow import over
+from sitemap_etl.arrow import over, single
 from sitemap_etl.errors import InvalidSource
 from sitemap_etl.frozen import Frozen
 from sitemap_etl.urls.placeholders import find_placeholders
 from sitemap_etl.urls.rules import REASONS, UrlRules
-from sitemap_etl.urls.scan import Text, encode, scan
+from sitemap_etl.urls.scan import Findings, Text, encode, scan
 from sitemap_etl.urls.spelling import CARE, Normalizer, Rejected
 
 _CHUNK_BYTES: Final = 1 << 29
@@ -35,7 +35,7 @@ _GUESSES: Final = 8
 _REASONS: Final = pa.array(list(REASONS), pa.string())
 _CODES: Final = {reason: code for code, reason in enumerate(REASONS)}
 _BARE: Final = np.zeros(256, np.bool_)
-_BARE[list(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_~?")] = True
+_BARE[list(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_~?")] = True
 """First bytes of a relative path without its slash, or of a query alone, that need no care."""
 
 
@@ -45,22 +45,25 @@ class Canonical(Frozen):
     They are arrays where an array came in and chunked where a chunked one did, or where the array holds
     more than 512 MiB. `normalized` counts the listed rows that stood in another spelling in the source (a
     relative path joined to the site is none). `foreign` counts the origins that most of the rows rejected
-    as "foreign origin" have, most first.
+    as "foreign origin" have, most first. `bare`: how many rows without a leading slash were
+    joined to the site, and one.
     """
 
     loc: pa.Array | pa.ChunkedArray
     reason: pa.Array | pa.ChunkedArray
     normalized: int
     foreign: dict[str, int] = field(default_factory=dict)
+    bare: tuple[int, str] = (0, "")
 
 
-def canonicalize(locs: pa.Array | pa.ChunkedArray, rules: UrlRules) -> Canonical:
+def canonicalize(locs: pa.Array | pa.ChunkedArray, rules: UrlRules, column: str | None = None) -> Canonical:
     """The column as canonical URLs on the site, or the reason why a row can't be.
 
     Paths and queries without an origin are joined to the site. `locs`: string, large_string,
-    string_view, any binary, a dictionary of these, or all null. Raises `InvalidSource` for other types.
+    string_view, any binary, a dictionary of these, or all null. `column`: its name in the source, which is no address.
+    Raises `InvalidSource` for other types.
     """
-    normalizer = Normalizer(rules.site, rules.same_as, rules.strip)
+    normalizer = Normalizer(rules.site, rules.same_as, rules.strip, column=column, bare=rules.bare)
     return _column(locs, _Pass(normalizer, rules.site, (rules.site, *rules.same_as), rules.strip))
 
 
@@ -74,6 +77,16 @@ def canonical_urls(urls: pa.Array | pa.ChunkedArray, rules: UrlRules | None = No
         return _column(urls, _Pass(Normalizer(), None, (), frozenset()))
     normalizer = Normalizer(rules.site, rules.same_as, any_host=True)
     return _column(urls, _Pass(normalizer, rules.site, (), frozenset()))
+
+
+def as_joined(locs: pa.Array, rules: UrlRules) -> pa.Array:
+    """Canonical URLs on the site of all values that can be joined to it, also of those that are no addresses.
+
+    Releases before this one listed them so. Null for the others.
+    """
+    normalizer = Normalizer(rules.site, rules.same_as, rules.strip, judges=False)
+    found = _column(locs, _Pass(normalizer, rules.site, (rules.site, *rules.same_as), rules.strip)).loc
+    return single(found)
 
 
 def as_listed(urls: pa.Array, rules: UrlRules) -> pa.Array:
@@ -121,10 +134,11 @@ def _column(column: pa.Array | pa.ChunkedArray, known: _Pass) -> Canonical:
     reasons = [_named(part.codes) for part in parts]
     foreign = dict(known.normalizer.foreign.most_common(_FOREIGN_KEPT))
     normalized = sum(part.normalized for part in parts)
+    bare = known.normalizer.bare, known.normalizer.bare_example
     if chunked or len(parts) != 1:
         loc, reason = pa.chunked_array(locs, pa.string()), pa.chunked_array(reasons, pa.string())
-        return Canonical(loc, reason, normalized, foreign)
-    return Canonical(locs[0], reasons[0], normalized, foreign)
+        return Canonical(loc, reason, normalized, foreign, bare)
+    return Canonical(locs[0], reasons[0], normalized, foreign, bare)
 
 
 def _named(codes: np.ndarray) -> pa.Array:
@@ -184,7 +198,9 @@ def _part(array: pa.Array, known: _Pass) -> _Part:
         text = Text.of(spelled)
         changed |= soft
         fine |= soft
-    base, clean = _joined(spelled, text, fine, changed, known)
+    base, clean, colons = _joined(spelled, text, fine, changed, known)
+    if known.normalizer.values is not None and (len(found.pairs) or found.colons > colons):
+        clean &= ~_suspicious(array, found, known)
     if clean.all():
         return _Part(base, np.full(rows, -1, np.int8), int(changed.sum()))
     return _mend(array, valid & ~clean, base, changed, known)
@@ -219,15 +235,20 @@ def _upper_escapes(array: pa.Array, text: Text, lower: np.ndarray) -> tuple[pa.A
 
 def _joined(
     array: pa.Array, text: Text, fine: np.ndarray, changed: np.ndarray, known: _Pass
-) -> tuple[pa.Array, np.ndarray]:
-    """The rows on their origin, and a mask of those that are canonical so. `changed` is added to.
+) -> tuple[pa.Array, np.ndarray, int]:
+    """The rows on their origin, a mask of those that are canonical so, and how many colons their origins have.
 
-    `fine` are the rows with nothing odd; what the others become here does not matter.
+    `changed` is added to. `fine` are the rows with nothing odd; what the others become here does not matter.
     """
     clean = np.zeros(len(array), np.bool_)
     lengths = text.lengths
+    colons = 0
     for prefix, origin in _prefixes(array, known):
-        ours = fine & ~clean & np.asarray(pc.starts_with(array, pattern=prefix).fill_null(False))
+        begins = pc.starts_with(array, pattern=prefix).fill_null(False)
+        colons += begins.true_count * prefix.count(":")
+        if begins.true_count == len(array) and prefix == f"{origin}/":
+            return array.cast(pa.string()), fine & (lengths <= limits.LOC_LENGTH), colons
+        ours = fine & ~clean & np.asarray(begins)
         if prefix != f"{origin}/" and ours.any():
             swapped = pc.binary_replace_slice(array, 0, len(prefix), f"{origin}/")
             array = pc.if_else(pa.array(ours), swapped, array)
@@ -244,8 +265,9 @@ def _joined(
         if bare.any():
             bare &= ~find_placeholders(array, text.lengths, bare)
             bare &= ~text.rows_at(np.flatnonzero(text.data == ord(":")))
-            for host in known.normalizer.hosts:
-                bare &= ~np.asarray(pc.starts_with(array, pattern=host, ignore_case=True).fill_null(False))
+            bare &= ~_is_care(array, text, known)
+        if bare.any():
+            known.normalizer.note_bare(int(bare.sum()), array[int(np.argmax(bare))].as_py())
         if rooted.any() or bare.any():
             joined = rooted | bare
             before: pa.Array | str = site
@@ -254,7 +276,43 @@ def _joined(
             base = pc.binary_join_element_wise(before, base, "")
             lengths = lengths + np.where(bare, len(site) + 1, np.where(rooted, len(site), 0))
             clean |= joined
-    return base, clean & (lengths <= limits.LOC_LENGTH)
+    return base, clean & (lengths <= limits.LOC_LENGTH), colons
+
+
+def _is_care(array: pa.Array, text: Text, known: _Pass) -> np.ndarray:
+    """A mask of the rows without a leading slash that may be no addresses: all where `bare` is false."""
+    values = known.normalizer.values
+    if values is None or not values.bare:
+        return np.ones(len(array), np.bool_)
+    found = np.zeros(len(array), np.bool_)
+    for beginning in (*known.normalizer.hosts, "http/", "https/"):
+        found |= np.asarray(pc.starts_with(array, pattern=beginning, ignore_case=True).fill_null(False))
+    if values.column is not None:
+        alike = text.lengths == len(values.column.encode())
+        if alike.any():
+            found |= np.asarray(pc.equal(array, values.column).fill_null(False))
+    return found
+
+
+def _suspicious(array: pa.Array, found: Findings, known: _Pass) -> np.ndarray:
+    """A mask of the rows in which a second scheme may begin. `array`: as the source has it."""
+    values = known.normalizer.values
+    assert values is not None
+    text = Text.of(array)
+    mask = text.rows_at(found.pairs) if len(found.pairs) else np.zeros(len(array), np.bool_)
+    at = np.flatnonzero(text.data[:-1] == ord(":"))
+    after = text.data[at + 1]
+    follows = after == ord("/")
+    for initial in {name[:1] for name in known.normalizer.hosts}:
+        follows |= (after | 0x20) == ord(initial) | 0x20
+    at = at[follows]
+    if len(at):
+        starts = text.starts[np.searchsorted(text.starts, at, "right") - 1]
+        mask |= text.rows_at(at[(at - starts >= len("https:")) | (text.data[starts] == ord("/"))])
+    if mask.any():
+        some = pc.match_substring_regex(array.filter(pa.array(mask)), values.suspicious)
+        mask[mask] = np.asarray(some.fill_null(False))
+    return mask
 
 
 def _prefixes(array: pa.Array, known: _Pass) -> Iterable[tuple[str, str]]:

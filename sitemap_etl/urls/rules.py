@@ -19,6 +19,19 @@ REASONS: Final[dict[str, str]] = {
     "relative path.",
     "scheme missing": "It begins with the host of the site, without https:// before it.",
     "not absolute": "A URL on any host (an image, a video, an alternate) must begin with http:// or https://.",
+    "header row": "It is the name of its column: a header stands between the rows.",
+    "markup": "It begins with <, [ or {: a link in HTML or Markdown, or a list, and not an address.",
+    "quoted": "It is in quotation marks.",
+    "formula": "It is a formula of a spreadsheet, such as =HYPERLINK(…).",
+    "row count": "It is the count that a query tool writes below its rows, such as (2 rows).",
+    "dashes": "It consists of dashes, as between the header and the rows of a query tool.",
+    "misspelled scheme": "It begins with http:// or https:// misspelled, before the host of the site.",
+    "site repeated": "A scheme and the host of the site follow where its path begins: the site was put before an "
+    "address that had it.",
+    "several addresses": "A second URL with http:// or https:// follows, behind white space, a comma, a semicolon or a "
+    "bar.",
+    "file path": "It is the path of a file, on a drive or a share of Windows.",
+    "no leading slash": "It is neither a path with a leading slash nor absolute, and urls.bare is reject.",
     "missing host": "There is no host after the scheme.",
     "user name or password": "There is a user name or password before the host.",
     "invalid host": "The host is neither a domain name that UTS-46 allows nor an IP address.",
@@ -28,6 +41,24 @@ REASONS: Final[dict[str, str]] = {
 }
 """Every reason for which a URL is rejected, with what it means."""
 
+NO_ADDRESSES: Final = frozenset(
+    {
+        "header row",
+        "markup",
+        "quoted",
+        "formula",
+        "row count",
+        "dashes",
+        "scheme missing",
+        "misspelled scheme",
+        "site repeated",
+        "several addresses",
+        "file path",
+        "no leading slash",
+    }
+)
+"""Reasons for values that are no addresses, although they could be joined to the site."""
+
 STRIP: Final = ("tracking", "sessions")
 """What `urls.strip` may name."""
 
@@ -36,12 +67,14 @@ class UrlRules(Frozen):
     """The rules of a site: where its URLs live and what is taken out of them.
 
     `site` and `same_as` are origins (scheme, host, port); other spellings of an origin are made
-    canonical. Raises `ConfigError` naming the key of the site file.
+    canonical. `bare`: values without a leading slash are paths, too. Raises `ConfigError` naming the key of the
+    site file.
     """
 
     site: str
     same_as: tuple[str, ...] = ()
     strip: frozenset[str] = frozenset()
+    bare: bool = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "site", _origin_of_key("site", self.site))

@@ -23,8 +23,8 @@ _SOFT: Final = np.zeros(256, np.bool_)
 _SOFT[list(b' "<>[\\]^`{|}' + bytes(range(0x80, 0x100)))] = True
 """Bytes that path and query must have percent-encoded (not in RFC 3986 pchar, "/" or "?")."""
 _HARD: Final = np.zeros(256, np.bool_)
-_HARD[list(bytes(range(0x20)) + b"#\x7f")] = True
-"""Bytes that are no matter of encoding: controls, the beginning of a fragment."""
+_HARD[list(bytes(range(0x20)) + b"#\x7f\\")] = True
+"""Bytes that are no matter of encoding: controls, the beginning of a fragment, a backslash."""
 
 _NEUTRAL: Final = np.zeros(256, np.bool_)
 _NEUTRAL[list(b"$=")] = True
@@ -95,6 +95,10 @@ class Findings(Frozen):
     """Mask of the rows, odd or not, with bytes that must be percent-encoded."""
     lower: np.ndarray
     """Positions in the data: the "%" of triples that are only to be made upper case."""
+    pairs: np.ndarray
+    """Positions in the data: the second of two slashes in a row that don't follow a colon."""
+    colons: int
+    """How many there are."""
 
 
 def scan(text: Text, strip: frozenset[str]) -> Findings:
@@ -106,21 +110,30 @@ def scan(text: Text, strip: frozenset[str]) -> Findings:
     """
     data = text.data
     if len(data) < _WORD:
-        return Findings(np.ones(len(text.starts) - 1, np.bool_), np.zeros(len(text.starts) - 1, np.bool_), _NOWHERE)
+        every = np.ones(len(text.starts) - 1, np.bool_)
+        return Findings(every, ~every, _NOWHERE, _NOWHERE, 0)
     words = windows(data, "<u4")
     singles = b"`(" if "sessions" in strip else b"`"
     begins = _begins(strip)
     room = _Room(np.empty(_BLOCK, np.uint8), *(np.empty(_BLOCK, np.bool_) for _ in range(3)))
-    odd, soft, lower = [_NOWHERE], [_NOWHERE], [_NOWHERE]
+    odd, soft, lower, pairs = [_NOWHERE], [_NOWHERE], [_NOWHERE], [_NOWHERE]
+    colons = 0
     percents = False
     for begin in range(0, len(data), _BLOCK):
         block = data[begin : begin + _BLOCK]
-        marks = _mark(block, singles, room)
+        marks, more = _mark(block, singles, room)
+        colons += more
         if marks is None:
             continue
         at = np.flatnonzero(marks)
         found = block[at]
         at += begin
+        slashes = found == ord("/")
+        if slashes.any():
+            second = at[slashes]
+            second = second[(data[second - 1] == ord("/")) & (data[second - 2] != ord(":"))]  # blocks begin anywhere
+            pairs.append(second[text.starts[np.searchsorted(text.starts, second, "right") - 1] != second])
+            at, found = at[~slashes], found[~slashes]
         soft.append(at[_SOFT[found]])
         flags = _HARD[found] | ((found == ord(".")) & (data[at - 1] == ord("/")))
         escapes = np.flatnonzero(found == ord("%"))
@@ -144,7 +157,7 @@ def scan(text: Text, strip: frozenset[str]) -> Findings:
         cut = stops[data[stops] == ord("%")]
         rows |= text.rows_at(cut)
         lowered = lowered[~np.isin(lowered, cut)]
-    return Findings(rows, text.rows_at(np.concatenate(soft)), lowered)
+    return Findings(rows, text.rows_at(np.concatenate(soft)), lowered, np.concatenate(pairs), colons)
 
 
 _DIGITS: Final = np.frombuffer(b"0123456789ABCDEF", np.uint8)
@@ -185,15 +198,18 @@ class _Room(Frozen):
     slashes: np.ndarray
 
 
-def _mark(block: np.ndarray, singles: bytes, room: _Room) -> np.ndarray | None:
-    """A mask of the bytes to look at; None where there are none. It covers all that matter, and a few that are fine.
+def _mark(block: np.ndarray, singles: bytes, room: _Room) -> tuple[np.ndarray | None, int]:
+    """A mask of the bytes to look at, None where there are none, and the number of colons.
+
+    It covers all that matter, and a few that are fine.
 
     Comparisons of whole blocks run several times as fast as look-ups in a table of 256.
     """
     size = len(block)
     if kernels.compiled is not None:
         marks = room.marks[:size]
-        return marks if kernels.compiled.mark(block, marks, parenthesis=b"(" in singles) else None
+        some_marked, colons = kernels.compiled.mark(block, marks, parenthesis=b"(" in singles)
+        return marks if some_marked else None, colons
     values, marks, some, slashes = (part[:size] for part in (room.values, room.marks, room.some, room.slashes))
     np.subtract(block, 0x21, out=values)
     np.greater(values, 0x59, out=marks)  # controls, space, { | } ~ DEL and all that is not ASCII
@@ -209,7 +225,13 @@ def _mark(block: np.ndarray, singles: bytes, room: _Room) -> np.ndarray | None:
     np.equal(block, ord("."), out=some)
     np.logical_and(some, slashes, out=some)
     np.logical_or(marks, some, out=marks)
-    return marks if marks.any() else None
+    np.equal(block, ord(":"), out=some)
+    colons = int(np.count_nonzero(some))
+    np.logical_and(slashes[1:], block[1:] == ord("/"), out=slashes[1:])
+    slashes[0] = block[0] == ord("/")
+    np.greater(slashes[2:], some[:-2], out=slashes[2:])
+    np.logical_or(marks, slashes, out=marks)
+    return marks if marks.any() else None, colons
 
 
 def _after(words: np.ndarray, at: np.ndarray) -> np.ndarray:

@@ -21,6 +21,7 @@ import ada_url
 from sitemap_etl import limits
 from sitemap_etl.urls import parameters
 from sitemap_etl.urls.placeholders import is_placeholder
+from sitemap_etl.urls.values import Values, of_file, with_slashes
 
 _WIDE_SPACES: Final = "".join(c for c in map(chr, range(0x80, 0x3001)) if c.isspace()) + "\u200b\ufeff"
 _TRIM: Final = " \t\n\v\f\r\x1c\x1d\x1e\x1f" + _WIDE_SPACES
@@ -140,7 +141,8 @@ def canonical_host(host: str) -> str:
 class Normalizer:
     """Spells URLs canonically one by one: for a site, or for URLs on any host (without one only absolute URLs).
 
-    `foreign` counts the origins that were rejected for being neither `site` nor in `same_as`.
+    `column` and `bare` as for `values.Values`. `judges`: values that are no addresses are rejected. `foreign` counts
+    the origins that were rejected for being neither `site` nor in `same_as`.
     """
 
     def __init__(
@@ -150,14 +152,29 @@ class Normalizer:
         strip: frozenset[str] = frozenset(),
         *,
         any_host: bool = False,
+        column: str | None = None,
+        bare: bool = True,
+        judges: bool = True,
     ) -> None:
         self.site = site
         self._any_host = any_host or site is None
         self.foreign: Counter[str] = Counter()
         self._ours = frozenset((site, *same_as))
-        self.hosts = frozenset(name for o in self._ours if o for name in (o.split("//")[1], _host_of(o)))
+        self.hosts = frozenset(name for o in self._ours if o for name in (o.split("//")[1], *_names(_host_of(o))))
+        hosts = {name for o in self._ours if o for name in _names(_host_of(o))}
+        self.values = Values(hosts, column, bare=bare) if judges and site is not None else None
+        if self.values is None:
+            self.hosts = frozenset()
         self._without = parameters.remover(strip) if strip else None
         self._origins: dict[str, str] = {}
+        self.bare = 0
+        """Values without a leading slash that were joined to the site."""
+        self.bare_example = ""
+
+    def note_bare(self, count: int, example: str) -> None:
+        """Count values without a leading slash that are joined to the site."""
+        self.bare += count
+        self.bare_example = self.bare_example or example
 
     def normalize(self, text: str) -> str:
         """The canonical URL. Raises `Rejected`."""
@@ -177,6 +194,12 @@ class Normalizer:
         text = text.strip(_TRIM)
         if not text.isprintable() or "\ufffd" in text:
             _check_characters(text)
+        if "\\" in text:
+            if is_placeholder(text):
+                raise Rejected("placeholder")
+            if self.values is not None and of_file(text, self.hosts):
+                raise Rejected("file path")
+            text = text if self.site is not None and self.values is None else with_slashes(text)
         end = text.find("/", text.find("://") + 3)
         start = text[:end] if end > 0 else ""
         found = self._origins.get(start)
@@ -193,6 +216,8 @@ class Normalizer:
                 self.foreign[found] += 1
                 raise Rejected("foreign origin")
             found = str(self.site)
+        if self.values is not None and (why := self.values.of_path(rest, ours=found in self._ours)):
+            raise Rejected(why)
         return found, rest
 
     def _begin(self, text: str) -> tuple[str, str, str]:
@@ -203,6 +228,8 @@ class Normalizer:
         if parts[2] is None:
             if is_placeholder(text):
                 raise Rejected("placeholder")
+            if self.values is not None and not text.startswith("/") and (why := self.values.of_bare(text)):
+                raise Rejected(why)
             return "", *self._relative(scheme, path, query)
         start = f"{scheme}://{authority}"
         if not scheme:
@@ -225,11 +252,22 @@ class Normalizer:
             raise Rejected("scheme missing")
         if ":" in first:
             raise Rejected("not http or https")
-        return self.site, (path if path.startswith("/") else "/" + path) + query
+        if self.values is not None and not self.values.bare and not path.startswith("/"):
+            raise Rejected("no leading slash")
+        if path.startswith("/"):
+            return self.site, path + query
+        self.note_bare(1, path + query)
+        return self.site, f"/{path}{query}"
 
 
 def _host_of(found: str) -> str:
     return found.split("//")[1].rpartition("]")[2].partition(":")[0] or found.split("//")[1]
+
+
+def _names(host: str) -> tuple[str, ...]:
+    """A host, and the same with or without `www.`; an IP address has none."""
+    other = host.removeprefix("www.") if host.startswith("www.") else f"www.{host}"
+    return (host, other) if _PLAIN_HOST.fullmatch(other) else (host,)
 
 
 def _check_characters(text: str) -> None:

@@ -78,6 +78,7 @@ class SplitSums(Record):
     locs: tuple[int, int]  # of their locs alone
     ends: tuple[str, str] | None = None  # the lowest and the highest of these
     raw: RawSums | None = None
+    bare: tuple[int, str] = (0, "")  # as in `Transformed`
 
 
 class Agreed(Record):
@@ -209,6 +210,7 @@ class Transformed(RunDocument):
     spared: bool = False  # all as it was when the section was made: the rows were counted, and not kept
     as_read: bool = False  # that was seen before the rules, which were not applied
     repeatable: bool = False  # the rules make the same of the same rows on a later run
+    bare: tuple[int, str] = (0, "")  # addresses without a leading slash, and one of them
     held: str | None = None
     bucket: MirrorBucket | None = None  # what the mirror's bucket is from now on
     readers: tuple[str, ...] = ()  # runs that read its rows; numbers of rows begin with the place in this list
