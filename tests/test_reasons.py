@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sitemap_etl import lastmod, priority, urls
+from sitemap_etl.publish.addresses import BARE
 
 ROOT = Path(__file__).parent.parent
 PLACES = {"count": 0, "_count": 0, "add": 0, "add_rows": 0, "_note": 1, "drop": 1, "_drop": 1, "_aside": 2, "parsed": 2}
@@ -62,7 +63,7 @@ def trees() -> list[ast.Module]:
 
 def given() -> set[str]:
     """The reasons in the code."""
-    found = {*urls.REASONS, *lastmod.REASONS, *priority.REASONS, "excluded by the source"}
+    found = {*urls.REASONS, *urls.NOTES, *lastmod.REASONS, *priority.REASONS, BARE, "excluded by the source"}
     modules = trees()
     assigned = [node for tree in modules for node in tree.body if isinstance(node, (ast.Assign, ast.AnnAssign))]
     constants = ast.Module([node for node in assigned if re.match(r"[A-Z_]+\b", ast.unparse(node))], [])
