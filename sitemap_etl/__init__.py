@@ -1,3 +1,3 @@
-"""Build sitemaps from a catalogue, publish them and notify search engines."""
+"""Build sitemaps from a catalog, publish them and notify search engines."""
 
 __version__ = "0.1.0"

@@ -1,7 +1,7 @@
-"""Telling people, and monitors of scheduled jobs, what became of a run: one request each, within half a minute.
+"""Send alerts about runs, and pings to monitors of scheduled jobs. Each takes at most half a minute.
 
-A message that can't be sent changes nothing about the run. What is said of it names the host alone: whoever knows the
-rest of the address can send messages to it.
+A message that can't be sent doesn't affect the run. Problems name only the host, because the rest of the address is a
+secret that allows anyone to send messages.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from sitemap_etl.settings import Notify
 from sitemap_etl.web import WebError
 
 VERSION: Final = 1
-"""Of the JSON that webhooks get: a key that goes, or means something else, makes a new one."""
+"""Version of the JSON for webhooks. Increases if a key is removed or changes its meaning."""
 _ANSWER: Final = 64 * 1024
 _SECONDS: Final = 10.0
 _STEP: Final = 5.0
 _PAUSES: Final = (0.0, 1.0, 4.0)
 """Seconds before each try."""
 _TEXT: Final = 3_000
-"""Characters of a message; Slack cuts what is longer."""
+"""Maximum characters of a message. Slack truncates longer ones."""
 _AGAIN: Final = (HTTPStatus.TOO_MANY_REQUESTS, 500, 502, 503, 504)
 _SAID: Final = {
     "failed": "the run failed",
@@ -44,9 +44,9 @@ Sleep = Callable[[float], None]
 
 
 class Alert(Frozen):
-    """What became of a run. `reason`: why it did not go as it should; `look`: the command that tells more.
+    """Outcome of a run for an alert. `reason`: reason of a failure. `look`: command that shows more.
 
-    `gates`: those that refused. `report`: address of its report, where there is one.
+    `gates`: gates that refused the run. `report`: address of the report, if there is one.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Alert(Frozen):
     counts: dict[str, int] = field(default_factory=dict)
 
     def title(self) -> str:
-        """The first line of the message."""
+        """Return the first line of the message."""
         return f"{self.name} ({self.site}): {_SAID.get(self.status, self.status)}"
 
     def text(self) -> str:
@@ -93,9 +93,9 @@ class Alert(Frozen):
 
 
 def send(notify: Notify, alert: Alert, *, sleep: Sleep = time.sleep) -> list[str]:
-    """Tell everyone who is to hear of such an outcome; gives what could not be sent, in words.
+    """Send the alert to all targets that want this outcome. Return a problem for each that failed.
 
-    `notify`: with its secrets read.
+    `notify`: settings with secrets.
     """
     if alert.status not in notify.on:
         return []

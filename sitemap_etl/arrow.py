@@ -1,8 +1,8 @@
-"""Arrow's layouts, told apart in one place: arrays made single and plain, and the memory under them.
+"""Handling of Arrow's layouts in one place: single and plain arrays, and access to their memory.
 
-A column may come in chunks, as a dictionary, as runs, with wide offsets or as views, and a slice keeps the buffers of
-the whole. What works on values takes `single` or `plain` arrays; what works on memory takes it from here, where the
-slice's offset is minded. Nothing here copies unless the layout must change.
+A column can come in chunks, as a dictionary, as runs, with wide offsets or as views, and a slice keeps the whole
+buffers. Code that works on values takes `single` or `plain` arrays. Code that works on memory uses these functions,
+which respect the slice's offset. Nothing is copied unless the layout must change.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ import pyarrow.compute as pc
 from sitemap_etl import kernels
 
 _BLOCK: Final = 1 << 18
-"""Bytes searched at a time: the temporaries stay in cache."""
+"""Bytes searched at a time, so that temporaries stay in cache."""
 _FIRST_VISIBLE: Final = np.uint8(0x21)
 _VISIBLE: Final = np.uint8(0x80 - 0x21)
 
 
 class _WithoutPandas(MetaPathFinder):
-    """Finds no pandas, while it is among the finders of modules.
+    """Module finder that hides pandas while it is installed.
 
-    The first value that pyarrow takes from Python makes it import pandas, to see whether the value is one of its
-    Series: a quarter of a second. It looks once, and works without; `Table.to_pandas` and `Table.from_pandas`, with
-    which frames begin and end here, import pandas all the same.
+    To convert its first Python value, pyarrow imports pandas, which takes a quarter of a second, and checks for a
+    Series. It tries this once and works without pandas. `Table.to_pandas` and `Table.from_pandas`, which start and end
+    frames here, import pandas anyway.
     """
 
     def find_spec(self, fullname: str, path: object, target: object = None) -> None:  # noqa: ARG002 (the finder's form)
@@ -48,9 +48,9 @@ if "pandas" not in sys.modules:
 
 
 def single(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """The values as one array in the layout they have, without a copy where there is one chunk.
+    """Return the values as one array in their layout, without a copy if there is one chunk.
 
-    Raises OverflowError where their text needs wider offsets than the type has: more than 2 GiB.
+    Raises OverflowError for more than 2 GiB of text in a type with narrow offsets.
     """
     if not isinstance(values, pa.ChunkedArray):
         return values
@@ -63,10 +63,10 @@ def single(values: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """The values as one array in the plain layout of their kind.
+    """Return the values as one array in the plain layout of their kind.
 
-    Extension types, runs and dictionaries are unpacked; text is `string` and bytes are `binary`, whatever their layout.
-    Lists keep theirs: see `is_list`. Raises OverflowError and `pa.ArrowInvalid` past 2 GiB of text.
+    Extension types, runs and dictionaries are unpacked. Text becomes `string`, bytes become `binary`. Lists keep their
+    layout: see `is_list`. Raises OverflowError and `pa.ArrowInvalid` above 2 GiB of text.
     """
     array = single(values)
     kind = array.type
@@ -84,10 +84,10 @@ def plain(values: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def text_of(values: pa.Array) -> pa.Array:
-    r"""Return a plain array with its bytes as text; any other array is returned as it is.
+    r"""Return a plain array with its bytes as text. Any other array is returned unchanged.
 
-    `values`: an array from `plain`. A value that is not UTF-8 keeps its other characters, and shows such bytes as
-    `\xff`. Parquet of older writers has text in columns of bytes.
+    `values`: an array from `plain`. Bytes that are not UTF-8 are shown as `\xff`. Older writers of Parquet store text
+    in columns of bytes.
     """
     if not pa.types.is_binary(values.type):
         return values
@@ -99,19 +99,19 @@ def text_of(values: pa.Array) -> pa.Array:
 
 
 def column_of(table: pa.Table | pa.RecordBatch, name: str) -> pa.Array:
-    """A table's column as one array."""
+    """Return a table's column as one array."""
     return single(table.column(name))
 
 
 def joined(arrays: Sequence[pa.Array], kind: pa.DataType) -> pa.Array:
-    """The arrays, all of type `kind`, one after the other; none at all is an empty one."""
+    """Concatenate arrays of type `kind`. Without arrays, return an empty one."""
     if len(arrays) == 1:
         return arrays[0]
     return pa.concat_arrays(arrays) if arrays else pa.array([], kind)
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether the type holds text or bytes, also by way of a dictionary."""
+    """Return True if the type holds text or bytes, directly or in a dictionary."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     return bool(
@@ -126,7 +126,10 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def nulls(count: int, kind: pa.DataType) -> pa.Array:
-    """So many nulls of a type, in memory that all such columns share: most columns of most sites hold nothing else."""
+    """Return `count` nulls of a type, in memory that all such columns share.
+
+    Most columns of most sites have only nulls.
+    """
     zeros = _zeros(8 * (count + 1))
     if pa.types.is_struct(kind):
         children = [nulls(count, kind.field(at).type) for at in range(kind.num_fields)]
@@ -144,8 +147,8 @@ _shared_zeros = pa.py_buffer(np.zeros(1 << 16, np.uint8))
 
 
 def _zeros(size: int) -> pa.Buffer:
-    """At least so many bytes of zeros, which nobody writes into. The system gives them when they are looked at."""
-    global _shared_zeros  # noqa: PLW0603 - grows to what the largest column needs; a race costs one allocation
+    """Return a shared read-only buffer of at least `size` zeros. The system allocates its pages when they are read."""
+    global _shared_zeros  # noqa: PLW0603 - grows with the largest column; a race costs one allocation
     found = _shared_zeros
     if found.size < size:
         _shared_zeros = found = pa.py_buffer(np.zeros(max(size, 2 * found.size), np.uint8))
@@ -153,7 +156,7 @@ def _zeros(size: int) -> pa.Buffer:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Whether it is any of Arrow's list layouts (a map is not)."""
+    """Return True if the type is any of Arrow's list layouts. A map is not a list."""
     return bool(
         pa.types.is_list(kind)
         or pa.types.is_large_list(kind)
@@ -167,7 +170,7 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def mask_of(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """A boolean column as a mask of its own: bool, false where it is null."""
+    """Return a boolean column as a mask: bool, False for nulls."""
     array = single(values)
     if pa.types.is_null(array.type):
         return np.zeros(len(array), bool)
@@ -178,12 +181,12 @@ def mask_of(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
 
 
 def nulls_in(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """Where a column is null: a mask of its own."""
+    """Return a mask of the nulls in a column."""
     return mask_of(pc.is_null(values)) if values.null_count else np.zeros(len(values), bool)
 
 
 def numbers_of(values: pa.Array | pa.ChunkedArray, missing: Any = 0) -> np.ndarray:
-    """A column of numbers in their own width, `missing` where it is null; read-only where nothing was."""
+    """Return a column of numbers in their own width, with `missing` for nulls. Read-only if there are no nulls."""
     array = single(values)
     if array.null_count:
         array = pc.fill_null(array, pa.scalar(missing, array.type))
@@ -192,13 +195,13 @@ def numbers_of(values: pa.Array | pa.ChunkedArray, missing: Any = 0) -> np.ndarr
 
 
 def codes_of(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """A number for each distinct value, in the order of their first appearance: int64; nulls are -1."""
+    """Return a number for each distinct value, in order of first appearance: int64, -1 for nulls."""
     codes = single(values).dictionary_encode().indices
     return numbers_of(codes, -1).astype(np.int64)
 
 
 def lengths_of(lists: pa.Array) -> np.ndarray:
-    """How many elements each list has: int64, 0 where it is null. Those of `list.flatten()` are in this order."""
+    """Return the number of elements of each list: int64, 0 for nulls. `list.flatten()` has the same order."""
     return numbers_of(pc.list_value_length(lists)).astype(np.int64)
 
 
@@ -214,7 +217,7 @@ def with_fields(structs: pa.Array, fields: Sequence[pa.Array]) -> pa.Array:
 
 
 def missing_of(values: pa.Array) -> pa.Array | None:
-    """Return which values are null (`bool`), or None if no value is: as Arrow takes a mask."""
+    """Return a mask of nulls (`bool`) as Arrow takes it, or None if there are no nulls."""
     return values.is_null() if values.null_count else None
 
 
@@ -222,9 +225,9 @@ def missing_of(values: pa.Array) -> pa.Array | None:
 
 
 def offsets_of(values: pa.Array) -> np.ndarray:
-    """Where each row of a text, binary or list array begins and the last one ends: n + 1 integers of its own width.
+    """Return the start of each row of a text, binary or list array, and the end of the last: n + 1 integers.
 
-    They count from the beginning of `data_of`, wherever the array is a slice.
+    The width is the array's own. Offsets count from the beginning of `data_of`, even if the array is a slice.
     """
     kind = values.type
     wide = pa.types.is_large_string(kind) or pa.types.is_large_binary(kind) or pa.types.is_large_list(kind)
@@ -235,51 +238,54 @@ def offsets_of(values: pa.Array) -> np.ndarray:
 
 
 def data_of(values: pa.Array) -> np.ndarray:
-    """All the bytes that `offsets_of` a text or binary array count in: uint8, also those of no row of the array."""
+    """Return all bytes that the offsets of a text or binary array refer to: uint8. Can include bytes of other rows."""
     buffer = values.buffers()[2]
     return np.empty(0, np.uint8) if buffer is None else np.frombuffer(buffer, np.uint8)
 
 
 def bytes_of(values: pa.Array) -> np.ndarray:
-    """The bytes that the rows of a text or binary array span: uint8. Those of rows that are null may lie between."""
+    """Return the bytes that the rows of a text or binary array span: uint8. Can include bytes under nulls."""
     offsets = offsets_of(values)
     return data_of(values)[offsets[0] : offsets[-1]]
 
 
 def windows(data: np.ndarray, dtype: Any) -> np.ndarray:
-    """The values of `dtype` that begin at each byte of `data`, without a copy; none where there are too few bytes."""
+    """Return the values of `dtype` that begin at each byte of `data`, without a copy.
+
+    Empty if there are too few bytes.
+    """
     kind = np.dtype(dtype)
     return np.ndarray((max(0, len(data) - kind.itemsize + 1),), kind, data, strides=(1,))
 
 
 def over(kind: pa.DataType, offsets: np.ndarray, data: Any, validity: pa.Buffer | None = None) -> pa.Array:
-    """The text or binary array whose rows lie between `offsets` (of the width of `kind`) in `data`, without a copy."""
+    """Return the text or binary array with these offsets (of the width of `kind`) into `data`, without a copy."""
     return pa.Array.from_buffers(kind, len(offsets) - 1, [validity, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
 def occurs(data: np.ndarray, code: int) -> bool:
-    """Whether a byte is among them."""
+    """Return True if the data contains a byte."""
     if kernels.compiled is not None:
         return kernels.compiled.occurs(data, code)
     return any(bool((data[at : at + _BLOCK] == code).any()) for at in range(0, len(data), _BLOCK))
 
 
 def occurs_below(data: np.ndarray, code: int) -> bool:
-    """Whether a smaller byte is among them."""
+    """Return True if the data contains a smaller byte."""
     return any(bool((data[at : at + _BLOCK] < code).any()) for at in range(0, len(data), _BLOCK))
 
 
 def is_visible(data: np.ndarray) -> bool:
-    """Whether all are visible ASCII: no blank, no control, nothing of other scripts."""
-    # One comparison for both ends: what is below wraps around to the top.
+    """Return True if all bytes are visible ASCII: no whitespace, no controls, no other scripts."""
+    # One comparison for both ends, because smaller bytes wrap around to large ones.
     blocks = (data[at : at + _BLOCK] - _FIRST_VISIBLE for at in range(0, len(data), _BLOCK))
     return not any(bool((block >= _VISIBLE).any()) for block in blocks)
 
 
 def exact(values: pa.Array) -> pa.Array:
-    """The values in memory that begins and ends with them, and that says nothing else: no bytes beneath nulls.
+    """Return the values in memory of their exact size, without bytes under nulls.
 
-    Equal arrays are then written as equal bytes. Arrow pads what it writes of a slice with what follows it in memory.
+    Equal arrays are then written as equal bytes. Arrow pads a slice with the bytes that follow it in memory.
     """
     kind = values.type
     if pa.types.is_struct(kind):
@@ -319,7 +325,7 @@ def taken(table: pa.Table, order: np.ndarray) -> pa.Table:
 
 
 def _numbers_taken(values: pa.Array, order: np.ndarray) -> pa.Array:
-    """The same of a column of numbers or times without nulls: without a look at each place, a third of the price."""
+    """Reorder numbers or times without nulls. Without bounds checks, this takes a third of the time."""
     width = values.type.bit_width // 8
     whole = values.offset + len(values)
     numbers = np.frombuffer(values.buffers()[1], f"V{width}" if width > 8 else f"u{width}", whole)
@@ -328,7 +334,7 @@ def _numbers_taken(values: pa.Array, order: np.ndarray) -> pa.Array:
 
 
 def texts_of(column: pa.Array | pa.ChunkedArray) -> list[kernels.Text]:
-    """Where the rows of a string column begin, and their bytes, a pair a chunk."""
+    """Return the offsets and bytes of a string column, one pair per chunk."""
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     return [(offsets_of(chunk), data_of(chunk)) for chunk in chunks]
 
@@ -337,7 +343,8 @@ def texts_of(column: pa.Array | pa.ChunkedArray) -> list[kernels.Text]:
 
 
 def grouped(group: np.ndarray, groups: int) -> tuple[np.ndarray, np.ndarray]:
-    """The rows in the order of their group, and where each group begins: `order[starts[g]:starts[g + 1]]` are of g.
+    """Return the row indexes ordered by group, and the start of each group: `order[starts[g]:starts[g + 1]]` is group
+    g.
 
     `group`: the number of each row's group, below `groups`. Rows of a group keep their order.
     """

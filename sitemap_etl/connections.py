@@ -1,11 +1,11 @@
-"""Connections as Airflow writes them: a URI, or JSON; and what is said of one without its secrets.
+"""Connections in Airflow's formats: a URI or JSON. Includes the removal of secrets from messages.
 
     postgresql://user:password@host:5432/database?sslmode=require
     {"conn_type": "postgres", "host": …, "login": …, "password": …, "schema": …, "port": …, "extra": {…}}
 
-https://airflow.apache.org/docs/apache-airflow/3.3.2/howto/connection.html. A database's `uri` is what its driver takes:
-libpq's for PostgreSQL (section 32.1.1 of its manual: several hosts, Unix sockets, any parameter), a path for SQLite and
-DuckDB, an ADBC driver's or SQLAlchemy's for the rest.
+https://airflow.apache.org/docs/apache-airflow/3.3.2/howto/connection.html. The `uri` of a database is in the format of
+its driver: libpq's for PostgreSQL (section 32.1.1 of its manual: several hosts, Unix sockets, any parameter), a path
+for SQLite and DuckDB, and the format of the ADBC driver or SQLAlchemy for others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sitemap_etl.errors import ConfigError
 from sitemap_etl.frozen import Frozen
 
 Connections = Callable[[str], str]
-"""Connection id → its text. Raises `ConfigError` where it knows none."""
+"""Function from a connection ID to its text. Raises ConfigError if the ID is unknown."""
 
 _EXAMPLE: Final = "postgresql://user:password@host:5432/database"
 _ENCODE: Final = (
@@ -39,16 +39,16 @@ _LIBPQ: Final = frozenset(
         "oauth_issuer oauth_client_id oauth_client_secret oauth_scope"
     ).split()
 )
-"""Parameters of a libpq URI (PostgreSQL 18, sections 32.1.1.2 and 32.1.2). An older libpq says which it lacks."""
+"""Parameters of a libpq URI (PostgreSQL 18, sections 32.1.1.2 and 32.1.2). An older libpq rejects unknown ones."""
 _AIRFLOWS: Final = frozenset(
     (  # noqa: SIM905 - as above
         "cursor iam redshift redshift-serverless cluster-identifier workgroup-name aws_conn_id sqlalchemy_scheme "
         "sqlalchemy_query enable_log_db_messages azure_conn_id client local_infile charset_collation"
     ).split()
 )
-"""Extras that Airflow's hooks read themselves; they say nothing to a driver."""
+"""Extras that Airflow's hooks read themselves. Drivers don't need them."""
 _FILES: Final = ("sqlite", "duckdb")
-"""Databases that are a file each."""
+"""Databases that consist of one file."""
 _SECRETS: Final = (
     *("password", "sslpassword", "passwd", "token", "secret"),
     *("oauth_client_secret", "scram_client_key", "scram_server_key"),
@@ -56,10 +56,10 @@ _SECRETS: Final = (
 
 
 class Connection(Frozen):
-    """A connection taken apart; nothing in it is percent-encoded.
+    """A parsed connection, without percent-encoding.
 
-    `hosts`: each with its port, several only for PostgreSQL. `schema`: the database, or the path of one that is a file.
-    `extra`: a mapping, also where it was written as text.
+    `hosts`: hosts with their ports, several only for PostgreSQL. `schema`: the database, or the path of its file.
+    `extra`: a mapping, even if it was written as text.
     """
 
     scheme: str  # as written: postgres, mysql+pymysql, http
@@ -77,16 +77,16 @@ class Connection(Frozen):
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """What the driver is told beside the place and the login."""
+        """Driver parameters besides address and login."""
         return {name: value for name, value in self.extra.items() if name not in _AIRFLOWS and value is not None}
 
     @property
     def uri(self) -> str:
-        """The URI that the database's driver takes. Raises `ConfigError` where there can be none."""
+        """URI for the database's driver. Raises ConfigError if the connection is incomplete."""
         return self.uri_with()
 
     def uri_with(self, **defaults: str) -> str:
-        """`uri`, with parameters that stand in for those it does not name."""
+        """Return `uri` with defaults for parameters that it lacks."""
         extra = self.parameters
         scheme = self.scheme
         if not scheme:
@@ -107,13 +107,13 @@ class Connection(Frozen):
         return f"{scheme}://{f'{login}@' if login else ''}{places}{path}{tail}"
 
     def redact(self, text: str) -> str:
-        """The text without the secrets of this connection, and without a password in any URI."""
+        """Return the text without the secrets of this connection, and without a password in any URI."""
         for secret in sorted(self._secrets(), key=len, reverse=True):
             text = text.replace(secret, "***")
         return re.sub(r"(\w://[^\s/@:]*):[^\s@/]*@", r"\1:***@", text)
 
     def without_secrets(self, error: BaseException) -> BaseException:
-        """The error itself where nothing in its chain tells a secret, else one that says the same without."""
+        """Return the error, or a copy with redacted text if a secret is in its chain."""
         chain: list[BaseException] = []
         current: BaseException | None = error
         while current is not None and current not in chain:
@@ -131,7 +131,7 @@ class Connection(Frozen):
 
 
 def environment_connections(environ: Mapping[str, str]) -> Connections:
-    """Connections out of the variables that Airflow also reads, `AIRFLOW_CONN_<ID>`, the id in upper case."""
+    """Return the connections from Airflow's variables `AIRFLOW_CONN_<ID>`, with the ID in upper case."""
 
     def text(connection_id: str) -> str:
         variable = f"AIRFLOW_CONN_{connection_id.upper()}"
@@ -146,7 +146,7 @@ def environment_connections(environ: Mapping[str, str]) -> Connections:
 
 
 def look_up(connection_id: str, connections: Connections) -> Connection:
-    """The connection of this id. Raises `ConfigError`, which names it and shows nothing of it."""
+    """Return the connection of this ID. Raises ConfigError with the ID, but without any part of its text."""
     text = connections(connection_id)
     try:
         return parse(text)
@@ -155,15 +155,15 @@ def look_up(connection_id: str, connections: Connections) -> Connection:
 
 
 def parse(text: str) -> Connection:
-    """A connection out of Airflow's URI or JSON. Raises `ConfigError`, which shows no piece of the text."""
+    """Parse a connection from Airflow's URI or JSON. Raises ConfigError without any part of the text."""
     text = text.strip()
     return _from_json(text) if text.startswith("{") else _from_uri(text)
 
 
 def _port(given: Any) -> int | None:
-    """A port as it was written, None where there is none. Raises `ConfigError`."""
+    """Return a port as a number, or None if it is empty. Raises ConfigError."""
     if given and not str(given).isdecimal():
-        raise ConfigError("its port is not a number")  # nothing is repeated: it may be a password
+        raise ConfigError("its port is not a number")  # the text is not shown, because it can be a password
     return int(given) if given else None
 
 
@@ -229,7 +229,7 @@ def _from_uri(text: str) -> Connection:
 
 
 def _hosts(places: str) -> tuple[tuple[str, int | None], ...] | None:
-    """`a:1,[::1]:2` as hosts and ports; None where it is none."""
+    """Parse `a:1,[::1]:2` into hosts and ports. Return None if it is invalid."""
     found: list[tuple[str, int | None]] = []
     for place in places.split(","):
         match = re.fullmatch(r"(?:\[([0-9A-Za-z:.%]+)\]|([^:\[\]]*))(?::(\d*))?", place)
@@ -240,7 +240,7 @@ def _hosts(places: str) -> tuple[tuple[str, int | None], ...] | None:
 
 
 def _with_dsn(made: Connection) -> Connection:
-    """The connection with the keyword/value string (or URI) that its extra may hold as `dsn` under its own fields."""
+    """Return the connection completed with its extra `dsn`, a keyword/value string or a URI."""
     extra = dict(made.extra)
     dsn = extra.pop("dsn", None)
     if dsn is None:

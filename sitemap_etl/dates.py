@@ -1,6 +1,6 @@
-"""Moments as text, and text as moments: the one grammar of written dates, read from whole columns.
+"""Dates and times as text, and text as dates and times: one grammar for whole columns.
 
-    written                          W3C  XSD  3339  databases   what it is
+    written                          W3C  XSD  3339  databases   meaning
     2026-01-02                        x    x          x          a date
     2026-01-02T03:04:05Z              x    x    x     x          an instant; also ±hh:mm (XSD: to 14:00), and a
                                                                  fraction of any length
@@ -8,19 +8,19 @@
     2026-01-02t03:04:05z                        x     x          an instant
     2026-01-02 03:04:05+01                            x          an instant; also ±hhmm, UTC, GMT, a space before the
                                                                  offset, a comma before the fraction, offsets to 15:59
-    2026-01-02T03:04:05                    x          x          a local time: a zone decides which instant it is
-    2026-01-02 03:04:05                               x          a local time; seconds may be left out
-    2026-01-02T24:00:00Z                   x                     an instant: the midnight that ends the day
-    2026-01-02Z                            x                     a date, its offset of no use
+    2026-01-02T03:04:05                    x          x          a local time, which needs a time zone
+    2026-01-02 03:04:05                               x          a local time; seconds are optional
+    2026-01-02T24:00:00Z                   x                     an instant: midnight at the end of the day
+    2026-01-02Z                            x                     a date; the offset is ignored
     2026, 2026-01                     x                          too coarse: no day
-    Fri, 02 Jan 2026 03:04:05 GMT                                an instant by RFC 822, where that is asked for
+    Fri, 02 Jan 2026 03:04:05 GMT                                an instant by RFC 822, if accepted
 
 W3C: https://www.w3.org/TR/NOTE-datetime. XSD: `xsd:date` and `xsd:dateTime`, which the protocol's schemas use. 3339:
-RFC 3339, which Atom uses. Databases: what PostgreSQL, MySQL, SQLite, SQL Server, DuckDB, Java and Ruby print; it takes
-in all that W3C, XSD and RFC 3339 agree on. RFC 822 is RSS's. White space around a text does not count.
+RFC 3339, which Atom uses. Databases: output of PostgreSQL, MySQL, SQLite, SQL Server, DuckDB, Java and Ruby, which
+includes the common subset of W3C, XSD and RFC 3339. RFC 822 is used by RSS. Surrounding whitespace doesn't count.
 
-What a source yields is read as databases write it, whatever the column is for: a lastmod, a video's date, an
-article's. What a sitemap holds is judged by the standard that its reader goes by: `Written.forms`.
+Values of a source are read in the forms of databases, whatever the column is for. Values of a sitemap are judged by the
+standard of its readers: `Written.forms`.
 """
 
 from __future__ import annotations
@@ -38,39 +38,39 @@ from sitemap_etl.arrow import bytes_of, data_of, mask_of, offsets_of, over, wind
 from sitemap_etl.frozen import Frozen
 
 BLANK, DATE, LOCAL, INSTANT, COARSE, OTHER = range(6)
-"""What a text is: `BLANK` for null too; `COARSE` has no day; `OTHER` is no date that exists."""
+"""Kinds of texts. `BLANK` includes null, `COARSE` has no day, `OTHER` is not a date that exists."""
 W3C, XSD, RFC3339, RFC822, DATABASES = (1 << bit for bit in range(5))
-"""Who takes a text for a date: bits of `Written.forms`."""
+"""Standards that accept a text as a date: bits of `Written.forms`."""
 
 DAY: Final = 86_400
-"""Seconds."""
+"""Seconds of a day."""
 UNITS: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
-"""How many of each unit make a second."""
+"""Number of each unit in a second."""
 
 _LONGEST: Final = 48
-"""Bytes of the longest form read; it leaves room for a fraction of 20 digits."""
+"""Bytes of the longest form that is read. Allows a fraction of 20 digits."""
 _BLOCK: Final = 1 << 15
-"""Rows read or written at a time: what they need stays in cache."""
+"""Rows read or written at a time, so that temporaries stay in cache."""
 _INSTANT: Final = np.dtype([("month", "u8"), ("day", "u2"), ("minute", "u8"), ("second", "u2")])
 """YYYY-MM-DDThh:mm:ssZ in four words: YYYY-MM-, DD, Thh:mm:s and sZ."""
 _DAY_END: Final = 10
 _MINUTE_END: Final = 16
 _SECOND_END: Final = 19
 _OFFSET_HOURS: Final = 15
-"""PostgreSQL's widest offset is 15:59."""
+"""Hours of PostgreSQL's largest offset, 15:59."""
 _XSD_OFFSET: Final = 14 * 3600
 
 
 def instant(moment: datetime) -> str:
-    """YYYY-MM-DDThh:mm:ssZ."""
+    """Return the text YYYY-MM-DDThh:mm:ssZ of a time."""
     return f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 class Written(Frozen):
-    """What each value of a column says.
+    """Meaning of each value of a column.
 
     `kind`: uint8, one of the constants above. `value`: int64, days since 1970 of a `DATE`, seconds since 1970 of an
-    `INSTANT` (of UTC) or a `LOCAL` (of the local clock). `forms`: uint8, the bits of all who take it for a date.
+    `INSTANT` (UTC) or a `LOCAL` (local clock). `forms`: uint8, bits of the standards that accept the text.
     """
 
     kind: np.ndarray
@@ -79,20 +79,20 @@ class Written(Frozen):
 
     @property
     def seconds(self) -> np.ndarray:
-        """Seconds since 1970, where there is a `value`; a date counts from its midnight."""
+        """Seconds since 1970 for kinds with a `value`. A date counts from its midnight."""
         return np.where(self.kind == DATE, self.value * DAY, self.value)
 
 
 def is_dated(kind: pa.DataType) -> bool:
-    """Whether `read` takes a type."""
+    """Return True if `read` accepts the type."""
     return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind) or pa.types.is_string(kind))
 
 
 def read(column: pa.Array, accepted: int = DATABASES) -> Written:
-    """What each value says; `accepted`: by whose forms. A text in any other form is `OTHER`, or `COARSE` without a day.
+    """Read the dates of a column. `accepted`: bits of the accepted standards.
 
-    `column`: `string`, a date or a timestamp. Dates and times that are no text are taken as they are, however far
-    from our calendar; they count as every form.
+    Texts in other forms are `OTHER`, or `COARSE` without a day. `column`: `string`, a date or a timestamp. Native dates
+    and times are used unchanged, even outside our calendar, and count as every form.
     """
     if pa.types.is_string(column.type):
         return _texts(column, accepted)
@@ -108,10 +108,10 @@ def read(column: pa.Array, accepted: int = DATABASES) -> Written:
 
 
 def placed(seconds: np.ndarray, zone: str) -> np.ndarray:
-    """Seconds of UTC from seconds of a local clock, both since 1970. Raises ValueError for a zone there is not.
+    """Convert seconds of a local clock to UTC seconds, both since 1970. Raises ValueError if the zone doesn't exist.
 
-    An hour that the clock shows twice is the earlier one, so that a row edited in it is never "in the future" of the
-    same night. An hour that it skips is the moment of the skip.
+    An hour that the clock repeats is the earlier one, so that a row edited in it is never in the future of the same
+    run. In a skipped hour, the time is the moment of the skip.
     """
     local = pa.array(seconds, pa.int64()).view(pa.timestamp("s"))
     name = "UTC" if zone in ("Z", "z") else zone
@@ -122,9 +122,9 @@ def placed(seconds: np.ndarray, zone: str) -> np.ndarray:
 
 
 def text(kind: np.ndarray, value: np.ndarray) -> pa.Array:
-    """The text of each `DATE` (YYYY-MM-DD) and `INSTANT` (YYYY-MM-DDThh:mm:ssZ), null for the rest.
+    """Return the text of each `DATE` (YYYY-MM-DD) and `INSTANT` (YYYY-MM-DDThh:mm:ssZ), null for other kinds.
 
-    `value` as in `Written`; those of dates and instants must be of the years 1 to 9999.
+    `value`: as in `Written`. Dates and instants must be in the years 1 to 9999.
     """
     is_date, is_instant = kind == DATE, kind == INSTANT
     if not is_instant.any():
@@ -135,7 +135,7 @@ def text(kind: np.ndarray, value: np.ndarray) -> pa.Array:
 
 
 def _integers(array: pa.Array) -> np.ndarray:
-    """The integers behind an array of dates or timestamps, zero copy; what lies under a null is anything."""
+    """Return the integers of an array of dates or timestamps without a copy. Values under nulls are undefined."""
     width = np.int32 if array.type.bit_width == 32 else np.int64
     return np.frombuffer(array.buffers()[1], width, count=array.offset + len(array))[array.offset :]
 
@@ -146,8 +146,10 @@ def _date_text(days: np.ndarray, keep: np.ndarray) -> pa.Array:
 
 
 def _instant_text(seconds: np.ndarray, keep: np.ndarray) -> pa.Array:
-    """A text is two halves of ten bytes, YYYY-MM-DD and Thh:mm:ssZ. Most columns have few days, and a day has 86,400
-    seconds, so both are looked up: a fifth of the price of letting Arrow write each.
+    """Return instants as text, composed from two halves of ten bytes: YYYY-MM-DD and Thh:mm:ssZ.
+
+    Most columns have few days, and a day has 86,400 seconds, so both halves are looked up. This takes a fifth of the
+    time of Arrow's own conversion.
     """
     rows = len(seconds)
     every = bool(keep.all())
@@ -169,19 +171,19 @@ def _instant_text(seconds: np.ndarray, keep: np.ndarray) -> pa.Array:
 
 
 def _day_words(days: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Each day as YYYY-MM-DD, in two words."""
+    """Return each day as YYYY-MM-DD, in two words."""
     return _words(_date_text(days, np.ones(len(days), bool)))
 
 
 @cache
 def _clock_words() -> tuple[np.ndarray, np.ndarray]:
-    """Each second of a day as Thh:mm:ssZ, in two words."""
+    """Return each second of a day as Thh:mm:ssZ, in two words."""
     plain = pa.array(np.arange(DAY, dtype=np.int32)).view(pa.time32("s")).cast(pa.string())
     return _words(pc.binary_join_element_wise("T", plain, "Z", ""))
 
 
 def _words(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """Texts of ten bytes as their first eight and their last two."""
+    """Return texts of ten bytes as their first eight and their last two bytes."""
     halves = bytes_of(texts).view([("first", "u8"), ("last", "u2")])
     return np.ascontiguousarray(halves["first"]), np.ascontiguousarray(halves["last"])
 
@@ -190,7 +192,7 @@ def _words(texts: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _texts(column: pa.Array, accepted: int) -> Written:
-    """What each text of a `string` array says."""
+    """Read each text of a `string` array."""
     written = _as_written(column)
     odd = np.flatnonzero(written.kind == OTHER)
     if len(odd):
@@ -211,7 +213,7 @@ def _columns(written: Written) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _as_written(column: pa.Array) -> Written:
-    """What each text says if no white space is around it."""
+    """Read each text, assuming that it has no surrounding whitespace."""
     rows = len(column)
     written = Written(np.full(rows, OTHER, np.uint8), np.zeros(rows, np.int64), np.zeros(rows, np.uint8))
     if rows == 0:
@@ -240,7 +242,7 @@ def _as_written(column: pa.Array) -> Written:
 
 
 def _same_length(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Kinds, values and forms of texts that have the same length, one a line of the matrix of bytes."""
+    """Return kinds, values and forms of texts of the same length, one per row of the matrix of bytes."""
     length = matrix.shape[1]
     if length in (4, 7):
         ok = _digits(matrix, range(4))
@@ -284,7 +286,7 @@ _WIDTH: Final = {0: 0, _ZULU: 1, _NAMED: 3, _COLON: 6, _PLAIN: 5, _HOURS: 3}
 
 
 def _zone_forms(matrix: np.ndarray) -> np.ndarray:
-    """How each text names its zone; `_SPACED` is added where a space precedes it."""
+    """Return the form of each text's zone. `_SPACED` is added if a space precedes it."""
     rows, length = matrix.shape
     form = np.zeros(rows, np.uint8)
 
@@ -313,7 +315,7 @@ def _zone_forms(matrix: np.ndarray) -> np.ndarray:
 
 
 def _clock(matrix: np.ndarray, zone: int) -> tuple[np.ndarray, np.ndarray]:
-    """Seconds from the text's midnight, the offset taken off, and who takes the clock for one (0: nobody)."""
+    """Return seconds from midnight minus the offset, and the standards that accept the time (0: none)."""
     form = zone & ~_SPACED
     end = matrix.shape[1] - _WIDTH[form] - bool(zone & _SPACED)
     separator = matrix[:, 10]
@@ -366,13 +368,13 @@ def _clock(matrix: np.ndarray, zone: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _bits(mask: np.ndarray, bits: int) -> np.ndarray:
-    """The bits where the mask holds, else none."""
+    """Return the bits where the mask holds, otherwise 0."""
     chosen: np.ndarray = mask.view(np.uint8) * np.uint8(bits)
     return chosen
 
 
 def _offset(matrix: np.ndarray, form: int) -> tuple[np.ndarray, np.ndarray]:
-    """The seconds east of UTC that each text ends with, and where that is an offset."""
+    """Return the offset at the end of each text in seconds east of UTC, and a mask of valid ones."""
     at = matrix.shape[1] - _WIDTH[form]
     hours, ok = _two(matrix, at + 1)
     ok &= hours <= _OFFSET_HOURS
@@ -385,7 +387,7 @@ def _offset(matrix: np.ndarray, form: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _days(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Days since 1970 of the YYYY-MM-DD that each text begins with, and where that day exists."""
+    """Return days since 1970 of the YYYY-MM-DD at the start of each text, and a mask of days that exist."""
     century, ok = _two(matrix, 0)
     years, good = _two(matrix, 2)
     ok &= good
@@ -403,12 +405,12 @@ def _days(matrix: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 @cache
 def _month_starts() -> np.ndarray:
-    """Days since 1970 of the first of each month of the years 0 to 9999, and the one after: int32."""
+    """Return days since 1970 of the first of each month in the years 0 to 9999, and of the next month: int32."""
     return np.arange("0000-01", "10000-02", dtype="datetime64[M]").astype("datetime64[D]").astype(np.int32)
 
 
 def _two(matrix: np.ndarray, at: int) -> tuple[np.ndarray, np.ndarray]:
-    """The two-digit number at a place of each text, and where it is one."""
+    """Return the two-digit number at an index of each text, and a mask of valid ones."""
     tens = matrix[:, at] - np.uint8(ord("0"))
     ones = matrix[:, at + 1] - np.uint8(ord("0"))
     ok = (tens < 10) & (ones < 10)
@@ -416,7 +418,7 @@ def _two(matrix: np.ndarray, at: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _digits(matrix: np.ndarray, places: range) -> np.ndarray:
-    """Where the bytes at all these places are digits."""
+    """Return a mask of rows whose bytes at all these indexes are digits."""
     ok = np.ones(len(matrix), bool)
     for at in places:
         ok &= (matrix[:, at] - np.uint8(ord("0"))) < 10
@@ -424,7 +426,7 @@ def _digits(matrix: np.ndarray, places: range) -> np.ndarray:
 
 
 def _rfc822(texts: pa.Array, written: Written) -> None:
-    """Read what is no other form by RFC 822: each distinct text once, by the standard library's parser."""
+    """Read the remaining texts by RFC 822, each distinct text once, with the standard library's parser."""
     encoded = texts.dictionary_encode()
     kinds, values = [], []
     for said in encoded.dictionary.to_pylist():

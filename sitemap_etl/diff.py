@@ -1,4 +1,4 @@
-"""This run's rows against the published ones: what is added, changed, removed, and what they publish."""
+"""Compare this run's rows with the published ones: added, changed and removed rows, and the values to publish."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ _NEIGHBOURS: Final = 128
 
 
 class Dating(Frozen):
-    """How a section comes by its lastmods.
+    """Settings for the lastmods of a section.
 
-    `dated`: the section has a lastmod rule; where it has not, another extension is a change.
-    `fingerprint`: dates come from fingerprints. `reset`: their definition is not the published one.
-    `first_seen`: pages that appear later are dated. `first_publish`: the section was never published.
-    `back`: the published set is from after `now`, by a clock that was fast.
+    `dated`: the section has a lastmod rule; without one, a change of an extension counts. `fingerprint`: dates come
+    from fingerprints. `reset`: the published fingerprints have another definition. `first_seen`: later new pages are
+    dated. `first_publish`: the section was never published. `back`: the release is from after `now`, by a fast clock.
     """
 
     now: str  # YYYY-MM-DDThh:mm:ssZ
@@ -44,12 +43,12 @@ class Dating(Frozen):
 
 
 class Compared(Frozen):
-    """The outcome for `rows`, ordered by loc as they came; masks are one a row.
+    """Result of a comparison for `rows`, in their order by loc. Masks have one value per row.
 
-    `at`: the place of the row's loc in the published rows, or -1. `moved`: a row that stood in another section; there
-    `changed` is against how it stood there. `differs`: the file's bytes would, priority and changefreq aside.
-    `beside`: only what the snapshot keeps beside them would. `dated`: the page was published with a lastmod, in this
-    section or another; one that lies in the future is none. `gone`: places of published rows that are no longer there.
+    `at`: index of the row's loc in the published rows, or -1. `moved`: rows from another section, with which `changed`
+    compares. `differs`: the file's bytes change, ignoring priority and changefreq. `beside`: only values of the
+    snapshot change. `dated`: the page was published with a lastmod in any section, future ones excluded. `gone`:
+    indexes of published rows that no longer exist.
     """
 
     rows: pa.Table  # frames.SNAPSHOT
@@ -112,12 +111,12 @@ def compare(
     moved: pa.Table,
     elsewhere: pa.Table | None = None,
 ) -> Compared:
-    """Join this run's `rows` with the published ones by loc and decide what each publishes.
+    """Join this run's `rows` with the published ones by loc, and decide the values to publish.
 
-    `rows`: columns of `frames.INVENTORY` with a lastmod, ordered by loc, each once. `known`: `frames.SNAPSHOT` rows of
-    the same stretch, ordered. `at`: the `places` of the rows among them. `moved`: the same of rows that come from
-    another section. `elsewhere`: those and rows that left lately: columns loc, lastmod, fingerprint (null where it
-    can't be compared), ordered; their dates are kept.
+    `rows`: columns of `frames.INVENTORY` with a lastmod, sorted by loc, without repetitions. `known`: sorted
+    `frames.SNAPSHOT` rows of the same range. `at`: positions of the rows in `known`. `moved`: published rows of
+    pages that come from another section. `elsewhere`: these and recently removed rows, with columns loc, lastmod and
+    fingerprint (null if it can't be compared), sorted. Their dates are kept.
     """
     locs = column_of(rows, "loc")
     found = at >= 0
@@ -161,7 +160,7 @@ def compare(
 
 
 def _all_new(fresh: pa.Table, at: np.ndarray, known: int, dating: Dating) -> Compared:
-    """The outcome where no row was published before, here or elsewhere. `known`: rows that were."""
+    """Return the result if none of the rows was published before. `known`: number of published rows."""
     moved, changed, differs, beside, dated = (np.zeros(len(at), bool) for _ in range(5))
     since = pa.repeat(pa.scalar(None if dating.first_publish else dating.epoch, pa.int64()), len(at))
     fresh = with_column(fresh, "since", since)
@@ -169,7 +168,7 @@ def _all_new(fresh: pa.Table, at: np.ndarray, known: int, dating: Dating) -> Com
 
 
 def _taken(rows: pa.Table, at: np.ndarray, locs: pa.Array) -> pa.Table:
-    """The rows at these places, which have these locs, nulls for -1: frames.SNAPSHOT."""
+    """Return the rows at these indexes with these locs, nulls for -1: frames.SNAPSHOT."""
     columns = [name for name in filled(rows) if name != "loc"] if (at >= 0).any() else []
     if not columns:
         return pa.table([nulls(len(at), entry.type) for entry in SNAPSHOT], schema=SNAPSHOT)
@@ -178,7 +177,7 @@ def _taken(rows: pa.Table, at: np.ndarray, locs: pa.Array) -> pa.Table:
 
 
 def _dated(fresh: pa.Table, old: pa.Table, found: np.ndarray, dating: Dating, elsewhere: pa.Table | None) -> pa.Array:
-    """The lastmods of a section that dates by fingerprint."""
+    """Return the lastmods of a section with a fingerprint rule."""
     prints = column_of(fresh, "fingerprint")
     old_prints, old_dates = old.column("fingerprint"), old.column("lastmod")
     if dating.reset:
@@ -208,7 +207,7 @@ def _dated(fresh: pa.Table, old: pa.Table, found: np.ndarray, dating: Dating, el
 
 
 def _since(old: pa.Table, found: np.ndarray, changed: np.ndarray, dating: Dating) -> pa.Array:
-    """When each row was added or last changed; null for what a section's first publish brought."""
+    """Return the time at which each row was added or last changed, null for rows of a section's first publish."""
     new = pa.scalar(None if dating.first_publish else dating.epoch, pa.int64())
     kept = column_of(old, "since")
     if dating.back:
@@ -217,7 +216,7 @@ def _since(old: pa.Table, found: np.ndarray, changed: np.ndarray, dating: Dating
 
 
 def _differences(one: pa.Table, other: pa.Table) -> tuple[np.ndarray, np.ndarray]:
-    """Where the lastmods differ, and where another extension does."""
+    """Return masks of rows whose lastmods differ, and whose other extensions differ."""
     extensions = np.zeros(one.num_rows, bool)
     for name in EXTENSIONS:
         extensions |= _unlike(one, other, name)
@@ -225,7 +224,7 @@ def _differences(one: pa.Table, other: pa.Table) -> tuple[np.ndarray, np.ndarray
 
 
 def _unlike(one: pa.Table, other: pa.Table, name: str) -> np.ndarray:
-    """Where a column's values differ; null equals null, and false: neither shows."""
+    """Return a mask of differing values. Null equals null and False, because neither is shown."""
     left, right = one.column(name), other.column(name)
     if pa.types.is_boolean(left.type):
         left, right = pc.fill_null(left, False), pc.fill_null(right, False)

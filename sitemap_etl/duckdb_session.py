@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 MEMORY: Final = "1GiB"
-"""What a statement may hold before it spills to a scratch folder, or ends where it has none."""
+"""Memory limit of a statement. Beyond it, the statement spills to a scratch folder, or fails without one."""
 _SETTINGS: Final = {
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -35,9 +35,9 @@ _SESSION: Final = (
 
 @contextmanager
 def opened(path: str | None = None, *, scratch: str | None = None, memory: str = MEMORY) -> Iterator[Any]:
-    """A connection to a file, read-only, or to a database in memory. `scratch`: a folder to spill to.
+    """Open a file read-only, or a database in memory. `scratch`: a folder to spill to.
 
-    Raises what DuckDB raises.
+    Raises DuckDB's errors.
     """
     settings: dict[str, Any] = {**_SETTINGS, "memory_limit": memory, "threads": str(min(4, os.cpu_count() or 1))}
     if scratch is not None:
@@ -52,7 +52,7 @@ def opened(path: str | None = None, *, scratch: str | None = None, memory: str =
 
 
 def first_words(error: Exception) -> str:
-    """DuckDB's message with the line it points at, in one line."""
+    """Return DuckDB's message in one line, including the SQL that it points to."""
     lines = [line.strip() for line in str(error).split("\n") if line.strip(" ^\t")]
     return " ".join(lines)[:600]
 
@@ -144,11 +144,11 @@ _AGGREGATES: Final = """
     SELECT function_name FROM duckdb_functions() GROUP BY ALL HAVING bool_and(function_type = 'aggregate')
 """
 _ROWS_OF_ONE: Final = ("unnest", "generate_subscripts")
-"""Functions that make several rows of one."""
+"""Functions that turn one row into several."""
 
 
 def parsed(database: Any, sql: str) -> list[Mapping[str, Any]]:
-    """Every part of a SELECT, as DuckDB parsed it."""
+    """Return every node of a SELECT's syntax tree, parsed by DuckDB."""
     (text,) = database.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchone()
     return list(_parts(json.loads(text)["statements"][0]["node"]))
 
@@ -191,7 +191,10 @@ def _names_the_time(part: Mapping[str, Any]) -> bool:
 
 
 def beyond_a_row(database: Any, parts: Sequence[Mapping[str, Any]], table: str) -> str | None:
-    """What in a SELECT over a table does not see each row by itself; None where it means the same over some of them."""
+    """Return the reason why a SELECT doesn't treat each row of a table separately.
+
+    Returns None if its result over a part of the rows is the same part of its whole result.
+    """
     aggregates = {name for (name,) in database.execute(_AGGREGATES).fetchall()}
     return next((why for part in parts if (why := _beyond_a_row(part, aggregates, table)) is not None), None)
 

@@ -35,7 +35,7 @@ class SitemapEtlError(Exception):
 
 
 class ConfigError(SitemapEtlError):
-    """The site file or the call is wrong. `problems` holds every mistake found, one line each."""
+    """The site file or the call is wrong. `problems` has every mistake, one line each."""
 
     exit_code = 2
     kind = "config"
@@ -49,21 +49,21 @@ class ConfigError(SitemapEtlError):
 
 
 class InvalidSource(SitemapEtlError):
-    """The source lacks a column, has it in a type that can't be read, or holds broken data."""
+    """The source lacks a column, has it in an unreadable type, or contains broken data."""
 
     exit_code = 2
     kind = "source"
 
 
 class Refused(SitemapEtlError):
-    """A gate said no, or the other side did. Trying again can't help."""
+    """A gate, a store or a database refused. A retry can't help."""
 
     exit_code = 1
     kind = "refused"
 
 
 class DamagedState(SitemapEtlError):
-    """An object of the state is damaged. Trying again can't help: it must be restored (EX_DATAERR of sysexits.h)."""
+    """An object of the state is damaged and must be restored. A retry can't help (EX_DATAERR of sysexits.h)."""
 
     exit_code = 65
     kind = "state"
@@ -71,7 +71,7 @@ class DamagedState(SitemapEtlError):
 
 
 class Unavailable(SitemapEtlError):
-    """The other side did not answer. Trying again may help: the only error that is retried."""
+    """A remote system did not respond. A retry can help; only this error is retried."""
 
     exit_code = 3
     kind = "unavailable"
@@ -88,12 +88,12 @@ def of_ours() -> Iterator[None]:
 
 
 def defect(error: BaseException) -> str:
-    """What is said of an exception that is none of these."""
+    """Return the message for an exception outside this tree."""
     return f"{type(error).__name__}: {error}. This is a defect of sitemap_etl: please report it"
 
 
 def nearest(word: str, known: Collection[str]) -> str | None:
-    """The known word that was probably meant: it differs in case, in `-` for `_`, or in a few letters."""
+    """Return the known word that was probably meant: it differs in case, in `-` for `_`, or in a few letters."""
     import difflib  # only a mistake needs it
 
     folded = {name.casefold().replace("-", "_"): name for name in known}

@@ -1,4 +1,4 @@
-"""The optional parts of an installation: packages that only some sites or checks need, and the extra of each."""
+"""Optional packages that only some sites or checks need, and the extras that install them."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def demand(extra: str, what: str) -> None:
 
 
 def installed(module: str) -> bool:
-    """Whether a module could be imported."""
+    """Return True if a module can be imported."""
     try:
         return find_spec(module) is not None
-    except ImportError:  # the package that would contain it is missing
+    except ImportError:  # its parent package is missing
         return False

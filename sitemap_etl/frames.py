@@ -1,15 +1,15 @@
-"""The columns and dtypes of the rows that flow, and the step that makes a table fit them.
+"""Tables of the rows between stages, and the conversion of tables to them. `columns` describes the columns of a page.
 
-Rows live in Arrow memory. Where a person's code meets them (a hook, a test) they are a *frame*: a
-pandas DataFrame whose columns are `pd.ArrowDtype`, so that pandas and pyarrow see the same bytes.
+Rows are Arrow tables. For user code (hooks, tests) they are *frames*: pandas DataFrames whose columns are
+`pd.ArrowDtype`, so that pandas and pyarrow share the same bytes.
 
 | rows | from → to | columns |
 |---|---|---|
 | raw | extract → transform | the source's own, renamed by `columns:` |
-| inventory | transform → render | `INVENTORY`: canonical, checked, one row a source row |
-| snapshot | render → the next run | `SNAPSHOT`: the rows as published, one a loc, sorted by loc |
+| inventory | transform → render | `INVENTORY`: canonical, validated, one row per source row |
+| snapshot | render → the next run | `SNAPSHOT`: the rows as published, one per loc, sorted by loc |
 | changes | render → ping | `CHANGES` |
-| set aside | transform, render → report | `ASIDE`: rows that are not listed, with their reason |
+| excluded, rejected, duplicate | transform, render → report | `ASIDE`: rows that are not listed, with their reason |
 """
 
 from __future__ import annotations
@@ -127,16 +127,15 @@ ASIDE: Final = pa.schema(
 )
 
 ROW_BITS: Final = 40
-"""`row` holds the split's number above this many bits, the position in the split below."""
+"""Bits of the position in the split. The split's number is above them."""
 AS_PUBLISHED: Final = -1
-"""The `row` of what no run has read again since it was published."""
+"""`row` of published rows that were not read again."""
 
 
 def conform(table: pa.Table | pa.RecordBatch, schema: pa.Schema) -> pa.Table:
-    """The table with the columns of `schema` in its order and types; what it lacks is null.
+    """Return the table with the columns of `schema`, in its order and types. Missing columns are null.
 
-    Columns that `schema` does not name are left out. Raises `pa.ArrowInvalid` where a cast would lose and where a
-    name of `schema` stands twice: to take either would be a guess.
+    Other columns are dropped. Raises `pa.ArrowInvalid` if a cast loses data, or if a name of `schema` is ambiguous.
     """
     columns = []
     for entry in schema:
@@ -152,13 +151,13 @@ def conform(table: pa.Table | pa.RecordBatch, schema: pa.Schema) -> pa.Table:
 
 
 def with_column(table: pa.Table, name: str, column: pa.Array | pa.ChunkedArray) -> pa.Table:
-    """The table with a column of that name, in place of the one that it may have."""
+    """Return the table with a column added, or replaced if the name exists."""
     at = table.schema.get_field_index(name)
     return table.append_column(name, column) if at < 0 else table.set_column(at, table.schema.field(at), column)
 
 
 def filled(table: pa.Table) -> list[str]:
-    """The columns that hold more than nulls. Most of a snapshot's do not, and need not be moved with its rows."""
+    """Return the columns with any non-null value. Most columns of a snapshot have none and need not be moved."""
     return [name for name in table.column_names if table.column(name).null_count < table.num_rows]
 
 
@@ -168,7 +167,7 @@ def without_fingerprints(rows: pa.Table) -> pa.Table:
 
 
 def to_frame(table: pa.Table) -> pd.DataFrame:
-    """The same memory as a pandas DataFrame with Arrow-backed columns."""
+    """Return the same memory as a pandas DataFrame with Arrow-backed columns."""
     import pandas as pd  # a DAG file is parsed without it
 
     frame: pd.DataFrame = table.to_pandas(types_mapper=pd.ArrowDtype)
@@ -176,12 +175,12 @@ def to_frame(table: pa.Table) -> pd.DataFrame:
 
 
 def to_table(frame: pd.DataFrame) -> pa.Table:
-    """The frame's memory as a table; the index is left out, columns not Arrow-backed are converted."""
+    """Return the frame's memory as a table. The index is dropped; columns that are not Arrow-backed are converted."""
     return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
 
 
 EXAMPLES: Final = 3
-"""Examples kept for each reason."""
+"""Examples per reason."""
 
 
 _NAMED_FIRST: Final = frozenset({"lastmod", "priority", "changefreq", "signal"})
@@ -194,16 +193,16 @@ _PLURAL: Final = {"loc": "es", "title": "s"}
 
 
 class Reason(Frozen):
-    """Why something happened to rows, to how many, with a few examples."""
+    """Reason why rows were altered or not listed, with their number and some examples."""
 
     text: str
     count: int
     examples: tuple[str, ...]
     advice: str = ""
-    """What to do about it, where that depends on more than the reason."""
+    """Advice that depends on more than the reason."""
 
     def as_dropped(self) -> str:
-        """The reason for which values were dropped, as: 2,000 lastmod values dropped: not a date."""
+        """Return a sentence about dropped values, such as: 2,000 lastmod values dropped: not a date."""
         column, _, why = self.text.partition(" ")
         if column in _LISTED_SO:
             return f"{self.count:,} {_LISTED_SO[column]}{'' if self.count == 1 else _PLURAL[column]} {why}"
@@ -213,17 +212,20 @@ class Reason(Frozen):
 
 @dataclass
 class Tally:
-    """How often each reason occurred, with a few examples: the currency of counts between stages."""
+    """Number of rows by reason, with some examples. Stages exchange their counts in this form.
+
+    It is not a dataclass, because the JSON of a record has it as `to_json` returns it.
+    """
 
     counts: dict[str, int] = field(default_factory=dict)
     examples: dict[str, list[str]] = field(default_factory=dict)
     advice: dict[str, str] = field(default_factory=dict)
 
     def add(self, reason: str, count: int = 1, examples: Iterable[Any] = (), advice: str = "") -> None:
-        """Count `reason` `count` times more; examples past the first few are dropped, and advice past the first.
+        """Add `count` to a reason. Only the first examples and the first advice are kept.
 
-        Reasons and examples can hold text of a source. Their invisible characters become code points here, so that
-        they do nothing in any output.
+        Reasons and examples can contain text of a source. Their invisible characters are written as code points, so
+        that they have no effect in any output.
         """
         if count <= 0:
             return
@@ -240,14 +242,14 @@ class Tally:
     def add_rows(
         self, reason: str, mask: np.ndarray, values: Callable[[int], Any], loc: pa.Array | None, advice: str = ""
     ) -> None:
-        """Count the rows of a mask; an example is the page (`loc`, where it is known) and the row's value."""
+        """Count the rows of a mask. Examples are the page (`loc`, if known) and the row's value."""
         at = np.flatnonzero(mask)
         pages = [None] * EXAMPLES if loc is None else loc.take(pa.array(at[:EXAMPLES])).to_pylist()
         shown = [(page, values(int(row))) for page, row in zip(pages, at[:EXAMPLES], strict=False)]
         self.add(reason, len(at), [value if page is None else f"{page}: {value}" for page, value in shown], advice)
 
     def merge(self, other: Tally) -> None:
-        """Add all that `other` counted."""
+        """Add the counts of another tally."""
         for reason, count in other.counts.items():
             self.add(reason, count, other.examples.get(reason, ()), other.advice.get(reason, ""))
 
@@ -256,7 +258,7 @@ class Tally:
         return sum(self.counts.values())
 
     def ordered(self) -> list[Reason]:
-        """The reasons, the most frequent first."""
+        """Return the reasons, most frequent first."""
         reasons = sorted(self.counts, key=lambda reason: (-self.counts[reason], reason))
         return [
             Reason(reason, self.counts[reason], tuple(self.examples.get(reason, ())), self.advice.get(reason, ""))
@@ -264,7 +266,7 @@ class Tally:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        """`{reason: {"count": n, "examples": [...]}}`, the most frequent first; with `advice` where there is some."""
+        """Return `{reason: {"count": n, "examples": [...]}}`, most frequent first. `advice` only if there is some."""
         return {
             one.text: {
                 "count": one.count,

@@ -1,4 +1,4 @@
-"""The 64-bit hashes that state and borders rest on: the same on every machine and release.
+"""64-bit hashes for state and partitioning, the same on every machine and in every version.
 
 `hash64` of a byte string, in 64-bit unsigned arithmetic that wraps:
 
@@ -7,8 +7,8 @@
         h = mix(h xor lane)
     result: mix(h)
 
-`mix` is the finaliser of SplitMix64 (Steele, Lea, Flood 2014, "Fast splittable pseudorandom number
-generators"). Text is hashed as UTF-8. It is no defence against an adversary; it tells rows apart.
+`mix` is the finalizer of SplitMix64 (Steele, Lea, Flood 2014, "Fast splittable pseudorandom number generators"). Text
+is hashed as UTF-8. The hash distinguishes rows; it doesn't resist an attacker.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _LEFT: Final = (np.uint64(1) << np.arange(0, 64, 8, dtype=np.uint64)) - np.uint6
 """What is kept of a lane of which 0 to 7 bytes are left."""
 _HASHED: Final = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
 _BLOCK: Final = 1 << 15
-"""Rows hashed at a time: temporaries stay in cache, which is worth a factor of two."""
+"""Rows hashed at a time. Temporaries stay in cache, which doubles the speed."""
 
 
 def _mix(h: np.ndarray) -> np.ndarray:
-    """SplitMix64's finaliser, in place."""
+    """Apply SplitMix64's finalizer in place."""
     if kernels.compiled is not None:
         kernels.compiled.mix(h)
         return h
@@ -53,7 +53,7 @@ def _mix(h: np.ndarray) -> np.ndarray:
 
 
 def hash64(values: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """The hash of each string: uint64, one a row. A null has a hash of its own.
+    """Return the hash of each string: uint64, one per row. Nulls have a hash too.
 
     `values`: string, large_string, binary or large_binary.
     """
@@ -169,7 +169,7 @@ def _is_large(kind: pa.DataType) -> bool:
 
 
 def combine(hashes: list[np.ndarray]) -> np.ndarray:
-    """One hash of several columns' hashes, in their order: h = mix(h xor column), from the seed."""
+    """Combine the hashes of several columns in their order: h = mix(h xor column), from the seed."""
     h = np.full(len(hashes[0]), _SEED, np.uint64)
     for column in hashes:
         h = _mix(h ^ column)
@@ -177,10 +177,10 @@ def combine(hashes: list[np.ndarray]) -> np.ndarray:
 
 
 def hash_rows(table: pa.Table, known: Mapping[str, np.ndarray]) -> np.ndarray:
-    """One hash of what each row holds in all columns of a table, in whatever order they stand: uint64.
+    """Return one hash per row over all columns of a table, independent of their order: uint64.
 
-    `known`: hashes of columns that are there already. A null counts as if the table had no such column. Each column's
-    hash is mixed with its name before they are added up, so that values that change their places don't hash alike.
+    `known`: hashes of columns that were computed before. A null counts like a missing column. Each column's hash is
+    mixed with its name before the sum, so that swapped values lead to another hash.
     """
     h = np.full(table.num_rows, _SEED, np.uint64)
     for name in table.column_names:
@@ -204,21 +204,21 @@ def hash_rows(table: pa.Table, known: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def sums_of(hashes: np.ndarray) -> tuple[int, int]:
-    """The sum of some hashes and that of their squares, modulo 2^64: the same for the same hashes in any order."""
+    """Return the sum of hashes and of their squares, modulo 2^64. Equal for equal hashes in any order."""
     return int(hashes.sum()), int((hashes * hashes).sum())
 
 
 def added(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
-    """The sums of two parts together."""
+    """Add the sums of two parts."""
     return (one[0] + other[0]) % _WRAPS, (one[1] + other[1]) % _WRAPS
 
 
 def hash_column(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
-    """The hash of each value of a column of any type: uint64, one a row.
+    """Return the hash of each value of a column of any type: uint64, one per row.
 
-    Text and bytes by `hash64`. Numbers, booleans and times: mix of the value's 64 bits. A list: the
-    wrapping sum of mix(value xor mix(place + 1)), xor its length, mixed. A struct: `combine` of its
-    fields. A null has one hash whatever the type.
+    Text and bytes: `hash64`. Numbers, booleans and times: mix of the value's 64 bits. List: the wrapping sum of
+    mix(value xor mix(index + 1)), xor its length, mixed. Struct: `combine` of its fields. Nulls have one hash for all
+    types.
     """
     column = single(column)
     kind = column.type
@@ -248,7 +248,7 @@ def hash_column(column: pa.Array | pa.ChunkedArray) -> np.ndarray:
 
 def _hash_lists(column: pa.Array) -> np.ndarray:
     lengths = lengths_of(column)
-    values = hash_column(column.flatten())  # leaves out what null slots hide
+    values = hash_column(column.flatten())  # skips values under nulls
     ends = np.cumsum(lengths)
     place = np.arange(len(values)) - np.repeat(ends - lengths, lengths)
     values ^= _mix(place.astype(np.uint64) + np.uint64(1))
@@ -257,7 +257,7 @@ def _hash_lists(column: pa.Array) -> np.ndarray:
 
 
 def _bits(column: pa.Array) -> np.ndarray:
-    """The 64 bits of each plain value."""
+    """Return the 64 bits of each plain value."""
     if pa.types.is_floating(column.type):
         floats = numbers_of(column.cast(pa.float64()))
         bits: np.ndarray = (floats + 0.0).view(np.uint64).copy()  # -0.0 is 0.0

@@ -1,7 +1,7 @@
-"""Timestamps between Arrow's units, and their text: no value wraps around, and none is shown as another.
+"""Convert timestamps between Arrow's units and to text, without overflow or wrong values.
 
-Arrow's own conversions fail, or wrap where they are unsafe. It writes years of at most five digits. Here a value
-that the target can't hold becomes the end of its range, and the text of an end says so.
+Arrow's own conversions fail, or wrap if they are unsafe, and write years of at most five digits. Here a value that the
+target can't represent becomes the end of its range, and its text shows that.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from sitemap_etl.dates import DAY, UNITS
 
 FIRST: Final = -(2**63)
 LAST: Final = 2**63 - 1
-"""The ends of int64, which PostgreSQL and DuckDB use for infinity."""
+"""Ends of int64, which PostgreSQL and DuckDB use for infinity."""
 YEAR_1: Final = -62_135_596_800
 YEAR_10000: Final = 253_402_300_800
-"""Seconds from 1970 to the beginnings of these years."""
+"""Seconds from 1970 to the beginning of these years."""
 FIRST_DAY: Final = -(2**31)
 LAST_DAY: Final = 2**31 - 1
-"""The ends of int32, which stand for infinity among dates."""
+"""Ends of int32, which represent infinity among dates."""
 _NO_DAYS: Final = 2
-"""How far above the beginning of int32 or int64 the texts of days that no calendar has begin."""
+"""Distance from the start of int32 or int64 to values for days that don't exist in any calendar."""
 _LAST_NO_DAY: Final = 99_99_99_99
 _UNREADABLE: Final = "<value out of range"
-"""Arrow's text for a value that it can't write begins so."""
+"""Beginning of Arrow's text for a value that it can't write."""
 _ERA_DAYS: Final = 146_097
 """Days of 400 years, after which the calendar repeats."""
 _FROM_MARCH_0: Final = 719_468
@@ -39,7 +39,7 @@ _FROM_MARCH_0: Final = 719_468
 
 
 def in_unit(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return timestamps in the unit and zone of `kind`, floored; the ends of int64 stand for values beyond them.
+    """Return timestamps in the unit and zone of `kind`, floored. Values outside the range become the ends of int64.
 
     `column`: timestamps of any unit.
     """
@@ -61,33 +61,33 @@ def in_unit(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def in_calendar(column: pa.Array) -> pa.Array:
-    """Return the column with nulls in place of dates and timestamps outside the years 1 to 9999.
+    """Return the column with nulls instead of dates and timestamps outside the years 1 to 9999.
 
-    Columns of other types are returned as they are.
+    Columns of other types are returned unchanged.
     """
     if pt.is_date32(column.type):
         return _within(column, YEAR_1 // DAY, YEAR_10000 // DAY - 1, pa.int32())
     if pt.is_timestamp(column.type):
         units = UNITS[column.type.unit]
-        # The ends of int64 are infinity, also where nanoseconds do not reach so far.
+        # The ends of int64 mean infinity, even for nanoseconds, whose range ends earlier.
         return _within(column, max(YEAR_1 * units, FIRST + 1), min(YEAR_10000 * units - 1, LAST - 1), pa.int64())
     return column
 
 
 def no_days(written: NDArray[np.int64], *, dates: bool) -> NDArray[np.int64]:
-    """Return values that stand for days that no calendar has, such as 0000-00-00: `spelled` writes them again.
+    """Return values for days that don't exist in any calendar, such as 0000-00-00. `spelled` converts them back.
 
-    `written`: the digits of each as one number, YYYYMMDD. `dates`: for `date32`, in place of `timestamp[us]`. The
+    `written`: the digits of each as one number, YYYYMMDD. `dates`: return `date32` instead of `timestamp[us]`. The
     values are before every time that is published, and before every time that PostgreSQL and MySQL store.
     """
     return (FIRST_DAY if dates else FIRST) + _NO_DAYS + written
 
 
 def spelled(values: pa.Array) -> pa.Array:
-    """Return dates and timestamps as text, `2600-01-01 00:00:00.000000`, with as many digits as a year has.
+    """Return dates and timestamps as text, `2600-01-01 00:00:00.000000`, with as many digits as the year needs.
 
-    Values at an end of their range read `after …` or `before …`: they may stand for infinity, or for a time beyond.
-    Values made by `no_days` read as they were written.
+    Values at an end of their range become `after …` or `before …`, because they mean infinity or a time outside the
+    range. Values of `no_days` get their original text.
     """
     kind = values.type
     try:
@@ -97,7 +97,7 @@ def spelled(values: pa.Array) -> pa.Array:
         texts = values.cast(pa.string())
     if pt.is_timestamp(kind):
         raw = numbers_of(values.view(pa.int64()))
-        # Arrow writes ends as times, and of a zone nonsense far from our calendar.
+        # Arrow writes the ends as times, and writes wrong zoned times far from our calendar.
         first, last = (bound * UNITS[kind.unit] for bound in (YEAR_1, YEAR_10000))
         odd = (raw < first) | (raw >= last) | (raw == FIRST) | (raw == LAST)
     else:

@@ -1,8 +1,8 @@
-"""Memory that was used is kept for what comes next.
+"""Configure libraries of this process before they are imported: their threads, and allocators to keep freed memory.
 
-Batches, windows and files of about the same size follow each other for as long as a run takes. Allocators give what one
-of them leaves back to the system, which clears it before the next one gets it: with what is kept a run takes an eighth
-less processor time, and a fifth more memory.
+A run allocates batches, windows and files of similar size again and again. Allocators return freed memory to the
+system, which clears it before the next use. Keeping it saves an eighth of the processor time, and uses a fifth more
+memory.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ _ARROW: Final = {
     # Pages of 2 MB are cleared as a whole, which is dear on machines that share theirs; nothing is the faster for them.
     "MIMALLOC_ALLOW_THP": "0",
 }
-"""What mimalloc reads when pyarrow is imported."""
+"""Environment variables that mimalloc reads when pyarrow is imported."""
 _LIBC: Final = {-1: 1 << 30, -3: 1 << 25}
-"""glibc's `M_TRIM_THRESHOLD`, past which it gives memory back, and `M_MMAP_THRESHOLD`, the most it takes."""
+"""glibc's `M_TRIM_THRESHOLD` (return memory above) and `M_MMAP_THRESHOLD` (its maximum)."""
 
 
 def keep_memory() -> None:
-    """Have this process keep its memory, where its allocators can. To be called before pyarrow is imported."""
+    """Configure this process's allocators to keep memory. Must be called before pyarrow is imported."""
     for variable, said in _ARROW.items():
         os.environ.setdefault(variable, said)
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)

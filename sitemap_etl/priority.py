@@ -1,8 +1,7 @@
-"""How much a page matters on its site, and how often it changes: hints that Yandex still reads.
+"""Priority and changefreq of pages, which are hints that Yandex still reads.
 
-A priority is counted in *tenths* (int8, 0 to 10), rounded half up from the shortest decimal that means
-the number: 0.25 is 3 and 0.35 is 4, although the float next to 0.35 lies below it. Null is no priority,
-which readers take as 0.5.
+A priority is counted in *tenths* (int8, 0 to 10), rounded half up from the shortest decimal of the number. So 0.25 is
+3 and 0.35 is 4, although the float for 0.35 is a bit smaller. Null means no priority, and readers assume 0.5.
 """
 
 from __future__ import annotations
@@ -30,22 +29,22 @@ REASONS: Final = {
     NO_WORD: f"Allowed are {', '.join(CHANGEFREQS)}.",
     NO_SIGNAL: "The text is not a decimal number, so the row can't be ranked and gets no priority.",
 }
-"""Why a row loses its priority or changefreq, each with a sentence. The row itself stays listed."""
+"""Reasons why a row loses its priority or changefreq, with their explanations. The row itself is still listed."""
 
 BINS: Final = 1 << 16
-"""Bins of a signal: the top 16 bits of the order-preserving float64."""
+"""Number of bins of a signal. A bin is the top 16 bits of the order-preserving float64."""
 
 _TIES: Final = np.array([0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95])
-"""The smallest numbers that round up to each tenth. Shortest decimals keep the order of their floats,
-so a float rounds up exactly when it is not below the float nearest to the tie."""
+"""Smallest numbers that round up to each tenth. Shortest decimals have the order of their floats, so a float rounds up
+exactly if it is not below the float nearest to the tie."""
 _DEPTHS: Final = np.array([10, 8, 6, 4, 2], np.int8)
-"""Tenths by depth of the path; deeper ones are as the last."""
+"""Tenths by depth of the path. Deeper paths have the last value."""
 _DECIMAL: Final = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?$"
 _SIGN: Final = np.int64(-(1 << 63))
 
 
 def constant(value: float | str | Decimal) -> int:
-    """The tenths of a number from the site file. Raises ValueError where it is not between 0 and 1."""
+    """Return the tenths of a number from the site file. Raise ValueError if it is not between 0 and 1."""
     try:
         number = Decimal(str(value).strip())
     except InvalidOperation as error:
@@ -58,20 +57,20 @@ def constant(value: float | str | Decimal) -> int:
 def from_column(
     column: pa.Array | pa.ChunkedArray, tally: Tally, *, loc: pa.Array | None = None, name: str = "priority"
 ) -> pa.Array:
-    """The priority of each row in tenths: int8, null where the column has none that is valid.
+    """Return the priority of each row in tenths: int8, null if the column has no valid one.
 
-    `column`: numbers, decimals or text of them. What is no number or not between 0 and 1 becomes null
-    and is counted with examples, which name the page where the column is one array and `loc` has them. Raises
-    `InvalidSource` for another type, naming `name`.
+    `column`: numbers, decimals or text of them. A value that is not a number between 0 and 1 becomes null, and is
+    counted in `tally` with examples. Examples include the page if the column is one array and `loc` is set. Raise
+    `InvalidSource` with `name` for another type.
     """
     return _by_chunk(column, lambda part: _tenths(part, tally, loc, name), pa.int8())
 
 
 def depth(locs: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """The priority in tenths by the depth of each canonical `loc`'s path: int8, null for a null.
+    """Return the priority in tenths by the depth of each canonical `loc`'s path: int8, null for a null.
 
-    1.0 for the home page, then 0.8, 0.6, 0.4, and 0.2 from the fourth level on. A level is a slash that
-    something follows: `/a` and `/a/` are one deep, `/a/b` two. The query does not count.
+    1.0 for the home page, then 0.8, 0.6, 0.4, and 0.2 from the fourth level on. Each part of the path is a level:
+    `/a` and `/a/` have one, `/a/b` has two. The query does not count.
     """
     return _by_chunk(locs, _depths, pa.int8())
 
@@ -83,25 +82,28 @@ def signal_bins(
     loc: pa.Array | None = None,
     name: str = "percentile_of",
 ) -> pa.Array:
-    """The bin of each row's signal: uint16, null where the signal is null, NaN or no number.
+    """Return the bin of each row's signal: uint16, null if the signal is null, NaN or not a number.
 
-    The bin is the top 16 bits of the float64 in an order-preserving form: sign, exponent and four bits
-    of fraction, so neighbouring bins are 3 to 6 % apart. Texts that are no numbers are counted in `tally`, as above.
-    Raises `InvalidSource` for a type that has no numbers, naming `name`.
+    The bin is the top 16 bits of the float64 in an order-preserving form: sign, exponent and four bits of fraction. So
+    neighboring bins are 3 to 6 % apart. Text that is not a number is counted in `tally`, as in `from_column`. Raise
+    `InvalidSource` with `name` for a type without numbers.
     """
     return _by_chunk(column, lambda part: _bins(part, Tally() if tally is None else tally, loc, name), pa.uint16())
 
 
 def histogram(bins: pa.Array) -> np.ndarray:
-    """Rows in each bin: int64, 65,536 of them. Those of all splits add up to the section's; nulls do not count."""
+    """Return the number of rows in each bin: int64, 65,536 values. Nulls don't count.
+
+    The histogram of a section is the sum over its splits.
+    """
     return np.bincount(pc.drop_null(bins).to_numpy(), minlength=BINS).astype(np.int64)
 
 
 def percentile_table(histogram: np.ndarray) -> np.ndarray:
-    """The priority in tenths of each bin: int8, 65,536 of them.
+    """Return the priority in tenths of each bin: int8, 65,536 values.
 
-    `histogram`: rows of the whole section in each bin. A row's percentile is (rows below + half of the
-    equal ones) / all, rounded half up to tenths in whole numbers, so it is the same for any splitting.
+    `histogram`: number of rows of the whole section in each bin. A row's percentile is (rows below + half of the equal
+    rows) / all rows. It is rounded half up to tenths in whole numbers, so it does not depend on the splits.
     """
     equal = np.asarray(histogram, np.int64)
     rows = int(equal.sum())
@@ -112,7 +114,7 @@ def percentile_table(histogram: np.ndarray) -> np.ndarray:
 
 
 def apply_table(bins: pa.Array, table: np.ndarray) -> pa.Array:
-    """The priority of each row in tenths from its bin: int8. A row without a signal has none."""
+    """Return the priority of each row in tenths from its bin: int8, null for a row without a signal."""
     tenths = table[pc.fill_null(bins, 0).to_numpy()]
     return pa.array(tenths, pa.int8(), mask=_nulls(bins))
 
@@ -120,16 +122,16 @@ def apply_table(bins: pa.Array, table: np.ndarray) -> pa.Array:
 def changefreq(
     column: pa.Array | pa.ChunkedArray, tally: Tally, *, loc: pa.Array | None = None, name: str = "changefreq"
 ) -> pa.Array:
-    """The changefreq of each row: string, a word of the protocol or null.
+    """Return the changefreq of each row: string, a word of the protocol or null.
 
-    Case and white space around it do not count; a blank is null; another word becomes null and is
-    counted with examples, as above. Raises `InvalidSource` for a column that is no text, naming `name`.
+    Case and surrounding white space are ignored, and a blank is null. Another word becomes null and is counted with
+    examples, as in `from_column`. Raise `InvalidSource` with `name` for a column that is not text.
     """
     return _by_chunk(column, lambda part: _words(part, tally, loc, name), pa.string())
 
 
 def _by_chunk(column: pa.Array | pa.ChunkedArray, rule: Callable[[pa.Array], pa.Array], kind: pa.DataType) -> pa.Array:
-    """The rule's answer for every chunk, as one array without wrappings on the way in."""
+    """Return the results of a rule for all chunks as one array. The rule gets plain arrays or text."""
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     parts = []
     for chunk in chunks:
@@ -150,15 +152,15 @@ def _tenths(array: pa.Array, tally: Tally, loc: pa.Array | None, name: str) -> p
 def _bins(array: pa.Array, tally: Tally, loc: pa.Array | None, name: str) -> pa.Array:
     numbers = _numbers(array, tally, loc, NO_SIGNAL, name).astype(np.float64)
     bits = (numbers + 0.0).view(np.int64)  # -0.0 is 0.0
-    ordered = (bits ^ (bits >> 63 | _SIGN)).view(np.uint64) >> np.uint64(48)  # of negative ones all bits are turned
+    ordered = (bits ^ (bits >> 63 | _SIGN)).view(np.uint64) >> np.uint64(48)  # flips all bits of negative numbers
     return pa.array(ordered.astype(np.uint16), mask=np.isnan(numbers))
 
 
 def _numbers(array: pa.Array, tally: Tally, loc: pa.Array | None, reason: str, name: str) -> np.ndarray:
-    """The values as floats, NaN where there is none; text that is no number is counted under `reason`."""
+    """Return the values as floats, NaN for nulls. Count text that is not a number under `reason`."""
     kind = array.type
     if pa.types.is_string(kind):
-        coded = array.dictionary_encode()  # texts are few: the costly check runs once for each
+        coded = array.dictionary_encode()  # few texts are distinct, so the costly check runs once for each
         words = pc.ascii_trim_whitespace(coded.dictionary)
         good = pc.match_substring_regex(words, _DECIMAL)
         floats = pc.if_else(good, pc.replace_substring_regex(words, r"^\+", ""), None).cast(pa.float64())
@@ -173,12 +175,12 @@ def _numbers(array: pa.Array, tally: Tally, loc: pa.Array | None, reason: str, n
     if pa.types.is_integer(kind):
         return _floats(pc.cast(array, pa.float64(), safe=False))
     if pa.types.is_decimal(kind):
-        return _floats(array.cast(pa.string()).cast(pa.float64()))  # by way of text the nearest float is exact
+        return _floats(array.cast(pa.string()).cast(pa.float64()))  # a cast through text gives the nearest float
     raise InvalidSource(f"{name} is {kind}, expected numbers, decimals or text of numbers")
 
 
 def _floats(array: pa.Array) -> np.ndarray:
-    """A floating array as numpy of its own width, NaN where it is null."""
+    """Return a floating array as numpy of the same width, with NaN for nulls."""
     floats: np.ndarray = array.to_numpy(zero_copy_only=False)
     return floats
 
@@ -210,5 +212,5 @@ def _nulls(array: pa.Array) -> np.ndarray | None:
 
 
 def _shown(array: pa.Array) -> Callable[[int], Any]:
-    """What a row's value is as text."""
+    """Return a function from a row's position to its value as text."""
     return lambda at: array.slice(at, 1).cast(pa.string())[0].as_py()

@@ -1,15 +1,15 @@
-"""The extensions of a page: raw columns → the checked, nested columns of `frames.PUBLISHED`.
+"""Extensions of a page: convert raw columns to the validated nested columns of `elements`.
 
 | function | column in | out |
 |---|---|---|
-| `images` | list of URLs | `frames.IMAGES` |
-| `videos` | list of structs with Google's element names | `frames.VIDEOS` |
-| `alternates` | map hreflang → URL | `frames.ALTERNATES` |
-| `news` | title and publication_date | `frames.NEWS` |
+| `images` | list of URLs | `elements.IMAGES` |
+| `videos` | list of structs with Google's element names | `elements.VIDEOS` |
+| `alternates` | map hreflang → URL | `elements.ALTERNATES` |
+| `news` | title and publication_date | `elements.NEWS` |
 | `mobile` | bool | bool |
 
-Nested columns are native (list, struct, map) or JSON text. A value that breaks a rule takes its
-extension element with it, never the page; each is counted in a `Tally` under a reason.
+Nested columns are native (list, struct, map) or JSON text. An invalid value removes its extension element, never the
+page. Each removal is counted in a `Tally` under a reason.
 """
 
 from __future__ import annotations

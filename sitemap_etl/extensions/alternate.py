@@ -1,4 +1,4 @@
-"""The other languages of a page, as its own column says them (`xhtml:link` with hreflang)."""
+"""Alternates of a page from its own column (`xhtml:link` with hreflang)."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def alternates(
     loc: pa.Array | pa.ChunkedArray | None = None,
     rules: UrlRules | None = None,
 ) -> pa.Array:
-    """`frames.ALTERNATES`: tags as `hreflang_tag` gives them, sorted, each once a page; canonical URLs of any host.
+    """Return `elements.ALTERNATES`: sorted and unique tags (`hreflang_tag`) per page, with canonical URLs.
 
-    `column`: map hreflang → URL; struct with a field a language; list of structs of `hreflang` and `href`; or a text
-    that holds an object or such a list, as JSON or Python writes it. Of an address with several URLs the first stays.
-    URLs of the site's own pages are as these are listed by the `rules`, to whose site relative ones are joined. Of two
-    with the same tag the first stays. A page without alternates is null; nothing is added, the page itself neither.
+    `column`: map hreflang → URL; struct with a field per language; list of structs of `hreflang` and `href`; or text
+    with such a value in JSON or Python syntax. If an address has several URLs, or a tag occurs twice, the first one is
+    used. `rules`: URLs of the site's own pages are spelled as listed, and relative URLs are joined to the site. A page
+    without alternates is null. Nothing is added, not even the page itself.
     """
     pages = Pages.of(loc, tally, rules)
     found = _pairs(plain(column), tally)
@@ -57,7 +57,7 @@ def alternates(
 
 
 def _sorted(found: Elements, pages: Pages) -> Elements:
-    """By tag within each row, bytewise; the first of equal tags stays."""
+    """Sort by tag within each row, bytewise. Of equal tags, the first one stays."""
     if len(found.owner) < 2:
         return found
     encoded = pc.struct_field(found.values, "hreflang").dictionary_encode()
@@ -75,7 +75,7 @@ def _sorted(found: Elements, pages: Pages) -> Elements:
 
 
 def _pairs(column: pa.Array, tally: Tally) -> Elements:
-    """The alternates of all rows as structs of key and value."""
+    """Return the alternates of all rows as structs of key and value."""
     kind = column.type
     if pa.types.is_map(kind):
         return nested.elements(column)
@@ -98,7 +98,7 @@ def _pairs(column: pa.Array, tally: Tally) -> Elements:
 
 
 def _fields(column: pa.Array) -> Elements:
-    """A struct with a field a language: the filled ones of each row, in the order of the fields."""
+    """Return the non-null fields of each row of a struct with one field per language."""
     rows, names = len(column), [entry.name for entry in column.type]
     if not names:
         return Elements(np.empty(0, np.int64), pa.array([], _PAIR), rows)
@@ -117,7 +117,7 @@ def _structs(pairs: list[tuple[str, str]]) -> pa.Array:
 
 
 def _pairs_of(value: Any, tally: Tally) -> list[tuple[str, str]]:
-    """The alternates that one parsed JSON value means."""
+    """Return the alternates of one parsed JSON value."""
     if value is None:
         return []
     pairs: list[tuple[Any, Any]] = []

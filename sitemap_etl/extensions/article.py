@@ -1,4 +1,4 @@
-"""News articles (Google: news sitemaps): which rows are news now, and the element of each."""
+"""News articles (Google news sitemaps): rows that are news now, and their elements."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ _SIMPLIFIED: Final = frozenset({"hans", "cn", "sg", "my"})
 _DAY: Final = 86_400
 _WINDOW: Final = limits.NEWS_HOURS * 3_600
 NOT_NEWS: Final = "not news: older than 48 hours, or without what news needs"
-"""Why a row of a news section is not listed there."""
+"""Reason why a row of a news section is not listed there."""
 
 
 def language(text: str) -> str:
-    """The publication's language in a form that the XSD takes: `zh-cn`, `zh-tw`, or two or three small letters.
+    """Return the publication's language in a form that the XSD accepts: `zh-cn`, `zh-tw`, or two or three lower-case
+    letters.
 
-    Script and country are left off (`en-US` → `en`); of Chinese they decide (`zh-Hant-HK` → `zh-tw`).
-    Raises ValueError for what is no language.
+    Script and country are removed (`en-US` → `en`), but decide for Chinese (`zh-Hant-HK` → `zh-tw`). Raises ValueError
+    if the text isn't a language.
     """
     first, *rest = text.strip().lower().replace("_", "-").split("-")
     if first == "zh" and rest:
@@ -55,14 +56,14 @@ def news(
     timezone: str | None = None,
     loc: pa.Array | pa.ChunkedArray | None = None,
 ) -> pa.Array:
-    """`frames.NEWS`; null for a row that is no news at `now`, which is counted with its reason.
+    """Return `elements.NEWS`, null for rows that aren't news at `now`. These are counted with a reason.
 
-    News is what was published at most 48 hours before `now`, to the second, and not after it. A date without
-    a time counts from its midnight in `timezone`, else UTC (where it may lie a day ahead: somewhere it has
-    begun). `name` and `language` are the publication's.
+    News was published at most 48 hours before `now`, to the second, and not after it. A date without a time counts from
+    its midnight in `timezone`. Without `timezone`, midnight UTC counts, and the date can be one day ahead. `name` and
+    `language` belong to the publication.
 
-    Raises InvalidSource where a time has no zone and `timezone` is not given; ValueError where `language` is
-    none, `name` is blank or `now` has no zone.
+    Raises InvalidSource if a time has no zone and `timezone` is None; ValueError if `language` is invalid, `name` is
+    blank or `now` has no zone.
     """
     if now.tzinfo is None:
         raise ValueError("`now` needs a time zone")
@@ -107,16 +108,16 @@ _language = language
 
 
 def _ahead(published: Dates, moment: int, timezone: str | None) -> np.ndarray:
-    """Return by how many seconds each date may be ahead of `moment`: a date without a time is true until its end."""
+    """Return the seconds that each date can be ahead of `moment`. A date without a time is valid until its end."""
     end_of_day = moment // _DAY * _DAY + _DAY
     return np.where(published.is_date & (timezone is None), end_of_day - moment, 0)
 
 
 def still_news(published: pa.StructArray, now: datetime, timezone: str | None = None) -> np.ndarray:
-    """Return which published rows are news at `now`: a mask, one a row.
+    """Return a mask of published rows that are news at `now`.
 
-    `published`: `frames.NEWS`; a row without it was not published as news, and stays. Dates count as in `news`: an
-    article that a fast clock has published before its time is not news yet.
+    `published`: `elements.NEWS`. A row without it was not published as news, and stays. Dates count as in `news`: an
+    article that a fast clock published too early is not news yet.
     """
     found = dates(pc.struct_field(published, "publication_date"), timezone)
     moment = int(now.timestamp())

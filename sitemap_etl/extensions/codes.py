@@ -1,4 +1,4 @@
-"""The codes of languages, scripts and countries that hreflang and video restrictions are made of."""
+"""Codes of languages, scripts and countries for hreflang and video restrictions."""
 
 from __future__ import annotations
 
@@ -45,19 +45,20 @@ SCRIPTS: Final = frozenset(
     Ugar Vaii Visp Vith Wara Wcho Wole Xpeo Xsux Yezi Yiii Zanb
     """.split()  # noqa: SIM905 - two hundred quoted codes are harder to read
 )
-"""ISO 15924 scripts that text is written in (as named by CLDR); collective and special codes left out."""
+"""ISO 15924 scripts that text is written in (named by CLDR), without collective and special codes."""
 
 
 def is_language(code: str) -> bool:
-    """Whether a code of two or three lower-case letters is a language's, by ISO 639-1, 639-2 or 639-3."""
+    """Return True if a code of two or three lower-case letters is a language in ISO 639-1, 639-2 or 639-3."""
     return code in LANGUAGES or (len(code) == 3 and code in _three_letters())
 
 
 @cache
 def _three_letters() -> frozenset[str]:
-    """The codes of ISO 639-3 (https://iso639-3.sil.org, registry of 2023) and the bibliographic ones of 639-2.
+    """Return the codes of ISO 639-3 (https://iso639-3.sil.org, registry of 2023) and the bibliographic codes of ISO
+    639-2.
 
-    The file has a line for each first two letters: `aa` and the third ones of all codes that begin so.
+    The file has one line per first two letters: the two letters, a space, and all third letters.
     """
     lines = (files(__package__) / "iso-639-3.txt").read_text("ascii").splitlines()
     return frozenset(line[:2] + letter for line in lines for letter in line[3:])

@@ -31,10 +31,10 @@ class Dates(Frozen):
 
 
 def dates(column: pa.Array | pa.ChunkedArray, timezone: str | None = None) -> Dates:
-    """Dates, timestamps with and without zone, and text as `sitemap_etl.dates` reads it.
+    """Read dates, timestamps with and without zone, and text as `sitemap_etl.dates` reads it.
 
-    What is none of these, no day of the calendar, or before 1900 has a null text and is not naive. Raises ValueError
-    where `timezone` is no name of the time zone database.
+    Invalid values and dates before 1900 have a null text and are not naive. Raises ValueError if `timezone` is not in
+    the time zone database.
     """
     column = plain(column)
     if pa.types.is_string(column.type) or pa.types.is_binary(column.type):

@@ -1,8 +1,8 @@
-"""hreflang values: the part of BCP 47 that Google takes.
+"""hreflang values: the subset of BCP 47 that Google supports.
 
-ISO 639-1 language, then optionally an ISO 15924 script and an ISO 3166-1 country, or x-default
-(https://developers.google.com/search/docs/specialty/international/localized-versions). A country alone,
-`es-419`, `EU`, `UN` and `UK` are not taken; neither are languages of three letters.
+An ISO 639-1 language, optionally with an ISO 15924 script and an ISO 3166-1 country, or x-default
+(https://developers.google.com/search/docs/specialty/international/localized-versions). A country alone, `es-419`, `EU`,
+`UN`, `UK` and three-letter languages are not supported.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _TAG: Final = re.compile(r"([a-z]{2})(?:[-_]([a-z]{4}))?(?:[-_]([a-z]{2}))?", re
 
 
 def hreflang_tag(text: str) -> str | None:
-    """The tag in its usual case (`en`, `zh-Hant-TW`, `x-default`); None where Google doesn't take it.
+    """Return the tag in its usual case (`en`, `zh-Hant-TW`, `x-default`), or None if Google doesn't support it.
 
-    Case is free and `_` is read as `-`, as in the locales of many systems.
+    Case doesn't matter, and `_` is read as `-`, as in locale names of many systems.
     """
     text = text.strip()
     if text.lower().replace("_", "-") == X_DEFAULT:
@@ -43,9 +43,9 @@ def hreflang_tag(text: str) -> str | None:
 
 
 def hreflang_tags(values: pa.Array | pa.ChunkedArray, tally: Tally) -> pa.Array:
-    """The tag of each text, as `hreflang_tag` gives it; null where it has none, which is counted.
+    """Return the `hreflang_tag` of each text, null if it has none. Invalid texts are counted; blanks and nulls are not.
 
-    Blank and null are no tag and are not counted. Each distinct text is looked at once.
+    Each distinct text is parsed once.
     """
     encoded = texts.cleaned(plain(values)).dictionary_encode()
     distinct = encoded.dictionary.to_pylist()
@@ -62,9 +62,9 @@ def hreflang_tags(values: pa.Array | pa.ChunkedArray, tally: Tally) -> pa.Array:
 
 
 def hreflang_lists(column: pa.Array | pa.ChunkedArray, tally: Tally) -> pa.Array:
-    """The tags of each row, as `hreflang_tags` gives them: list<string>, null where a row has none.
+    """Return the tags of each row: list<string>, null if a row has none.
 
-    `column`: text of one tag, or a list of texts, native or JSON. A tag that is none leaves the list and is counted.
+    `column`: text with one tag, or a list of texts, native or JSON. Invalid tags are removed and counted.
     """
     values = plain(column)
     found = nested.elements(values) if is_list(values.type) else _one_each(texts.cleaned(values), tally)
@@ -74,7 +74,7 @@ def hreflang_lists(column: pa.Array | pa.ChunkedArray, tally: Tally) -> pa.Array
 
 
 def _one_each(values: pa.Array, tally: Tally) -> Elements:
-    """Rows of text: each one tag, or several as a JSON list."""
+    """Return the tags of rows of text. Each text is one tag or a JSON list."""
     as_json = pc.fill_null(pc.starts_with(values, "["), fill_value=False)
     if not pc.any(as_json).as_py():
         return Elements(np.arange(len(values)), values, len(values))

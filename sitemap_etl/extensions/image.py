@@ -1,4 +1,4 @@
-"""Images of a page (Google: image sitemaps; only `image:loc` is still read)."""
+"""Images of a page (Google image sitemaps; Google reads only `image:loc`)."""
 
 from __future__ import annotations
 
@@ -27,13 +27,12 @@ def images(
     *,
     rules: UrlRules | None = None,
 ) -> pa.Array:
-    """`frames.IMAGES`: canonical URLs in the source's order, each once, at most 1,000 a page.
+    """Return `elements.IMAGES`: canonical URLs in the source's order, without repetitions, at most 1,000 per page.
 
-    `column`: list of text, or of structs with `loc`; URLs as text, with separators between them; or a text that holds
-    such a list, as JSON, Python or PostgreSQL writes it. An element with several URLs counts as these. A relative URL
-    is joined to the site of the `rules`; without them it is counted as not absolute. One on the site, or on an origin
-    that is the same, is spelled by the rules of its pages. `loc`: canonical addresses of the pages, for the tally's
-    examples. A page without images is null.
+    `column`: list of text, or of structs with `loc`; text with separated URLs; or text with such a list in JSON, Python
+    or PostgreSQL syntax. An element can contain several URLs. `rules`: relative URLs are joined to the site, and URLs
+    on the site or an equivalent origin are spelled like its pages. Without rules, relative URLs are counted as not
+    absolute. `loc`: canonical addresses of the pages, for examples. A page without images is null.
     """
     pages = Pages.of(loc, tally, rules)
     found = separated(_elements(plain(column), pages))
@@ -49,7 +48,7 @@ def images(
 
 
 def _distinct(found: Elements, pages: Pages) -> Elements:
-    """The first of equal URLs in a row stays."""
+    """Remove repeated URLs of a row. The first one stays."""
     if len(found.owner) < 2 or not (found.owner[1:] == found.owner[:-1]).any():
         return found
     codes = codes_of(found.values)
@@ -87,13 +86,13 @@ def _elements(column: pa.Array, pages: Pages) -> Elements:
 
 
 def _plain(raw: pa.Array) -> Elements:
-    """Texts that are addresses themselves."""
+    """Return texts that are addresses themselves."""
     filled = pc.is_valid(texts.cleaned(raw))
     return Elements(np.flatnonzero(mask_of(filled)), raw.filter(filled), len(raw))
 
 
 def _urls_of(value: Any, tally: Tally) -> list[str]:
-    """The URLs that one parsed JSON value means."""
+    """Return the URLs of one parsed JSON value."""
     if value is None:
         return []
     result = []
@@ -101,6 +100,6 @@ def _urls_of(value: Any, tally: Tally) -> list[str]:
         url = element.get("loc") if isinstance(element, dict) else element
         if isinstance(url, str):
             result.append(url)
-        elif element is not None and element != {}:  # an empty array of PostgreSQL
+        elif element is not None and element != {}:  # {} is an empty array in PostgreSQL
             tally.add(_UNREADABLE, 1, [element])
     return result

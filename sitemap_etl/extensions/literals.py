@@ -1,6 +1,6 @@
-"""Texts that hold a list: JSON, the form that Python prints, and arrays of PostgreSQL.
+"""Lists as text: JSON, Python's `repr`, and PostgreSQL arrays.
 
-Plain lists of Python and PostgreSQL are rewritten as JSON by whole columns (`as_json`); `value_of` reads the others.
+`as_json` converts simple lists of Python and PostgreSQL to JSON in whole columns. `value_of` reads the others.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import pyarrow.compute as pc
 from sitemap_etl.arrow import mask_of
 
 BEGINS: Final = r"""^\s*(?:[\[{"]|\(\s*['")]|null\s*$)"""
-"""Text that begins so holds a value, and is no address (RE2)."""
+"""Beginning of a text that holds a value instead of an address (RE2)."""
 
 _PLAIN_PYTHON: Final = r"""^\s*[\[(]\s*'[^'"\\]*'\s*(?:,\s*'[^'"\\]*'\s*)*,?\s*[\])]\s*$"""
 _PLAIN_POSTGRES: Final = r"""^\s*\{\s*[^{}'"\\\s][^{}'"\\]*\}\s*$"""
-"""Arrays without quotes, of one dimension, and not empty. https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO"""
+"""Non-empty, one-dimensional arrays without quotes. https://www.postgresql.org/docs/current/arrays.html#ARRAYS-IO"""
 _MARKED: Final = "['{]"
-"""Only a text with one of these is a plain list of Python or PostgreSQL."""
+"""Characters. A simple list of Python or PostgreSQL contains at least one of them."""
 
 _PYTHON: Final = re.compile(
     r"""\s+
@@ -44,9 +44,9 @@ _BARE: Final = re.compile(r"\[\s*((?:https?:/)?/[^\[\]{}'\"]*)\]", re.IGNORECASE
 
 
 def as_json(texts: pa.Array) -> pa.Array:
-    """The texts, with plain lists of Python and PostgreSQL as JSON: string.
+    """Return the texts with simple lists of Python and PostgreSQL as JSON: string.
 
-    Plain are lists of text without escapes, and without quotes in it.
+    Simple lists contain text without escapes and quotes.
     """
     marked = pc.fill_null(pc.match_substring_regex(texts, _MARKED), False)
     if not pc.any(marked).as_py():
@@ -67,7 +67,10 @@ def as_json(texts: pa.Array) -> pa.Array:
 
 
 def value_of(text: str) -> Any:
-    """The value of one text. Raises ValueError if it holds none, and RecursionError if it is nested too deeply."""
+    """Return the value of one text.
+
+    Raises ValueError if it is invalid, and RecursionError if it is nested too deeply.
+    """
     for read in (_json, _python, _postgres):
         try:
             return read(text)
@@ -89,7 +92,7 @@ def _json(text: str) -> Any:
 
 
 def _python(text: str) -> Any:
-    """The value that Python's `repr` wrote, by way of JSON: nothing is evaluated."""
+    """Parse the output of Python's `repr` by converting it to JSON. Nothing is evaluated."""
     written: list[str] = []
     at = 0
     while at < len(text):
@@ -121,7 +124,7 @@ def _unescaped(escape: re.Match[str]) -> str:
 
 
 def _postgres(text: str) -> list[str | None]:
-    """The elements of an array of one dimension."""
+    """Return the elements of a one-dimensional array."""
     array = _ARRAY.fullmatch(text)
     if array is None:
         raise ValueError("not an array of PostgreSQL")

@@ -1,4 +1,4 @@
-"""A raw nested column, native or JSON text, as one long column of elements that know their row, and back."""
+"""Convert a raw nested column, native or JSON text, to one long column of elements, and back."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from sitemap_etl.frozen import Frozen
 
 
 class Elements(Frozen):
-    """The elements of all rows, one after the other; `owner` is the row of each (int64, never falling)."""
+    """Elements of all rows, one after the other. `owner`: row of each element (int64, ascending)."""
 
     owner: np.ndarray
     values: pa.Array
     rows: int
 
     def where(self, keep: np.ndarray) -> Elements:
-        """The elements of a mask (bool, one an element)."""
+        """Return the elements of a mask (bool, one per element)."""
         if keep.all():
             return self
         return Elements(self.owner[keep], self.values.filter(pa.array(keep)), self.rows)
 
     def take(self, order: np.ndarray) -> Elements:
-        """The elements in another order, which must keep those of a row together."""
+        """Return the elements in another order, which must keep the elements of a row together."""
         return Elements(self.owner[order], self.values.take(pa.array(order)), self.rows)
 
     def position(self) -> np.ndarray:
-        """The place of each element in its row, from 0."""
+        """Return the index of each element in its row, from 0."""
         return np.arange(len(self.owner)) - np.searchsorted(self.owner, self.owner)
 
     def to_lists(self, dtype: pa.DataType) -> pa.Array:
-        """A list column of type `dtype`; a row without an element is null."""
+        """Return a list column of type `dtype`. A row without elements is null."""
         counts = np.bincount(self.owner, minlength=self.rows)
         offsets = np.zeros(self.rows + 1, np.int32)
         np.cumsum(counts, out=offsets[1:])
@@ -48,18 +48,21 @@ class Elements(Frozen):
 
 
 def merged(one: Elements, other: Elements) -> Elements:
-    """Return the elements of two parts of the same rows; of each row, those of the first part come first."""
+    """Merge two sets of elements of the same rows. In each row, elements of the first set come first."""
     owner = np.concatenate([one.owner, other.owner])
     order = np.argsort(owner, kind="stable")
     return Elements(owner, pa.concat_arrays([one.values, other.values]), one.rows).take(order)
 
 
 def elements(column: pa.Array) -> Elements:
-    """The elements of a list or map column; null rows have none. A map's are structs of key and value."""
+    """Return the elements of a list or map column.
+
+    Null rows have none. Entries of a map are structs of key and value.
+    """
     if not pa.types.is_map(column.type):
-        # Not list_parent_indices: it counts what lies under null rows, which flatten leaves out.
+        # Not list_parent_indices: it includes elements under null rows, which `flatten` skips.
         return Elements(np.repeat(np.arange(len(column)), lengths_of(column)), plain(column.flatten()), len(column))
-    # Maps know neither `flatten` nor `list_parent_indices`; under a null row nothing may be left over.
+    # Maps support neither `flatten` nor `list_parent_indices`, and null rows can hide entries.
     if column.null_count:
         filled = column.filter(column.is_valid())
         rows = np.flatnonzero(mask_of(column.is_valid()))
@@ -74,10 +77,10 @@ def elements(column: pa.Array) -> Elements:
 
 
 def parsed(texts: pa.Array, tally: Tally, reason: str) -> list[Any]:
-    """Return the value of each text: JSON, or a list as Python or PostgreSQL writes it.
+    """Return the value of each text: JSON, or a list in Python or PostgreSQL syntax.
 
-    None if the text is null, blank or broken; broken ones are counted under `reason`. All texts are parsed at once,
-    with a mark between neighbours, so that a text can't pass for two or swallow the next one.
+    None for null, blank and invalid texts; invalid ones are counted under `reason`. All texts are parsed at once. A
+    marker between them detects texts that contain more or less than one value.
     """
     texts = pc.utf8_trim_whitespace(texts)
     filled = pc.fill_null(pc.not_equal(texts, ""), fill_value=False)
@@ -109,7 +112,7 @@ def parsed(texts: pa.Array, tally: Tally, reason: str) -> list[Any]:
 
 
 def flattened(lists: list[list[Any]], convert: Callable[[list[Any]], pa.Array]) -> Elements:
-    """Python lists, one a row → their elements, made an array by `convert`."""
+    """Convert Python lists, one per row, to elements. `convert` builds the array."""
     counts = np.fromiter(map(len, lists), np.int64, len(lists))
     flat = [element for row in lists for element in row]
     return Elements(np.repeat(np.arange(len(lists)), counts), convert(flat), len(lists))

@@ -1,4 +1,4 @@
-"""The pages that extension elements belong to: counts what is left out of them, and makes their URLs canonical."""
+"""The pages of extension elements: count removed values, and make URLs canonical."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sitemap_etl.frozen import Frozen
 
 
 class Pages(Frozen):
-    """`loc`: the canonical address of each row, None where it is not known. `rules`: of the site's URLs."""
+    """`loc`: canonical address of each row, or None if unknown. `rules`: URL rules of the site."""
 
     loc: pa.Array | None
     tally: Tally
@@ -25,7 +25,7 @@ class Pages(Frozen):
         return cls(None if loc is None else plain(loc), tally, rules)
 
     def count(self, reason: str, bad: np.ndarray, values: pa.Array, owner: np.ndarray) -> None:
-        """Count the values of a mask under a reason; an example is the page (row `owner`) and the value."""
+        """Count the values of a mask under a reason. Examples are the page (row `owner`) and the value."""
         found = np.flatnonzero(bad)
         if not len(found):
             return
@@ -36,12 +36,12 @@ class Pages(Frozen):
         self.tally.add(reason, len(found), [text for text in both if text])
 
     def canonical(self, what: str, values: pa.Array, owner: np.ndarray) -> pa.Array:
-        """Canonical absolute http(s) URLs of any host; null where one can't be had, counted as `what: reason`.
+        """Return canonical absolute http(s) URLs of any host. Invalid ones are null and counted as `what: reason`.
 
-        A relative one is joined to the site, as a loc is. One on the site, or on an origin that is the same, is spelled
-        as its pages are listed.
+        Relative URLs are joined to the site. URLs on the site or an equivalent origin are spelled as its pages are
+        listed.
         """
-        given = texts.trimmed(values)  # what no address can hold is not left out of one: it would be another
+        given = texts.trimmed(values)  # removing invalid characters would lead to another address
         if given.null_count == len(given):
             return given
         checked = urls.canonical_urls(given, self.rules)

@@ -1,4 +1,4 @@
-"""Plain values of extension elements in the text form that is published; null where a rule is broken."""
+"""Simple values of extension elements as published text, null if they are invalid."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _NULL: Final = pa.scalar(None, pa.string())
 
 
 def whole(values: pa.Array, low: int, high: int) -> pa.Array:
-    """Whole numbers from `low` to `high`, from numbers or their text (`120`, `120.0`)."""
-    if pa.types.is_floating(values.type):  # Arrow writes the large ones with an exponent
+    """Return integers from `low` to `high`, from numbers or their text (`120`, `120.0`)."""
+    if pa.types.is_floating(values.type):  # Arrow writes large floats with an exponent
         exact = pc.and_(pc.equal(pc.floor(values), values), pc.less(pc.abs(values), 1e18))
         values = pc.if_else(exact, values, pa.scalar(None, values.type)).cast(pa.int64())
     written = texts.cleaned(_without_booleans(values))
@@ -35,7 +35,7 @@ def whole(values: pa.Array, low: int, high: int) -> pa.Array:
 
 
 def decimal(values: pa.Array, low: float, high: float) -> pa.Array:
-    """Decimal numbers from `low` to `high`, rounded to two places and never in exponent form."""
+    """Return decimal numbers from `low` to `high`, rounded to two places, without exponents."""
     written = texts.cleaned(_without_booleans(values))
     plain = pc.match_substring_regex(written, r"^[+]?(\d{1,9}(\.\d*)?|\.\d+)([eE]-?\d{1,3})?$")
     number = pc.if_else(plain, written, _NULL)
@@ -49,7 +49,7 @@ def _without_booleans(values: pa.Array) -> pa.Array:
 
 
 def yes_no(values: pa.Array) -> pa.Array:
-    """`yes` or `no`, from booleans, 0 and 1, and the usual words."""
+    """Return `yes` or `no`, from booleans, 0 and 1, and the usual words."""
     words = pc.ascii_lower(texts.cleaned(values))
     return pc.case_when(
         pc.make_struct(pc.is_in(words, value_set=_YES), pc.is_in(words, value_set=_NO)),
@@ -61,7 +61,7 @@ def yes_no(values: pa.Array) -> pa.Array:
 def mobile(
     column: pa.Array | pa.ChunkedArray, tally: Tally, *, loc: pa.Array | pa.ChunkedArray | None = None
 ) -> pa.Array:
-    """A bool column: whether the page is for feature phones. Blank is null; what is neither yes nor no is counted."""
+    """Return a bool column: True for pages for feature phones. Blank is null; other values are counted."""
     column = plain(column)
     words = yes_no(column)
     bad = texts.lost(texts.cleaned(column), words)
@@ -70,17 +70,20 @@ def mobile(
 
 
 def countries(values: pa.Array) -> pa.Array:
-    """`frames.RELATION` of ISO 3166-1 codes: where a video may or may not be played."""
+    """Return `elements.RELATION` of ISO 3166-1 codes: countries in which a video can or can't be played."""
     return _relations(values, COUNTRIES, upper=True)
 
 
 def platforms(values: pa.Array) -> pa.Array:
-    """`frames.RELATION` of web, mobile and tv."""
+    """Return `elements.RELATION` of web, mobile and tv."""
     return _relations(values, _PLATFORMS, upper=False)
 
 
 def relation_texts(values: pa.Array) -> pa.Array:
-    """Relations as one text each, `allow IE GB`: from text, or a struct of `relationship` and text or a list."""
+    """Return relations as text such as `allow IE GB`, from text or a struct.
+
+    A struct has `relationship` and a text or list of codes.
+    """
     if not pa.types.is_struct(values.type):
         return texts.cleaned(values)
     parts = []
@@ -92,7 +95,7 @@ def relation_texts(values: pa.Array) -> pa.Array:
         parts.append(texts.readable(part))
     if not parts:
         return pa.nulls(len(values), pa.string())
-    # Not null_handling="skip": it leaves out rows that are null throughout (pyarrow 26).
+    # Not null_handling="skip", which drops rows with only nulls (pyarrow 26).
     return texts.cleaned(pc.binary_join_element_wise(*parts, " ", null_handling="replace", null_replacement=""))
 
 
@@ -103,7 +106,7 @@ def _relations(values: pa.Array, known: frozenset[str], *, upper: bool) -> pa.Ar
 
 
 def _relation(text: str, known: frozenset[str], *, upper: bool) -> dict[str, str] | None:
-    """One relation; None where a code is unknown: leaving out only that one would mean something else."""
+    """Parse one relation. Return None if a code is unknown, because removing only that code changes the meaning."""
     relationship, *codes = [word for word in _SEPARATORS.split(text) if word]
     codes = [code.upper() if upper else code.lower() for code in codes]
     if relationship.lower() not in ("allow", "deny") or not codes or not known.issuperset(codes):

@@ -1,9 +1,7 @@
-"""Texts with several addresses, as shops export the images of a product: `https://…/1.jpg, https://…/2.jpg`.
+"""Texts with several addresses, such as a shop's product images: `https://…/1.jpg, https://…/2.jpg`.
 
-An address ends at a comma, a semicolon, a bar or a blank if `http://`, `https://`, `data:` or `/` follows. Other such
-characters are part of it. If a text begins with `http://` or `https://`, a `/` begins another address only behind white
-space or the name of an image: `…/full/843,/0/default.jpg` is one. If a text begins with the name of a file, the name of
-an image ends there too. A word for a missing value is an item of a list by itself, behind a separator too.
+An address ends at a comma, a semicolon, a bar or whitespace if `http://`, `https://`, `data:` or `/` follows. Otherwise
+these characters are part of the address. If a text begins with a file name, the name of an image ends there too.
 """
 
 from __future__ import annotations
@@ -26,12 +24,12 @@ _SEPARATORS: Final = b",;|" + _BLANKS
 _HTTP, _DATA, _SE64 = (np.frombuffer(word, "<u4")[0] for word in (b"http", b"data", b"se64"))
 _LOWER: Final = np.uint32(0x20202020)
 _PADDING: Final = 8
-"""Bytes behind the last row, so that a look ahead never leaves the array."""
+"""Bytes after the last row, so that reading ahead stays inside the array."""
 _IMAGE: Final = r"\.(?i:jpe?g|png|gif|webp|avif|svg|bmp|tiff?)"
 _IMAGE_ENDS: Final = rf"{_IMAGE}[,;|\s]+$"
 _NAMES: Final = rf"({_IMAGE})\s*[,;|]\s*([^,;|\s])"
 _ABOUT: Final = r"\s+(?:!\s+(?i:alt|title|desc|caption)\s*:.*|[0-9.]+[wxh][,;|\s]*)$"
-"""What follows an address in some exports: `! alt : …` (WooCommerce's CSV suite), and the width in a `srcset`."""
+"""Text after an address in some exports: `! alt : …` (WooCommerce's CSV suite), and the width in a `srcset`."""
 _ABSOLUTE: Final = r"^[,;|\s]*(?i:https?:/)"
 _NAME: Final = rf"{_IMAGE}(?:\s+[0-9.]+[wxh])?$"
 _WIDE: Final = "[\u00a0\u2000-\u200b\u202f\u205f\u3000\ufeff]+"
@@ -48,7 +46,7 @@ _FIRST_WORDS: Final = rf"^[,;|\s]*(?P<words>(?:{_WORD}\s*[,;|][,;|\s]*)+)"
 _BEFORE: Final = 32
 """Bytes before a separator in which the name of an image ends, with its width."""
 _END, _ROW, _BEGIN = range(3)
-"""What begins at a place: the text behind a cut, a row, a cut. At one place they are in this order."""
+"""Events at a position, in order: end of a cut, start of a row, start of a cut."""
 
 
 class _Bytes(Frozen):
@@ -63,13 +61,13 @@ class _Bytes(Frozen):
         return cls(np.concatenate([bytes_of(values), np.zeros(_PADDING, np.uint8)]), offsets - offsets[0])
 
     def words(self, at: np.ndarray) -> np.ndarray:
-        """Return the four bytes from each place on, letters in lower case: uint32."""
+        """Return four bytes from each position, letters in lower case: uint32."""
         lower: np.ndarray = windows(self.data, "<u4")[at] | _LOWER
         return lower
 
 
 class _Cuts(Frozen):
-    """Runs of separators that are left out: where each begins and ends."""
+    """Separators to remove: start and end of each run."""
 
     begins: np.ndarray
     ends: np.ndarray
@@ -157,7 +155,10 @@ def firsts(values: pa.Array) -> tuple[pa.Array, np.ndarray]:
 
 
 def _from_root(values: pa.Array, text: _Bytes) -> pa.Array:
-    """Return lists of file names with a slash before all but the first name: a site has no other folder."""
+    """Return lists of file names with a slash before all names but the first.
+
+    Names are relative to the root, because the site has no other folder.
+    """
     is_name = text.data[text.offsets[:-1]] != ord("/")
     is_name &= text.words(text.offsets[:-1]) != _HTTP
     if not is_name.any():
@@ -167,7 +168,7 @@ def _from_root(values: pa.Array, text: _Bytes) -> pa.Array:
 
 
 def _cuts(text: _Bytes, values: pa.Array) -> _Cuts:
-    """Return the runs before an address; and those at the end of a text, if it has another one or ends as an image."""
+    """Return runs before an address, and runs at the end of texts that have another run or end as an image."""
     data, offsets = text.data, text.offsets
     is_separator = np.zeros(len(data), bool)
     for code in _SEPARATORS:
@@ -230,7 +231,7 @@ def _ends(text: _Bytes, values: pa.Array, at: np.ndarray, begins: np.ndarray) ->
 
 
 def _cut(found: Elements, text: _Bytes, cuts: _Cuts) -> Elements:
-    """Return the elements without the cuts, each of which ends one."""
+    """Return the elements divided at the cuts, without the separators."""
     places = [cuts.ends * 3 + _END, text.offsets * 3 + _ROW, cuts.begins * 3 + _BEGIN]
     keys = np.sort(np.concatenate(places), kind="stable")
     at, kind = keys // 3, keys % 3

@@ -1,4 +1,4 @@
-"""Text values of extension elements, made clean by whole columns."""
+"""Clean text values of extension elements, whole columns at a time."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _HALVES: Final = re.compile("[\ud800-\udfff]")
 
 
 def readable(values: pa.Array) -> pa.Array:
-    """Any flat column as string; each byte that is no UTF-8 (of surrogates among them) is NUL, which nothing publishes.
+    """Return any flat column as string. Bytes that are not UTF-8 become NUL, which is never published.
 
-    Numbers, dates and booleans take Arrow's text form; what has none (lists, structs) becomes null.
+    Numbers, dates and booleans get Arrow's text form. Types without one (lists, structs) become null.
     """
     values = plain(values)
     kind = values.type
@@ -37,7 +37,7 @@ def readable(values: pa.Array) -> pa.Array:
     if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
         return spelled_times(values)
     if pa.types.is_floating(kind):
-        values = pc.if_else(pc.is_nan(values), pa.scalar(None, kind), values)  # pandas' way to say missing
+        values = pc.if_else(pc.is_nan(values), pa.scalar(None, kind), values)  # pandas writes NaN for a missing value
     try:
         return values.cast(pa.string())
     except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
@@ -45,7 +45,10 @@ def readable(values: pa.Array) -> pa.Array:
 
 
 def spelled(values: Sequence[str | None]) -> pa.Array:
-    """Python strings as a column; half a surrogate pair, which JSON can spell, is NUL: no address can hold either."""
+    """Return Python strings as a column. A lone surrogate, which JSON can contain, becomes NUL.
+
+    No address can contain either.
+    """
     try:
         return pa.array(values, pa.string())
     except UnicodeEncodeError:
@@ -53,13 +56,13 @@ def spelled(values: Sequence[str | None]) -> pa.Array:
 
 
 def trimmed(values: pa.Array) -> pa.Array:
-    """Text without blanks around it, otherwise as it came; null where nothing is left."""
+    """Return text without surrounding whitespace, otherwise unchanged. Null if nothing is left."""
     texts = readable(values)
     return _filled(texts if is_visible(bytes_of(texts)) else pc.utf8_trim_whitespace(texts))
 
 
 def cleaned(values: pa.Array) -> pa.Array:
-    """Text without what XML forbids and without blanks around it; null where nothing is left."""
+    """Return text without characters that XML forbids and without surrounding whitespace. Null if nothing is left."""
     texts = readable(values)
     data = bytes_of(texts)
     if not is_visible(data):
@@ -70,11 +73,11 @@ def cleaned(values: pa.Array) -> pa.Array:
 
 
 def _filled(texts: pa.Array) -> pa.Array:
-    """The texts, null where one is empty."""
+    """Return the texts, null for empty ones."""
     blank = pc.equal(texts, "")
     return pc.if_else(blank, pa.scalar(None, pa.string()), texts) if pc.any(blank).as_py() else texts
 
 
 def lost(before: pa.Array, after: pa.Array) -> np.ndarray:
-    """Where a value was given and a check has made it null: bool, one a row."""
+    """Return a mask of values that were valid before and are null after a check."""
     return mask_of(pc.and_(pc.is_valid(before), pc.is_null(after)))

@@ -1,7 +1,7 @@
-"""Videos of a page (Google: video sitemaps), each value checked.
+"""Videos of a page (Google video sitemaps), with each value validated.
 
-A broken required value takes the video with it, a broken optional one only itself. Elements that Google no
-longer reads (category, gallery_loc, price, tvshow, …) and unknown ones are left out.
+An invalid required value removes the video; an invalid optional value only itself. Unknown elements and those that
+Google no longer reads (category, gallery_loc, price, tvshow, …) are removed.
 """
 
 from __future__ import annotations
@@ -51,14 +51,13 @@ def videos(
     rules: UrlRules | None = None,
     timezone: str | None = None,
 ) -> pa.Array:
-    """`frames.VIDEOS` in the source's order; a page without videos is null.
+    """Return `elements.VIDEOS` in the source's order. A page without videos is null.
 
-    `column`: list of structs with Google's element names (or one struct), or JSON text of it. `restriction`
-    and `platform` are a struct of `relationship` and a text or list of codes, or text such as `allow IE GB`;
-    `uploader` is text (its info in `uploader_info`) or a struct of `name` and `info`; `tag` is a list, or text
-    that is one tag or holds a list. Relative URLs are joined to the site of the `rules`; of several in one text the
-    first stays. Times without a zone are in `timezone`.
-    `loc`: canonical addresses of the pages, none null.
+    `column`: list of structs with Google's element names, one struct, or JSON text. `restriction` and `platform` are a
+    struct of `relationship` and a text or list of codes, or text such as `allow IE GB`. `uploader` is text (its info in
+    `uploader_info`) or a struct of `name` and `info`. `tag` is a list, or text with one tag or a list. `rules`:
+    relative URLs are joined to the site. If a text has several URLs, the first one is used. `timezone`: zone of times
+    without one. `loc`: canonical addresses of the pages, without nulls.
     """
     pages = Pages.of(loc, tally, rules)
     found = _elements(plain(column), tally)
@@ -82,7 +81,7 @@ def videos(
 
 
 def _field(found: Elements, name: str) -> pa.Array:
-    """The field of each video; null text where the struct has none of this name."""
+    """Return the field of each video, or nulls if the struct doesn't have it."""
     if found.values.type.get_field_index(name) < 0:
         return pa.nulls(len(found.values), pa.string())
     return plain(pc.struct_field(found.values, name))
@@ -97,7 +96,7 @@ def _count_unknown(found: Elements, pages: Pages) -> None:
 
 
 def _required(found: Elements, result: dict[str, pa.Array], pages: Pages) -> Elements:
-    """The videos that have all that a video needs; puts their required values into `result`."""
+    """Return the videos with all required values, which are added to `result`."""
 
     def keep(good: pa.Array) -> None:
         nonlocal found
@@ -126,7 +125,7 @@ def _required(found: Elements, result: dict[str, pa.Array], pages: Pages) -> Ele
 
 
 def _present(found: Elements, name: str, pages: Pages) -> pa.Array:
-    """The field as clean text; where it is missing, that is counted."""
+    """Return the field as clean text. Missing values are counted."""
     values = texts.cleaned(_written(found, name))
     missing = mask_of(pc.is_null(values))
     pages.count(f"video: {name} is missing", missing, values, found.owner)
@@ -141,7 +140,7 @@ def _media(found: Elements, name: str, pages: Pages) -> pa.Array:
 
 
 def _written(found: Elements, name: str) -> pa.Array:
-    """Return the field as text; a list of texts with line breaks between them."""
+    """Return the field as text. A list of texts is joined with line breaks."""
     raw = _field(found, name)
     if is_list(raw.type) and is_text(raw.type.value_type):
         return pc.binary_join(raw.cast(pa.list_(pa.string())), "\n")
@@ -149,7 +148,7 @@ def _written(found: Elements, name: str) -> pa.Array:
 
 
 def _url(found: Elements, name: str, pages: Pages) -> pa.Array:
-    """Return the field as text, the first address of several; a text or list with more of them is counted."""
+    """Return the field as text with only its first address. Values with several are counted."""
     given = _written(found, name)
     values, several = firsts(given)
     pages.count(f"video {name}: several URLs in one text, the first stays", several, given, found.owner)
@@ -189,14 +188,14 @@ def _tags(found: Elements, pages: Pages) -> pa.Array:
 
 
 def _listed_tags(raw: pa.Array, listed: pa.BooleanArray, tally: Tally) -> pa.Array:
-    """Texts as lists of tags. `listed`: the texts that hold a list, as JSON, Python or PostgreSQL writes it."""
+    """Return texts as lists of tags. `listed`: mask of texts in the syntax of a list."""
     values = nested.parsed(pc.if_else(listed, raw, _NULL), tally, "video tag: neither a text nor a list of texts")
     plain_texts = pc.if_else(listed, _NULL, raw).to_pylist()
     return _spelled_tags([one if text is None else [text] for one, text in zip(values, plain_texts, strict=True)])
 
 
 def _uploader(found: Elements, pages: Pages) -> tuple[pa.Array, pa.Array]:
-    """Name and info; the info must be on the page's domain, or one above or below it."""
+    """Return name and info. The info must be on the page's domain, a parent or a subdomain."""
     raw, info = _field(found, "uploader"), texts.cleaned(_field(found, "uploader_info"))
     if pa.types.is_struct(raw.type):
         inner = Elements(found.owner, raw, found.rows)
@@ -227,7 +226,7 @@ def _same_domain(one: str, other: str) -> bool:
 
 
 def _elements(column: pa.Array, tally: Tally) -> Elements:
-    """The videos of all rows as structs."""
+    """Return the videos of all rows as structs."""
     kind = column.type
     if is_list(kind) and pa.types.is_struct(kind.value_type):
         return nested.elements(column)
@@ -242,7 +241,7 @@ def _elements(column: pa.Array, tally: Tally) -> Elements:
 
 
 def _videos_of(value: Any, tally: Tally) -> list[dict[str, Any]]:
-    """The videos that one parsed JSON value means."""
+    """Return the videos of one parsed JSON value."""
     result = []
     for element in value if isinstance(value, list) else [value]:
         if isinstance(element, dict):
@@ -253,14 +252,14 @@ def _videos_of(value: Any, tally: Tally) -> list[dict[str, Any]]:
 
 
 def _structs(parsed: list[dict[str, Any]]) -> pa.Array:
-    """Parsed JSON objects as structs: each element of the type its values share, else as text."""
+    """Convert parsed JSON objects to structs. A field gets the type that its values share, or text."""
     names = dict.fromkeys(name for video in parsed for name in video)
     columns = []
     for name in names:
         values = [video.get(name) for video in parsed]
         try:
             columns.append(pa.array(values))
-        except (pa.ArrowException, UnicodeError, OverflowError):  # several types, half a surrogate pair, a huge number
+        except (pa.ArrowException, UnicodeError, OverflowError):  # mixed types, a lone surrogate, a huge number
             columns.append(_SPELLED.get(name, _spelled)(values))
     if not names:
         return pa.array([{}] * len(parsed), pa.struct([]))
@@ -287,7 +286,7 @@ _SPELLED: Final[dict[str, Callable[[list[Any]], pa.Array]]] = {"tag": _spelled_t
 
 
 def _text(value: Any) -> str | None:
-    """A JSON value as text: `true` for booleans; a relation's relationship before its codes."""
+    """Return a JSON value as text: `true` for booleans, and a relation with its relationship first."""
     if value is None:
         return None
     if isinstance(value, bool):

@@ -1,11 +1,12 @@
-"""Loops over the bytes of columns in C, where they were compiled; without them numpy and Arrow give the same.
+"""C functions for loops over the bytes of columns. They are optional: numpy and Arrow give the same results.
 
-They are optional. A wheel for a platform contains the library, beside this file. `python -m sitemap_etl.kernels`
-compiles `kernels.c` with the C compiler of the machine, into the environment of this Python. A library is named by the
-hashes of its source and of its own bytes: no release loads the library of another one, and a damaged library, which
-could end the process, is not loaded.
-`compiled` has what there is. A function that has a kernel asks for it first, and says in Python what the kernel does:
-tests hold one against the other.
+A wheel for a platform contains the library beside this file. `python -m sitemap_etl.kernels` compiles `kernels.c` with
+the machine's C compiler into the environment of this Python. The name of a library contains the hashes of its source
+and its bytes. So no version loads another version's library, and a damaged library, which could crash the process, is
+not loaded.
+
+`compiled` has the functions, or None. A function with a kernel calls it first. Its Python code defines the result, and
+tests compare both.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ import pyarrow as pa
 from sitemap_etl.kernels import library
 
 Text: TypeAlias = tuple[np.ndarray, np.ndarray]
-"""Rows of text: where they begin and the last one ends (int32, one more than rows), in bytes (uint8)."""
+"""Text column: row offsets (int32, one more than rows) and bytes (uint8)."""
 Part: TypeAlias = bytes | tuple[Text, np.ndarray | None]
-"""What all rows have, a column, or words with the number of the word that each row has (int32)."""
+"""Constant bytes for all rows, a column, or a column of words with the word's number for each row (int32)."""
 
 
 PLATFORM: Final = library.prefix(sysconfig.get_platform())
-"""The beginning of the names of libraries for this machine."""
+"""Beginning of the names of libraries for this machine."""
 
 
 def folder() -> Path:
@@ -53,7 +54,7 @@ class _Part(ctypes.Structure):
 
 
 _MOST: Final = 2**31 - 1
-"""Bytes that the offsets of a string array reach."""
+"""Largest number of bytes that the offsets of a string array can address."""
 _POINTER: Final = ctypes.c_void_p
 _COUNT: Final = ctypes.c_int64
 _FUNCTIONS: Final = {
@@ -73,15 +74,15 @@ _FUNCTIONS: Final = {
 
 
 class Texts(NamedTuple):
-    """Rows of text: `addresses` (uint64) and `lengths` (int32, bytes), one a row, and what they lie in."""
+    """Text rows in several buffers."""
 
-    addresses: np.ndarray
-    lengths: np.ndarray
-    parts: Sequence[Text]
+    addresses: np.ndarray  # address of each row, uint64
+    lengths: np.ndarray  # bytes of each row, int32
+    parts: Sequence[Text]  # the buffers, which have to stay alive
 
 
 class Kernels:
-    """The functions of a compiled library. Arrays are contiguous and aligned; none is kept."""
+    """The functions of a compiled library. Arrays must be contiguous and aligned. None is kept after a call."""
 
     def __init__(self, path: Path) -> None:
         self._library = ctypes.CDLL(str(path))
@@ -90,15 +91,15 @@ class Kernels:
             function.argtypes, function.restype = arguments, result
 
     def mix(self, h: np.ndarray) -> None:
-        """`hashes._mix`: uint64, in place."""
+        """Compute `hashes._mix` in place. `h`: uint64."""
         self._library.mix(h.ctypes.data, len(h))
 
     def add_mixed(self, h: np.ndarray, own: np.ndarray, salt: np.uint64) -> None:
-        """What a column of these hashes, none of a null, adds to those of rows (`hashes.hash_rows`): in place."""
+        """Add the hashes of a column without nulls to the hashes of rows, in place (`hashes.hash_rows`)."""
         self._library.add_mixed(h.ctypes.data, own.ctypes.data, int(salt), len(h))
 
     def hash64(self, text: Text) -> np.ndarray:
-        """`hashes.hash64` of rows that are not null: uint64."""
+        """Return `hashes.hash64` of rows without nulls: uint64."""
         offsets, data = text
         out = np.empty(len(offsets) - 1, np.uint64)
         self._library.hash64(offsets.ctypes.data, data.ctypes.data, len(data), len(out), out.ctypes.data)
@@ -125,11 +126,11 @@ class Kernels:
         return out
 
     def occurs(self, data: np.ndarray, code: int) -> bool:
-        """`arrow.occurs`."""
+        """Return `arrow.occurs`."""
         return bool(self._library.occurs(data.ctypes.data, len(data), code))
 
     def texts(self, parts: Sequence[Text]) -> Texts:
-        """Rows of text that lie in several places, as one column."""
+        """Return text rows of several buffers as one column."""
         rows = [len(offsets) - 1 for offsets, _ in parts]
         found = Texts(np.empty(sum(rows), np.uint64), np.empty(sum(rows), np.int32), parts)
         at = 0
@@ -140,10 +141,7 @@ class Kernels:
         return found
 
     def in_order(self, texts: Texts) -> tuple[np.ndarray, bool]:
-        """`partition.order.in_order`: uint64, and whether no two are equal.
-
-        Raises MemoryError.
-        """
+        """Return `partition.order.in_order` (uint64), and True if all texts are distinct. Raises MemoryError."""
         order = np.empty(len(texts.lengths), np.uint64)
         found = self._library.in_order(
             texts.addresses.ctypes.data, texts.lengths.ctypes.data, len(order), order.ctypes.data
@@ -153,7 +151,7 @@ class Kernels:
         return order, not found
 
     def places_among(self, text: Text, borders: Text) -> np.ndarray:
-        """`partition.order.places_among`, of one border at least: int64."""
+        """Return `partition.order.places_among` (int64). There must be at least one border."""
         count = len(borders[0]) - 1
         marks, out = np.empty(count, np.uint64), np.empty(len(text[0]) - 1, np.int64)
         self._library.places_among(
@@ -169,9 +167,9 @@ class Kernels:
         return out
 
     def taken(self, texts: Texts, order: np.ndarray) -> tuple[pa.Buffer, pa.Buffer]:
-        """Offsets and bytes of the rows in `order` (int64): those of a string array.
+        """Return offsets and bytes of a string array of the rows in `order` (int64).
 
-        Raises OverflowError where they come to more than 2 GiB.
+        Raises OverflowError if they have more than 2 GiB.
         """
         lengths, places = texts.lengths.ctypes.data, order.ctypes.data
         ends = pa.allocate_buffer(4 * (len(order) + 1))
@@ -183,7 +181,7 @@ class Kernels:
         return ends, found
 
     def joined(self, parts: Sequence[Part], sizes: np.ndarray, rows: int) -> Iterator[memoryview]:
-        """`render.urlset.Entries.chunks`: the bytes, of so many rows at a time. `sizes`: those of each row, int64."""
+        """Yield `render.urlset.Entries.chunks`: the bytes of `rows` rows at a time. `sizes`: bytes per row, int64."""
         described = (_Part * len(parts))()
         for one, part in zip(described, parts, strict=True):
             if isinstance(part, bytes):
@@ -202,7 +200,7 @@ class Kernels:
 
 
 def load() -> Kernels | None:
-    """Return the kernels, or None if there is no library that can be loaded here."""
+    """Return the kernels, or None if no library can be loaded here."""
     with suppress(OSError):
         for path in libraries():
             with suppress(OSError, AttributeError):
@@ -212,7 +210,7 @@ def load() -> Kernels | None:
 
 
 def libraries() -> Iterator[Path]:
-    """Return the libraries for this machine: those that were compiled on it come before the library of the wheel."""
+    """Yield the libraries for this machine. Libraries that were compiled on it come before the wheel's."""
     for place in (folder(), library.SOURCE.parent):
         yield from sorted(place.glob(f"{PLATFORM}-*.so"))
 
@@ -222,8 +220,8 @@ compiled: Kernels | None = load()
 
 @contextmanager
 def without() -> Iterator[None]:
-    """As it is where they were not compiled: for tests and benchmarks, which compare."""
-    global compiled  # noqa: PLW0603 - one library a process
+    """Run without kernels within the block, for tests and benchmarks that compare both."""
+    global compiled  # noqa: PLW0603 - one library per process
     before, compiled = compiled, None
     try:
         yield

@@ -1,4 +1,4 @@
-"""Compiles the kernels with the C compiler of this machine: `python -m sitemap_etl.kernels`."""
+"""Compile the kernels with the C compiler of this machine: `python -m sitemap_etl.kernels`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sitemap_etl.kernels.library import compile_library, own_compiler
 
 
 def main() -> int:
-    """0 where they were compiled, 1 where they were not."""
+    """Compile the kernels. Return 0 if they were compiled, 1 if not."""
     folder = kernels.folder()
     try:
         compiler = own_compiler()

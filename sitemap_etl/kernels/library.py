@@ -24,7 +24,7 @@ def prefix(platform: str) -> str:
 
 
 def name_of(platform: str, library: bytes) -> str:
-    """Return the name of a library: its platform, and the hashes of its source and of its own bytes."""
+    """Return the name of a library: its platform, and the hashes of its source and its bytes."""
     source, own = (hashlib.sha256(data).hexdigest()[:16] for data in (SOURCE.read_bytes(), library))
     return f"{prefix(platform)}-{source}-{own}.so"
 

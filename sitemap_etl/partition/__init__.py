@@ -1,6 +1,6 @@
-"""Where the order of locs is cut: routing borders, windows, groups, shards; and which row of a loc wins.
+"""Cut the order of locs into windows, groups and shards, and choose the listed row of each loc.
 
-Everything here is pure and works on the bytewise order of canonical ASCII locs.
+Everything here is pure and works on canonical ASCII locs in bytewise order.
 """
 
 from sitemap_etl.partition.borders import SAMPLES, Window, distinct, groups, routing_borders, samples, windows

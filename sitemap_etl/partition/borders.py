@@ -1,9 +1,9 @@
-"""Windows and groups: what is sorted together, and what is one task.
+"""Plan windows and groups: the rows that are sorted together, and the windows of one task.
 
-A *routing* border decides which message of a run file a row goes to: it affects speed, never bytes.
-A *window* is what render holds in memory. Windows are whole ranges of the last manifest, joined; where
-a range outgrew a window (on a first publish: the one range of all locs) it is cut at samples, which
-are a function of the set of locs alone, so that re-splitting or shuffling a source changes nothing.
+A *routing border* decides which block of a shuffle file a row goes to. It affects speed, never bytes. A *window* is the
+rows that render holds in memory together. Windows are whole ranges of the last manifest, joined. A range that outgrew a
+window is cut at samples. On a first publish, that is the one range of all locs. Samples depend only on the set of locs,
+so splitting or shuffling a source differently changes nothing.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from sitemap_etl.arrow import column_of, mask_of
 from sitemap_etl.frozen import Frozen
 
 SAMPLE_SHARE: Final = 256
-"""One loc in so many is a sample: those whose `hash64` is 0 modulo this."""
+"""Divisor of the sampling: a loc is a sample if its `hash64` is 0 modulo this."""
 FULL: Final = 0.75
-"""How full windows are planned, of rows and bytes: samples estimate, and sections grow."""
+"""Planned share of a window's limits, in rows and bytes. Samples are estimates, and sections grow."""
 
 
 SAMPLES: Final = pa.schema([("loc", pa.string()), ("bytes", pa.int64())])
-"""Sampled locs, each with the bytes of its row."""
+"""Sampled locs with the bytes of their rows."""
 
 
 class Range(Frozen):
-    """A published shard's stretch of the order: `low` (the first has "") up to the next one's."""
+    """Range of a published shard: from `low` (the first has "") to the next shard's `low`."""
 
     low: str
     rows: int
@@ -40,7 +40,7 @@ class Range(Frozen):
 
 
 class Window(Frozen):
-    """Locs from `low` up to, not including, `high` (None: the end), and the rows expected there."""
+    """Locs from `low` to before `high` (None: the end), with the expected rows and bytes."""
 
     low: str
     high: str | None
@@ -49,13 +49,13 @@ class Window(Frozen):
 
 
 def samples(locs: pa.Array, hashes: np.ndarray, sizes: np.ndarray) -> pa.Table:
-    """The samples among `locs`, by their `hash64`: SAMPLES. `sizes` are bytes, one a row."""
+    """Return the samples among `locs`, by their `hash64`: SAMPLES. `sizes` are the bytes of each row."""
     at = np.flatnonzero(hashes % np.uint64(SAMPLE_SHARE) == 0)
     return pa.table([locs.take(pa.array(at)), pa.array(sizes[at])], schema=SAMPLES)
 
 
 def distinct(sampled: Sequence[pa.Table]) -> pa.Table:
-    """The samples in order of loc, each loc once with its largest size: SAMPLES."""
+    """Return the samples ordered by loc, each loc once with its largest size: SAMPLES."""
     table = pa.concat_tables([SAMPLES.empty_table(), *sampled])
     table = table.sort_by([("loc", "ascending"), ("bytes", "descending")]).combine_chunks()
     locs = column_of(table, "loc")
@@ -66,11 +66,13 @@ def distinct(sampled: Sequence[pa.Table]) -> pa.Table:
 def routing_borders(
     ranges: Sequence[Range], guesses: Sequence[str] = (), rows: int = 0, most: int = 1 << 16
 ) -> list[str]:
-    """Borders for run files: the published ranges joined to windows, or quantiles of `guesses`.
+    """Return the borders of shuffle files: published ranges joined to windows, or quantiles of `guesses`.
 
-    `guesses` are canonical locs drawn from the source of a section's first publish; `rows` how many
-    the source is believed to have, `most` how many messages are worth making. Messages are made smaller
-    than windows then, since the windows will not fall on these borders.
+    guesses: canonical locs drawn from the source of a section's first publish.
+    rows: the estimated number of rows in the source.
+    most: the largest useful number of blocks.
+
+    With guesses, blocks are smaller than windows, because the windows won't end at these borders.
     """
     if ranges:
         return [joined[0].low for joined in _joined(ranges)][1:]
@@ -82,9 +84,9 @@ def routing_borders(
 
 
 def windows(ranges: Sequence[Range], sampled: pa.Table) -> list[Window]:
-    """The windows of a section: its published `ranges` joined, those that outgrew a window cut at samples.
+    """Return the windows of a section: its published `ranges` joined, and cut at samples if they outgrew a window.
 
-    `sampled`: `distinct` samples of the section's rows of this run, in order.
+    sampled: `distinct` samples of the section's rows in this run, in order.
     """
     base = _joined(ranges) if ranges else [[Range("", 0, 0)]]
     lows = [joined[0].low if at else "" for at, joined in enumerate(base)]
@@ -99,7 +101,7 @@ def windows(ranges: Sequence[Range], sampled: pa.Table) -> list[Window]:
 
 
 def _joined(ranges: Sequence[Range]) -> list[list[Range]]:
-    """Neighbouring ranges joined greedily while they fill no more than `FULL` of a window."""
+    """Join neighboring ranges greedily while they fill at most `FULL` of a window."""
     result: list[list[Range]] = []
     rows = size = 0
     for entry in ranges:
@@ -113,7 +115,7 @@ def _joined(ranges: Sequence[Range]) -> list[list[Range]]:
 
 
 def _cut_at_samples(low: str, high: str | None, sampled: pa.Table) -> list[Window]:
-    """One window, or several of equal weight with samples as their borders."""
+    """Return one window, or several of equal weight with samples as their borders."""
     sizes = sampled.column("bytes").to_numpy()
     rows = len(sizes) * SAMPLE_SHARE
     size = int(sizes.sum()) * SAMPLE_SHARE
@@ -132,15 +134,15 @@ def _cut_at_samples(low: str, high: str | None, sampled: pa.Table) -> list[Windo
 
 
 def groups(planned: Sequence[Window], jobs: int = 1) -> list[tuple[int, int]]:
-    """Neighbouring windows joined to tasks of about equal weight: (first, past the last) of each group's windows.
+    """Join neighboring windows to groups of about equal weight. Return (first, past the last) window of each group.
 
-    `jobs`: how many are done at a time. As far as there are windows, no job stays without a group.
+    jobs: tasks that run at a time. Each job gets a group if there are enough windows.
     """
     rows = np.array([max(window.rows, 1) for window in planned])
-    largest = limits.GROUP_ROWS - limits.WINDOW_ROWS  # a group reaches beyond its share by half a window at each end
+    largest = limits.GROUP_ROWS - limits.WINDOW_ROWS  # a group exceeds its share by half a window at each end
     count = math.ceil(rows.sum() / largest / jobs) * jobs
     count = min(count, max(1, limits.GROUPS_PER_SECTION // jobs) * jobs, len(planned))
-    # The middle of a window decides on which side of a border it falls.
+    # The middle of a window decides which side of a border it is on.
     group = ((np.cumsum(rows) - rows / 2) * count / rows.sum()).astype(np.int64)
     bounds = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), len(planned)]
     return list(itertools.pairwise(bounds))

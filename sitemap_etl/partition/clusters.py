@@ -1,4 +1,4 @@
-"""hreflang clusters closed: every page of a group gets the links to all of its pages, itself included."""
+"""Complete hreflang clusters: every page of a group links to all pages of the group, itself included."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MEMBERS: Final = pa.schema(
         ("x_default", pa.string()),
     ]
 )
-"""One row a page and language, of each section that has the page: what a view or news shows again, another lists."""
+"""One row for each page, language and section with the page. Views and news repeat pages of other sections."""
 
 TWO_PAGES: Final = "cluster: two pages for one language, the first by loc is linked"
 ALONE: Final = "cluster: a single page, which needs no links"
@@ -29,8 +29,11 @@ NO_DEFAULT: Final = "cluster: no page for the language that x_default names"
 
 
 class Closed(Frozen):
-    """`rows`: loc, section, alternates: one a section of a page that has links. `pages`: of those pages.
-    `notes`: what was decided, counted.
+    """Completed clusters.
+
+    rows: loc, section, alternates; one row for each section of a page with links.
+    pages: number of these pages.
+    notes: decisions, counted.
     """
 
     rows: pa.Table
@@ -39,11 +42,11 @@ class Closed(Frozen):
 
 
 def close(members: pa.Table) -> Closed:
-    """The links of every page of `members` (`MEMBERS`, in any order; whole groups).
+    """Return the links of every page in `members` (`MEMBERS`, in any order; whole groups).
 
-    Of two pages of a group for one language the first by loc is linked. A page that is then linked for
-    no language leaves the group. A group of one page has no links. Where no page is x-default itself,
-    the page for the language `x_default` is. Links are ordered by hreflang.
+    If two pages of a group have the same language, the first by loc is linked. A page that is then linked for no
+    language leaves the group. A group of one page has no links. If no page is x-default itself, the page for the
+    language `x_default` is. Links are ordered by hreflang.
     """
     notes = Tally()
     if not members.num_rows:
@@ -98,7 +101,7 @@ def _distinct(rows: pa.Table) -> pa.Table:
 
 
 def _with_default(table: pa.Table, group: np.ndarray, notes: Tally) -> tuple[pa.Table, np.ndarray]:
-    """The pages with one more row for each group's x-default, still ordered by group and hreflang."""
+    """Add a row for each group's x-default. Rows stay ordered by group and hreflang."""
     tags = table.column("hreflang")
     has = np.zeros(int(group.max()) + 1, bool)
     has[group[pc.equal(tags, "x-default").to_numpy()]] = True

@@ -1,4 +1,4 @@
-"""A stretch of ordered rows to shards: stable where it can be, equal where it must be cut."""
+"""Cut ordered rows into shards: keep published borders if possible, otherwise cut equal parts."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ import numpy as np
 from sitemap_etl.settings import Shards
 
 MERGE_BELOW = 0.1
-"""A shard with a smaller share of the limits may be merged when it is rewritten anyway."""
+"""Share of the limits below which a shard can be merged, if it is rewritten anyway."""
 MERGE_UP_TO = 0.7
-"""Share of the limits that a merged shard may reach."""
+"""Share of the limits that a merged shard can reach."""
 
 
 def cut(sizes: np.ndarray, bounds: Shards, published: int | None = None) -> list[int]:
-    """Where parts begin, in rows; the first is 0. One part where everything fits.
+    """Return the first row of each part; the first is 0. Return one part if everything fits.
 
-    `bounds.bytes` are those of rendered entries: without the wrapper.
-    `sizes`: exact bytes of each row's entry, in order. `published`: how many rows sort up to and
-    including the last published loc of this range, or None where nothing was. Rows after it go to
-    parts of their own once the range is past a limit, so that appending leaves old files alone.
+    sizes: exact bytes of each row's entry, in order.
+    bounds: `bounds.bytes` are bytes of rendered entries, without the wrapper.
+    published: number of rows up to the last published loc of this range, or None if nothing was published.
+
+    If the range exceeds a limit, rows after `published` go to parts of their own, so that appending changes no old
+    file.
     """
     total = int(sizes.sum())
     if bounds.hold(len(sizes), total):
@@ -31,7 +33,9 @@ def cut(sizes: np.ndarray, bounds: Shards, published: int | None = None) -> list
 
 
 def _equal_parts(sizes: np.ndarray, bounds: Shards) -> list[int]:
-    """Give k = max(⌈n / (fill·rows)⌉, ⌈b / (fill·bytes)⌉) equal parts; more where bytes are unevenly spread."""
+    """Return the starts of k = max(⌈n / (fill·rows)⌉, ⌈b / (fill·bytes)⌉) equal parts, or more if a part exceeds a
+    limit.
+    """
     count = len(sizes)
     reached = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
     by_rows = max(1, -(-count // max(1, int(bounds.fill * bounds.rows))))
@@ -51,10 +55,10 @@ def _equal_parts(sizes: np.ndarray, bounds: Shards) -> list[int]:
 
 
 def mergeable(rows: int, size: int, bounds: Shards) -> bool:
-    """Whether a rewritten shard is small enough to give up its file."""
+    """Return True if a rewritten shard is small enough to give up its file."""
     return rows < MERGE_BELOW * bounds.rows and size < MERGE_BELOW * bounds.bytes
 
 
 def absorbs(rows: int, size: int, bounds: Shards) -> bool:
-    """Whether a shard of so many rows and bytes is still a fair one after a merge."""
+    """Return True if a merged shard with these rows and bytes is small enough."""
     return rows <= MERGE_UP_TO * bounds.rows and size <= MERGE_UP_TO * bounds.bytes

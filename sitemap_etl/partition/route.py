@@ -1,4 +1,4 @@
-"""Rows to their windows: one pass, no full sort."""
+"""Assign rows to windows in one pass, without a full sort."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from sitemap_etl.partition.order import places_among
 
 
 class Routed(Frozen):
-    """The rows ordered by window. Window w is `table[starts[w]:starts[w + 1]]`."""
+    """Rows ordered by window. Window w is `table[starts[w]:starts[w + 1]]`."""
 
     table: pa.Table
     starts: np.ndarray
 
 
 def route(table: pa.Table, borders: Sequence[str]) -> Routed:
-    """Order the rows of `table` (a `loc` column, not null) by window, keeping their order within one.
+    """Order the rows of `table` (with a `loc` column without nulls) by window, and keep their order within a window.
 
-    `borders` are the first locs of windows 1, 2, …, ascending; a row belongs to the last window whose
-    border is not after it.
+    borders: the first locs of windows 1, 2, …, ascending. A row belongs to the last window whose border is not after
+    it.
     """
     table = table.combine_chunks()
     rows = table.num_rows

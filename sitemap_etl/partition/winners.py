@@ -1,4 +1,4 @@
-"""One row a loc: a total order over the rows that claim it, whatever the splitting or their order."""
+"""Choose one row for each loc by a total order that does not depend on splits or the order of rows."""
 
 from __future__ import annotations
 
@@ -17,25 +17,30 @@ from sitemap_etl.hashes import combine, hash_column
 from sitemap_etl.partition.order import in_order
 
 _FIRST: Final = 1_000
-"""Rows that are looked at before all are."""
+"""Rows that are compared before all rows are."""
 _NEVER: Final = -(1 << 62)
-"""Before every moment."""
+"""A value before every moment."""
 
 
 class Winners(Frozen):
-    """`rows`: one a loc, ordered by loc. `losers`: the duplicates, ordered by loc."""
+    """Listed rows and duplicates, both ordered by loc.
+
+    rows: one row for each loc.
+    losers: the duplicates.
+    """
 
     rows: pa.Table
     losers: pa.Table
 
 
 def winners(table: pa.Table, known: pa.Table | None = None) -> Winners:
-    """The row of each loc that is listed.
+    """Return the listed row of each loc, and the duplicates.
 
-    Of the rows that share a loc wins: the newest lastmod (null last); then the row whose fingerprint
-    is the published one; then the smallest hash of all columns but `row` and `key`. `table`: columns of
-    `frames.INVENTORY` in any order of rows; `known`: the snapshot rows of the same locs, ordered by
-    loc (columns loc, fingerprint), or None.
+    Of rows with the same loc, the one with the newest lastmod wins (null last). Then the row with the published
+    fingerprint wins. Then the smallest hash of all columns except `row` and `key` wins.
+
+    table: columns of `frames.INVENTORY`, rows in any order.
+    known: the snapshot rows of the same locs, ordered by loc (columns loc, fingerprint), or None.
     """
     table, distinct = ordered(table)
     if distinct:
@@ -60,7 +65,7 @@ def winners(table: pa.Table, known: pa.Table | None = None) -> Winners:
 
 
 def ordered(table: pa.Table) -> tuple[pa.Table, bool]:
-    """The rows in order of loc, in any order where they have the same; and whether it is known that no two have."""
+    """Return the rows ordered by loc, and True if all locs are known to be distinct. Equal locs have any order."""
     if _ascending(table.column("loc")):
         return table.combine_chunks(), False
     order, distinct = in_order(table.column("loc"))
@@ -68,7 +73,7 @@ def ordered(table: pa.Table) -> tuple[pa.Table, bool]:
 
 
 def _ascending(locs: pa.ChunkedArray) -> bool:
-    """Whether they are in order. Most that are not show it where chunks meet, or among the first."""
+    """Return True if locs are in order. Compare the ends of chunks and the first rows before all rows."""
     chunks = [chunk for chunk in locs.chunks if len(chunk)]
     return all(one[-1].as_py() <= other[0].as_py() for one, other in itertools.pairwise(chunks)) and all(
         bool(pc.all(pc.less_equal(some.slice(0, len(some) - 1), some.slice(1))).as_py())
@@ -78,14 +83,14 @@ def _ascending(locs: pa.ChunkedArray) -> bool:
 
 
 def _age(rows: pa.Table) -> np.ndarray:
-    """The smaller, the newer; nulls last."""
+    """Return numbers that are smaller for newer rows, with nulls last."""
     if "moment" not in rows.column_names:
         return np.zeros(rows.num_rows, np.int64)
     return -numbers_of(rows.column("moment"), _NEVER)
 
 
 def _unlike_published(rows: pa.Table, known: pa.Table | None) -> np.ndarray:
-    """1 where the row's fingerprint is not the published one of its loc."""
+    """Return 1 for rows whose fingerprint differs from the published fingerprint of the loc, otherwise 0."""
     if known is None or known.num_rows == 0 or "fingerprint" not in rows.column_names:
         return np.zeros(rows.num_rows, np.int8)
     published = known.column("fingerprint").take(pc.index_in(rows.column("loc"), known.column("loc")))
@@ -95,14 +100,14 @@ def _unlike_published(rows: pa.Table, known: pa.Table | None) -> np.ndarray:
 
 
 def _identity(rows: pa.Table) -> np.ndarray:
-    """A hash of everything about a row, as it is published, but where it came from."""
+    """Return a hash of the row as published, without the columns of its origin."""
     rows = dated(rows)
     names = sorted(set(rows.column_names) - set(PROVENANCE))
     return combine([hash_column(rows.column(name)) for name in names])
 
 
 def dated(rows: pa.Table) -> pa.Table:
-    """Rows of the inventory with their lastmod as it is published, instead of the moment."""
+    """Return inventory rows with lastmod as published, in place of the moment."""
     if "moment" not in rows.column_names:
         return rows
     found = lastmod.texts(column_of(rows, "moment"))

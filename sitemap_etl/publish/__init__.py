@@ -1,1 +1,1 @@
-"""The publish stage: what a run proposes, the set as it should be and as it is, and the steps between."""
+"""The publish stage: propose a release, check gates, compare with the public files, and write the differences."""

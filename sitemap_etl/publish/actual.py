@@ -1,6 +1,5 @@
-"""The actual state: what lies under the public keys.
-
-As the last manifest says, or as the objects are where it can't be believed.
+"""Find the actual public files: as the last manifest records them, or as the objects are if the manifest can't be
+trusted.
 """
 
 from __future__ import annotations
@@ -23,11 +22,11 @@ from sitemap_etl.state.records import File
 from sitemap_etl.storage import ABSENT, Expect, Stat, Storage, Stored, Unreadable
 
 THREADS: Final = 16
-"""Requests to a store at a time."""
+"""Parallel requests to a store."""
 _LIST_FROM: Final = 100
-"""Keys from which on one listing is cheaper than asking for each."""
+"""Number of keys from which one listing is cheaper than one request per key."""
 _LOC: Final = re.compile(rb"<loc>([^<]*)</loc>")
-"""In a file of ours: images and videos have prefixes."""
+"""Page URL in one of our files. Images and videos have other element names."""
 _SITEMAP: Final = re.compile(rb"<sitemap><loc>([^<]*)</loc>(?:<lastmod>([^<]*)</lastmod>)?</sitemap>")
 
 _T = TypeVar("_T")
@@ -48,14 +47,7 @@ def carried_by(publish: Publish) -> str:
 
 
 class Actual:
-    """The public files as they are.
-
-    `files`: by key, as the last manifest has them; none where the set is to lie elsewhere now. `again`: the keys of an
-    interrupted publish, of which `secured` were put again as they are; `touched`: these, and those of earlier ones that
-    were put again lately. `suspect`: keys of which only the object is believed (with `--full`, every one); `there`:
-    what is under them. `relocated`: `publish.to` is not where the last set was put. `outdated`: objects carry what the
-    site file does not say any more, so that each is put again.
-    """
+    """The public files as they are."""
 
     def __init__(
         self,
@@ -86,7 +78,7 @@ class Actual:
             self._listed[index.file.key] = {self._at + e.file.key: e.file.lastmod for e in entries}
 
     def unchanged(self, files: Iterable[File]) -> dict[str, File]:
-        """Those of the files that are there already, with the same content, by key: as they are stored."""
+        """Return the files whose objects already have the right content, by key, as they are stored."""
         found = {}
         suspect = []
         for file in files:
@@ -110,12 +102,12 @@ class Actual:
         return found | {file.key: file for file in looked if file is not None}
 
     def is_as_stored(self, file: File) -> bool:
-        """Whether a suspect object is the very one that the file says."""
+        """Return True if a suspect object has the ETag of the file."""
         stat = self.there.get(file.key)
         return stat is not None and stat.etag is not None and stat.etag == file.etag
 
     def _look(self, file: File) -> File | None:
-        """The file as it is stored, where the object has its content."""
+        """Return the file as stored if the object has its content, else None."""
         if self.is_as_stored(file):
             return file
         stored = readable(self.public, file.key) if file.key in self.there else None
@@ -128,12 +120,14 @@ class Actual:
         return replace(file, stored=stored.stat.size, stored_sha256=stored_sha256, etag=stored.stat.etag)
 
     def dated(self, file: File) -> File:
-        """The file with the lastmod that its bytes have had since an earlier set."""
+        """Return the file with the lastmod of an earlier release if its bytes are the same."""
         known = self.files.get(file.key)
         return replace(file, lastmod=known.lastmod) if known is not None and known.sha256 == file.sha256 else file
 
     def listed(self, index: str) -> dict[str, str]:
-        """What the public index of this name lists now: address → lastmod. What does not exist is left out."""
+        """Return the entries of the public index with this name: address → lastmod. Files that don't exist are left
+        out.
+        """
         if index not in self.suspect:
             return self._listed.get(index, {})
         found = {}
@@ -144,22 +138,22 @@ class Actual:
         return found
 
     def locs(self, key: str) -> Sequence[str]:
-        """The locs of the object under a suspect key; none where it is no sitemap."""
+        """Return the locs of the object under a suspect key, empty if it is not a sitemap."""
         return [unescape(loc.decode()) for loc in _LOC.findall(self._inflated(key))]
 
     def _inflated(self, key: str) -> bytes:
         stored = readable(self.public, key) if key in self.there else None
-        # Where it can't be unpacked: whatever changed it, no crawler reads it either.
+        # A file that can't be unpacked counts as empty, because crawlers can't read it either.
         return (fence.content(key, stored.data) or b"") if stored is not None else b""
 
 
 class Unmanaged(Refused):
-    """Objects are in the way that this state does not know. The run can still be published, by replacing them."""
+    """Objects are in the way that this state does not manage. The run can still be published if it replaces them."""
 
 
 @dataclass
 class Object:
-    """One object to be written. `data` gives its bytes as stored. `expect`: `survey` fills it in, a write renews it."""
+    """One object to write."""
 
     file: File
     data: Callable[[], bytes]
@@ -167,7 +161,7 @@ class Object:
 
 
 def content_type(key: str) -> str:
-    """The content type of a published key. Gzipped files are application/gzip, without a Content-Encoding."""
+    """Return the content type of a public key. Gzipped files are application/gzip, without a Content-Encoding."""
     return next((kind for ending, kind in CONTENT_TYPES.items() if key.endswith(ending)), "application/octet-stream")
 
 
@@ -185,7 +179,7 @@ def in_threads(work: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
 
 
 def readable(public: Storage, key: str) -> Stored | None:
-    """What is under a key; None where nothing is, or what was changed on its way there and is to be written again."""
+    """Return the object under a key, or None if it is missing or its bytes were damaged on the way to the store."""
     try:
         return public.get(key)
     except Unreadable:
@@ -193,7 +187,7 @@ def readable(public: Storage, key: str) -> Stored | None:
 
 
 def look(storage: Storage, keys: Iterable[str]) -> dict[str, Stat]:
-    """What is under these keys now, with ETags; absent ones are left out."""
+    """Return the objects under these keys, with ETags. Missing ones are left out."""
     wanted = sorted(set(keys))
     if len(wanted) >= _LIST_FROM:
         there = {stat.key: stat for stat in storage.list(os.path.commonprefix(wanted))}

@@ -1,11 +1,11 @@
-"""The claim: whose publish is under way, and which keys those that were interrupted may have touched.
+"""The claim: a run's exclusive right to publish, and the keys that interrupted publishes can have touched.
 
-A publish first puts its intent, every key it will write or delete, and then swaps `current.json` to name
-it. From then on it alone may write. A run that finds an intent there takes it over before it looks at
-anything public. Requests of the interrupted publish may still be on their way, and their conditions hold where the
-bytes come back that it had seen. So the run that takes over puts every key of that intent again, as far as it is
-listed, with a fence (`render.fence`), and `current.json` remembers the intent: its keys are looked at by every run
-until one, two days later or more, has seen all of them as they should be.
+A publish first stores its intent, with all keys that it will write or delete. Then it swaps `current.json` to name the
+intent. From then on no other run can write. A run that finds an intent takes it over before it reads anything public.
+
+Late requests of the interrupted publish can still arrive, and their conditions match if old bytes return. So the new
+run writes all listed keys of that intent again, with a fence (`render.fence`). `current.json` remembers the intent.
+Each run checks its keys until one run, at least two days later, has found all of them correct.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ from sitemap_etl.state.store import GRACE, Held, ended, put_document, read_docum
 from sitemap_etl.storage import ABSENT, PreconditionFailed
 
 _REFUSALS: Final = 10
-"""Intents that a store may refuse though nothing is there, as it may where a request of an earlier try is under way."""
+"""Intents that a store can refuse although they don't exist, for example while a request of an earlier try is in
+progress.
+"""
 
 
 class Overtaken(Refused):
@@ -39,11 +41,7 @@ class Overtaken(Refused):
 
 
 class Claim:
-    """A run's right to publish. Raises Overtaken where another run was first or took over.
-
-    `again`: keys that must be put again, with a fence; `watched`: keys that were, lately; `robots`: whether robots.txt
-    must be put again. `unmanaged`, `numbers`: as in an intent. `took_over`: an interrupted publish was under way.
-    """
+    """A run's right to publish. Methods raise Overtaken if another run was first or has taken over."""
 
     def __init__(self, run: Run, held: Held) -> None:
         demand_base(run, held.current)
@@ -61,11 +59,11 @@ class Claim:
 
     @property
     def mark(self) -> str:
-        """What tells this claim's writes from those of every other one."""
+        """Text for the fence of this claim's writes, unique among all claims."""
         return f"{self.run.run_id}-{self._number}"
 
     def settle(self) -> None:
-        """Find out what interrupted publishes may have touched. One that is still under way is taken over."""
+        """Find the keys that interrupted publishes can have touched. A publish in progress is taken over."""
         grace = int(self.run.work.now().timestamp()) - GRACE.total_seconds()
         for key, since in self.held.current.suspect.items():
             if since <= grace and self.run.work.stat(key) is None:
@@ -79,7 +77,9 @@ class Claim:
             self._take_over(self.held.current.pending)
 
     def _take_over(self, pending: str) -> None:
-        """Make the claim ours, so that its run can write no more, and remember what it may have touched."""
+        """Claim the publish, so that the other run can't write any more, and remember the keys that it can have
+        touched.
+        """
         intent = self._intent(pending)
         self.run.environment.log(f"the publish of {intent.describe()}, was interrupted: this run continues from it")
         if intent.run_id == self.run.run_id:
@@ -107,13 +107,13 @@ class Claim:
         return intent
 
     def _recall(self, intent: Intent) -> None:
-        """What is known of an interrupted publish."""
+        """Add the unmanaged objects and file numbers of an interrupted publish."""
         self.unmanaged |= intent.unmanaged
         for name, number in intent.numbers.items():
             self.numbers[name] = max(number, self.numbers.get(name, 1))
 
     def _forget_changes(self, intent: Intent) -> None:
-        """No engine may hear of changes that were never published."""
+        """Delete the changes of a run that never published them, so that no engine is notified."""
         run = self.run
         if intent.run_id == run.run_id:
             return
@@ -123,7 +123,7 @@ class Claim:
                 run.work.delete(stat.key)
 
     def _was_committed(self, intent: Intent) -> bool:
-        """Whether the run put its set in place, though it may have died before it could say so."""
+        """Return True if the run published its release, even if it died before it reported so."""
         committed = self.held.current.committed
         if committed is not None:
             return intent.run_id in committed
@@ -174,11 +174,11 @@ class Claim:
         self._swap(replace(self.held.current, pending=key))
 
     def settled(self) -> None:
-        """Everything that had to be put again has been committed."""
+        """Record that everything to write again has been committed."""
         self.again, self.robots = set(), False
 
     def unwatch(self, is_clean: Callable[[str], bool]) -> None:
-        """Stop to watch interrupted publishes of two days ago and more, whose keys are all as they should be."""
+        """Stop checking interrupted publishes that are at least two days old and whose keys are all correct."""
         now = int(self.run.work.now().timestamp())
         suspect = {
             key: since
@@ -205,11 +205,11 @@ class Claim:
         made_from: Mapping[str, MadeFrom | None],
         manifest: str | None = None,
     ) -> None:
-        """Swap `current.json` to what this run leaves: with `manifest`, a new set is committed.
+        """Swap `current.json` to the result of this run. `manifest`: key of the release to commit.
 
-        `mirrors`: section → key of its mirror's generation from now on; None: it has none. `versions`: section →
-        hash of what it was made from (`stages.tables`), likewise; `made_from`: what it was made from (`stages.quiet`).
-        Others stay.
+        `mirrors`: section → key of its mirror version, or None for no mirror. `versions`: section → digest of its table
+        version and rules (`stages.tables`), or None. `made_from`: section → its digests (`stages.quiet`), or
+        None. Other sections keep their values.
         """
         current = ended(self.held.current, self.run.run_id, self.run.plan.now, status)
         sections = self.run.site.sections
@@ -300,7 +300,7 @@ def _is_weak(etag: str | None) -> bool:
 
 
 def _last(current: Current) -> str:
-    """The run that published last, in words."""
+    """Return the name of the run that published last."""
     last = current.last_run
     if last is not None and current.manifest == layout.manifest(last.run_id):
         return f"run {last.run_id}, of {last.at},"

@@ -1,9 +1,14 @@
-"""The publish stage: from a target to public files, in the order in which no URL is ever unlisted.
+"""Publish a target: write public files in an order in which no URL is ever missing.
 
-new files → indexes of old and new → changed files, receivers before givers → final indexes → robots.txt →
-manifest → late deletes, under a claim of their own. Before the first public write the publish is claimed:
-`current.json` names its intent. A process that dies on any line leaves a valid set, and the next run knows
-from the intent which keys it must look at again.
+1. New files.
+2. Indexes with old and new files.
+3. Changed files, receivers of URLs before the files that lose them.
+4. Final indexes, and robots.txt.
+5. The manifest.
+6. Late deletes, under a separate claim.
+
+Before the first public write, `current.json` names the intent of the publish. So a process that dies at any point
+leaves a valid release, and the next run knows which keys to check.
 """
 
 from __future__ import annotations
@@ -45,7 +50,7 @@ FEEDS: Final = (".rss.xml", ".atom.xml")
 
 @dataclass
 class Outcome:
-    """What a publish did. `bytes`: as stored, of the files written."""
+    """The result of a publish."""
 
     status: Literal["published", "unchanged"]
     manifest: Manifest | None
@@ -72,7 +77,7 @@ def publish_target(run: Run, target: Target, *, adopt: bool = False) -> Outcome:
 
 
 class _Publication:
-    """One publish under way."""
+    """One publish in progress."""
 
     def __init__(self, run: Run, target: Target, claim: Claim) -> None:
         self.run = run
@@ -133,7 +138,7 @@ class _Publication:
         )
 
     def _other_state(self) -> str:
-        """Why there may be files of a state that is not this one, in a line; nothing where nothing speaks for it."""
+        """Return a line that says why another state can have written the objects, or an empty text."""
         addresses = [self._address(index.file.key) for index in self.desired.indexes]
         others = named_by_others(self.run, addresses)
         if others:
@@ -149,7 +154,7 @@ class _Publication:
         return ""
 
     def _is_clean(self, key: str) -> bool:
-        """Whether no late request of an interrupted publish has changed what is under a key."""
+        """Return True if no late request of an interrupted publish has changed the object under a key."""
         if key in self.actual.files:
             return self.actual.is_as_stored(self.actual.files[key])
         stat = self.actual.there.get(key)
@@ -160,7 +165,7 @@ class _Publication:
         return self.run.site.publish.at + key
 
     def _addresses(self, manifest: Manifest | None) -> list[str]:
-        """The addresses of a set's indexes."""
+        """Return the public addresses of a release's indexes."""
         return [] if manifest is None else [self._address(index.file.key) for index in manifest.indexes]
 
     def _keep_adopted(self, unmanaged: Sequence[Stat]) -> None:
@@ -310,7 +315,7 @@ class _Publication:
         self.outcome.manifest = manifest
 
     def _end(self, status: str, manifest: str | None = None) -> None:
-        """Let `current.json` say what this run leaves; `manifest`: the set that it commits."""
+        """Write the final `current.json` of this run. `manifest`: key of the release to commit."""
         target = self.target
         self.claim.end(status, target.mirrors, target.versions, target.made_from, manifest)
 
@@ -322,7 +327,7 @@ class _Publication:
             put_document(self.run.work, layout.mirror(section, self.run.run_id), mirror)
 
     def _notification(self, manifest: Manifest) -> Notification:
-        """What the engines are to hear besides the changes."""
+        """Return the part of a submission that is not changes."""
         now = self._addresses(manifest)
         feeds = [item.file.key for item in self.desired.extra_objects if item.file.key.endswith(FEEDS)]
         return Notification(
@@ -346,6 +351,6 @@ def known_etags(run: Run, actual: Actual) -> dict[str, set[str | None]]:
 
 
 def _numbers(manifest: Manifest) -> dict[str, int]:
-    """Section → the number of its next file. Those of views are not counted."""
+    """Return the next file number of each section, without views."""
     own = {name: state.next_number for name, state in manifest.sections.items() if not state.view}
     return {**manifest.numbers, **own}

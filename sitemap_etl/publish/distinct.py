@@ -1,7 +1,7 @@
-"""No loc stands twice: what is about to be published is looked at once more, whatever led to it.
+"""Check that no loc is listed twice, independently of the stages that prevent it.
 
-Within a section the files are ranges that follow each other. Between sections only files whose ranges overlap can share
-a loc, and of those only pairs in which one has other rows than when it was published: a quiet night reads nothing here.
+Within a section the files are consecutive ranges. Files of different sections can share a loc only if their ranges
+overlap. Of such pairs only those with new rows are read, so an unchanged run reads nothing.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _known(run: Run) -> dict[str, set[str]]:
 
 
 def _overlapping(entries: Sequence[Entry]) -> Iterator[tuple[Entry, Entry]]:
-    """The pairs of files of different sections whose locs overlap, in the order in which the later one begins."""
+    """Yield pairs of files of different sections with overlapping ranges, ordered by the start of the later range."""
     open_: list[Entry] = []
     for entry in sorted(entries, key=lambda each: each.first):
         open_ = [each for each in open_ if each.last >= entry.first]
@@ -62,14 +62,14 @@ def _overlapping(entries: Sequence[Entry]) -> Iterator[tuple[Entry, Entry]]:
 
 
 class _Hashes:
-    """The hashes of the locs of files, ordered; those that no later file can overlap are forgotten."""
+    """Sorted hashes of the locs of files. Files that no later one can overlap are dropped."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
         self.read: dict[str, tuple[str, np.ndarray]] = {}  # snapshot → last loc, hashes
 
     def share(self, one: Entry, other: Entry) -> bool:
-        """Whether both may list the same loc."""
+        """Return True if both files can list the same loc."""
         self.read = {key: held for key, held in self.read.items() if held[0] >= other.first}
         return bool(np.isin(self._of(one), self._of(other), assume_unique=True).any())
 

@@ -7,11 +7,11 @@ from sitemap_etl.state.records import Entry, File, StagedFile
 
 
 class Draft(Frozen):
-    """An entry before its file is written: `staged` is None if the published file stays."""
+    """An entry before its file is written."""
 
     entry: Entry
-    staged: StagedFile | None = None
-    staged_text: StagedFile | None = None
+    staged: StagedFile | None = None  # new sitemap file; None if the published one stays
+    staged_text: StagedFile | None = None  # new text sitemap; None if the published one stays
 
 
 def file_of(key: str, staged: StagedFile, now: str, etag: str | None = None) -> File:

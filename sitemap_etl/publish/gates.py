@@ -1,4 +1,4 @@
-"""The checks that may refuse to publish: what is compared with what, the arithmetic, and the words for it."""
+"""Gates: limits beyond which a run does not publish, with their arithmetic and their messages."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def gates_of(run: Run, outcomes: Mapping[str, Outcome], moves: Moves, forced: fr
 
 
 def _left(own: Outcome, overruled: Collection[str]) -> Outcome:
-    """What the site's own gates still have to ask of a section in which these were let through."""
+    """Return the outcome of a section without the numbers that its forced gates have let through."""
     counts, dates = own.counts, own.dates
     if "max_drop" in overruled:
         counts = replace(counts, removed=0)
@@ -127,7 +127,7 @@ def last_week(run: Run, moves: Moves) -> list[SetSize]:
 
 
 def evaluate(scope: str | None, counts: Scope, limits_: Gates, forced: frozenset[str]) -> list[Gate]:
-    """Every gate of one section (`scope` is its name) or of the site (None)."""
+    """Return the outcomes of the gates of one section, or of the site if `scope` is None."""
     who = scope or "the site"
     c = counts
     published, drop = c.published, c.removed
@@ -179,16 +179,14 @@ def _share(part: int, whole: int) -> float:
 
 
 class Share(Frozen):
-    """What a gate over a share compares. It holds where the whole, or what is `counted`, is at least `least`: of less,
-    a share says nothing. `few`: the words for that. `warns`: beyond its limit it only warns.
-    """
+    """The share that a gate compares with its limit."""
 
     part: int
     whole: int
-    few: str
-    counted: int | None = None
-    least: int = limits.SHARE_FROM
-    warns: bool = False
+    few: str  # words for the message if the numbers are too small
+    counted: int | None = None  # number to compare with `least`; None means `whole`
+    least: int = limits.SHARE_FROM  # the gate applies from this number on, because small shares mean nothing
+    warns: bool = False  # True if the gate only warns beyond its limit
 
     @property
     def value(self) -> float:
@@ -200,7 +198,7 @@ class Share(Frozen):
 
 
 def _share_gate(scope: str | None, gate: str, of: Share, limit: float, would: str, forced: frozenset[str]) -> Gate:
-    """A gate over a share."""
+    """Return the outcome of a gate on a share."""
     name = f"{scope}.{gate}" if scope else gate
     few = "" if of.holds or not of.part else of.few
     message = f"{would} ({percent(of.value)}, {gate} is {percent(limit)}{few})"
@@ -249,7 +247,7 @@ def _min_urls(scope: str | None, who: str, listed: int, limit: int, forced: froz
 def _new_pages(
     scope: str | None, who: str, seen: Visited, limit: NewPages | None, forced: frozenset[str]
 ) -> Iterator[Gate]:
-    """The gate on new pages, where it is on. Pages that could not be judged only warn."""
+    """Yield the gate on new pages, if it is on. Pages without a clear result only cause a warning."""
     if limit is None or not limit.sample:
         return
     name = f"{scope}.pages" if scope else "pages"
@@ -277,20 +275,20 @@ def _new_pages(
 
 
 def _most(reasons: Tally) -> str:
-    """The most frequent reasons in a few words."""
+    """Return the most frequent reasons in a few words."""
     return ", ".join(f"{reason.text}: {reason.count:,}" for reason in reasons.ordered()[:3])
 
 
 def percent(share: float) -> str:
-    """A share as people read it: 15.5 %."""
+    """Return a share as text, such as 15.5 %."""
     text = f"{share * 100:.1f}" if share < 1 else f"{share * 100:,.0f}"
     return f"{text.removesuffix('.0')} %"
 
 
 def one_date(section: str, new: Mapping[str, int], total: int) -> str | None:
-    """A warning where nine tenths of the new lastmods are one and the same.
+    """Return a warning if nine tenths of the new lastmods are equal, or None.
 
-    `new`: the most frequent lastmods of added and changed rows → rows; `total`: such rows that have one.
+    `new`: most frequent lastmods of added and changed rows → rows. `total`: such rows with a lastmod.
     """
     if total < limits.SHARE_FROM or not new:
         return None

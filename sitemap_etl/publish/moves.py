@@ -1,6 +1,4 @@
-"""What changed in a run: rows that only changed their section, which are to be written where they arrive first; the net
-of what is left; and where most of it lies.
-"""
+"""Find rows that only moved between sections, compute the net changes of a run, and summarize them by path."""
 
 from __future__ import annotations
 
@@ -28,12 +26,7 @@ from sitemap_etl.state.records import ChangeKind, Checked, Entry, Rendered
 
 @dataclass
 class Moves:
-    """`moved`: loc, lastmod, was_section, was_number, section, group, shard, changed.
-
-    `into`, `out_of`, `changed`: moved rows by section, and those of them that changed.
-    `dropped`: rows that no section lists any more, of those that the site file no longer has and of new views.
-    `placed`: (section, group, place) → key of the file the shard becomes.
-    """
+    """The rows that moved between sections in this run."""
 
     moved: pa.Table
     into: Counter[str] = field(default_factory=Counter)
@@ -43,11 +36,13 @@ class Moves:
     placed: dict[tuple[str, int, int], str] = field(default_factory=dict)
 
     def net(self, section: str) -> int:
-        """How many more rows the section has by what moved."""
+        """Return the rows that the section won minus the rows that it lost."""
         return self.into[section] - self.out_of[section]
 
     def moves_to(self, old_keys: dict[tuple[str, int], str]) -> dict[str, frozenset[str]]:
-        """Published key → keys that list URLs it listed. `old_keys`: (section, number) → published key."""
+        """Return the keys of files that list URLs of each published file now. `old_keys`: (section, number) → published
+        key.
+        """
         edges: dict[str, set[str]] = defaultdict(set)
         columns = ["was_section", "was_number", "section", "group", "shard"]
         pairs = self.moved.select(columns).group_by(columns).aggregate([])

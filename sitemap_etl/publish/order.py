@@ -1,4 +1,4 @@
-"""In which order changed files are written, so that rows which move from one to another are never nowhere."""
+"""Order the writes of changed files so that a URL which moves between files is listed at all times."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def receivers_first(changed: Iterable[str], moves_to: Mapping[str, frozenset[str
 
 
 def _circle(gives: Mapping[str, frozenset[str]]) -> set[str]:
-    """Files that give rows to each other and to no others, where every file gives some."""
+    """Return files that exchange rows only with each other. All files in `gives` have receivers."""
     takes: dict[str, set[str]] = defaultdict(set)
     for giver, receivers in gives.items():
         for receiver in receivers:
@@ -111,7 +111,7 @@ def _circle(gives: Mapping[str, frozenset[str]]) -> set[str]:
 
 
 def _reached(key: str, edges: Mapping[str, Set[str]]) -> set[str]:
-    """The keys that edges lead to from a key."""
+    """Return the keys that can be reached from a key along edges."""
     found: set[str] = set()
     waiting = [key]
     while waiting:

@@ -1,4 +1,4 @@
-"""The facts that gates look at: what became of the rows, dates and new pages of a section."""
+"""The numbers that gates check: rows, dates and new pages of a section."""
 
 from __future__ import annotations
 
@@ -12,16 +12,12 @@ from sitemap_etl.state.records import Counts
 
 
 class Dates(Frozen):
-    """What became of the dates of a section's pages that were published with one and are listed still.
+    """Date changes of a section's pages that were published with a lastmod and are still listed."""
 
-    `known`: such pages. `lost`: those that have none now. `same`: new date → pages that had another. `minutes`: these
-    pages by the minute of their new date, but for fingerprints.
-    """
-
-    known: int = 0
-    lost: int = 0
-    same: Counter[str] = field(default_factory=Counter)
-    minutes: Minutes = field(default_factory=Minutes.none)
+    known: int = 0  # number of these pages
+    lost: int = 0  # pages without a lastmod now
+    same: Counter[str] = field(default_factory=Counter)  # new date → pages that had another one
+    minutes: Minutes = field(default_factory=Minutes.none)  # these pages by minute of the new date, not by fingerprint
 
     def __add__(self, other: Dates) -> Dates:
         return Dates(
@@ -30,7 +26,7 @@ class Dates(Frozen):
 
     @property
     def most(self) -> tuple[str, int]:
-        """The most frequent new date, and its pages."""
+        """The most frequent new date and its number of pages."""
         return max(self.same.items(), key=lambda item: (item[1], item[0]), default=("", 0))
 
 
@@ -42,20 +38,16 @@ def _together(one: Tally, other: Tally) -> Tally:
 
 
 class Visited(Frozen):
-    """What became of a sample of a section's new pages.
+    """Results of visits to a sample of a section's new pages."""
 
-    `new`: such pages; `drawn` of them were to be visited. Of these there was no time for the `skipped`, nothing can be
-    said of the `unknown` for the reasons in `open`, and the `bad` among the `judged` may not be listed, for `reasons`.
-    """
-
-    new: int = 0
-    drawn: int = 0
-    judged: int = 0
-    bad: int = 0
-    unknown: int = 0
-    skipped: int = 0
-    reasons: Tally = field(default_factory=Tally)
-    open: Tally = field(default_factory=Tally)
+    new: int = 0  # new pages
+    drawn: int = 0  # pages in the sample
+    judged: int = 0  # visited pages with a clear result
+    bad: int = 0  # pages among them that must not be listed
+    unknown: int = 0  # visited pages without a clear result
+    skipped: int = 0  # pages that were not visited in time
+    reasons: Tally = field(default_factory=Tally)  # reasons of the bad pages
+    open: Tally = field(default_factory=Tally)  # reasons of the unknown pages
 
     def __add__(self, other: Visited) -> Visited:
         return Visited(
@@ -70,7 +62,7 @@ class Visited(Frozen):
         )
 
     def told(self) -> Tally:
-        """All reasons, as the summary has them."""
+        """Return all reasons, for the summary."""
         unknown = Tally()
         for reason in self.open.ordered():
             unknown.add(f"could not be judged: {reason.text}", reason.count, reason.examples)
@@ -78,10 +70,10 @@ class Visited(Frozen):
 
 
 class Outcome(Frozen):
-    """A section's rows of this run, as the gates look at them."""
+    """A section's rows in this run, as the gates see them."""
 
     counts: Counts = field(default_factory=Counts)
-    rejected_read: int = 0  # among the rows that were read, not carried
+    rejected_read: int = 0  # rejected rows among those read in this run
     dates: Dates = field(default_factory=Dates)
     pages: Visited = field(default_factory=Visited)
 
@@ -95,17 +87,17 @@ class Outcome(Frozen):
 
 
 class Scope(Frozen):
-    """What a gate looks at, of one section or of the site (URLs, rows)."""
+    """The numbers that the gates of one section, or of the site, compare."""
 
-    published: int  # listed by the last manifest
-    largest: int  # most listed by any set of the last seven days
-    listed: int
-    added: int
+    published: int  # URLs in the last release
+    largest: int  # URLs in the largest release of the last seven days
+    listed: int  # URLs in this run
+    added: int  # URLs
     removed: int  # published URLs that no section lists any more
-    extracted: int
-    rejected: int
-    carried: int = 0
-    rejected_read: int = 0  # among the extracted ones
+    extracted: int  # rows
+    rejected: int  # rows
+    carried: int = 0  # rows reused from a mirror
+    rejected_read: int = 0  # rejected rows among the extracted ones
     dates: Dates = field(default_factory=Dates)
-    undated_by_rule: bool = False  # the section is to have no lastmod: losing it is meant
+    undated_by_rule: bool = False  # True for `lastmod: none`: pages lose their dates on purpose
     pages: Visited = field(default_factory=Visited)

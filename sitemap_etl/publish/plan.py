@@ -1,4 +1,4 @@
-"""The desired state: the set as it should be, the manifest that says so, and what must be written for it."""
+"""Build the desired release: its entries, its manifest, and the objects to write."""
 
 from __future__ import annotations
 
@@ -43,25 +43,25 @@ Kind: TypeAlias = Literal["file", "text"]
 FORMER_DIGITS: Final = 16
 """Digits of a hash by which bytes are known again that a key had before."""
 RESERVED: Final = 10
-"""Places of each index that shards leave free: in the first one, for the files of recent changes up to this number."""
+"""Places that shards leave free in each index. In the first one they are for files of recent changes."""
 
 
 @dataclass
 class Desired:
-    """The set, and what must be written of it: `files` (sitemaps and texts), `indexes`, `extras` by key."""
+    """The desired release, and its objects that have to be written."""
 
     entries: list[Entry]
     indexes: list[Index]
-    extras: list[File]
-    files: dict[str, Object]
-    index_objects: dict[str, Object]
-    extra_objects: list[Object]
+    extras: list[File]  # feeds
+    files: dict[str, Object]  # key → sitemap or text sitemap to write
+    index_objects: dict[str, Object]  # key → index to write
+    extra_objects: list[Object]  # feeds to write
 
     def objects(self) -> list[Object]:
         return [*self.files.values(), *self.index_objects.values(), *self.extra_objects]
 
     def keys(self) -> set[str]:
-        """Every key of the set."""
+        """Return all keys of the release."""
         shards = {entry.file.key for entry in self.entries} | {e.text.key for e in self.entries if e.text is not None}
         return shards | {index.file.key for index in self.indexes} | {file.key for file in self.extras}
 
@@ -85,7 +85,7 @@ def desired_set(run: Run, drafts: Sequence[Draft], extras: Sequence[Object], act
 
 
 def _dated_until(now: str, entry: Entry) -> Entry:
-    """The entry with no file from after the run: the clock of the one that wrote it may have been fast."""
+    """Return the entry without a file date after the run. A fast clock can have written it."""
     if entry.file.lastmod <= now:
         return entry
     return replace(entry, file=replace(entry.file, lastmod=now))
@@ -99,7 +99,7 @@ def _index(run: Run, desired: Desired, number: int) -> Object:
 
 
 def in_slots(entries: Sequence[Entry]) -> list[Entry]:
-    """The entries, each with an index: the one it has had, or the first with room. The first index is never empty."""
+    """Return the entries, each with an index: its earlier one, or one with room. The first index is never empty."""
     taken = Counter(entry.index for entry in entries)
     del taken[0]
     slot = 1
@@ -109,22 +109,22 @@ def in_slots(entries: Sequence[Entry]) -> list[Entry]:
             while taken[slot] >= limits.INDEX_FILES - RESERVED:
                 slot += 1
             taken[slot] += 1
-            entry = replace(entry, index=slot)  # noqa: PLW2901 - the same entry, now with a place
+            entry = replace(entry, index=slot)  # noqa: PLW2901 - the same entry, now with an index
         placed.append(entry)
     used = {entry.index for entry in placed}
-    if used and 1 not in used:  # its address is the one that people and engines know
+    if used and 1 not in used:  # people and engines use the address of the first index
         placed = [replace(entry, index=1) if entry.index == max(used) else entry for entry in placed]
     return placed
 
 
 def index_object(key: str, entries: Sequence[tuple[str, str | None]], now: str) -> Object:
-    """An index of these addresses and lastmods."""
+    """Return an index of these addresses and lastmods."""
     data = index_document.document(entries)
     return plain_object(key, data, compress.gzip([data]) if key.endswith(".gz") else data, now)
 
 
 def plain_object(key: str, content: bytes, stored: bytes, now: str) -> Object:
-    """An object to be put under a key where there is none. `stored`: the content as it is stored."""
+    """Return a new object. `stored`: the content as stored."""
     file = File(key, len(content), _sha256(content), len(stored), _sha256(stored), None, now)
     return Object(file, lambda: stored, ABSENT)
 
@@ -179,7 +179,7 @@ def _sha256(data: bytes) -> str:
 
 
 class Target(Frozen):
-    """The set to publish. `moves_to`: published key → keys that take over some of its URLs."""
+    """The release to publish."""
 
     drafts: Sequence[Draft]
     sections: Mapping[str, SectionState]
@@ -241,12 +241,12 @@ def made_manifest(
 
 
 def _numbered(state: SectionState, number: int) -> SectionState:
-    """The section, with a next number that is at least this. The files of a view have the same names every night."""
+    """Return the section with at least this next number. Files of a view have the same names in each run."""
     return state if state.view else replace(state, next_number=max(state.next_number, number))
 
 
 def with_written(manifest: Manifest, written: Mapping[str, File]) -> Manifest:
-    """The manifest with the files as they were written, by key."""
+    """Return the manifest with the records of the files after their writes, by key."""
 
     def fresh(file: File) -> File:
         return written.get(file.key, file)

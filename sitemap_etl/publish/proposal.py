@@ -1,4 +1,4 @@
-"""What a run would publish: receipts gathered, the accounting checked, moves netted out, gates asked.
+"""Build a run's proposal: collect task results, check that no row is lost, net out moves, and evaluate gates.
 
 Nothing public is touched here. The same proposal is shown by a dry run, refused by a gate, or published.
 """
@@ -40,10 +40,7 @@ from sitemap_etl.state.records import (
 
 @dataclass
 class Proposal:
-    """What would be published. `held`: sections that stay as published, and why.
-
-    `aside`: excluded, duplicates → pages that left sections which were not read, tables of frames.ASIDE.
-    """
+    """The proposed release of a run."""
 
     drafts: list[Draft]
     sections: dict[str, SectionState]
@@ -61,7 +58,7 @@ class Proposal:
 
     @property
     def outcomes(self) -> dict[str, Outcome]:
-        """What the gates look at."""
+        """Section → numbers for the gates."""
         return {
             name: Outcome(
                 counts,
@@ -188,7 +185,7 @@ def _demand_same_origin(run: Run, name: str, entries: Sequence[Entry]) -> None:
 
 
 def foreign_page(site: Site, entries: Iterable[Entry]) -> str | None:
-    """A published page of another origin than `site`; None where there is none."""
+    """Return a published page of another origin than `site`, or None."""
     return next((entry.first for entry in entries if not entry.first.startswith(f"{site.site}/")), None)
 
 
@@ -355,7 +352,7 @@ def _account_rows(run: Run, name: str, proposal: Proposal) -> tuple[Counts, int]
 
 
 def _balanced(name: str, counts: Counts) -> Counts:
-    """The counts, after checking that every row that came in went out."""
+    """Return the counts. Raises Refused if rows are unaccounted for."""
     _balance(
         name,
         "the section",

@@ -1,4 +1,4 @@
-"""The publish stage: a run's proposal shown, refused, or carried out."""
+"""The publish stage: show a run's proposal, refuse it, or publish it."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from sitemap_etl.state.records import ROBOTS_TXT, ChangeKind, MadeFrom, Manifest
 
 @dataclass
 class Published:
-    """What became of a run: the proposal, and what publishing it did (None: it was not published)."""
+    """The result of publishing a run."""
 
     status: Literal["published", "unchanged", "dry_run", "refused"]
     proposal: Proposal
-    outcome: Outcome | None = None
-    error: Refused | None = None
+    outcome: Outcome | None = None  # result of the publish; None if nothing was published
+    error: Refused | None = None  # reason for a refusal
     warnings: list[str] = field(default_factory=list)
-    preview: Preview | None = None  # what publishing would do, where it was not done
+    preview: Preview | None = None  # changes that publishing would make; None if it was published
 
     @property
     def manifest(self) -> Manifest | None:
@@ -55,10 +55,11 @@ def publish(
     reason: str | None = None,
     adopt: bool | None = None,
 ) -> Published:
-    """Publish what a run rendered, or say why not. What is None is as the run was started with.
+    """Publish the rendered files of a run, or return the reason why not. Arguments that are None come from the run's
+    options.
 
-    Raises Refused where the accounting does not hold and where another run was first. What a person can decide
-    otherwise is in the answer: a gate's refusal, and that of objects in the way which this state does not manage.
+    Raises Refused if rows are unaccounted for or another run was first. The result has refusals that a person can
+    overrule: by a gate, or because of objects that this state does not manage.
     """
     proposal = propose(run, force)
     dry_run = run.options.dry_run if dry_run is None else dry_run
@@ -226,7 +227,7 @@ def _look(loc: str) -> str:
 
 
 def _most_frequent(tally: Tally) -> list[str]:
-    """The most frequent reasons, each with an example."""
+    """Return lines with the most frequent reasons and their examples."""
     return [
         f"  {reason.text}: {reason.count:,}" + (f"    e.g. {reason.examples[0]}" if reason.examples else "")
         for reason in tally.ordered()[:3]

@@ -1,4 +1,4 @@
-"""What people and collectors read of runs: a page for each, a page of all, the last one once more, and metrics."""
+"""Write report pages and metrics: a page per run, a page of all runs, the latest page, and the metrics file."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from sitemap_etl.report import Around
 
 _BESIDE: Final = 30
-"""Runs that a page compares with."""
+"""Earlier runs that a page compares with."""
 _LISTED: Final = 100
-"""Runs that the page of all runs lists."""
+"""Runs on the page of all runs."""
 _ERROR: Final = 500
-"""Characters of an error that the record of the last runs has."""
+"""Characters of an error in the short entries of runs."""
 _HTML: Final = "text/html; charset=utf-8"
 _TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 
 def put_report(work: Storage, summary: Summary) -> list[Attempt]:
-    """Put a run's page; gives the last runs. The page of the run before it gets a link to it."""
+    """Write a run's page and return the last runs. The page of the previous run gets a link to it."""
     runs = _runs(work)
     _put_page(work, summary, runs)
     at = next((at for at, run in enumerate(runs) if run.run_id == summary.run_id), len(runs))
@@ -64,7 +64,7 @@ def put_overview(
 
 
 def _past(run: Attempt) -> PastRun:
-    """A run in a few words."""
+    """Return the short entry of a run."""
     counts = run.total
     return PastRun(
         run_id=run.run_id,
@@ -81,14 +81,14 @@ def _past(run: Attempt) -> PastRun:
 
 
 def metrics_of(work: Storage, name: str, ended: Attempt) -> str:
-    """The metrics of a site whose last run is `ended`."""
+    """Return the metrics of a site whose last run is `ended`."""
     from sitemap_etl.report.metrics import metrics
 
     return metrics(name, ended, ended if ended.good else last_good(read_attempts(work, _LISTED)))
 
 
 def put_page(work: Storage, summary: Summary) -> None:
-    """Put a run's page anew, as its summary is now."""
+    """Write a run's page again from its current summary."""
     _put_page(work, summary, _runs(work))
 
 
@@ -101,7 +101,7 @@ def _put_page(work: Storage, summary: Summary, runs: Sequence[Attempt]) -> None:
 
 
 def _around(runs: Sequence[Attempt], own: str | None, root: str) -> Around:
-    """What stands around a run's page: the runs up to it, and those beside it."""
+    """Return the context of a run's page: earlier runs, and links to the pages before and after it."""
     from sitemap_etl.report import Around
 
     seen = [run for run in runs if not run.dry_run or run.run_id == own]
@@ -116,12 +116,12 @@ def _around(runs: Sequence[Attempt], own: str | None, root: str) -> Around:
 
 
 def _with_page(runs: Sequence[Attempt]) -> Attempt | None:
-    """The last of the runs that has a page."""
+    """Return the last of the runs that has a page, or None."""
     return next((run for run in reversed(runs) if run.report is not None), None)
 
 
 def _runs(work: Storage) -> list[Attempt]:
-    """The last runs that are over, oldest first."""
+    """Return the last finished runs, oldest first."""
     return [run for run in reversed(read_attempts(work, _LISTED)) if run.status != "running"]
 
 

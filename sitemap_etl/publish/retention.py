@@ -1,4 +1,4 @@
-"""What the state may forget: nothing that a kept manifest, an intent, a staged run or a pending engine refers to."""
+"""Remove old state that nothing refers to: no kept manifest, intent, staged run or pending engine."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from sitemap_etl.storage import Storage
 
 _D = TypeVar("_D", bound=Document)
 STAGING_KEPT: Final = timedelta(days=14)
-"""How long what a dry or refused run staged can be published, and the reports of runs that are not kept can be read."""
+"""Age up to which a dry or refused run can be published, and up to which reports of removed releases can be read."""
 _FRESH: Final = timedelta(days=1)
-"""A run younger than this has its snapshots safe: none is removed before `GRACE`."""
+"""Age of a run up to which its snapshots are safe: none is removed before `GRACE`."""
 _NEVER: Final = (layout.LEDGERS, layout.ADOPTED, layout.ATTEMPTS)
 
 
 def kept_manifests(state: State, keep: int, *, whole: bool = False) -> list[tuple[str, Manifest]]:
-    """The manifests to keep, with their keys: the current one, and back from it until `keep` distinct sets are held.
+    """Return the manifests to keep, with their keys: from the current one back to `keep` distinct releases.
 
     `whole`: as in `_chain`.
     """
@@ -41,10 +41,10 @@ def kept_manifests(state: State, keep: int, *, whole: bool = False) -> list[tupl
 
 
 def _chain(state: State, *, whole: bool = False) -> Iterator[tuple[str, Manifest]]:
-    """The manifests from the current one back, with their keys. Where one is gone or damaged, the next older one that
-    is there stands in for what it says.
+    """Yield the manifests from the current one back, with their keys.
 
-    Raises DamagedState where the current one is, and where `whole` is asked for and any of them is damaged.
+    If one is missing or damaged, the next older one continues the chain. Raises DamagedState if the current one is
+    damaged. With `whole` it is raised for any damaged one.
     """
     read = state.kept_manifest if whole else state.readable_manifest
     key = before = state.current().manifest
@@ -61,9 +61,9 @@ def _chain(state: State, *, whole: bool = False) -> Iterator[tuple[str, Manifest
 
 
 def _remaining(state: State, keep: int, removable: Set[str]) -> list[tuple[str, Manifest]]:
-    """The manifests that are there after `removable` keys that are not kept are gone.
+    """Return the manifests that remain after all `removable` keys are removed that are not kept.
 
-    A manifest that is not kept but younger than what it names stays whole, as a larger `keep` brings it back.
+    A younger manifest that is not kept stays with its snapshots, because a larger `keep` brings it back.
     """
     found: list[tuple[str, Manifest]] = []
     distinct: set[str] = set()
@@ -76,7 +76,7 @@ def _remaining(state: State, keep: int, removable: Set[str]) -> list[tuple[str, 
 
 
 def _set_id(manifest: Manifest) -> str:
-    """One text for all manifests that publish the same inflated bytes under the same names."""
+    """Return a digest that is equal for manifests with the same uncompressed bytes under the same names."""
     files = sorted((file.key, file.sha256) for file in manifest.files())
     return hashlib.sha256(json.dumps(files).encode()).hexdigest()
 
@@ -124,7 +124,7 @@ def clean_up(run: Run) -> int:
 
 
 def snapshots_of(manifest: Manifest) -> set[str]:
-    """Keys of the snapshots that a manifest refers to."""
+    """Return the keys of the snapshots that a manifest refers to."""
     found = {entry.snapshot for entry in manifest.entries if entry.snapshot}
     for state in manifest.sections.values():
         found |= set(state.beside())
@@ -132,7 +132,7 @@ def snapshots_of(manifest: Manifest) -> set[str]:
 
 
 def _mirror_files(storage: Storage, mirrors: Set[str]) -> set[str]:
-    """Keys of these generations of mirrors and of their files."""
+    """Return the keys of these mirror versions and of their files."""
     found = set(mirrors)
     for key in mirrors:
         mirror = read_document(storage, key, Mirror)
@@ -142,9 +142,8 @@ def _mirror_files(storage: Storage, mirrors: Set[str]) -> set[str]:
 
 
 def _staged(storage: Storage) -> dict[str, set[str]]:
-    """What runs have staged that could still be published, dry, refused or under way: folder → names.
-
-    Of a published run only the plan is left.
+    """Return the staged objects of runs that can still be published: folder → names. A published run has only its plan
+    left.
     """
     found: dict[str, set[str]] = {}
     for stat in storage.list(layout.RUNS):
@@ -154,13 +153,13 @@ def _staged(storage: Storage) -> dict[str, set[str]]:
 
 
 def _receipts(staged: Mapping[str, set[str]], stage: str) -> Iterator[str]:
-    """Keys of the receipts of a stage's units."""
+    """Yield the keys of a stage's task results."""
     for folder, names in staged.items():
         yield from (f"{folder}/{name}" for name in names if re.fullmatch(rf"{stage}[0-9]+\.json", name))
 
 
 def _mirrors_of_staged(storage: Storage, staged: Mapping[str, set[str]]) -> set[str]:
-    """Keys of the generations of mirrors that staged runs began with."""
+    """Return the keys of the mirror versions that staged runs started with."""
     found: set[str] = set()
     for folder in staged:
         plan = _readable(storage, f"{folder}/{layout.PLAN}", Plan)
@@ -170,7 +169,7 @@ def _mirrors_of_staged(storage: Storage, staged: Mapping[str, set[str]]) -> set[
 
 
 def _staged_mirror_files(storage: Storage, staged: Mapping[str, set[str]]) -> set[str]:
-    """Keys of the files that staged runs would leave in their mirrors."""
+    """Return the keys of the mirror files that staged runs have written."""
     found: set[str] = set()
     for key in _receipts(staged, f"{layout.MERGE}/"):
         merged = _readable(storage, key, Transformed)
@@ -180,7 +179,7 @@ def _staged_mirror_files(storage: Storage, staged: Mapping[str, set[str]]) -> se
 
 
 def _readable(storage: Storage, key: str, kind: type[_D]) -> _D | None:
-    """A document of a staged run; None where this release could not publish the run."""
+    """Return a document of a staged run, or None if this version could not publish the run."""
     try:
         found = read_document(storage, key, kind)
     except (Refused, DamagedState):
@@ -209,7 +208,7 @@ def hold_snapshots(run: Run, manifest: Manifest) -> None:
 
 
 def _staged_snapshots(storage: Storage, staged: Mapping[str, set[str]]) -> set[str]:
-    """The snapshots of staged runs."""
+    """Return the keys of the snapshots of staged runs."""
     found: set[str] = set()
     for key in _receipts(staged, layout.RENDER):
         receipt = _readable(storage, key, Rendered)

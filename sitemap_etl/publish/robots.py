@@ -1,4 +1,4 @@
-"""robots.txt and the IndexNow key file: what the root of the site must say about this set."""
+"""Read the site's robots.txt and the IndexNow key file, and say what has to change."""
 
 from __future__ import annotations
 
@@ -139,14 +139,14 @@ def named_by_others(run: Run, indexes: Sequence[str]) -> list[str]:
 
 
 class _Served(Frozen):
-    """The robots.txt of a host. `text`: None where there is none, or no answer: `problem` says which."""
+    """The robots.txt of a host."""
 
-    text: bytes | None = None
-    problem: str = ""
+    text: bytes | None = None  # None if there is none, or no answer
+    problem: str = ""  # reason in words if `text` is None
 
 
 def _served(host: str) -> _Served:
-    """The robots.txt that answers at the address of a host."""
+    """Return the robots.txt that a host serves."""
     try:
         answer = web.public_robots(host)
     except WebError as error:
@@ -155,7 +155,7 @@ def _served(host: str) -> _Served:
 
 
 def _disallowed(host: str, served: _Served, files: Sequence[str]) -> list[str]:
-    """A warning where robots.txt of the host that serves the files keeps crawlers from some."""
+    """Return a warning if the host's robots.txt disallows some of the files."""
     if served.text is None:
         return []
     hidden = pa.array(files, pa.string()).filter(robots.disallowed(pa.array(files, pa.string()), served.text))

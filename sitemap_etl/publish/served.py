@@ -13,7 +13,7 @@ from sitemap_etl.state.records import File, Manifest
 from sitemap_etl.web import REDIRECTS, WebError, inflated
 
 STEP: Final = 5.0
-"""Seconds that the public address is given for each step of an answer."""
+"""Seconds for each step of an answer."""
 SECONDS: Final = 60.0
 """Seconds for a whole file."""
 
@@ -48,7 +48,7 @@ def _compare(client: web.Client, address: str, file: File, written_to: str) -> s
         )
     if answer.status != HTTPStatus.OK:
         return None
-    # A Content-Encoding is undone; what is left may still be the gzip file itself.
+    # The client removes a Content-Encoding. The body can still be the gzip file itself.
     data = answer.body
     hashes = {hashlib.sha256(plain).hexdigest() for plain in (data, inflated(data, SITEMAP_BYTES).data)}
     if not hashes.isdisjoint((file.stored_sha256, file.sha256)):

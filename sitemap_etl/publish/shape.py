@@ -1,4 +1,4 @@
-"""What the files of a set hold: how full they are, and how old the dates of their pages are."""
+"""Summarize the files of a release: their fill, and the ages of their pages' dates."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from sitemap_etl.settings import Shards
 from sitemap_etl.state.records import Entry, Shape
 
 AGES: Final = (1, 7, 30, 90, 365, 1_095)
-"""Days up to which an age counts into a class; what is older is in a last one."""
+"""Upper limits of the age classes, in days. Older pages are in an additional last class."""
 _TENTHS: Final = 10
 _DAY: Final = 86_400
 
 
 def shapes(site: Site, entries: Iterable[Entry], now: str) -> dict[str, Shape]:
-    """The shape of every section, in the order of the entries."""
+    """Return the shape of each section, in the order of the entries."""
     by_section: dict[str, list[Entry]] = {}
     for entry in entries:
         by_section.setdefault(entry.section, []).append(entry)
@@ -29,7 +29,7 @@ def shapes(site: Site, entries: Iterable[Entry], now: str) -> dict[str, Shape]:
 
 
 def _bounds(sections: Mapping[str, Shards], name: str) -> Shards:
-    """A section's limits; `recent` and sections that left have the usual ones."""
+    """Return the limits of a section. `recent` and sections that left the site file have the default limits."""
     return sections.get(name, Shards())
 
 
@@ -41,7 +41,7 @@ def _shape(entries: Sequence[Entry], bounds: Shards, today: int) -> Shape:
     known = [entry for entry in entries if entry.undated is not None]
     for entry in known:
         if entry.days:
-            # Between two deciles lies a tenth of the pages: half of it counts as old as either.
+            # Two deciles have a tenth of the pages between them. Half of these count with each age.
             old = today - np.array(entry.days)
             weights = np.full(len(old), 2.0)
             weights[[0, -1]] = 1.0

@@ -1,4 +1,4 @@
-"""The end of a run: its reports, its summary, what the engines said; then its staging goes."""
+"""Finish a run: write its reports and its summary, add the answers of engines, and remove its staged files."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from sitemap_etl.state.store import put_document, read_document
 from sitemap_etl.storage import PreconditionFailed, Storage
 
 _TRIES: Final = 5
-"""So often the manifest is read and written again where another task was faster."""
+"""Attempts to update the manifest while other tasks update it."""
 
 
 def finish_run(run: Run, published: Published, seconds: Mapping[str, float] | None = None) -> Summary:
@@ -86,7 +86,7 @@ def _put_reports(run: Run, proposal: Proposal) -> None:
 
 
 def _rendered_by(planned: Partition) -> dict[str, str]:
-    """Of each section that is quiet, the run that rendered it."""
+    """Return the run that last rendered each unchanged section."""
     return {name: one.made_from.run_id for name, one in planned.quiet.items()}
 
 
@@ -100,10 +100,10 @@ def put_summary(run: Run, summary: Summary) -> None:
 
 
 _REASONS: Final = 20
-"""Reasons of rejected rows that are remembered of a section, the most frequent first."""
+"""Most frequent reasons of rejected rows in the history, per section."""
 _WARNINGS: Final = 20
 _WARNING: Final = 500
-"""Warnings that are remembered, and characters of each."""
+"""Warnings in the history, and characters of each."""
 
 
 def attempt_of(run: Run, summary: Summary) -> Attempt:
@@ -210,7 +210,7 @@ def _summary(run: Run, published: Published) -> Summary:
 
 
 def _entries(proposal: Proposal, manifest: Manifest | None) -> list[Entry]:
-    """The shards of the set as it is, or as it would be."""
+    """Return the shards of the release, published or proposed."""
     return [draft.entry for draft in proposal.drafts] if manifest is None else list(manifest.entries)
 
 
@@ -283,7 +283,7 @@ def _keep_answers(run: Run, answers: Mapping[str, Answered]) -> None:
 
 
 def remove_staging(staging: Storage) -> None:
-    """Remove what a published run staged; its plan, its reports and its changes stay."""
+    """Remove the staged files of a published run. Its plan, reports and changes stay."""
     for stat in list(staging.list()):
         if stat.key != layout.PLAN:
             staging.delete(stat.key)

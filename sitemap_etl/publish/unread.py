@@ -1,8 +1,8 @@
-"""Sections that a run did not read: pages leave them by time, or because an earlier section lists them now.
+"""Publish sections that a run did not read, without the pages and dates that are no longer valid.
 
-A section is not read if the run was asked for others (`--section`), if its source failed (`on_error: keep`), or if it
-is a table whose version is published. One rule holds for all of them: articles that are no longer news leave, dates
-after the run are dropped, and a page that an earlier section lists now leaves. Only files with such pages are read.
+A section is not read for three reasons: the run was asked for others (`--section`), its source failed (`on_error:
+keep`), or it is a table whose version is published. In all cases articles that are no longer news leave, and dates
+after the run are dropped. A page that an earlier section lists now leaves too. Only files with such pages are read.
 """
 
 from __future__ import annotations
@@ -30,22 +30,18 @@ from sitemap_etl.stages.run import Run
 from sitemap_etl.state.records import Counts, Entry, SectionState
 
 _AT_ONCE: Final = 4
-"""Files that are rendered again at a time: each takes the memory of its rows."""
+"""Files to render in parallel. Each needs memory for its rows."""
 
 
 class Carried(Frozen):
-    """A section that was not read, as the run publishes it.
-
-    `aside`: excluded, duplicates → pages that left: frames.ASIDE. `reasons`: theirs. `linked`: pages among them that
-    had hreflang links.
-    """
+    """A section that was not read, as the run publishes it."""
 
     drafts: list[Draft]
     state: SectionState
     counts: Counts
-    aside: dict[str, pa.Table]
-    reasons: dict[str, Tally]
-    linked: int
+    aside: dict[str, pa.Table]  # `excluded`, `duplicates` → pages that left: frames.ASIDE
+    reasons: dict[str, Tally]  # `excluded`, `duplicates` → reasons
+    linked: int  # pages that left and had hreflang links
 
 
 def carry(run: Run, section: Section, state: SectionState, entries: Sequence[Entry], taken: pa.Table) -> Carried:
@@ -85,11 +81,11 @@ def carry(run: Run, section: Section, state: SectionState, entries: Sequence[Ent
 
 
 class _Shard(Frozen):
-    """One file: its draft, None if no page of it is left; and the pages that left."""
+    """One file of an unread section."""
 
-    draft: Draft | None
-    aside: dict[str, pa.Table]
-    linked: int = 0
+    draft: Draft | None  # None if no page is left
+    aside: dict[str, pa.Table]  # `excluded`, `duplicates` → pages that left: frames.ASIDE
+    linked: int = 0  # pages that left and had hreflang links
 
 
 def _shard(run: Run, section: Section, entry: Entry, taken: pa.Table) -> _Shard:
@@ -177,7 +173,7 @@ def _aside(section: str, locs: pa.Array, reasons: pa.Array) -> pa.Table:
 
 
 def _tally(rows: pa.Table) -> Tally:
-    """Count the reasons of pages that left, with a few of each."""
+    """Return the reasons of pages that left, with examples."""
     found = Tally()
     reasons = column_of(rows, "reason")
     for reason in np.unique(reasons.to_numpy(zero_copy_only=False)).tolist():

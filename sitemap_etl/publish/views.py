@@ -1,4 +1,4 @@
-"""Files that show again what sections list: the URLs that changed lately, and the feeds."""
+"""Make files that repeat URLs of sections: recently changed URLs, and feeds."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from sitemap_etl.state.checked import read_checked
 from sitemap_etl.state.records import Entry, File, SectionState
 
 RECENT: Final = "recent"
-"""The name under which the recent files stand in manifest and file names; no section may have it."""
+"""Section name of the files of recent changes in manifest and file names. No other section can use it."""
 _AT_ONCE: Final = 4
-"""So many files of recent changes are cut at a time: more make them more alike, and take memory."""
+"""Files of recent changes to cut together. More give more even files but need more memory."""
 
 
 def recent_drafts(run: Run, drafts: Sequence[Draft], sections: Mapping[str, SectionState]) -> list[Draft]:
@@ -63,7 +63,7 @@ def _recent_rows(run: Run, entries: Sequence[Entry], since: int) -> Iterator[pa.
 
 
 def _files(batches: Iterable[pa.Table]) -> Iterator[tuple[pa.Table, urlset.Entries]]:
-    """The rows of each file, rendered. Memory holds a few files."""
+    """Yield the rows of each file, with their rendered entries. Memory holds a few files."""
     bounds = Shards().inside(urlset.WRAPPER_BYTES)
     held = SNAPSHOT.empty_table()
     for rows in batches:

@@ -1,4 +1,4 @@
-"""The new pages of a run: drawn from what render staged, visited, and counted for the gate."""
+"""Visit a sample of the new pages of a run, for the gate `pages`."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _visits(run: Run, locs: Sequence[str], seconds: float) -> Iterable[Visit]:
 
 
 def _counted(visit: Visit) -> Visited:
-    """One visit as a count."""
+    """Return one visit as a count."""
     found = Visited()
     if visit.skipped:
         return replace(found, skipped=1)

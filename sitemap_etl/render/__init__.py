@@ -1,11 +1,11 @@
-"""Rows → bytes: sitemaps, indexes, text files and feeds, and their compression.
+"""Render rows as sitemaps, indexes, text files and feeds, and compress them.
 
-| module | gives |
+| module | content |
 |---|---|
-| `urlset` | `<url>` entries of whole columns, and the files that are cut out of them |
+| `urlset` | `<url>` entries of whole columns, and the files that are cut from them |
 | `index` | the sitemap index |
 | `text` | one URL a line |
 | `feeds` | RSS 2.0 with Media RSS, and Atom 1.0 |
-| `escape` | text made safe for XML, columns and single strings |
-| `compress` | gzip that gives the same bytes for the same input |
+| `escape` | escaping for XML, for columns and single strings |
+| `compress` | reproducible gzip |
 """

@@ -20,9 +20,9 @@ _URL_FIELDS: Final = frozenset({"thumbnail_loc", "content_loc", "player_loc", "u
 
 
 def joined(parts: Sequence[pa.Array | str]) -> pa.Array:
-    """The parts of each row, one after the other; a null is nothing. At least one part is an array."""
+    """Join the parts of each row. A null is an empty text. At least one part is an array."""
     fewer: list[pa.Array | str] = []
-    for part in parts:  # neighbouring constants become one: the kernel pays by the part
+    for part in parts:  # join neighboring constants first: the kernel's time grows with the number of parts
         if isinstance(part, str) and fewer and isinstance(fewer[-1], str):
             fewer[-1] += part
         else:
@@ -31,12 +31,12 @@ def joined(parts: Sequence[pa.Array | str]) -> pa.Array:
 
 
 def wrapped(before: str, values: pa.Array, after: str) -> pa.Array:
-    """Each value between two texts; null stays null."""
+    """Return each value between two texts. Null stays null."""
     return _whole([before, values, after])
 
 
 def _whole(parts: Sequence[pa.Array | str]) -> pa.Array:
-    """The parts of each row, one after the other; null, of no bytes, where one of them is."""
+    """Join the parts of each row. If one of them is null, the result is null."""
     return pc.binary_join_element_wise(*parts, "", null_handling="emit_null")
 
 
@@ -50,7 +50,7 @@ def is_used(column: pa.Array) -> bool:
 
 
 def _rows_of(column: pa.Array, rendered: pa.Array) -> pa.Array:
-    """Rendered elements of a list column → the text of each row, over the same bytes."""
+    """Return the text of each row, given the rendered elements of a list column. The bytes are shared."""
     ends = np.zeros(len(column) + 1, np.int64)
     np.cumsum(lengths_of(column), out=ends[1:])
     return over(rendered.type, np.ascontiguousarray(offsets_of(rendered)[ends]), data_of(rendered))
@@ -122,5 +122,5 @@ def videos(column: pa.Array) -> pa.Array:
 
 
 def _field(values: pa.Array, name: str) -> pa.Array:
-    """A struct array's field, null where the struct is."""
+    """Return a field of a struct array, null if the struct is null."""
     return pc.struct_field(values, name)

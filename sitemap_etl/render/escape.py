@@ -1,10 +1,9 @@
-"""Text made safe for XML 1.0, by whole columns and one by one.
+"""Escape text for XML 1.0, as whole columns or single strings.
 
-The sitemap protocol wants five characters escaped in every value, `'` and `"` included, which XML
-itself would let pass in text (https://www.sitemaps.org/protocol.html#escaping). Characters that XML
-1.0 forbids (section 2.2: C0 controls but tab, LF and CR; U+FFFE, U+FFFF; surrogates) can't be written
-in any form, so they are left out. CR would be read back as LF (section 2.11), so it is written as a
-reference; LF as well, which keeps one entry on one line.
+The sitemap protocol requires five escaped characters in every value, also `'` and `"`, which XML allows in text
+(https://www.sitemaps.org/protocol.html#escaping). Characters that XML 1.0 forbids can't be written in any form, so they
+are dropped (section 2.2: C0 controls except tab, LF and CR; U+FFFE, U+FFFF; surrogates). Parsers read CR as LF (section
+2.11), so CR is written as a reference. LF is too, to keep each entry on one line.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ _TABLE: Final = str.maketrans(
 
 
 def escaped(text: str) -> str:
-    """One string, ready for an element's text or a quoted attribute; forbidden characters are left out."""
+    """Return a string for the text of an element or a quoted attribute, without forbidden characters."""
     return text.translate(_TABLE)
 
 
 def escaped_urls(values: pa.Array) -> pa.Array:
-    """A column of canonical URLs, ready for XML: of the five characters only `&` and `'` can be in one."""
+    """Return canonical URLs for XML. Of the five characters, only `&` and `'` can occur."""
     data = bytes_of(values)
     for character, reference in _REFERENCES[:2]:
         if occurs(data, ord(character)):
@@ -48,7 +47,7 @@ def escaped_urls(values: pa.Array) -> pa.Array:
 
 
 def escaped_texts(values: pa.Array) -> pa.Array:
-    """A column of any text, ready for XML, equal to `escaped` of each row; nulls stay null."""
+    """Return texts for XML, equal to `escaped` of each row. Nulls stay null."""
     data = bytes_of(values)
     controls = occurs_below(data, 0x20)
     if controls or occurs(data, 0xEF):  # 0xEF begins the UTF-8 of U+FFFE and U+FFFF

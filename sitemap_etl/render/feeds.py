@@ -1,8 +1,8 @@
-"""RSS 2.0 with Media RSS for videos, and Atom 1.0 (RFC 4287): the pages that changed last.
+"""Render the latest changes as RSS 2.0, with Media RSS for videos, or as Atom 1.0 (RFC 4287).
 
-Nothing in a feed comes from the clock: the same rows give the same bytes. Its date is that of its newest
-item; an item's identity is its loc. Rows without a lastmod are left out: a feed is ordered by it, and Atom
-demands one of every entry.
+Nothing in a feed comes from the clock, so the same rows have the same bytes. The date of a feed is the date of its
+newest item. The identity of an item is its loc. Rows without a lastmod are dropped, because items are ordered by
+lastmod, and Atom requires a date for every entry.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sitemap_etl.render.escape import escaped
 
 _COLUMNS: Final = ("loc", "lastmod", "title", "videos")
 _NO_DATE: Final = "1970-01-01T00:00:00Z"
-"""Atom demands a date of a feed without entries too; this one is nobody's."""
+"""Atom requires a date even for a feed without entries. This one is a placeholder."""
 _NS_ATOM: Final = "http://www.w3.org/2005/Atom"
 _NS_MEDIA: Final = "http://search.yahoo.com/mrss/"
 _NS_TERMS: Final = "http://purl.org/dc/terms/"
@@ -29,10 +29,12 @@ _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep",
 
 
 class Feed(Frozen):
-    """What a feed says of itself.
+    """Settings of a feed.
 
-    `address`: its own, for rel=self. `site`: the page it belongs to. `hubs`: WebSub hubs, for rel=hub.
-    `items`: at most so many, the newest.
+    address: its own address, for rel=self.
+    site: the page that the feed belongs to.
+    hubs: WebSub hubs, for rel=hub.
+    items: maximum number of items, newest first.
     """
 
     title: str
@@ -44,12 +46,12 @@ class Feed(Frozen):
 
 
 def newest(table: pa.Table, items: int) -> pa.Table:
-    """The rows with the latest lastmod first; of equal ones by loc. Rows without a lastmod are left out."""
+    """Return the rows with the latest lastmod first, then by loc. Rows without a lastmod are dropped."""
     table = table.select([name for name in _COLUMNS if name in table.column_names])
     if "lastmod" not in table.column_names or table.column("lastmod").null_count == table.num_rows:
         return table.slice(0, 0)
     dated = table.filter(pc.is_valid(table.column("lastmod")))
-    if dated.num_rows > items > 0:  # a filter first, so that a large section isn't sorted for a few rows
+    if dated.num_rows > items > 0:  # filter first, so that a large section isn't sorted for a few rows
         last = pc.sort_indices(dated.column("lastmod"), sort_keys=[("", "descending")])[items - 1]
         least = dated.column("lastmod")[last.as_py()]
         dated = dated.filter(pc.greater_equal(dated.column("lastmod"), least))
@@ -57,9 +59,9 @@ def newest(table: pa.Table, items: int) -> pa.Table:
 
 
 def rss(feed: Feed, table: pa.Table) -> bytes:
-    """RSS 2.0 of rows of `frames.PUBLISHED` (loc, lastmod; title and videos where they are there).
+    """Return RSS 2.0 for rows of `frames.SNAPSHOT` (loc, lastmod; title and videos if present).
 
-    Raises ValueError past 52,428,800 bytes.
+    Raise ValueError if it exceeds 52,428,800 bytes.
     """
     rows = newest(table, feed.items).to_pylist()
     has_videos = any(row.get("videos") for row in rows)
@@ -88,9 +90,9 @@ def rss(feed: Feed, table: pa.Table) -> bytes:
 
 
 def atom(feed: Feed, table: pa.Table) -> bytes:
-    """Atom 1.0 of rows of `frames.PUBLISHED` (loc, lastmod; title where it is there).
+    """Return Atom 1.0 for rows of `frames.SNAPSHOT` (loc, lastmod; title if present).
 
-    Raises ValueError past 52,428,800 bytes.
+    Raise ValueError if it exceeds 52,428,800 bytes.
     """
     rows = newest(table, feed.items).to_pylist()
     lines = [
@@ -114,24 +116,24 @@ def atom(feed: Feed, table: pa.Table) -> bytes:
 
 
 def _title(row: dict[str, Any]) -> str:
-    """The row's title, or its loc where it has none."""
+    """Return the row's title, or its loc if it has none."""
     return escaped((row.get("title") or "").strip()).strip() or escaped(row["loc"])
 
 
 def _instant(lastmod: str) -> str:
-    """A lastmod as RFC 3339 date and time; a date begins at its midnight in UTC."""
+    """Return a lastmod as RFC 3339 date and time. A date becomes midnight in UTC."""
     return lastmod if "T" in lastmod else f"{lastmod}T00:00:00Z"
 
 
 def _rfc_822(lastmod: str) -> str:
-    """A lastmod as RFC 822 date with the year in four digits, in English whatever the locale."""
+    """Return a lastmod as RFC 822 date with a four-digit year, in English in any locale."""
     moment = datetime.fromisoformat(_instant(lastmod)).astimezone(UTC)
     day, month = _DAYS[moment.weekday()], _MONTHS[moment.month - 1]
     return f"{day}, {moment.day:02} {month} {moment.year:04} {moment:%H:%M:%S} +0000"
 
 
 def _media(video: dict[str, Any]) -> Iterator[str]:
-    """A video as Media RSS (https://www.rssboard.org/media-rss), as far as Google reads it."""
+    """Yield the elements of a video as Media RSS (https://www.rssboard.org/media-rss), as far as Google reads it."""
     url = f' url="{escaped(video["content_loc"])}"' if video.get("content_loc") else ""
     duration = f' duration="{escaped(video["duration"])}"' if video.get("duration") else ""
     yield f'<media:content{url} medium="video"{duration}>'

@@ -1,10 +1,13 @@
-"""The fence: what tells two writes of the same content apart, so that a late request of a dead run fails.
+"""Fence marks: make two writes of the same content different, so that a late request of a dead run fails.
 
-An ETag stands for bytes, not for a version of them: a request on the condition of an ETag holds again once those
-bytes are back. So content that comes back is put with a mark that its key never had. The mark is no part of the
-content, and no reader sees it: in gzip it is the header's comment (FCOMMENT, RFC 1952), in XML a comment after the
-root element. A text sitemap has no comments and may hold nothing but URLs; there it is a last line of spaces and tabs.
-In robots.txt it stands in our block (`robots`).
+An ETag identifies bytes, not a version. If the same bytes returned, a late request with the old ETag as its condition
+would succeed again. So every public write has a mark that is unique for its claim. The mark is not part of the content,
+and readers don't see it:
+
+- gzip: the comment of the header (FCOMMENT, RFC 1952)
+- XML: a comment after the root element
+- text sitemap: a last line of spaces and tabs, because comments are not allowed
+- robots.txt: in our block (`robots`)
 """
 
 from __future__ import annotations
@@ -16,21 +19,21 @@ import zlib
 from typing import Final
 
 _FLAGS: Final = 3
-"""The byte of a gzip header that says which optional fields follow its first ten bytes."""
+"""Offset of the byte in a gzip header that lists the optional fields after its first ten bytes."""
 _HEADER: Final = 10
 _COMMENT: Final = 0x10
 _MARK: Final = rb"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{4}(?:-[0-9]+)?"
-"""The id of a run, and the number of its claim from the second on."""
+"""ID of a run, with the number of its claim from the second claim on."""
 _XML: Final = re.compile(rb"<!-- " + _MARK + rb" -->\n\Z")
 _BITS: Final = 64
 _TEXT: Final = re.compile(rb"(?<=\n)[ \t]{%d}\n\Z" % _BITS)
 
 FENCE_BYTES: Final = 48
-"""So many bytes of an uncompressed sitemap are left free for a mark."""
+"""Bytes of an uncompressed sitemap that are reserved for a mark."""
 
 
 def fenced(key: str, data: bytes, mark: str) -> bytes:
-    """A file of ours, as it is stored under `key`, with this mark, instead of another where it has one."""
+    """Return a file with this mark, as it is stored under `key`. It replaces an existing mark."""
     if key.endswith(".gz"):
         body = data.index(b"\0", _HEADER) + 1 if data[_FLAGS] & _COMMENT else _HEADER
         header = data[:_FLAGS] + bytes([data[_FLAGS] | _COMMENT]) + data[_FLAGS + 1 : _HEADER]
@@ -43,7 +46,7 @@ def fenced(key: str, data: bytes, mark: str) -> bytes:
 
 
 def content(key: str, data: bytes) -> bytes | None:
-    """What a stored file says: uncompressed, and without a mark. None where it can't be unpacked."""
+    """Return the content of a stored file, uncompressed and without a mark, or None if it can't be decompressed."""
     if key.endswith(".gz"):
         try:
             return gzip.decompress(data)
@@ -57,5 +60,5 @@ def _unmarked(key: str, data: bytes) -> bytes:
 
 
 def without_blank_line(data: bytes) -> bytes:
-    """A text sitemap without the last line that is its mark."""
+    """Return a text sitemap without the last line that is its mark."""
     return _TEXT.sub(b"", data)

@@ -1,4 +1,4 @@
-"""The sitemap index (https://www.sitemaps.org/protocol.html#index)."""
+"""Render the sitemap index (https://www.sitemaps.org/protocol.html#index)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _FOOTER: Final = "</sitemapindex>\n"
 
 
 def document(entries: Sequence[tuple[str, str | None]]) -> bytes:
-    """An index of `(address, lastmod)` pairs, in the order given.
+    """Return an index of `(address, lastmod)` pairs, in the given order.
 
-    Raises ValueError where it would be no valid index: none or more than 50,000 entries, more than
-    52,428,800 bytes, an address of more than 2,047 characters.
+    Raise ValueError if the index would be invalid: no entry or more than 50,000, more than 52,428,800 bytes, or an
+    address with more than 2,047 characters.
     """
     if not entries:
         raise ValueError("an index must list at least one sitemap")

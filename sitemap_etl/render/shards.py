@@ -1,4 +1,4 @@
-"""A window's rows to shards: which files stay as they are, which are written, where they are cut."""
+"""Divide the rows of a window into shards: decide which files are reused, which are written, and their ranges."""
 
 from __future__ import annotations
 
@@ -18,22 +18,25 @@ from sitemap_etl.settings import Shards
 
 
 class Published(Frozen):
-    """A published shard whose range overlaps the window. `bytes`: of its entries, wrapper not counted."""
+    """Published shard whose range overlaps the window. `bytes` counts its entries, without the wrapper."""
 
     number: int
     low: str
-    high: str | None  # where the next range begins; None: the end
+    high: str | None  # `low` of the next range; None: the end
     last: str
     rows: int
     bytes: int
 
 
 class Shard(Frozen):
-    """One file's rows. `parent`: the number it inherits, None for a new one.
+    """Rows of one file.
 
-    `reused`: the published file stays. `renewed`: it stays, but what the snapshot keeps beside it changed.
-    `rows`: `frames.SNAPSHOT`, as they are published; of a reused shard, as they stay published.
-    `entries`: rendered rows of a shard that is written, else None. `place`: first row in the window.
+    parent: the number of the published shard that this one continues; None if it is new.
+    reused: the published file stays.
+    renewed: the published file stays, but other columns of the snapshot changed.
+    rows: `frames.SNAPSHOT`, as published.
+    entries: rendered rows of a shard that is written, else None.
+    place: first row in the window.
     """
 
     low: str
@@ -66,13 +69,14 @@ def shards(
     bounds: Shards,
     view: bool,
 ) -> tuple[list[Shard], list[str]]:
-    """The shards of the window from `low` to `high`, in order, and the locs of rows that lost their extensions.
+    """Return the shards of the window from `low` to `high`, in order, and the locs of rows that lost their extensions.
 
-    A row loses them that alone is larger than a file may be.
+    A row loses its extensions if it alone exceeds the size limit of a file.
 
-    `compared`: the window's rows against `known`, the published rows of the same stretch. `ranges`:
-    the published shards that overlap it, in order; none on a first publish. A `view` is cut anew each time, and
-    a file whose pages are as they were keeps their priorities. `bounds.bytes` counts whole files.
+    compared: the window's rows compared with `known`, the published rows of the same range.
+    ranges: the published shards that overlap the window, in order. Empty on a first publish.
+    view: cut the rows into new shards each time. A file with unchanged pages keeps their priorities.
+    bounds: limits; `bounds.bytes` counts whole files.
     """
     bounds = bounds.inside(urlset.WRAPPER_BYTES)
     window = _Window(compared, known, bounds)
@@ -99,7 +103,7 @@ def shards(
 
 
 class _Window:
-    """The rows under work, with what is asked of them again and again."""
+    """Rows of a window, with the values that are needed several times."""
 
     def __init__(self, compared: Compared, known: pa.Table, bounds: Shards) -> None:
         self.compared = compared
@@ -125,7 +129,7 @@ class _Window:
         return not self.gone[begin:end].any()
 
     def cut(self, start: int, stop: int, low: str, parent: int | None, last: str | None) -> list[_Piece]:
-        """A stretch that must be written, as one piece or several."""
+        """Return the pieces of a range that must be written."""
         if stop <= start:
             return []
         entries = self.rendered(start, stop)
@@ -147,7 +151,7 @@ class _Window:
         ]
 
     def rendered(self, start: int, stop: int) -> urlset.Entries:
-        """The entries of a stretch; a row that no file could hold loses its extensions."""
+        """Return the entries of a range. A row that exceeds the size of a file loses its extensions."""
         rows = self.compared.rows.slice(start, stop - start)
         entries = urlset.entries(rows)
         over = entries.sizes > self.bounds.bytes
@@ -163,14 +167,14 @@ class _Window:
         return entries
 
     def same(self, piece: _Piece, published: Published) -> bool:
-        """Whether a piece has the pages of a published file, as they were."""
+        """Return True if a piece has exactly the pages of a published file, unchanged."""
         if piece.stop - piece.start != published.rows or self.stale[piece.start : piece.stop].any():
             return False
         at = self.compared.at[piece.start : piece.stop]
         return bool(at[-1] - at[0] == len(at) - 1) and self.locs[piece.stop - 1].as_py() == published.last
 
     def shard(self, piece: _Piece, *, again: bool) -> Shard:
-        """The shard of a piece. `again`: it is written as it is published."""
+        """Return the shard of a piece. `again`: its published rows are written again."""
         rows = self.compared.rows.slice(piece.start, piece.stop - piece.start)
         if again:
             rows = with_columns(rows, self._published(piece), STICKY)
@@ -185,7 +189,7 @@ class _Window:
         return Shard(piece.low, piece.parent, piece.start, rows, reused=True, renewed=renewed)
 
     def _published(self, piece: _Piece) -> pa.Table:
-        """The rows of a piece as they are published, of one that has no others."""
+        """Return the published rows of a piece that has only published rows."""
         return self.known.slice(int(self.compared.at[piece.start]), piece.stop - piece.start)
 
 
@@ -194,7 +198,7 @@ def _place(locs: pa.Array, loc: str, side: str = "left") -> int:
 
 
 def _merged(pieces: list[_Piece], bounds: Shards) -> list[_Piece]:
-    """Pieces that are written anyway and nearly empty, joined to a neighbour, which keeps its number."""
+    """Join nearly empty pieces that are written anyway to a neighbor, which keeps its number."""
     result: list[_Piece] = []
     waiting = list(pieces)
     while waiting:

@@ -1,7 +1,7 @@
-"""`<url>` entries of whole columns, and the sitemaps that are cut out of them.
+"""Render whole columns as `<url>` entries, and cut sitemaps from them.
 
-Element order is the XSD's: loc, lastmod, changefreq, priority, then the extensions. A namespace is
-declared only in the files that use it.
+The order of elements is the XSD's: loc, lastmod, changefreq, priority, then the extensions. A file declares only the
+namespaces that it uses.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ elements and 32 tags); in the order they stand in an entry.
 _PRIORITIES: Final = pa.array([f"<priority>{tenths // 10}.{tenths % 10}</priority>" for tenths in range(11)])
 _FOOTER: Final = b"</urlset>\n"
 _STRING_BYTES: Final = 2**31 - 1
-"""What Arrow's 32-bit offsets reach."""
+"""Maximum bytes of a column with Arrow's 32-bit offsets."""
 _CHUNK_ROWS: Final = 8_192
-"""Rows whose entries are made at a time. What gzip makes of a file depends on its cuts, so they are always these."""
+"""Rows whose entries are rendered at a time. The output of gzip depends on its cuts, so this never changes."""
 _LONGEST_REFERENCE: Final = len("&quot;")
 
 
 def _column(table: pa.Table, name: str) -> pa.Array | None:
-    """The column as one array; None where it is missing or null throughout."""
+    """Return the column as one array, or None if it is missing or has only nulls."""
     at = table.schema.get_field_index(name)
     if at < 0:
         return None
@@ -57,14 +57,14 @@ def _column(table: pa.Table, name: str) -> pa.Array | None:
 
 
 Part: TypeAlias = str | pa.Array | pa.ChunkedArray
-"""A text that all rows have, or a column with that of each: string or a dictionary of strings; null is nothing."""
+"""Text for all rows, or a column of texts: strings or a dictionary of strings. A null is an empty text."""
 
 
 class Entries(Frozen):
-    """The entries of rows, each one complete `<url>…</url>` and a line feed, in parts: a file's are joined as it is
-    written, in memory that serves for one file after the other.
+    """Entries of rows, each one a complete `<url>…</url>` with a line feed, in parts.
 
-    `sizes`: the bytes of each entry in its file, int64.
+    The parts of a file are joined while it is written, in memory that is reused for the next file. `sizes` are the
+    bytes of each entry in its file, int64.
     """
 
     parts: tuple[Part, ...]
@@ -74,14 +74,12 @@ class Entries(Frozen):
         return len(self.sizes)
 
     def slice(self, start: int, stop: int) -> Entries:
-        """Those of the rows from `start` to before `stop`."""
+        """Return the entries of the rows from `start` to before `stop`."""
         parts = (part if isinstance(part, str) else part.slice(start, stop - start) for part in self.parts)
         return Entries(tuple(parts), self.sizes[start:stop])
 
     def chunks(self) -> Iterator[memoryview]:
-        """The bytes of all entries, those of a few rows at a time: they are hashed and compressed while caches hold
-        them.
-        """
+        """Yield the bytes of all entries, a few rows at a time, so that they are hashed and compressed in cache."""
         if kernels.compiled is not None:
             parts = [part.encode() if isinstance(part, str) else _memory_of(part) for part in self.parts]
             yield from kernels.compiled.joined(parts, self.sizes, _CHUNK_ROWS)
@@ -90,14 +88,14 @@ class Entries(Frozen):
             yield bytes_of(self.slice(start, min(start + _CHUNK_ROWS, len(self))).joined()).data
 
     def joined(self) -> pa.Array:
-        """One text a row, in one contiguous array: string."""
+        """Return one text for each row, in one contiguous array: string."""
         if not len(self):
             return pa.array([], pa.string())
         return elements.joined([part if isinstance(part, str) else plain(part) for part in self.parts])
 
 
 def _memory_of(part: pa.Array | pa.ChunkedArray) -> kernels.Part:
-    """Where the texts of a part lie; a null is no text."""
+    """Return the memory of a part's texts. A null is an empty text."""
     array = single(part)
     if not pa.types.is_dictionary(array.type):
         filled = pc.fill_null(array, "") if array.null_count else array
@@ -108,7 +106,7 @@ def _memory_of(part: pa.Array | pa.ChunkedArray) -> kernels.Part:
 
 
 def _folded(parts: Iterable[Part]) -> list[Part]:
-    """The parts with texts that stand beside a dictionary's words in the words: there is less to join then."""
+    """Merge constant texts into the words of a neighboring dictionary, so that fewer parts are joined."""
     found: list[Part] = []
     for part in parts:
         last = found[-1] if found else None
@@ -127,12 +125,12 @@ def _folded(parts: Iterable[Part]) -> list[Part]:
 
 
 def _is_word(part: Part) -> bool:
-    """Whether each row has a word of a dictionary."""
+    """Return True if every row has a word of a dictionary."""
     return isinstance(part, pa.DictionaryArray) and not part.null_count
 
 
 def _with(words: pa.DictionaryArray, before: str, after: str) -> pa.DictionaryArray:
-    """The same with a text around each word."""
+    """Return the dictionary with a text before and after each word."""
     return pa.DictionaryArray.from_arrays(words.indices, elements.wrapped(before, words.dictionary, after))
 
 
@@ -187,7 +185,7 @@ def _in_halves(
 
 
 def _most_bytes(column: pa.Array, tags: int) -> int:
-    """More than a column can take: every byte escaped to the longest reference, every element there."""
+    """Return an upper bound of a column's bytes: every byte escaped to the longest reference, every element present."""
     count = len(column)
     if is_list(column.type):
         count += int(pc.sum(pc.list_value_length(column)).as_py() or 0)
@@ -214,7 +212,7 @@ def namespaces(table: pa.Table) -> tuple[str, ...]:
 
 
 def wrapper(prefixes: tuple[str, ...]) -> tuple[bytes, bytes]:
-    """What stands before and after the entries of a file that uses these prefixes."""
+    """Return the bytes before and after the entries of a file with these prefixes."""
     declared = "".join(f' xmlns:{prefix}="{_NAMESPACES[prefix]}"' for prefix in _NAMESPACES if prefix in prefixes)
     header = f'<?xml version="1.0" encoding="UTF-8"?>\n<urlset xmlns="{limits.NS_SITEMAP}"{declared}>\n'
     return header.encode(), _FOOTER
@@ -225,10 +223,9 @@ WRAPPER_BYTES: Final = sum(map(len, wrapper(tuple(_NAMESPACES)))) + FENCE_BYTES
 
 
 def document(rendered: Entries, prefixes: tuple[str, ...]) -> Iterator[bytes | memoryview]:
-    """A sitemap of the entries: header, their bytes, footer, in parts that are made as they are asked for.
+    """Yield a sitemap in parts: header, bytes of the entries, footer.
 
-    Raises ValueError where it would be no valid sitemap: no entry, more than 50,000, or more than
-    52,428,800 bytes.
+    Raise ValueError if the sitemap would be invalid: no entry or more than 50,000, or more than 52,428,800 bytes.
     """
     if not 0 < len(rendered) <= limits.SITEMAP_ROWS:
         raise ValueError(f"a sitemap takes 1 to {limits.SITEMAP_ROWS:,} entries, not {len(rendered):,}")
@@ -240,7 +237,7 @@ def document(rendered: Entries, prefixes: tuple[str, ...]) -> Iterator[bytes | m
 
 
 def without_extensions(table: pa.Table, row_mask: pa.Array) -> pa.Table:
-    """The table where the rows of the mask have lost their extensions: what is done with a row over the byte limit."""
+    """Return the table without the extensions of the rows in the mask. They exceed the byte limit."""
     for at, entry in enumerate(table.schema):
         if entry.name in _EXTENSIONS:
             column = pc.if_else(row_mask, pa.scalar(None, entry.type), table.column(at))

@@ -1,11 +1,7 @@
-"""What the product asks of S3: one client, and one table of what may go wrong with it.
+"""One client for S3, and the translation of its errors.
 
-Storage writes and reads through it, sources read: the same endpoint, retries, timeouts, checksums and credentials for
-both, and the same words for the same failure.
-
-An error of the store, or of boto3 on the way to it, becomes one of our tree: `Refused` where trying again
-can't help, `Unavailable` where it may, `ConfigError` where the call itself could never work. No message repeats what
-could hold a secret: of a store's answer only code and text, of an endpoint the address without what stands before an @.
+Storages and sources use the same client, with the same endpoint, retries, timeouts, checksums, credentials and error
+messages.
 """
 
 from __future__ import annotations
@@ -30,13 +26,13 @@ from sitemap_etl.frozen import Frozen
 from sitemap_etl.s3.bounds import bound
 
 ATTEMPTS: Final = 5
-"""Tries of one request, boto3's backoff between them; AWS_MAX_ATTEMPTS or the AWS configuration override it."""
+"""Attempts of one request, with boto3's backoff. AWS_MAX_ATTEMPTS or the AWS configuration override it."""
 TIMEOUT: Final = 60.0
-"""Seconds without a byte before a try is given up; SITEMAP_ETL_S3_TIMEOUT overrides it. `bounds` ends a whole try."""
+"""Seconds without data after which an attempt ends. SITEMAP_ETL_S3_TIMEOUT overrides it. See also `bounds`."""
 CONNECT_TIMEOUT: Final = 10.0
-"""Seconds for a connection."""
+"""Seconds to establish a connection."""
 CONNECTIONS: Final = 32
-"""Kept open: more than the threads a publish uses."""
+"""Open connections: more than the threads of a publish."""
 
 _AWS: Final = re.compile(r"\.amazonaws\.com(\.cn)?$")
 
@@ -45,9 +41,9 @@ FAILURES: Final = (boto.ClientError, boto.BotoCoreError, ResponseParserError)
 
 
 class Access(Frozen):
-    """How a store is reached, for libraries that make their own requests. Seconds; `key`: None where all may read.
+    """Connection settings for libraries that send their own requests. Times are in seconds.
 
-    `endpoint`: None for AWS.
+    `key`: None for anonymous access. `endpoint`: None for AWS.
     """
 
     key: str | None
@@ -62,10 +58,11 @@ class Access(Frozen):
 
 
 class S3Client:
-    """Sends requests by name (`put_object`, …). The first one reads credentials, region and endpoint by boto3's chain.
+    """Client that sends requests by name (`put_object`, …). Threads can share it.
 
-    Shared by threads. `endpoint`: address of the store; without it boto3 reads AWS_ENDPOINT_URL. `checksums`:
-    `when_required` for stores that don't know the checksums boto3 sends since 1.36.
+    The first request reads credentials, region and endpoint: from the login, or else through boto3's chain.
+    `endpoint`: address of the store; without it boto3 reads AWS_ENDPOINT_URL. `checksums`: `when_required` for stores
+    that don't support the checksums that boto3 sends since 1.36. `login`: default: the login of the process, if any.
     """
 
     def __init__(
@@ -89,14 +86,14 @@ class S3Client:
 
     @property
     def address(self) -> str:
-        """Where the store is, for messages: without a user or password."""
+        """Address of the store for messages, without user and password."""
         return _public(self._made.meta.endpoint_url if self._made is not None else self._endpoint or "the S3 endpoint")
 
     @property
     def store(self) -> str | None:
-        """Where the store is, without a user or password; None: AWS, which has one namespace of buckets.
+        """Address of the store without user and password, or None for AWS, which has one namespace of buckets.
 
-        Raises `ConfigError`, `Refused` where what boto3 is told of it can't be right.
+        Raise `ConfigError` or `Refused` if the configuration of boto3 can't be right.
         """
         try:
             endpoint = self._client().meta.endpoint_url
@@ -105,19 +102,19 @@ class S3Client:
         return None if _AWS.search(urlsplit(endpoint).hostname or "") else _public(endpoint)
 
     def call(self, operation: str, **arguments: Any) -> dict[str, Any]:
-        """The answer to one request, tried again by boto3 where that may help. Raises what boto3 raises."""
+        """Return the response to one request, which boto3 may repeat. Raise the errors of boto3."""
         client = self._client()
         try:
             answer: dict[str, Any] = getattr(client, operation)(**arguments)
         except HTTPError as error:
-            # The text of an error broke off: the one place where boto3 lets its transport's own exception through.
+            # The text of an error broke off. Only here does boto3 pass on an exception of its transport.
             raise boto.ResponseStreamingError(error=error) from error
-        except ValueError as error:  # a header that broke off is no date or number, which its parser lets through
+        except ValueError as error:  # a truncated header is not a date or number, and boto3's parser raises this
             raise boto.ResponseStreamingError(error=error) from error
         return answer
 
     def access(self) -> Access:
-        """How the same store is reached by others, with the credentials as they are now."""
+        """Return the settings to reach the same store from other libraries, with the current credentials."""
         client = self._client()
         credentials = self._session.get_credentials()
         frozen = None if credentials is None else credentials.get_frozen_credentials()
@@ -179,19 +176,19 @@ class S3Client:
 
 @functools.cache
 def _loader() -> Any:
-    """boto3's descriptions of the services: read once, which makes every client after the first ten times cheaper."""
+    """Return boto3's service descriptions. Reading them once makes later clients ten times cheaper."""
     return botocore.session.Session().get_component("data_loader")
 
 
 def _session() -> Any:
-    """What the environment and the AWS configuration say now."""
+    """Return a session with the current environment and AWS configuration."""
     session = botocore.session.Session()
     session.register_component("data_loader", _loader())
     return session
 
 
 def _attempts(session: Any) -> int | None:
-    """How often the environment or the AWS configuration says that a request is tried; None where neither does."""
+    """Return the attempts per request set in the environment or the AWS configuration, or None if unset."""
     try:
         found: int | None = session.get_config_variable("max_attempts")
     except ValueError as error:
@@ -215,7 +212,7 @@ def _timeout() -> float:
 
 
 def _public(address: str) -> str:
-    """The address without what stands before an @."""
+    """Return the address without user and password."""
     parts = urlsplit(address)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl() if "@" in parts.netloc else address
 
@@ -317,17 +314,17 @@ _SERVER_FAULT: Final = 500
 
 
 def code_of(error: boto.ClientError) -> str:
-    """The store's error code; for an answer without a body (to HEAD) its status as text."""
+    """Return the store's error code. A response without a body (to HEAD) has its status as text."""
     return str(error.response.get("Error", {}).get("Code", ""))
 
 
 def status_of(error: boto.ClientError) -> int:
-    """The HTTP status of the answer."""
+    """Return the HTTP status of the response."""
     return int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
 
 
 def condition_failed(error: boto.ClientError) -> bool:
-    """Whether a conditional request was answered with 412, with the 404 of If-Match on nothing, or an undecided 409."""
+    """Return True for a failed condition: a 412, the 404 of If-Match on a missing object, or an undecided 409."""
     return status_of(error) == 412 or code_of(error) in ("NoSuchKey", "404", *CONFLICTS)
 
 
@@ -349,7 +346,7 @@ def translated(error: Exception, action: str, url: str, *, bucket: str, endpoint
 def _answered(
     code: str, status: int, text: str, action: str, say: str, url: str, bucket: str, region: str
 ) -> SitemapEtlError:
-    """The store did answer, with an error."""
+    """Return our error for an error response of the store."""
     answer = f"{status} {code}".removesuffix(f" {status}")
     if code == "NoSuchBucket":
         return Refused(f"{say}bucket {bucket} does not exist. Create it, or correct its name.")
@@ -362,7 +359,7 @@ def _answered(
     if status == 403:
         return _forbidden(action, f"{say}the store answered {answer}", url, bucket)
     kind: type[SitemapEtlError] = Refused
-    # An answer without a body has its status as its code; it need not even be the store's.
+    # A response without a body has its status as its code. It may come from a proxy.
     advice = (
         "" if code != str(status) else " It gave no reason: look at the log of the store, and of any proxy before it."
     )
@@ -372,7 +369,7 @@ def _answered(
 
 
 def _forbidden(action: str, say: str, url: str, bucket: str) -> Refused:
-    """A 403 that says nothing more: it need not mean that the object is there, nor that the bucket is."""
+    """Return our error for a 403 without details. The object and even the bucket may not exist."""
     right = _RIGHTS[action]
     if action == "list":
         return Refused(
@@ -392,7 +389,7 @@ def _forbidden(action: str, say: str, url: str, bucket: str) -> Refused:
 
 
 def _region(error: boto.ClientError) -> str:
-    """Where the store says the bucket is."""
+    """Return the region of the bucket, as named in the response."""
     headers: dict[str, Any] = error.response.get("ResponseMetadata", {}).get("HTTPHeaders", {})
     region = error.response.get("Error", {}).get("Region") or headers.get("x-amz-bucket-region")
     if region:

@@ -1,8 +1,7 @@
-"""A bound for the whole of a request to S3: a store that answers a byte a minute is given up as one that is silent.
+"""A time limit for a whole request to S3, so that a store which sends one byte per minute does not block a run.
 
-boto3's own timeouts are from one byte to the next, of headers too, so that an answer which drips has no end. Here a
-connection is shut down when its time is over, whatever waits for it; that is a broken connection to boto3, which it
-tries again as any other.
+boto3's own timeouts apply from one byte to the next, even in headers, so a slow response has no end. Here a connection
+is shut down when its time is over. boto3 sees a broken connection and repeats the request.
 """
 
 from __future__ import annotations
@@ -22,13 +21,13 @@ from botocore.awsrequest import (
 )
 
 TIMES: Final = 5
-"""How many times the patience with a silent store a whole request may take."""
+"""Limit of a whole request, as a multiple of the timeout without data."""
 RATE: Final = 1 << 18
-"""Bytes a second of what is sent and received, added to that: a line that is slower carries no nightly job."""
+"""Bytes per second that extend this limit, for the data sent and received. A slower line is too slow for a run."""
 
 
 def bound(client: Any, timeout: float) -> None:
-    """Give every request of a client an end. `timeout`: seconds without a byte that boto3 waits."""
+    """Limit the time of every request of a client. `timeout`: seconds that boto3 waits for the next byte."""
     seconds = timeout * TIMES
 
     class Plain(_Bounded, AWSHTTPConnection):  # type: ignore[misc] # no types there
@@ -43,14 +42,14 @@ def bound(client: Any, timeout: float) -> None:
     class SecurePool(AWSHTTPSConnectionPool):  # type: ignore[misc] # as above
         ConnectionCls = Secure
 
-    # boto3 has no other way in; a test drips an answer and would see it gone.
+    # boto3 has no public way to do this. A test with a slow response would notice if it stopped working.
     session = client._endpoint.http_session
     session._pool_classes_by_scheme = pools = {"http": PlainPool, "https": SecurePool}
     session._manager.pool_classes_by_scheme = pools
 
 
 class _Bounded:
-    """A connection that is shut down when a request on it takes too long. Handshake, headers and bodies count."""
+    """A connection that is shut down if a request takes too long. The time includes handshake, headers and bodies."""
 
     longest: float
     sock: Any
@@ -58,8 +57,8 @@ class _Bounded:
     _answering = False
 
     def _new_conn(self) -> Any:
-        made = super()._new_conn()  # type: ignore[misc] # that of urllib3
-        # A second name of the same connection: TLS takes the first one over.
+        made = super()._new_conn()  # type: ignore[misc] # urllib3's method
+        # A duplicate of the socket, because TLS takes over the first one.
         self._twin = made.dup()
         _deadlines.set(self._twin, self.longest)
         return made
@@ -78,7 +77,7 @@ class _Bounded:
         twin = self._twin
         if twin is not None:
             _deadlines.set(twin, self.longest + _length(answer.headers) / RATE)
-            if self.sock is None:  # the answer is the last one, and is still to be read
+            if self.sock is None:  # the last response of this connection, not yet read
                 weakref.finalize(answer, _deadlines.forget, twin)
                 self._twin = None
         return answer
@@ -96,7 +95,7 @@ def _length(headers: Any) -> int:
 
 
 class _Deadlines:
-    """When each connection is shut down, and the thread that does it."""
+    """The time at which each connection is shut down, and the thread that does it."""
 
     def __init__(self) -> None:
         self._lock = threading.Condition()
@@ -107,7 +106,7 @@ class _Deadlines:
     def set(self, connection: socket.socket, seconds: float) -> None:
         with self._lock:
             self._until[connection] = until = time.monotonic() + seconds
-            if self._watching is None or not self._watching.is_alive():  # a fork has no thread of its parent's
+            if self._watching is None or not self._watching.is_alive():  # a fork does not inherit threads
                 self._watching = threading.Thread(target=self._watch, name="s3 deadlines", daemon=True)
                 self._watching.start()
             if until < self._next:

@@ -1,8 +1,8 @@
-"""Sources to raw rows: databases, exports in CSV, JSON lines and Parquet, SQL over exports, tables of a lakehouse.
+"""Read sources as raw rows: databases, exports (CSV, JSON lines, Parquet), SQL over exports, lakehouse tables.
 
-`plan_*` cuts a source into splits, `read` streams one of them in batches of at most
-`limits.BATCH_ROWS` rows and `limits.BATCH_BYTES` bytes, `probe_*` looks at its columns. This edge
-takes plain arguments, and tells every error of a driver as one of `sitemap_etl.errors`.
+`plan_*` divides a source into splits. `read` streams a split in batches of at most `limits.BATCH_ROWS` rows and
+`limits.BATCH_BYTES` bytes. `probe_*` returns its columns. This package takes plain arguments, and translates drivers'
+errors into `sitemap_etl.errors`.
 """
 
 from __future__ import annotations
@@ -101,10 +101,10 @@ def plan_export(
     needed: Needed | None = None,
     files: Sequence[File] | None = None,
 ) -> list[Split]:
-    """The splits of an export of any kind. `note` is told what a person should know of the files.
+    """Return the splits of an export of any kind.
 
-    `needed`: columns that its files should have. `files`: those of the export, where they were found before.
-    Raises `InvalidSource`, `Refused`, `Unavailable`.
+    `note` is called with remarks about the files for the user. `files`: files of the export, if they were found before.
+    Raises InvalidSource, Refused, Unavailable.
     """
     paths = export.paths if files is None else files
     found: dict[str, Any] = {"pays": export.requester_pays, "verify": export.verify, "note": note, "needed": needed}
@@ -136,13 +136,12 @@ def read(
     batch_rows: int = limits.BATCH_ROWS,
     batch_bytes: int = limits.BATCH_BYTES,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of any split in batches; all batches have one schema, and an empty source yields none.
+    """Yield the rows of any split in batches. All batches have one schema, and an empty source yields none.
 
-    `columns`: those wanted of an export or a table, others are not read. `connection`, `query`: of a database;
-    `params`: of a SELECT, as they were planned; `session`: what the database's sessions are told; `snapshot`: see
-    `SharedSnapshot`. `lines`: of text, wanted as the column `LINES`. `dates`: columns of a database whose dates
-    outside the years 1 to 9999 are kept; in its other columns they are null.
-    Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
+    `columns`: columns to read of an export or a table. `connection`, `query`: for a database. `params`: parameters of a
+    SELECT, as planned. `session`: settings for database sessions. `snapshot`: see `SharedSnapshot`. `lines`: for text,
+    fills in line numbers and adds the column `LINES`. `dates`: database columns whose dates outside the years 1 to 9999
+    are kept; in other columns they become null. Raises ConfigError, InvalidSource, Refused, Unavailable.
     """
     if split.kind == "database":
         if connection is None or query is None:
@@ -180,10 +179,10 @@ def read(
 
 
 def named_parameters(connection: Connection, query: str) -> set[str]:
-    """The names of the parameters that a SELECT binds."""
+    """Return the names of the parameters that a SELECT binds."""
     return names(query, connection.dialect)
 
 
 def columns(split: Split) -> pa.Schema:
-    """The columns that reading the split gives, known since it was planned."""
+    """Return the columns of a split, known since it was planned."""
     return columns_of(split.detail)

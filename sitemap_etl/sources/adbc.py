@@ -1,4 +1,4 @@
-"""What all ADBC drivers share: a connection that is always closed, and a stream that keeps its error codes."""
+"""Shared code for ADBC drivers: a connection that is always closed, and a stream that keeps error codes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sitemap_etl.sources.session import Statement
 
 @contextmanager
 def cursor(connect: Callable[[], Any], statement: Statement, options: dict[str, str] | None = None) -> Iterator[Any]:
-    """A cursor on a connection of its own; both are closed, whatever happens. Driver errors pass through."""
+    """Open a cursor on a new connection, and close both in any case. Driver errors pass through."""
     connection = connect()
     try:
         opened = connection.cursor(adbc_stmt_kwargs=options or {})
@@ -27,10 +27,10 @@ def cursor(connect: Callable[[], Any], statement: Statement, options: dict[str, 
 
 
 def stream(cursor: Any) -> Iterator[pa.RecordBatch]:
-    """The batches of an executed statement, an empty one first: it tells the schema of an empty result.
+    """Yield the batches of an executed statement, an empty one first, which has the schema of an empty result.
 
-    `fetch_record_batch()` would give the bare pyarrow reader, whose errors have lost their SQLSTATE
-    (https://github.com/apache/arrow-adbc/issues/1523); the reader below it keeps them.
+    `fetch_record_batch()` returns the bare pyarrow reader, whose errors have lost their SQLSTATE
+    (https://github.com/apache/arrow-adbc/issues/1523). The reader below it keeps them.
     """
     reader = cursor._results.reader
     yield pa.RecordBatch.from_pylist([], schema=reader.schema)
@@ -43,6 +43,6 @@ def stream(cursor: Any) -> Iterator[pa.RecordBatch]:
 
 
 def _quietly(close: Callable[[], None]) -> None:
-    """Closing may fail once the connection is lost; the error that lost it is the one to tell."""
-    with suppress(Exception):  # any driver error: there is nothing left to save
+    """Close without raising. After a lost connection, closing can fail too, and the first error matters."""
+    with suppress(Exception):  # drivers raise errors of any kind
         close()

@@ -27,7 +27,7 @@ _FLIGHT: Final = ("grpc", "flightsql")
 
 
 def driver_of(dialect: str) -> str | None:
-    """The library of this database's driver, or the name of its manifest; None where none is installed."""
+    """Return the library of a database's driver, or the name of its manifest. None if no driver is installed."""
     import adbc_driver_manager
 
     name = "flightsql" if dialect in _FLIGHT else dialect
@@ -45,9 +45,9 @@ def driver_of(dialect: str) -> str | None:
 def rows(
     connection: Connection, driver: str, sql: str, values: Mapping[str, Value], statement: Statement, *, label: str
 ) -> Iterator[pa.RecordBatch]:
-    """The result of one SELECT, an empty batch first.
+    """Yield the result of one SELECT, an empty batch first.
 
-    Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
+    Raises ConfigError, InvalidSource, Refused, Unavailable.
     """
     import adbc_driver_manager
     from adbc_driver_manager import dbapi
@@ -71,7 +71,7 @@ def rows(
 
 
 def options_of(connection: Connection) -> dict[str, str]:
-    """What the driver of this connection is told."""
+    """Return the driver's options for this connection. Raise ConfigError for extras that can't be used."""
     return _OPTIONS.get(connection.dialect, _usual)(connection) | _own(connection)
 
 
@@ -94,7 +94,7 @@ def _usual(connection: Connection) -> dict[str, str]:
 
 
 def _flight(connection: Connection) -> dict[str, str]:
-    """The place as gRPC has it, and the login beside it.
+    """Return the address in gRPC's form, and the login as options.
 
     https://arrow.apache.org/adbc/current/driver/flight_sql.html
     """
@@ -147,7 +147,7 @@ _INVALID: Final = frozenset(
 
 
 def _translated(error: Exception, connection: Connection, label: str) -> SitemapEtlError:
-    """The driver's error as one of ours: by SQLSTATE where it has one, else by ADBC's own code."""
+    """Translate the driver's error, by SQLSTATE if it has one, otherwise by ADBC's own code."""
     status = getattr(getattr(error, "status_code", None), "name", "")
     state = getattr(error, "sqlstate", None) or ""
     message = connection.redact(" ".join(str(error).split())).removeprefix(f"{status}: ")

@@ -1,7 +1,7 @@
-"""The last resort for a database: SQLAlchemy, where its driver is installed and none of ADBC's is.
+"""Databases through SQLAlchemy, if a SQLAlchemy driver is installed and no ADBC driver.
 
-Rows come over a server-side cursor. Types are taken from the first rows; a later value of another kind is an error
-that names it.
+Rows are read with a server-side cursor. Column types come from the first rows. A later value of another type raises an
+error with the column's name.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ _PACKAGES: Final = {
 def rows(
     connection: Connection, sql: str, values: Mapping[str, Value], session: Session, *, label: str
 ) -> Iterator[pa.RecordBatch]:
-    """The result of one SELECT, an empty batch first.
+    """Yield the result of one SELECT, an empty batch first.
 
-    Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
+    Raises ConfigError, InvalidSource, Refused, Unavailable.
     """
     kind = connection.dialect
     if not installed("sqlalchemy"):
         raise _driver_missing(kind, label)
     import sqlalchemy
 
-    # text() reads parameters of its own: every colon that is none of ours is escaped.
+    # text() has its own parameter syntax, so all other colons are escaped.
     marked, used = bind(sql, values, kind, lambda name: f"\0{name}", label=label)
     text = sqlalchemy.text(marked.replace(":", "\\:").replace("\0", ":"))
     bound = {name: values[name] for name in used}
@@ -84,7 +84,7 @@ def _connected(connection: Connection, kind: str, label: str) -> Iterator[alchem
     import sqlalchemy
 
     try:
-        # Parameters stay out of messages: they may be secrets out of the environment.
+        # Parameters can be secrets from the environment, so messages don't show them.
         engine = sqlalchemy.create_engine(connection.uri, poolclass=sqlalchemy.pool.NullPool, hide_parameters=True)
     except (ImportError, sqlalchemy.exc.NoSuchModuleError) as error:
         raise _driver_missing(kind, label) from error
@@ -92,7 +92,7 @@ def _connected(connection: Connection, kind: str, label: str) -> Iterator[alchem
         try:
             yield opened
         finally:
-            # A streamed result that was not read to its end would be drained before the connection is free again.
+            # Otherwise, SQLAlchemy would read an unfinished stream to its end before it closes the connection.
             opened.invalidate()
 
 
@@ -127,7 +127,7 @@ def _guessed(column: Sequence[Any]) -> pa.DataType:
 
 
 def _array(column: Sequence[Any], entry: pa.Field, label: str) -> pa.Array:
-    """The values in the column's type; Python per value, as these drivers give Python values."""
+    """Convert the values to the column's type, one by one, because these drivers return Python values."""
     convert = _CONVERTERS.get(entry.type)
     try:
         return pa.array(column if convert is None else [None if v is None else convert(v) for v in column], entry.type)

@@ -1,4 +1,4 @@
-"""The batches that leave extract: of one size, in plain types, with text that is valid UTF-8."""
+"""Batches of extract: bounded size, plain types, valid UTF-8."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from sitemap_etl.errors import InvalidSource
 from sitemap_etl.instants import in_unit
 
 _DIGITS: Final = 38
-"""Digits of a decimal128, which every reader of columns knows."""
+"""Digits of a decimal128, which every reader of columns supports."""
 _SHOWN: Final = 100
-"""Bytes of a value that a message shows."""
+"""Bytes of a value in a message."""
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type that `kind` is turned into, so that later stages meet one form of text and list.
+    """Return the plain type for `kind`, so that later stages handle one form of text and list.
 
-    Views, large and dictionary forms of text become string; lists of every form become list;
-    extension types become their storage, UUIDs text; seconds become milliseconds, and short decimals decimal128.
+    Views, large and dictionary forms of text become string, and all lists become list. Extension types become their
+    storage, UUIDs text, seconds milliseconds, and short decimals decimal128.
     """
     if pt.is_large_string(kind) or pt.is_string_view(kind) or isinstance(kind, pa.UuidType):
         return pa.string()
@@ -56,7 +56,7 @@ def _plain_nested(kind: pa.DataType) -> pa.DataType:
 
 
 def is_unusual(kind: pa.DataType) -> bool:
-    """Return True for a type that Arrow's casts do not turn into its plain form, or that has one inside."""
+    """Return True if Arrow's casts don't convert the type, or a type in it, to its plain form."""
     return (
         isinstance(kind, pa.BaseExtensionType)
         or pt.is_run_end_encoded(kind)
@@ -67,13 +67,13 @@ def is_unusual(kind: pa.DataType) -> bool:
 
 
 def plain_schema(schema: pa.Schema, *, label: str) -> pa.Schema:
-    """The schema in plain types, without metadata. Raises `InvalidSource` where two columns have one name."""
+    """Return the schema in plain types, without metadata. Raises InvalidSource if two columns have the same name."""
     check_names(schema.names, label=label)
     return pa.schema([(entry.name, plain_type(entry.type)) for entry in schema])
 
 
 def check_names(names: Sequence[str], *, label: str) -> None:
-    """Raise `InvalidSource` where two columns have one name."""
+    """Raise InvalidSource if two columns have the same name."""
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise InvalidSource(
@@ -82,9 +82,9 @@ def check_names(names: Sequence[str], *, label: str) -> None:
 
 
 def conform(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with the columns and types of `schema`; columns it lacks are null.
+    """Return the batch with the columns and types of `schema`. Missing columns are null.
 
-    Raises `pa.ArrowInvalid` where a value does not fit its type.
+    Raises `pa.ArrowInvalid` if a value doesn't fit its type.
     """
     columns = []
     for entry in schema:
@@ -101,11 +101,11 @@ def fit(
     batch_rows: int = limits.BATCH_ROWS,
     batch_bytes: int = limits.BATCH_BYTES,
 ) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of at most `batch_rows` rows and `batch_bytes` bytes, small ones joined.
+    """Yield the rows in batches of at most `batch_rows` rows and `batch_bytes` bytes. Small batches are combined.
 
-    Every batch has `schema`, or else the plain form of the first batch's. A single row over
-    `batch_bytes` is a batch of its own; empty batches are left out. Raises `InvalidSource` for text
-    that is not UTF-8 and for values that don't fit their column.
+    Every batch has `schema`, or the plain form of the first batch's schema. A row of more than `batch_bytes` is a batch
+    by itself. Empty batches are dropped. Raises InvalidSource for text that is not UTF-8 and for values that don't fit
+    their column.
     """
     held: list[pa.RecordBatch] = []
     held_rows = held_bytes = 0
@@ -126,9 +126,9 @@ def fit(
 
 
 def read_rows(schema: pa.Schema, row_bytes: float, batch_rows: int, batch_bytes: int) -> int:
-    """Rows to ask a reader for at a time, where a row is thought to take `row_bytes`.
+    """Return the number of rows to request from a reader at a time, if a row takes about `row_bytes`.
 
-    Columns of text may be larger than they seem (dictionaries), so a quarter is asked for unless rows are small.
+    Text columns can be larger than they seem (dictionaries), so unless rows are small, a quarter is requested.
     """
     wide = row_bytes * batch_rows > batch_bytes / 2 or len(schema) > 32
     rows = batch_rows // 4 if wide else batch_rows
@@ -140,7 +140,7 @@ def _joined(held: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def _pieces(batch: pa.RecordBatch, rows: int, size: int) -> Iterator[pa.RecordBatch]:
-    """Slices within both bounds, halved until they are: rows may differ much in width."""
+    """Yield slices within both limits, halved until they fit, because row sizes can differ widely."""
     count = batch.num_rows
     if count == 0:
         return
@@ -157,7 +157,7 @@ def _pieces(batch: pa.RecordBatch, rows: int, size: int) -> Iterator[pa.RecordBa
 
 
 def _checked(batch: pa.RecordBatch, schema: pa.Schema, label: str) -> pa.RecordBatch:
-    """The batch in `schema`, its text known to be UTF-8: no reader but CSV's looks at it."""
+    """Return the batch in `schema`, with its text validated as UTF-8. Only the CSV reader validates text itself."""
     try:
         plain = batch if batch.schema.equals(schema, check_metadata=True) else conform(batch, schema)
         plain.validate(full=True)
@@ -167,7 +167,10 @@ def _checked(batch: pa.RecordBatch, schema: pa.Schema, label: str) -> pa.RecordB
 
 
 def _culprit(batch: pa.RecordBatch, schema: pa.Schema) -> str:
-    """Which column, and of text that is not UTF-8 which value, is in the way; empty where it is none alone."""
+    """Return a description of the column that can't be converted, with the value if it is not UTF-8.
+
+    Returns "" if each column alone can be converted.
+    """
     for entry in schema:
         if entry.name in batch.schema.names:
             column = batch.column(entry.name)
@@ -186,7 +189,7 @@ def _culprit(batch: pa.RecordBatch, schema: pa.Schema) -> str:
 
 
 def _first_invalid(texts: pa.Array) -> bytes | None:
-    """The first of some texts that is not UTF-8; None where all of them are."""
+    """Return the first text that is not UTF-8, or None if all are."""
     if _is_valid(texts):
         return None
     while len(texts) > 1:
@@ -219,7 +222,7 @@ def _plain(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _plain_elements(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return the plain form of nested extension types and of list views. Arrow's casts make false values of these."""
+    """Convert nested extension types and list views. Arrow's casts would return wrong values."""
     if is_list(column.type):
         return with_elements(column, _plain(pc.list_flatten(column), kind.value_type)).cast(kind)
     if pt.is_struct(column.type):
@@ -231,7 +234,7 @@ def _plain_elements(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _uuid_text(column: pa.Array) -> pa.Array:
-    """16 bytes a row to the 36 characters people know, without Python per row."""
+    """Convert 16 bytes per row to the usual 36 characters, without Python per row."""
     digits = np.frombuffer(b"0123456789abcdef", np.uint8)
     rows = len(column)
     data = np.frombuffer(column.buffers()[1], np.uint8)[column.offset * 16 : (column.offset + rows) * 16].reshape(

@@ -1,6 +1,6 @@
-"""What a database says of its tables: their names, about how many rows they have, and the columns that have an index.
+"""Tables of a database with estimated row counts and indexed columns.
 
-Estimates are those of the database itself: no rows are counted.
+Estimates come from the database; no rows are counted.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ _INDEXES: Final = {
         FROM duckdb_constraints() WHERE constraint_type IN ('PRIMARY KEY', 'UNIQUE')
             AND schema_name = coalesce(nullif(:place, ''), current_schema()) AND table_name = :name""",
 }
-"""The first column of each index; `is_unique`: it is all of an index without two equal values, and never null."""
+"""First column of each index. `is_unique`: the index is unique, has only this column, and it is never null."""
 LIMITED: Final = frozenset(_TABLES)
-"""Databases that know LIMIT. Of another, reading just stops."""
+"""Databases that support LIMIT. For others, reading stops early."""
 
 
 class Table(Frozen):
@@ -89,19 +89,19 @@ class Table(Frozen):
         return f"{self.place}.{self.name}" if self.place else self.name
 
     def relation(self, dialect: str) -> str:
-        """The table as the database reads it after FROM, whatever is in its name."""
+        """Return the quoted name of the table for FROM."""
         return ".".join(quoted(part, dialect) for part in (self.place, self.name) if part)
 
 
 class Indexes(Frozen):
-    """Columns that an index begins with. `unique`: those that tell rows apart, the primary key first."""
+    """Columns that an index begins with. `unique`: columns that identify rows, the primary key first."""
 
     indexed: tuple[str, ...] = ()
     unique: tuple[str, ...] = ()
 
 
 class Catalog:
-    """The tables of one database. Its methods raise `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`."""
+    """Tables of one database. Methods raise ConfigError, InvalidSource, Refused, Unavailable."""
 
     def __init__(self, connection: Connection, session: Session, label: str) -> None:
         self._connection = connection
@@ -109,7 +109,7 @@ class Catalog:
         self._label = label
 
     def tables(self) -> list[Table]:
-        """Tables and views, the largest first."""
+        """Return tables and views, largest first."""
         sql = _TABLES.get(self._connection.dialect, _STANDARD)
         try:
             answer = self._asked(sql, {})
@@ -123,7 +123,7 @@ class Catalog:
         return sorted(found, key=lambda table: (table.view, -(table.rows or 0), str(table)))
 
     def table(self, asked: str) -> Table:
-        """The table of this name, `schema.table` too. Raises `InvalidSource`, which names those there are."""
+        """Return the table of this name, also as `schema.table`. Raises InvalidSource with the existing names."""
         try:
             found = self.tables()
         except (InvalidSource, Refused):
@@ -142,7 +142,7 @@ class Catalog:
         )
 
     def indexes(self, table: Table) -> Indexes:
-        """The indexes of a table; none where the database does not say."""
+        """Return the indexes of a table, or none if the database doesn't list them."""
         sql = _INDEXES.get(self._connection.dialect)
         if sql is None or table.view:
             return Indexes()
@@ -155,7 +155,7 @@ class Catalog:
         return Indexes()
 
     def _with_last_rowid(self, table: Table) -> Table:
-        """SQLite keeps no number of rows; the last row's number is one, if nothing was deleted."""
+        """Estimate the rows of a SQLite table by the last rowid, which is exact if nothing was deleted."""
         if table.view:
             return table
         with suppress(InvalidSource):  # a table WITHOUT ROWID

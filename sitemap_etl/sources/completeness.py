@@ -1,14 +1,14 @@
-"""Is an export whole? A look at its files, and what is to be thought of them: whole, not yet, or never.
+"""Decide if an export is complete: whole, not yet, or never.
 
-`see` looks and changes nothing, `judge` decides and looks at nothing; `readiness` does both, and may be asked by a
-scheduler as often as it likes. What counts against an export:
+`see` examines files and decides nothing. `judge` decides and examines nothing. `readiness` does both, and a scheduler
+can call it as often as it wants. These count against an export:
 
-- its files, its marker or its manifest are not there, or it is too old;
-- a file is newer than the marker: a writer puts the marker last, so the next export has begun;
-- beside the files lie names under which writers keep what they have not finished;
-- there is neither a marker nor a manifest, and a file changed seconds ago;
-- its manifest names a file that is not there, or that has other bytes, another hash or other rows;
-- a Parquet file has no footer yet, or all files together have too few rows.
+- Its files, its marker or its manifest are missing, or it is too old.
+- A file is newer than the marker. Writers put the marker last, so the next export has begun.
+- Beside the files are names that writers use for unfinished files.
+- There is neither a marker nor a manifest, and a file changed seconds ago.
+- Its manifest names a missing file, or one with another size, hash or number of rows.
+- A Parquet file has no footer yet, or all files together have too few rows.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from sitemap_etl.sources.files import (
 from sitemap_etl.sources.manifests import Listed, Manifest, parse_manifest
 
 SETTLING: Final = 10.0
-"""Seconds for which a file must not have changed that nobody vouches for."""
+"""Seconds that a file must be unchanged if neither a marker nor a manifest confirms it."""
 _LEFTOVER: Final = 86_400.0
-"""Seconds by which an unfinished file is older than the newest finished one where its writer has long been dead."""
+"""Seconds by which an abandoned unfinished file is older than the newest finished one."""
 _UNFINISHED: Final = re.compile(
     r"(.*/)?(_temporary|\.(spark|hive)-staging[^/]*)/.*|.*(\.(tmp|temp|part|partial|filepart|inprogress|crdownload)|\._COPYING_)",
     re.IGNORECASE,
 )
-"""Names of what is being written: by Hadoop and Spark, Hive, Flink, and programs that copy and rename."""
+"""Names of unfinished files of Hadoop, Spark, Hive and Flink, and of programs that copy and rename."""
 _CHUNK: Final = 1024 * 1024
 _OTHER: Final = "one of the two is of another export"
 
@@ -56,7 +56,7 @@ Verdict = Literal["whole", "not yet", "never"]
 
 
 class Expected(Frozen):
-    """What is expected of an export; see `settings.Expect`."""
+    """Expectations of an export; see `settings.Expect`."""
 
     marker: str | None = None
     manifest: str | None = None
@@ -65,11 +65,10 @@ class Expected(Frozen):
 
 
 class Readiness(Frozen):
-    """What is to be thought of an export. `why`: where it is not whole, in words.
+    """Decision about an export. `why`: the reason if it is not whole.
 
-    `files`: what is to be read, as it was seen. `rows`: how many rows its manifest promises; None: it does not say.
-    `unlisted`: files that are there and that the manifest does not name. `settles`: seconds after which a file that has
-    just changed is believed.
+    `files`: files to read, as found. `rows`: rows that its manifest promises, or None. `unlisted`: files that exist but
+    are not in the manifest. `settles`: seconds until a recently changed file is accepted.
     """
 
     verdict: Verdict
@@ -81,7 +80,7 @@ class Readiness(Frozen):
 
 
 def version_readiness(name: str, moment: datetime, max_age: timedelta | None, now: datetime) -> Readiness:
-    """Whether a version of a table is young enough at this moment. Pure."""
+    """Decide if a version of a table is recent enough. Pure."""
     age = now - moment
     if max_age is None or age <= max_age:
         return Readiness("whole")
@@ -89,10 +88,10 @@ def version_readiness(name: str, moment: datetime, max_age: timedelta | None, no
 
 
 class Seen(Frozen):
-    """What a look found of one path, folder or pattern.
+    """Findings about one path, folder or pattern.
 
-    `around`: every file in its folder, by path; nothing where a single file was asked for. `problem`: why it is not, or
-    never can be, whole, as far as looking tells.
+    `around`: every file in its folder by path; empty for a single file. `problem`: reason why it isn't or can't be
+    whole, as far as files tell.
     """
 
     asked: str
@@ -105,12 +104,12 @@ class Seen(Frozen):
     problem: Readiness | None = None
 
     def listed(self) -> list[tuple[Listed, File]]:
-        """What the manifest says of each file; nothing without one."""
+        """Return each manifest entry with its file. Empty without a manifest."""
         return [] if self.manifest is None else list(zip(self.manifest[1].files, self.files, strict=True))
 
 
 def readiness(export: Export, expected: Expected, now: datetime) -> Readiness:
-    """Whether the export is whole at this moment. Raises `Refused`, `Unavailable` where it can't be looked at."""
+    """Decide if the export is whole at this moment. Raises Refused or Unavailable if it can't be examined."""
     suffixes: tuple[str, ...] = import_module(f"sitemap_etl.sources.{export.kind}_files").SUFFIXES
     seen = [see(path, suffixes, expected, pays=export.requester_pays) for path in export.paths]
     judged = [judge(one, expected, now) for one in seen]
@@ -131,7 +130,7 @@ def readiness(export: Export, expected: Expected, now: datetime) -> Readiness:
 
 
 def see(asked: str, suffixes: tuple[str, ...], expected: Expected, *, pays: bool = False) -> Seen:
-    """Look at one path, folder or pattern, its marker and its manifest. `pays`: see `locate`."""
+    """Examine one path, folder or pattern, its marker and its manifest. `pays`: see `locate`."""
     problem = None
     files: list[File] = []
     try:
@@ -153,7 +152,7 @@ def see(asked: str, suffixes: tuple[str, ...], expected: Expected, *, pays: bool
 
 
 def judge(seen: Seen, expected: Expected, now: datetime) -> Readiness:
-    """What is to be thought of what was seen, as far as names, sizes and times tell. Pure."""
+    """Decide from names, sizes and times. Pure."""
     if seen.problem is not None:
         return seen.problem
     newest = max(seen.files, key=lambda file: file.modified)
@@ -177,7 +176,7 @@ def judge(seen: Seen, expected: Expected, now: datetime) -> Readiness:
 
 
 def _unmarked(seen: Seen, expected: Expected) -> str | None:
-    """What is wrong with the markers of the files; None where nothing is, or none is expected."""
+    """Return the problem with the files' markers, or None."""
     for file, marker in zip(seen.files, seen.markers, strict=False):
         if marker is None:
             return f"{file.path} has no marker {expected.marker} beside it or above it"
@@ -190,7 +189,7 @@ def _unmarked(seen: Seen, expected: Expected) -> str | None:
 
 
 def _unlike(seen: Seen) -> str | None:
-    """Which file has other bytes than its manifest says; None where none has."""
+    """Return the first file with another size than in its manifest as a problem, or None."""
     for listed, file in seen.listed():
         if listed.bytes is not None and listed.bytes != file.size:
             return f"{file.path} has {file.size:,} bytes, and its manifest says {listed.bytes:,}: {_OTHER}"
@@ -198,7 +197,7 @@ def _unlike(seen: Seen) -> str | None:
 
 
 def _with_manifest(seen: Seen, path: str, *, pays: bool) -> Seen:
-    """What was seen, with the files that the manifest names in the place of those that were found."""
+    """Return the findings with the manifest's files instead of the found ones."""
     file = seen.around.get(path) or look_at(path, pays=pays)
     if file is None:
         return replace(seen, problem=Readiness("not yet", f"its manifest {path} is not there"))
@@ -223,7 +222,7 @@ def _with_manifest(seen: Seen, path: str, *, pays: bool) -> Seen:
 
 
 def _named(listed: Listed, folder: str, known: Mapping[str, File], *, pays: bool) -> File | None:
-    """The file that an element of a manifest names: an address, or a path in its folder, or else the end of one."""
+    """Return the file of a manifest entry: an address, a path in its folder, or the end of a path."""
     path = _placed(listed.name, folder)
     found = known.get(path)
     if found is None and (_is_full(listed.name) or not path.startswith(folder)):
@@ -239,7 +238,7 @@ def _is_full(name: str) -> bool:
 
 
 def _placed(name: str, folder: str) -> str:
-    """The address of what is called so in a folder: as listings of files spell it, without `./` and `../`."""
+    """Return the address of a name in a folder, without `./` and `../`, as listings have it."""
     if name.startswith("file://"):
         return unquote(urlsplit(name).path)
     if _is_full(name):
@@ -252,7 +251,7 @@ def _placed(name: str, folder: str) -> str:
 
 
 def _marker_of(seen: Seen, file: File, marker: str, *, pays: bool) -> File | None:
-    """The marker in the file's folder or the nearest above it, up to the folder that was asked for."""
+    """Return the marker in the file's folder or the nearest parent, up to the folder in the site file."""
     if _is_full(marker) or not seen.around:
         return look_at(_placed(marker, seen.folder), pays=pays)
     folder = file.path.rpartition("/")[0]
@@ -265,7 +264,7 @@ def _marker_of(seen: Seen, file: File, marker: str, *, pays: bool) -> File | Non
 
 
 def _unfinished(seen: Seen, newest: float, marked: float | None) -> str | None:
-    """What says that a writer has not finished; None where nothing does, or where it is long dead."""
+    """Return the sign of an unfinished writer as a problem, or None. Abandoned files don't count."""
     for file in seen.around.values():
         if _UNFINISHED.fullmatch(file.path[len(seen.folder) :]) is None:
             continue
@@ -276,7 +275,7 @@ def _unfinished(seen: Seen, newest: float, marked: float | None) -> str | None:
 
 
 def _other_bytes(pairs: Sequence[tuple[Listed, File]]) -> str | None:
-    """What is wrong where a file has another hash than its manifest says; every byte is read. None: nothing."""
+    """Return the first file with another hash than in its manifest as a problem, or None. Reads every byte."""
     hashed = [pair for pair in pairs if pair[0].hash is not None]
     for (listed, file), digest in zip(hashed, each(_digest, hashed), strict=True):
         assert listed.hash is not None
@@ -290,7 +289,7 @@ def _digest(pair: tuple[Listed, File]) -> str:
     listed, file = pair
     assert listed.hash is not None
     if listed.hash[0] == "md5" and re.fullmatch(r'"[0-9a-f]{32}"', file.mark):
-        return file.mark.strip('"')  # the ETag of an object that was put in one piece
+        return file.mark.strip('"')  # ETag of an object that was uploaded in one part
     digest = hashlib.new(listed.hash[0], usedforsecurity=False)
     with reading(file, stream=True) as stream:
         while chunk := stream.read(_CHUNK):
@@ -299,7 +298,7 @@ def _digest(pair: tuple[Listed, File]) -> str:
 
 
 def _other_rows(seen: Sequence[Seen], pairs: Sequence[tuple[Listed, File]], expected: Expected) -> str | None:
-    """What is wrong where the footers of Parquet files have other rows than expected. None: nothing."""
+    """Return unexpected row counts in the footers of Parquet files as a problem, or None."""
     files = [file for one in seen for file in one.files]
     try:
         counted = {export.file.path: sum(rows for rows, _ in export.groups) for export in parquet_footers.look(files)}
@@ -315,7 +314,7 @@ def _other_rows(seen: Sequence[Seen], pairs: Sequence[tuple[Listed, File]], expe
 
 
 def too_few_rows(rows: int, least: int) -> str:
-    """What is said of a source with too few rows."""
+    """Return the message for a source with too few rows."""
     return f"it has {rows:,} rows, and min_rows is {least:,}"
 
 
@@ -325,6 +324,6 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _hours(span: float | timedelta) -> str:
-    """A span in words: seconds, or as it was written."""
+    """Return a duration as text, from seconds or a timedelta."""
     seconds = span.total_seconds() if isinstance(span, timedelta) else span
     return f"{seconds / 3600:,.0f} hours" if seconds >= 7200 else f"{seconds / 60:,.0f} minutes"

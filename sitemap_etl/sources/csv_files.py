@@ -1,7 +1,7 @@
-"""CSV exports, plain or compressed: streamed; every column is text, an empty field is null.
+"""CSV exports, plain or compressed, as streams. Every column is text, and an empty field is null.
 
-The first row names the columns; quoted values may hold line breaks, up to a bound. Types come later, from the rules: an
-id keeps its leading zeros.
+The first row names the columns. Quoted values can contain line breaks, up to a limit. Rules convert types later, so IDs
+keep their leading zeros.
 """
 
 from __future__ import annotations
@@ -52,10 +52,11 @@ def plan_csv(
     needed: Needed | None = None,
     split_bytes: int = limits.SPLIT_BYTES,
 ) -> list[Split]:
-    """The splits of CSV files: each is streamed in one, several small ones share one. `form`: how they are written.
+    """Return the splits of CSV files. Each file is one stream, and small files share a split. `form`: format of the
+    files.
 
-    `pays`, `verify`, `note`: see `locate`. Columns that a file lacks are null; of those that are `needed`, see
-    `check_files`. Raises `InvalidSource` (no such file, no header, a name twice), `Refused`, `Unavailable`.
+    `pays`, `verify`, `note`: see `locate`. Columns that a file lacks are null. Raises InvalidSource (no such file, no
+    header, a repeated name), Refused, Unavailable.
     """
     files = locate(paths, SUFFIXES, pays=pays, verify=verify, note=note)
     detail = described(files, form or CsvFormat(), note=note, needed=needed)
@@ -134,7 +135,7 @@ def _nameless(path: str, address: str, headers: Mapping[str, Header]) -> str:
 
 
 def form_of(detail: Mapping[str, Any]) -> CsvFormat:
-    """How the files of a split are written."""
+    """Return the format of a split's files."""
     return CsvFormat(**{name: detail[name] for name in CsvFormat.model_fields if name in detail})
 
 
@@ -146,11 +147,11 @@ def read_csv(
     batch_rows: int = limits.BATCH_ROWS,
     batch_bytes: int = limits.BATCH_BYTES,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a split as text, of `columns` only where given (in that order; unknown ones left out).
+    """Yield the rows of a split as text, only `columns` if given, in that order. Unknown columns are skipped.
 
-    `lines`: filled in, and a column `LINES` (int32) added; line breaks are only counted in columns that are read.
-    Raises `InvalidSource` with file and line for a broken row or text in another encoding, `Refused`, and
-    `Unavailable` where a file changed since it was planned.
+    `lines`: filled in, and a column `LINES` (int32) is added; line breaks are only counted in columns that are read.
+    Raises InvalidSource with file and line for a broken row or text in another encoding, Refused, and Unavailable if a
+    file has changed since it was planned.
     """
     known = split.detail["columns"]
     schema = pa.schema([(name, pa.string()) for name in (known if columns is None else columns) if name in known])
@@ -165,7 +166,7 @@ def read_csv(
             batches = with_partitions(_batches(file, form, schema, counted), file, keys)
             yield from fit(batches, label=file.path, schema=schema, batch_rows=batch_rows, batch_bytes=batch_bytes)
         except InvalidSource:
-            # A file that is written over is a broken file for a moment.
+            # While a file is overwritten, it looks broken.
             check_unchanged([file])
             raise
     check_unchanged(files)
@@ -174,28 +175,28 @@ def read_csv(
 
 
 class _Counted:
-    """Counts the lines of files as their bytes go by, and those that their rows take."""
+    """Counter of a file's lines, by its bytes and by its rows."""
 
     def __init__(self, numbers: LineNumbers) -> None:
         self._numbers = numbers
         self._certain = True
         self._rows = 0  # so far, over all files
-        self._lines = 0  # so far, as the rows take them
+        self._lines = 0  # so far, counted by rows
         self._before = 0  # lines of the files before this one
-        self._found = 0  # in this file, as its bytes have them
+        self._found = 0  # in this file, counted by bytes
         self._blank = 0  # at its end
-        self._open = False  # whether its last line is without a break
+        self._open = False  # True if its last line has no line break
 
     def begin(self, path: str, lines: int) -> None:
-        """Begin a file whose rows of values follow so many lines."""
+        """Begin a file whose first row of values follows this many lines."""
         self._finish()
         self._numbers.files.append((path, self._before))
         self._lines = self._before + lines
 
     def passed(self, data: bytes) -> bytes:
-        """Bytes of the file; gives them."""
+        """Count the lines in bytes of the file, and return the bytes."""
         end = len(data)
-        while end and data[end - 1] in b"\r\n":  # `rstrip` would copy it all
+        while end and data[end - 1] in b"\r\n":  # `rstrip` would copy all bytes
             end -= 1
         if data:
             last = line_breaks(data, end, len(data))
@@ -205,7 +206,7 @@ class _Counted:
         return data
 
     def with_lines(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch with the column `LINES`."""
+        """Return the batch with the column `LINES`."""
         count = batch.num_rows
         extra = np.zeros(count, np.int64)
         for column in batch.columns:
@@ -213,7 +214,7 @@ class _Counted:
             for char, pattern in ((_LF, "\n"), (_CR, "\r")):
                 if (found == char).any():
                     extra += pc.fill_null(pc.count_substring(column, pattern), 0).to_numpy(zero_copy_only=False)
-                    break  # line breaks are of one kind
+                    break  # a file has one kind of line break
         after = np.cumsum(extra)
         ahead = self._lines - self._rows + after - extra
         self._rows += count
@@ -221,14 +222,14 @@ class _Counted:
         return batch.append_column(LINES, pa.array(ahead.astype(np.int32)))
 
     def end(self) -> None:
-        """All files were read."""
+        """Finish after all files were read."""
         self._finish()
         self._numbers.known = self._certain
 
     def _finish(self) -> None:
         if not self._numbers.files:
             return
-        # The break that ends the last row is none of a blank line.
+        # The line break at the end of the last row is not a blank line.
         there = self._before + self._found - max(0, self._blank - 1) + self._open
         self._certain &= there == self._lines
         self._before += self._found + self._open
@@ -236,13 +237,13 @@ class _Counted:
 
 
 def header(file: File, form: CsvFormat) -> Header:
-    """Return the columns of a file; none if it is empty. Raises `InvalidSource`, `Refused`, `Unavailable`."""
+    """Return the columns of a file. Raises InvalidSource if it has none, Refused, Unavailable."""
     with ExitStack() as stack:
         return _begin(stack, file, form)[2]
 
 
 def _begin(stack: ExitStack, file: File, form: CsvFormat) -> tuple[Blocks, CsvFormat, Header]:
-    """Return the text of a file, how it is written, and its columns."""
+    """Open a file, and return its text, its format and its columns."""
     try:
         text = stack.enter_context(blocks(file, form))
         form = text.form or form
@@ -266,11 +267,11 @@ def _begin(stack: ExitStack, file: File, form: CsvFormat) -> tuple[Blocks, CsvFo
 
 
 _OTHER_FORMATS: Final = ("{", "[", "<", "PK", "PAR1")
-"""How files begin that may be no CSV."""
+"""Beginnings of files that might not be CSV."""
 
 
 def no_csv(file: File) -> InvalidSource | None:
-    """The error for a file of another format; None where its beginning does not say that it is one."""
+    """Return the error for a file of another format, or None if its beginning doesn't show one."""
     try:
         with reading(file, stream=True) as stream:
             what = advice(file.path, stream.read(FIRST), "csv")
@@ -362,7 +363,7 @@ def _without(size: int, read: Read) -> Read:
 
 
 def _without_empty(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the batch of text columns with null for every empty text, which quotes can hold."""
+    """Return the batch of text columns with null for empty texts, which can occur in quotes."""
     return pa.RecordBatch.from_arrays([_filled(column) for column in batch.columns], schema=batch.schema)
 
 
@@ -396,7 +397,7 @@ class _Lines:
 
 
 def _fault(file: File, form: CsvFormat, found: Header) -> InvalidSource | None:
-    """Return the first fault of a file with its line. It is read row by row: nothing of it will be published."""
+    """Find the first fault of a file with its line, reading row by row. Speed doesn't matter after a failure."""
     line, expected = 1, len(found.cells)
     named = "in the first row" if form.header is None else "header: names"
     try:
@@ -431,7 +432,7 @@ def _fault(file: File, form: CsvFormat, found: Header) -> InvalidSource | None:
 
 
 def _line_of(file: File, form: CsvFormat, at: int) -> int:
-    """The line that a byte of the text is in."""
+    """Return the line of a byte position in the text."""
     line = 1
     with blocks(file, form) as text:
         while at > 0 and (data := text.read(BLOCK_BYTES)):
@@ -447,7 +448,7 @@ def _not_utf8(file: File, form: CsvFormat) -> InvalidSource:
             try:
                 decoder.decode(data)
             except UnicodeDecodeError as error:
-                # The error counts from the bytes kept of the block before.
+                # The error's position counts from bytes of the previous block.
                 line += error.object[: error.start].count(b"\n")
                 begin = error.object.rfind(b"\n", 0, error.start) + 1
                 shown = error.object[begin : begin + _SHOWN].partition(b"\n")[0]

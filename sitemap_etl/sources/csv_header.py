@@ -1,4 +1,4 @@
-"""The columns of a CSV, from its first row or its settings, and the place of its first row of values."""
+"""The columns of a CSV, from its first row or its settings, and the position of its first row of values."""
 
 from __future__ import annotations
 
@@ -33,11 +33,9 @@ _MOST: Final = 0.8
 
 
 class Header(Frozen):
-    """The columns of a CSV. `cells`: their names as they are written, blank for a column without one.
+    """Columns of a CSV. `cells`: names as written, blank for a column without a name.
 
-    `size`: bytes of the text before the first row of values. `lines`: lines in these bytes. `filled`: rows of values
-    follow. `nameless`: an address in the first row, which seems to be a row of values. `repeats`: the first row of a
-    file whose columns the settings name names them as well.
+    `size`: bytes of the text before the first row of values. `lines`: lines in these bytes.
     """
 
     cells: tuple[str, ...]
@@ -49,18 +47,18 @@ class Header(Frozen):
 
     @cached_property
     def names(self) -> list[str]:
-        """The names that stand for one column each, in their order."""
+        """Unique names in their order."""
         count = Counter(self.cells)
         return [name for name in self.cells if count[name] == 1 and name.strip()]
 
     @cached_property
     def repeated(self) -> list[str]:
-        """The names of several columns: they can't be read by them."""
+        """Names of several columns, which can't be read."""
         return [name for name, count in Counter(self.cells).items() if count > 1 and name.strip()]
 
     @property
     def keys(self) -> list[str]:
-        """A name for every column, all different; `names` stay as they are."""
+        """A unique name for every column. `names` stay unchanged."""
         known = frozenset(self.names)
         return [name if name in known else f"\0{at}" for at, name in enumerate(self.cells)]
 
@@ -125,14 +123,14 @@ def _nameless(cells: list[str], rows: Any) -> str | None:
 
 
 def csv_rows(text: Iterable[str], form: CsvFormat) -> Any:
-    """Return the rows of a text, with `line_num`, by the parser of the standard library."""
+    """Return the rows of a text, with `line_num`, from the standard library's parser."""
     if form.quoting is None:
         return csv.reader(text, delimiter=form.delimiter, quoting=csv.QUOTE_NONE)
     return csv.reader(text, delimiter=form.delimiter, quotechar=form.quoting)
 
 
 def check_quotes(file: File, form: CsvFormat, beginning: bytes) -> None:
-    """Raise `InvalidSource` if a quote in the beginning of a text goes wrong, with its line."""
+    """Raise InvalidSource with the line if a quote in the beginning of a text is wrong."""
     if form.quoting is None:
         return
     watched = WatchedQuotes(io.BytesIO(beginning).read, form.delimiter, form.quoting)

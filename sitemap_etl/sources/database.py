@@ -42,10 +42,10 @@ def read_database(
     batch_rows: int = limits.BATCH_ROWS,
     batch_bytes: int = limits.BATCH_BYTES,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a split, in batches of the sizes given. `snapshot`: the name of one that is shared (PostgreSQL).
+    """Yield the rows of a split in batches of the given sizes. `snapshot`: name of a shared snapshot (PostgreSQL).
 
-    `dates`: the columns whose dates outside the years 1 to 9999 are kept; in other columns they are null.
-    Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
+    `dates`: columns whose dates outside the years 1 to 9999 are kept; in other columns they become null. Raises
+    ConfigError, InvalidSource, Refused, Unavailable.
     """
     session = session or Session()
     values = dict(params or {})
@@ -69,9 +69,9 @@ def probe_database(
     session: Session | None = None,
     label: str = "the database",
 ) -> pa.Schema:
-    """The columns of the SELECT, without reading its rows; SQLite's types are those of its first rows.
+    """Return the columns of the SELECT without reading its rows. SQLite's types are taken from the first rows.
 
-    Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
+    Raises ConfigError, InvalidSource, Refused, Unavailable.
     """
     values = dict(params or {})
     sql = one_statement(query, connection.dialect, label=label)
@@ -91,9 +91,9 @@ _CLOCKS: Final = {
 
 
 def clock(connection: Connection, *, session: Session | None = None, label: str = "the database") -> datetime:
-    """The time by the database's own clock, with a zone: what its rows are stamped with.
+    """Return the time of the database's clock, which sets timestamps of its rows, with a zone.
 
-    Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
+    Raises ConfigError, InvalidSource, Refused, Unavailable.
     """
     sql = _CLOCKS.get(connection.dialect, "SELECT current_timestamp AS now")
     (row,) = pa.Table.from_batches(rows(connection, sql, {}, session or Session(), label=label)).to_pylist()
@@ -132,7 +132,7 @@ def rows(
     snapshot: str | None = None,
     dates: Collection[str] = (),
 ) -> Generator[pa.RecordBatch]:
-    """The result through the driver of the URI's database, an empty batch first. `dates`: see `read_database`."""
+    """Yield the result through the driver for the connection, an empty batch first. `dates`: see `read_database`."""
 
     def read(statement: Statement) -> Iterator[pa.RecordBatch]:
         kind = connection.dialect
@@ -177,7 +177,7 @@ def sqlite_types(
     *,
     limit: int | None = None,
 ) -> dict[str, dict[str, str]]:
-    """SQLite's column types over all rows, or the first `limit`, as a detail of a split; of other databases nothing."""
+    """Return SQLite's column types over all rows, or the first `limit`, for a split. Empty for other databases."""
     if connection.dialect != "sqlite":
         return {}
     from sitemap_etl.sources import sqlite

@@ -1,8 +1,8 @@
-"""Delta Lake through delta-rs (the extra `delta`).
+"""Delta Lake tables through delta-rs (the extra `delta`).
 
-The protocol: https://github.com/delta-io/delta/blob/master/PROTOCOL.md. Plain tables are read file by file. A table
-with deletion vectors, mapped columns or another feature that Arrow does not know is read as a whole by delta-rs itself,
-which leaves out the rows that were deleted.
+The protocol: https://github.com/delta-io/delta/blob/master/PROTOCOL.md. Plain tables are read file by file. delta-rs
+itself reads tables with deletion vectors, mapped columns or other features that Arrow doesn't support, and skips the
+deleted rows.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MISSING: Final = re.compile(r"not found|no such file|nosuchkey|\b404\b", re.IGN
 
 
 def open_table(address: str, version: int | None, as_of: datetime | None) -> DeltaTable:
-    """The table at a version, at a moment, or as it is now. Raises as `lake.find_table`."""
+    """Open the table at a version, at a time, or the newest one. Raises as `lake.find_table`."""
     demand("delta", f"reading the Delta table {address}")
     import deltalake
 
@@ -81,11 +81,11 @@ class DeltaTable:
         self._dataset = self._readable()
 
     def _readable(self) -> Any:
-        """The version as Arrow's dataset; None where Arrow would read rows that were deleted, or not find columns."""
+        """Return the version as Arrow's dataset, or None if Arrow would read deleted rows or miss columns."""
         from deltalake.exceptions import DeltaProtocolError
 
         try:
-            # Spark may have written INT96, which Arrow reads in nanoseconds otherwise: from 1677 to 2262.
+            # Spark can have written INT96, which Arrow would read in nanoseconds, limited to 1677–2262.
             return self._table.to_pyarrow_dataset(
                 parquet_read_options=pyarrow.dataset.ParquetReadOptions(coerce_int96_timestamp_unit=int96.UNIT)
             )
@@ -98,7 +98,7 @@ class DeltaTable:
         with _errors(self._address):
             known = {
                 file["path"]: file for file in pa.table(self._table.get_add_actions()).select(_SHOWN).to_pylist()
-            }  # one a file
+            }  # one per file
             found = []
             for path in self._with_rows_of(filter_):
                 file = known.get(path, {})
@@ -106,10 +106,10 @@ class DeltaTable:
             return found
 
     def _with_rows_of(self, filter_: Values) -> list[str]:
-        """The paths of the files that may have such rows, in the table's order.
+        """Return the paths of the files that can have matching rows, in the table's order.
 
-        After a DELETE or an UPDATE, delta-rs gives the bounds of text in a type that Arrow can't compare with text.
-        Such a column leaves out no file; the rows are filtered as they are read.
+        After a DELETE or UPDATE, delta-rs returns text bounds in a type that Arrow can't compare with text. Such a
+        column skips no files; the rows are filtered when they are read.
         """
         found = [one.path for one in self._dataset.get_fragments()]
         for name, values in filter_.items():
@@ -143,7 +143,7 @@ class DeltaTable:
                 yield from (table if expected is None else table.filter(expected)).select(list(columns)).to_batches()
 
     def _selected(self, columns: Sequence[str], filter_: Values) -> Any:
-        """Return a stream of rows as delta-rs reads them. Its `scan` wraps INT96 around outside 1677–2262."""
+        """Return a stream of rows from delta-rs. Its `scan` wraps INT96 outside 1677–2262."""
         from deltalake import QueryBuilder
 
         database = QueryBuilder(session_config={"datafusion.execution.parquet.coerce_int96": int96.UNIT})
@@ -166,9 +166,9 @@ class DeltaTable:
         return self._lost_since(int(since))
 
     def _lost_since(self, since: int) -> str | None:
-        """Why the feed after a version can't be read, in words; None where it can.
+        """Return the reason why the change feed after a version can't be read, or None if it can.
 
-        A commit names the files of its changes (`cdc`), or else those whose rows came and went: see the protocol.
+        A commit names the files of its changes (`cdc`), or the added and removed files; see the protocol.
         """
         problems: dict[int, str] = {}
 
@@ -184,7 +184,7 @@ class DeltaTable:
                 problems[version] = f"its change data feed was off at version {version}"
             own = [action["cdc"]["path"] for action in actions if "cdc" in action]
             escaped = next((path for path in own if unquote(path) != path), None)
-            if escaped is not None:  # delta-rs escapes the names of folders once more
+            if escaped is not None:  # delta-rs escapes names of folders twice
                 problems[version] = f"delta-rs can't read the changes in {escaped}"
             other = [action[kind] for action in actions for kind in ("add", "remove") if kind in action]
             return [unquote(path) for path in own or (one["path"] for one in other if one.get("dataChange", True))]
@@ -200,9 +200,9 @@ class DeltaTable:
             return self._wrapped_in(changed_files)
 
     def _wrapped_in(self, paths: Sequence[str]) -> str | None:
-        """Return why the feed over these files gives false times, or None if it does not.
+        """Return the reason why the feed over these files has wrong times, or None if it doesn't.
 
-        The feed of delta-rs wraps INT96 around outside 1677–2262, and has no setting for it.
+        The feed of delta-rs wraps INT96 outside 1677–2262, and has no setting for it.
         """
         if not any(pa.types.is_timestamp(entry.type) for entry in self.schema):
             return None
@@ -246,7 +246,7 @@ class DeltaTable:
 
 
 def _newest_file(table: Any) -> datetime:
-    """When the youngest of a table's files was written: its log may have been cleaned up to the last commit."""
+    """Return the time of the table's newest file. Its log can be cleaned up to the last commit."""
     files = pa.table(table.get_add_actions()).column("modification_time")
     newest = pc.max(files.cast(pa.timestamp("ms", "UTC"))).as_py()
     return _EPOCH if newest is None else newest
@@ -256,7 +256,7 @@ _SHOWN: Final = ["path", "size_bytes", "num_records"]
 
 
 def _by_commit(rows: pa.Table) -> Iterator[Batch]:
-    """The rows of a piece of the feed by what became of them and in which version."""
+    """Yield the rows of a batch of the feed, grouped by version and by deletion."""
     names = [name for name in rows.column_names if name not in _OWN]
     kinds = pc.is_in(rows.column("_change_type"), pa.array(_GONE))
     for version in pc.unique(rows.column("_commit_version")).to_pylist():  # one a commit
@@ -268,7 +268,7 @@ def _by_commit(rows: pa.Table) -> Iterator[Batch]:
 
 
 def _predicate(filter_: Values) -> str | None:
-    """The filter as delta-rs takes it."""
+    """Return the filter in the syntax of delta-rs."""
     if not filter_:
         return None
     parts = []
@@ -278,7 +278,7 @@ def _predicate(filter_: Values) -> str | None:
 
 
 def _quoted(name: str) -> str:
-    """Return a column's name as DataFusion takes it."""
+    """Return a column's name in the syntax of DataFusion."""
     return '"' + name.replace('"', '""') + '"'
 
 
@@ -291,7 +291,7 @@ def _literal(value: Any) -> str:
 
 
 def store_options(address: str) -> dict[str, str]:
-    """How delta-rs reaches the store: as all of this package does."""
+    """Return delta-rs's options for the storage, with the same access as the rest of this package."""
     if not address.startswith(S3):
         return {}
     from sitemap_etl.s3 import S3Client
@@ -315,7 +315,7 @@ def store_options(address: str) -> dict[str, str]:
 
 @contextmanager
 def _errors(address: str, version: str = "") -> Iterator[None]:
-    """Errors of delta-rs, and of Arrow over its files, as ours."""
+    """Translate errors of delta-rs, and of Arrow over its files."""
     from deltalake.exceptions import DeltaError, TableNotFoundError
 
     try:

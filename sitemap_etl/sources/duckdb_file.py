@@ -1,6 +1,6 @@
-"""A DuckDB file, opened read-only, streamed in batches: several processes may read it at once.
+"""A DuckDB file, opened read-only and streamed in batches. Several processes can read it at the same time.
 
-What becomes of a type is in docs/reference/databases.md.
+docs/reference/databases.md describes the conversion of types.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from sitemap_etl.sources.session import Statement
 
 _FETCH_ROWS: Final = 65_536
 _SQLITE: Final = b"SQLite format 3\0"
-"""How its files begin: https://www.sqlite.org/fileformat.html."""
+"""Beginning of SQLite files: https://www.sqlite.org/fileformat.html."""
 _AS_TEXT: Final = ("INTERVAL", "BIT", "TIME WITH TIME ZONE", "UHUGEINT", "BIGNUM", "UNION")
-"""Types that Arrow or Parquet has not, or not in their whole range."""
+"""Types that Arrow or Parquet doesn't support, or not in their whole range."""
 
 
 def rows(
     connection: Connection, sql: str, values: Mapping[str, Value], statement: Statement, *, label: str
 ) -> Iterator[pa.RecordBatch]:
-    """The result of one SELECT, an empty batch first.
+    """Yield the result of one SELECT, an empty batch first.
 
-    Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
+    Raises ConfigError, InvalidSource, Refused, Unavailable.
     """
     path = Path(connection.schema)
     if not path.is_file():
@@ -53,7 +53,10 @@ def rows(
 
 
 def _demand_duckdb(path: Path, label: str) -> None:
-    """Tell of a file of SQLite, for which DuckDB looks for an extension. What can't be read is for DuckDB to tell."""
+    """Raise InvalidSource for a SQLite file, which DuckDB would open with an extension.
+
+    Other errors are left to DuckDB.
+    """
     with suppress(OSError), path.open("rb") as file:
         if file.read(len(_SQLITE)) == _SQLITE:
             raise InvalidSource(
@@ -62,7 +65,7 @@ def _demand_duckdb(path: Path, label: str) -> None:
 
 
 def _cast(relation: Any) -> Any:
-    """The relation, with text in place of what would not arrive as it is."""
+    """Return the relation with unsupported types cast to text."""
     names = [quoted(name, "duckdb") for name in relation.columns]
     awkward = [str(kind).startswith(_AS_TEXT) for kind in relation.types]
     if not any(awkward):

@@ -1,9 +1,10 @@
-"""Export files, local or in S3: found by path, folder or pattern; opened; seen to stay the same while they are read.
+"""Export files, local or in S3: find them by path, folder or pattern, open them, and detect changes while they are
+read.
 
-- A folder is read recursively, without names that begin with `.` or `_`; `key=value` folders: see `partitions`.
-- In a pattern `*` and `?` stay within a folder, `**` crosses folders, `[ab]` is one of these.
-- Files are taken in the order of their names.
-- A folder or a pattern must not read the files of a table (`sources.tables`); a file that is named itself may be one.
+- A folder is read recursively, without names that begin with `.` or `_`. `key=value` folders: see `partitions`.
+- In a pattern, `*` and `?` match within a folder, `**` crosses folders, and `[ab]` matches one of these.
+- Files are read in the order of their names.
+- A folder or a pattern must not read the files of a table (`sources.tables`); a file that is named itself can.
 """
 
 from __future__ import annotations
@@ -34,28 +35,28 @@ if TYPE_CHECKING:
 S3: Final = "s3://"
 _WILD: Final = re.compile(r"[*?\[]")
 _OPENERS: Final = 16
-"""Footers read at once: over a network, looking takes time and no work."""
+"""Files opened at the same time, because requests over a network mostly wait."""
 _LOOKED_AT: Final = 10_000
-"""Names in a folder `metadata/` among which one of Iceberg's is looked for."""
+"""Names in a folder `metadata/` that are searched for Iceberg's files."""
 _SMALL: Final = 1024 * 1024
-"""Bytes up to which a file is fetched as a whole, ahead of its turn: so many as are opened at once are held."""
+"""Maximum bytes of a file that is fetched as a whole, ahead of its turn. Up to `_OPENERS` such files are in memory."""
 _SHOWN: Final = 5
 Note = Callable[[str], None]
-"""Takes what a person should know of what was found."""
+"""Function that takes remarks for the user."""
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 
 class NothingFound(InvalidSource):
-    """There is no such file, or not yet."""
+    """The file doesn't exist, or not yet."""
 
 
 class File(Frozen):
-    """A file as it was found: `mark` changes when its bytes do (the time it was modified, or its ETag).
+    """An export file. `mark` changes with its bytes (modification time or ETag).
 
-    `pays`: whether those who read it pay for it, who are we. `verify`: its checksums must be right. `modified`: when it
-    was, in epoch seconds by the clock of its store; only known of a file that was just found. `data`: its bytes, where
-    they were fetched ahead.
+    `pays`: we pay for reading the bucket. `verify`: its checksums must match. `modified`: modification time in epoch
+    seconds by the storage's clock, only known for a file that was just found. `data`: its bytes, if they were fetched
+    ahead.
     """
 
     path: str
@@ -71,7 +72,7 @@ class File(Frozen):
 
     @property
     def remote(self) -> bool:
-        """Whether every byte of it is asked for over a network."""
+        """True if its bytes are read over a network."""
         return self.path.startswith(S3)
 
 
@@ -86,13 +87,11 @@ def locate(
     verify: bool = True,
     note: Note | None = None,
 ) -> list[File]:
-    """The files of a path, a folder, a pattern or a list of these; `suffixes` are the names taken from folders.
+    """Return the files of a path, a folder, a pattern or a list of these. `suffixes`: names to take from folders.
 
-    Files that were found before are taken as they were then.
-    `pays`: whether we pay for reading a bucket. `verify`: see `File`.
-    `note` is told what a folder or a pattern has that is not read.
-
-    Raises `NothingFound`, `InvalidSource` for the files of a table, `Refused` where it may not be read, `Unavailable`.
+    Files that were found before are returned unchanged. `pays`: we pay for reading the bucket. `verify`: see `File`.
+    `note` is called with files that are not read. Raises NothingFound, InvalidSource for files of a table, Refused if
+    permission is denied, Unavailable.
     """
 
     def found_at(path: str | Path | File) -> tuple[list[File], list[str]]:
@@ -120,9 +119,9 @@ def locate(
 
 
 def check_unchanged(files: Sequence[File]) -> None:
-    """Raises `Unavailable` where a file is not the one that was found: what was read of it may be of two versions.
+    """Raise Unavailable if a file has changed since it was found, because its rows could be from two versions.
 
-    Of files in S3 every read says so itself.
+    For files in S3, every read checks this itself.
     """
     for file in files:
         if not file.remote:
@@ -134,7 +133,7 @@ def check_unchanged(files: Sequence[File]) -> None:
 
 
 class RemoteFile(pa.PythonFile):  # type: ignore[misc] # pyarrow ships no types
-    """A file in S3 as Arrow reads it."""
+    """A file in S3 as an Arrow file."""
 
     def __init__(self, made: Object, _mode: str) -> None:  # what `PythonFile` takes, it takes in `__cinit__`
         self.object = made
@@ -142,9 +141,9 @@ class RemoteFile(pa.PythonFile):  # type: ignore[misc] # pyarrow ships no types
 
 @contextmanager
 def reading(file: File, *, stream: bool = False) -> Iterator[pa.NativeFile]:
-    """The file open for reading: at random places, or as a stream of its bytes as they are.
+    """Open the file for random access, or as a stream of its bytes.
 
-    Errors of the file itself become `Refused`, `Unavailable` or `InvalidSource`.
+    Errors of the file become Refused, Unavailable or InvalidSource.
     """
     if file.data is not None:
         with pa.BufferReader(file.data) as buffer:
@@ -164,9 +163,9 @@ def reading(file: File, *, stream: bool = False) -> Iterator[pa.NativeFile]:
 
 
 def ahead(files: Sequence[File]) -> Iterator[File]:
-    """The files one after the other; small ones in S3 with their bytes, fetched while those before them are read.
+    """Yield the files. Small files in S3 come with their bytes, which are fetched while earlier files are read.
 
-    Raises `Refused`, `Unavailable`.
+    Raises Refused, Unavailable.
     """
     if not any(file.remote for file in files[1:]):
         yield from files
@@ -195,14 +194,14 @@ def _object(file: File) -> Object:
 
 
 def system_of(files: Sequence[File]) -> pa.fs.FileSystem:
-    """A file system that opens these files by their paths, for a dataset of them."""
+    """Return a file system that opens these files by their paths, for a dataset."""
     return pa.fs.PyFileSystem(_Files(files))
 
 
 class _Files(pa.fs.FSSpecHandler):  # type: ignore[misc] # pyarrow ships no types
-    """Files to read at any place, local or in S3: all that a dataset of them asks for.
+    """Random access to files, local or in S3, as a dataset needs it.
 
-    A dataset opens one after the other. Of those in S3 the next ones are fetched meanwhile, where they are small.
+    A dataset opens one file after the other. Meanwhile, the next small files in S3 are fetched.
     """
 
     def __init__(self, files: Sequence[File]) -> None:
@@ -230,7 +229,7 @@ class _Files(pa.fs.FSSpecHandler):  # type: ignore[misc] # pyarrow ships no type
 
 
 def each(look: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
-    """`look` at every item, several at a time, in order."""
+    """Call `look` for every item, several at a time, and return the results in order."""
     if len(items) < 2:
         return [look(item) for item in items]
     with ThreadPoolExecutor(min(_OPENERS, len(items))) as pool:
@@ -238,7 +237,7 @@ def each(look: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
 
 
 def translated(error: BaseException, path: str) -> SitemapEtlError:
-    """An error of reading a file as one of ours: the file's data, our rights, or the place it is in."""
+    """Translate an error of reading a file: invalid data, missing permission, or an unavailable location."""
     text = str(error).partition(". Detail:")[0]
     if isinstance(error, SitemapEtlError):
         return error
@@ -252,7 +251,7 @@ def translated(error: BaseException, path: str) -> SitemapEtlError:
 
 
 def _bucket_of(url: str, *, pays: bool = False, verify: bool = True) -> tuple[Bucket, str]:
-    """The bucket of `s3://bucket/key`, and the key."""
+    """Return the bucket and key of `s3://bucket/key`."""
     from sitemap_etl.sources import s3  # boto3 is slow to import, and most sources need none
 
     name, _, key = url.removeprefix(S3).partition("/")
@@ -290,7 +289,7 @@ def _on_disk(text: str, suffixes: tuple[str, ...]) -> tuple[list[File], list[str
 
 
 def _in_s3(text: str, suffixes: tuple[str, ...], *, pays: bool) -> tuple[list[File], list[str]]:
-    """The objects of an address, and the names beside them that are not taken."""
+    """Return the objects of an address, and the names beside them that are not read."""
     bucket, key = _bucket_of(text, pays=pays)
     wild = _WILD.search(key)
     if not wild and key and not key.endswith("/"):
@@ -323,13 +322,13 @@ def _in_s3(text: str, suffixes: tuple[str, ...], *, pays: bool) -> tuple[list[Fi
 
 
 def _filled(files: list[File], others: list[str]) -> tuple[list[File], list[str]]:
-    """The files without those that hold nothing, which join the others, unless all are such."""
+    """Move empty files to the others, unless all are empty."""
     filled = [file for file in files if file.size]
     return (filled, [*others, *(file.path for file in files if not file.size)]) if filled else (files, others)
 
 
 def _kind_in_s3(bucket: Bucket, folder: str) -> str | None:
-    """The kind of table that a folder is, which was not listed as a whole; None also where it may not be listed."""
+    """Return the kind of table that an S3 folder contains. None if it isn't one or can't be listed."""
     with suppress(Refused):
         for marker in tables.FOLDERS:
             for name, *_ in itertools.islice(bucket.objects(folder + marker), _LOOKED_AT):
@@ -340,7 +339,7 @@ def _kind_in_s3(bucket: Bucket, folder: str) -> str | None:
 
 
 def _look(path: str) -> File | None:
-    """The local file as it is now, None where there is none."""
+    """Return the local file, or None if it doesn't exist."""
     place = Path(path)
     try:
         stat = place.stat()
@@ -352,7 +351,7 @@ def _look(path: str) -> File | None:
 
 
 def look_at(path: str, *, pays: bool = False) -> File | None:
-    """The file or object as it is now, None where there is none. Raises `Refused`, `Unavailable`."""
+    """Return the file or object, or None if it doesn't exist. Raises Refused, Unavailable."""
     if not path.startswith(S3):
         return _look(path)
     bucket, key = _bucket_of(path, pays=pays)
@@ -364,7 +363,7 @@ def look_at(path: str, *, pays: bool = False) -> File | None:
 
 
 def folder_of(text: str, found: Sequence[File]) -> str:
-    """The folder, with a slash at its end, that an asked path, folder or pattern is about; `found`: its files."""
+    """Return the folder of a path, folder or pattern, with a slash at its end. `found`: its files."""
     if [file.path for file in found] == [text]:
         return f"{text.rpartition('/')[0]}/"
     wild = _WILD.search(text)
@@ -372,7 +371,7 @@ def folder_of(text: str, found: Sequence[File]) -> str:
 
 
 def everything_in(folder: str, *, pays: bool = False) -> Iterator[File]:
-    """Every file below a folder, whatever it is called. Raises `Refused`, `Unavailable`."""
+    """Yield every file below a folder, whatever its name. Raises Refused, Unavailable."""
     if folder.startswith(S3):
         bucket, prefix = _bucket_of(folder, pays=pays)
         for key, size, mark, modified in bucket.objects(prefix):
@@ -392,7 +391,7 @@ def _taken(name: str, suffixes: tuple[str, ...]) -> bool:
 
 
 def _pattern(wild: str) -> str:
-    """The regular expression of a pattern."""
+    """Return the regular expression of a pattern."""
     out, at = "", 0
     while at < len(wild):
         rest = wild[at:]

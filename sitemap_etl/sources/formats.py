@@ -1,4 +1,4 @@
-"""What a file is that was given as one kind of export and is another: told by its first bytes, with what to do."""
+"""Detect files of another format than the site file says, by their first bytes, and give advice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final, Literal
 Kind = Literal["csv", "jsonl", "parquet"]
 
 FIRST: Final = 512
-"""Bytes that are enough to tell."""
+"""Bytes that are enough for detection."""
 _GZIP: Final = b"\x1f\x8b"
 _ZIP: Final = b"PK\x03\x04"
 _PARQUET: Final = b"PAR1"
@@ -17,11 +17,11 @@ _EXCEL: Final = frozenset({".xlsx", ".xlsm", ".xls", ".ods"})
 _OLD_EXCEL: Final = b"\xd0\xcf\x11\xe0"
 _ARRAY: Final = re.compile(rb'\[\s*(?:[\[{"\]]|\Z)')
 _OBJECT: Final = re.compile(rb'{\s*(?:["}]|\Z)')
-"""Beginnings of JSON. A first row of a CSV, such as `[id],[loc]`, has words in its brackets."""
+"""Beginnings of JSON. The first row of a CSV, such as `[id],[loc]`, has words in its brackets."""
 
 
 def advice(path: str, first: bytes, given_as: Kind) -> str | None:
-    """What the file seems to be, and what to do; None where its beginning says nothing. `first`: its first bytes."""
+    """Return the apparent format of a file and advice, or None if its first bytes are inconclusive."""
     name, stem = PurePath(path).name, PurePath(path).stem
     text = first.removeprefix(b"\xef\xbb\xbf").lstrip()
     what: str | None = None

@@ -1,9 +1,9 @@
-"""Apache Iceberg through pyiceberg (the extra `iceberg`).
+"""Apache Iceberg tables through pyiceberg (the extra `iceberg`).
 
-The format: https://iceberg.apache.org/spec/. A table is named as its catalog knows it (`catalog.namespace.table`, the
-catalog by pyiceberg's own configuration), or by its metadata file, or by its folder where that has a
-`version-hint.text`. Rows that position deletes and deletion vectors name are left out; pyiceberg can't read equality
-deletes, and a table that has some is refused.
+The format: https://iceberg.apache.org/spec/. A table is named as in its catalog (`catalog.namespace.table`; pyiceberg's
+configuration has the catalog), by its metadata file, or by its folder if that has a `version-hint.text`. Rows in
+position deletes and deletion vectors are skipped. pyiceberg can't read equality deletes, so tables with these are
+refused.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from sitemap_etl.sources.lake_table import Batch, DataFile, Values
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NONE: Final = "none"
-"""The snapshot of a table that never had a row."""
+"""Snapshot ID of a table that never had rows."""
 
 
 def open_table(address: str, version: int | None, as_of: datetime | None) -> IcebergTable:
-    """The table at a snapshot, at a moment, or as it is now. Raises as `lake.find_table`."""
+    """Open the table at a snapshot, at a time, or the newest one. Raises as `lake.find_table`."""
     with _errors(address):
         table = _load(address)
         if version is None and as_of is None:
@@ -51,7 +51,7 @@ def open_table(address: str, version: int | None, as_of: datetime | None) -> Ice
 
 
 def open_pinned(address: str, version: str) -> IcebergTable:
-    """The table at a version that was found before. Raises as `lake.find_table`."""
+    """Open the table at a version that was found before. Raises as `lake.find_table`."""
     snapshot, _, schema = version.partition("/")
     with _errors(address):
         table = _load(address)
@@ -70,7 +70,7 @@ def _load(address: str) -> Any:
     if "/" in address:
         return StaticTable.from_metadata(address, _store(address))
     catalog, _, name = address.partition(".")
-    described: Any = Config().get_catalog_config(catalog) or {}  # as it is now: pyiceberg reads it once a process
+    described: Any = Config().get_catalog_config(catalog) or {}  # current: pyiceberg reads it once per process
     reached = _store(str(described.get("warehouse", "")))
     table = load_catalog(catalog, **{**reached, **described}).load_table(name)
     location = table.metadata.location
@@ -86,7 +86,7 @@ class IcebergTable:
         self._snapshot = snapshot
         metadata = table.metadata
         schema = metadata.current_schema_id if schema is None else schema
-        # Under an earlier schema, names mean what they meant then, in filters too.
+        # Under an earlier schema, names have their earlier meaning, even in filters.
         self._metadata = metadata.model_copy(update={"current_schema_id": schema})
         table.metadata = self._metadata
         self._table = table
@@ -116,13 +116,13 @@ class IcebergTable:
             scan = ArrowScan(
                 self._metadata, self._table.io, self._table.schema().select(*columns), self._expression(filter_)
             )
-            # A file at a time: pyiceberg holds all rows of those that it is given.
+            # One file at a time, because pyiceberg keeps all rows of its files in memory.
             for task in self._tasks(filter_):
                 if wanted is None or task.file.file_path in wanted:
                     yield from scan.to_record_batches([task])
 
     def lost(self, names: Sequence[str]) -> str | None:
-        del names  # they go with their snapshot, which `open_pinned` misses
+        del names  # files are removed with their snapshot, which `open_pinned` checks
         return None
 
     def feed(self, since: str) -> str | None:
@@ -142,13 +142,13 @@ class IcebergTable:
 
     @cached_property
     def _planned(self) -> dict[str, list[Any]]:
-        """The files by filter: many splits are read of one version."""
+        """Files by filter, because many splits read one version."""
         return {}
 
     def _expression(self, filter_: Values) -> Any:
         from pyiceberg import expressions
 
-        one_of: Any = expressions.In  # pydantic's plugin takes it for a call of its fields
+        one_of: Any = expressions.In  # mypy's pydantic plugin misreads the call
         expression: Any = expressions.AlwaysTrue()
         for name, values in filter_.items():
             if name not in self.schema.names:
@@ -160,7 +160,7 @@ class IcebergTable:
 
 
 def _store(location: str) -> dict[str, str]:
-    """How pyiceberg reaches the store, where its catalog does not say: as all of this package does."""
+    """Return pyiceberg's options for the storage, unless its catalog has them, with this package's usual access."""
     if not location.startswith(S3):
         return {}
     from sitemap_etl.s3 import S3Client
@@ -185,7 +185,7 @@ def _shown(snapshots: Sequence[Any]) -> str:
 
 @contextmanager
 def _errors(address: str, version: str = "") -> Iterator[None]:
-    """Errors of pyiceberg, and of Arrow over its files, as ours."""
+    """Translate errors of pyiceberg, and of Arrow over its files."""
     demand("iceberg", f"reading the Iceberg table {address}")
     from pyiceberg import exceptions
 

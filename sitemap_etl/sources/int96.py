@@ -1,9 +1,8 @@
-"""Timestamps of Parquet's old type INT96, as Spark, Hive and Impala write it.
+"""Timestamps of Parquet's deprecated type INT96, which Spark, Hive and Impala write.
 
-A value is a day (32 bits, Julian) and nanoseconds of that day (64 bits). Arrow reads it in a unit of choice, in
-arithmetic that wraps around. Nanoseconds reach from 1677 to 2262 only, so microseconds are read. Milliseconds can't
-wrap for any bits, and tell where microseconds did.
-
+A value is a day (32 bits, Julian) and nanoseconds of that day (64 bits). Arrow reads it in a chosen unit, with
+arithmetic that wraps. Nanoseconds only reach from 1677 to 2262, so microseconds are read. Milliseconds can't wrap for
+any bits, so they show which microseconds have.
 https://github.com/apache/parquet-format/blob/master/LogicalTypes.md#deprecated-timestamp-types
 """
 
@@ -21,24 +20,24 @@ from sitemap_etl.arrow import is_list, nulls_in, numbers_of, with_elements, with
 from sitemap_etl.instants import FIRST, LAST
 
 UNIT: Final = "us"
-"""The unit in which values are read."""
+"""Unit in which values are read."""
 CHECKED: Final = "ms"
-"""The unit that no value wraps around in."""
+"""Unit in which no value wraps."""
 _DAY: Final = 86_400_000_000
-"""Microseconds."""
+"""Microseconds of a day."""
 _DAY_MS: Final = 86_400_000
 _EPOCH: Final = 2_440_588
-"""The Julian day of 1970-01-01."""
+"""Julian day of 1970-01-01."""
 _WORD: Final = 2**64
 _NEGATIVE: Final = 2**31
-"""Days from here on are negative for readers that know a sign."""
+"""First day that is negative for signed readers."""
 _NANOSECONDS_MS: Final = _WORD // 1_000_000
 _NANOSECONDS_US: Final = _WORD // 1_000
 """2^64 nanoseconds, in milliseconds and in microseconds."""
 
 
 def int96_columns(metadata: Any) -> list[str]:
-    """Return the top-level columns of a Parquet file that hold INT96 somewhere. `metadata`: its `FileMetaData`."""
+    """Return the top-level columns of a Parquet file that contain INT96. `metadata`: its `FileMetaData`."""
     leaves = [metadata.schema.column(at) for at in range(metadata.num_columns)]
     return list(dict.fromkeys(leaf.path.partition(".")[0] for leaf in leaves if leaf.physical_type == "INT96"))
 
@@ -46,9 +45,9 @@ def int96_columns(metadata: Any) -> list[str]:
 def unwrapped(
     batches: Iterable[pa.RecordBatch], checks: Iterator[pa.RecordBatch], names: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the batches with their INT96 columns as they were written.
+    """Yield the batches with their INT96 columns as written.
 
-    `checks`: the same rows of these columns alone, in milliseconds. A value that int64 can't hold in microseconds
+    `checks`: the same rows of only these columns, in milliseconds. A value that int64 can't represent in microseconds
     becomes an end of int64.
     """
     held: list[pa.RecordBatch] = []
@@ -67,7 +66,7 @@ def unwrapped(
 
 
 def _mended(found: pa.Array, check: pa.Array) -> pa.Array:
-    """Return an array with the times that wrapped around put right, also in lists and structs (no date is in a map)."""
+    """Return an array with wrapped times corrected, also in lists and structs. Times in maps are not used."""
     kind = found.type
     if pt.is_timestamp(kind) and pt.is_timestamp(check.type) and check.type.unit == CHECKED:
         return _mended_times(found, check)
@@ -93,13 +92,13 @@ def _mended_times(found: pa.Array, check: pa.Array) -> pa.Array:
 def _micros(us: int, ms: int) -> int:
     """Return the microseconds of a value that Arrow read as `us` and `ms`, or an end of int64.
 
-    Spark wraps around itself, beyond its own bounds and before the first Julian day: the day and its nanoseconds are
-    negative then. The same arithmetic leads back.
+    Spark wraps values outside its own range and before the first Julian day: the day and its nanoseconds become
+    negative. The same arithmetic reverses it.
     """
     days = ms // _DAY_MS
     if days + _EPOCH < _NEGATIVE:
         return min(days * _DAY + (us - days * _DAY) % _WORD, LAST)
-    days = -((_NANOSECONDS_MS - ms) // _DAY_MS)  # the nanoseconds were read as if they had no sign
+    days = -((_NANOSECONDS_MS - ms) // _DAY_MS)  # the nanoseconds were read as unsigned
     of_day = (us - days * _DAY) % _WORD - _NANOSECONDS_US
     if abs(of_day) > _DAY:
         return LAST

@@ -1,6 +1,6 @@
-"""Bounds of lines of JSON, checked in their bytes before a parser sees them.
+"""Limits of JSON lines, checked on bytes before a parser reads them.
 
-Parsers that recurse overflow the stack of the process, and the time of others grows with the square of the keys.
+Recursive parsers overflow the stack of the process, and the time of others grows with the square of the keys.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _STEPS[list(b"]}")] = -1
 
 
 def find_deep_line(block: bytes, end: int, levels: int) -> int | None:
-    """Return the first line with more levels of lists and objects than `levels`, counted from 0; None if there is none.
+    """Return the first line, counted from 0, with more than `levels` nested lists and objects, or None.
 
-    `end`: bytes of the block that are whole lines. Lines that are not JSON can count as deep, or not.
+    `end`: bytes of the block that are whole lines. Lines that are not JSON can give any result.
     """
     found = np.frombuffer(block, np.uint8, end)
     steps = _STEPS[found]
@@ -37,10 +37,10 @@ def find_deep_line(block: bytes, end: int, levels: int) -> int | None:
 
 
 def find_wide_line(block: bytes, end: int, keys: int, inner_keys: int) -> tuple[int, int] | None:
-    """Return the first line with an object of too many keys, counted from 0, and their number; None if there is none.
+    """Return the first line, counted from 0, with an object of too many keys, and their number, or None.
 
-    `keys`: of the line's own object at most. `inner_keys`: of an object within it. `end`: bytes of the block that are
-    whole lines; none of them is nested deeply.
+    `keys`: maximum for the line's own object. `inner_keys`: maximum for an inner object. `end`: bytes of the block that
+    are whole lines. The lines must not be nested deeply.
     """
     found = np.frombuffer(block, np.uint8, end)
     breaks = np.flatnonzero(found == _LF)
@@ -55,19 +55,19 @@ def find_wide_line(block: bytes, end: int, keys: int, inner_keys: int) -> tuple[
 
 
 def _keys_of(line: bytes) -> list[int]:
-    """Return the number of keys of each object in a line, those around others last."""
+    """Return the number of keys of each object in a line, outer objects last."""
     counts: list[int] = []
-    with suppress(ValueError):  # not JSON: the parser says why
+    with suppress(ValueError):  # not JSON, which the parser reports later
         json.loads(line, object_pairs_hook=lambda pairs: counts.append(len(pairs)))
     return counts
 
 
 def _inside_text(line: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    """Return which bytes of a line are in a text."""
+    """Return a mask of the bytes of a line that are inside a text."""
     quotes = line == _QUOTE
     escapes = np.flatnonzero(line[:-1] == _ESCAPE)
     if len(escapes):
-        # Of escapes in a row every second one is escaped itself.
+        # In a run of escapes, every second one is escaped itself.
         number = np.arange(len(escapes))
         begins = np.maximum.accumulate(np.where(np.diff(escapes, prepend=-2) != 1, number, 0))
         quotes[escapes[(number - begins) % 2 == 0] + 1] = False

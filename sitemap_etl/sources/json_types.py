@@ -1,8 +1,7 @@
-r"""The types of JSON values: what all values of a key are together, and a pattern of the lines that have nothing new.
+"""Types of JSON values: the common type of all values of a key, and a pattern of lines that add nothing new.
 
-A type here is one that values were found to have: null where they were only `null`, `string` where they are text or
-scalars of several kinds, and `MIXED` where some are lists or objects and others are not. Whatever else comes, text it
-remains (`common`).
+A type is the type of the values so far: null for only `null`, `string` for text or scalars of several kinds, and
+`MIXED` for lists or objects together with other values. Text stays text, whatever follows (`common`).
 """
 
 from __future__ import annotations
@@ -16,26 +15,33 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 MIXED: Final = pa.large_string()
-"""Of lists or objects and other values. A column with such values anywhere within is JSON text as a whole, so that its
-readers see each row as it was written."""
+"""Type of lists or objects together with other values.
+
+A column that contains such values at any level is JSON text as a whole, so that readers see each row as written.
+"""
 _STRUCT_KEYS: Final = 200
-"""Keys up to which a nested object is a struct. One with more has data for keys, and stays JSON text."""
+"""Maximum keys of a nested object that becomes a struct.
+
+Objects with more keys use them as data, and stay JSON text.
+"""
 _PATTERN_DEPTH: Final = 5
-"""Levels up to which there is a pattern: each one makes it twice as long."""
+"""Maximum levels of a pattern, because each level doubles its length."""
 _PATTERN_LENGTH: Final = 20_000
-"""Characters of a pattern. From about 30,000 on the tables that RE2 makes of it are larger than the 8 MB that it allows
-itself, and it takes thirty times as long."""
+"""Maximum characters of a pattern.
+
+From about 30,000 on, RE2's tables exceed its limit of 8 MB, and it takes thirty times as long.
+"""
 
 _GAP: Final = r"[ \t\r]*"
 _ESCAPES: Final = (
     r'\\(?:["\\/bfnrt]|u(?:[0-9abcefABCEF][0-9a-fA-F]{3}|[dD][0-7][0-9a-fA-F]{2}|'
     r"[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}))"
 )
-"""Halves of a character (surrogates) only as pairs."""
+"""Escapes in JSON text. Surrogates only in pairs."""
 _TEXT: Final = rf'"(?:[^"\\\x00-\x1f]|{_ESCAPES})*"'
 _NUMBER: Final = r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 _INT64: Final = r"-?(?:0|[1-9][0-9]{0,17}|[1-8][0-9]{18}|9[01][0-9]{17})"
-"""A little less than an int64 holds."""
+"""Integers that fit into an int64, except a few at its ends."""
 _SCALARS: Final = {
     pa.null(): "null",
     pa.bool_(): "true|false|null",
@@ -50,7 +56,7 @@ _SCALARS: Final = {
 
 
 def common(one: pa.DataType, other: pa.DataType) -> Any:
-    """What values of either type are together; text where that is nothing else."""
+    """Return the common type of values of either type. Text if there is no other."""
     if one == other or pt.is_null(other):
         return one
     if pt.is_null(one):
@@ -69,18 +75,18 @@ def common(one: pa.DataType, other: pa.DataType) -> Any:
 
 
 def type_of(value: Any) -> Any:
-    """The type of one value."""
+    """Return the type of one value."""
     if isinstance(value, dict):
         return pa.struct([(name, type_of(child)) for name, child in value.items()])
     if isinstance(value, list):
         return pa.list_(reduce(common, map(type_of, value), pa.null()))
     if isinstance(value, int) and not isinstance(value, bool):
-        return pa.int64() if -(2**63) <= value < 2**63 else pa.string()  # a double would round it
+        return pa.int64() if -(2**63) <= value < 2**63 else pa.string()  # a double would round the value
     return {type(None): pa.null(), bool: pa.bool_(), float: pa.float64()}.get(type(value), pa.string())
 
 
 def undated(kind: pa.DataType) -> Any:
-    """The type that Arrow found, with text for the times that it takes text for."""
+    """Return Arrow's type with text instead of the times that it recognizes in text."""
     if pt.is_struct(kind):
         return pa.struct([(child.name, undated(child.type)) for child in kind])
     if pt.is_list(kind):
@@ -93,7 +99,7 @@ def _depth(kind: pa.DataType) -> int:
 
 
 def readable(kind: pa.DataType) -> pa.DataType:
-    """The type that a value is read as: what can't be one of these is its JSON text."""
+    """Return the type that a value is read as. Values without a suitable type are read as JSON text."""
     if is_mixed(kind):
         return pa.string()
     if pt.is_list(kind):
@@ -105,12 +111,12 @@ def readable(kind: pa.DataType) -> pa.DataType:
 
 
 def is_mixed(kind: pa.DataType) -> bool:
-    """Whether `MIXED` stands in it."""
+    """Return True if the type contains `MIXED`."""
     return bool(kind == MIXED) or any(is_mixed(kind.field(at).type) for at in range(kind.num_fields))
 
 
 def same_but_case(kind: pa.StructType) -> tuple[str, str] | None:
-    """Two keys that differ only in case: DuckDB's structs take them for one."""
+    """Return two keys that differ only in case, which DuckDB's structs don't distinguish, or None."""
     seen: dict[str, str] = {}
     for child in kind:
         other = seen.setdefault(child.name.lower(), child.name)
@@ -123,7 +129,7 @@ def same_but_case(kind: pa.StructType) -> tuple[str, str] | None:
 
 
 def from_duckdb(structure: Any) -> Any:
-    """The type of a structure as `json_group_structure` says it; whole numbers fit an int64, whatever it calls them."""
+    """Return the type of a structure from `json_group_structure`. Integers are int64, whatever their name."""
     if isinstance(structure, dict):
         return pa.struct([(name, from_duckdb(child)) for name, child in structure.items()])
     if isinstance(structure, list):
@@ -133,7 +139,7 @@ def from_duckdb(structure: Any) -> Any:
 
 
 def to_duckdb(kind: pa.DataType) -> Any:
-    """A readable type as `json_transform` wants it."""
+    """Return a readable type in the syntax of `json_transform`."""
     if pt.is_struct(kind):
         return {child.name: to_duckdb(child.type) for child in kind}
     if pt.is_list(kind):
@@ -145,10 +151,11 @@ def to_duckdb(kind: pa.DataType) -> Any:
 
 
 def pattern_of(known: pa.StructType) -> str | None:
-    """A regular expression (RE2, over bytes) of lines that are objects of known keys, and add nothing to their types.
+    """Return a regular expression (RE2, over bytes) for lines with objects of known keys that add nothing to their
+    types.
 
-    Lines may be blank, and each has its break. Not every such line fits: what is spelled in an unusual way does not.
-    None where there are no keys, or too many.
+    Lines can be blank, and each ends with a line break. Lines with unusual spelling don't match. None if there are no
+    keys, or too many.
     """
     if not known.num_fields or _depth(known) > _PATTERN_DEPTH:
         return None
@@ -161,7 +168,7 @@ def _object(kind: pa.StructType) -> str:
     for child in kind:
         spelled = {json.dumps(child.name, ensure_ascii=plain) for plain in (True, False)}
         values.setdefault(_value(child.type), []).extend(map(re.escape, sorted(spelled)))
-    # Keys that share the pattern of their values share the states of the automaton that RE2 makes of it.
+    # Keys with the same pattern for their values share states of RE2's automaton.
     pairs = "|".join(f"(?:{'|'.join(keys)}){_GAP}:{_GAP}(?:{value})" for value, keys in values.items())
     return rf"\{{{_GAP}{_several(pairs)}\}}" if pairs else rf"\{{{_GAP}\}}"
 
@@ -175,5 +182,5 @@ def _value(kind: pa.DataType) -> str:
 
 
 def _several(item: str) -> str:
-    """None, one or more, with commas between them."""
+    """Return the pattern of zero or more items, separated by commas."""
     return f"(?:(?:(?:{item}){_GAP},{_GAP})*(?:{item}){_GAP})?"

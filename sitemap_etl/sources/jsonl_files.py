@@ -1,12 +1,11 @@
-"""Exports of JSON lines, plain or compressed: an object a line, its keys are the columns; nested values stay native.
+"""JSON lines exports, plain or compressed: one object per line, whose keys are the columns. Nested values stay native.
 
-All lines are read when the splits are planned, for the types of their values: what stands in line nine million counts
-as what stands in the first, and a broken line is told before anything else begins. Numbers are whole or not, true and
-false are bools, lists are lists, objects are structs. Text stays text, dates too: the rules read them. A key whose
-values are of several kinds (text here, a number there) is text, as the file writes it.
+All lines are read when the splits are planned, to find the types of their values. Every line counts, and a broken line
+is reported before anything else begins. Numbers are integers or not, true and false are booleans, lists are lists,
+objects are structs. Text stays text, even dates, which rules read. A key with values of several kinds (text and
+numbers) is text, as written in the file.
 
-Most lines have nothing that those before them had not: a pattern says so of a whole block, and only other blocks are
-parsed for their types.
+Most lines add nothing new. A pattern detects this for a whole block, and only other blocks are parsed for types.
 """
 
 from __future__ import annotations
@@ -50,15 +49,15 @@ from sitemap_etl.sources.text import blocks, bundled, packed
 
 SUFFIXES: Final = packed(".jsonl", ".ndjson", ".json")
 _BLOCK_BYTES: Final = 4 * 1024 * 1024
-"""Bytes whose values are read at a time: every query has its price."""
+"""Bytes of lines per query, because every query has a fixed cost."""
 _SCANNED_BYTES: Final = 1024 * 1024
-"""Bytes that are looked at for their types at a time: so many stay in the processor's cache."""
+"""Bytes examined for types at a time, so that they stay in the processor's cache."""
 _HUGE: Final = r"[:\[,][ \t]*-?(?:9[2-9][0-9]{17}|[1-9][0-9]{19})"
-"""A whole number that an int64 may not hold, or text that has one."""
+"""An integer that might not fit into an int64, or text that contains one."""
 _DOUBTFUL: Final = r"^[ \t\r]*[^ \t\r{]|,[ \t\r]*[\]}]"
-"""What the parsers take for an object and is none: another value, or a comma too many; or text that has one."""
+"""Invalid lines that parsers accept as objects (another value, or an extra comma), or text that looks like them."""
 _SHORT: Final = 2
-"""Bytes up to which a line may be blank without more ado: an object of one key is longer."""
+"""Maximum bytes of a line that can be blank. An object with one key is longer."""
 _SHOWN: Final = 200
 _BOM: Final = b"\xef\xbb\xbf"
 
@@ -72,11 +71,10 @@ def plan_jsonl(
     needed: Needed | None = None,
     split_bytes: int = limits.SPLIT_BYTES,
 ) -> list[Split]:
-    """The splits of files of JSON lines: each is streamed in one, several small ones share one.
+    """Return the splits of JSON lines files. Each file is one stream, and small files share a split.
 
-    `pays`, `verify`, `note`: see `locate`. Keys that a line lacks are null; of keys that all lines of a file lack and
-    that are `needed`, see `check_files`. Raises `InvalidSource` (no such file, a
-    line that is no JSON object, with its number), `Refused`, `Unavailable`.
+    `pays`, `verify`, `note`: see `locate`. Keys that a line lacks are null. Raises InvalidSource (no such file, or a
+    line that is not a JSON object, with its number), Refused, Unavailable.
     """
     files = locate(paths, SUFFIXES, pays=pays, verify=verify, note=note)
     detail = described(files, note=note, needed=needed)
@@ -87,7 +85,7 @@ def plan_jsonl(
 
 
 def described(files: Sequence[File], *, note: Note | None = None, needed: Needed | None = None) -> dict[str, Any]:
-    """What a split says of these files: their columns. Raises as `plan_jsonl`."""
+    """Return the detail of a split of these files: their columns. Raises as `plan_jsonl`."""
     first = _structure(pa.struct([]), files[0])
     found = reduce(common, each(partial(_structure, first), files[1:]), first)
     if needed is not None and len(files) > 1:
@@ -112,10 +110,10 @@ def read_jsonl(
     batch_rows: int = limits.BATCH_ROWS,
     batch_bytes: int = limits.BATCH_BYTES,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a split, of `columns` only where given (in that order; unknown ones left out).
+    """Yield the rows of a split, only `columns` if given, in that order. Unknown columns are skipped.
 
-    `lines`: filled in, and a column `LINES` (int32) added. Raises `InvalidSource` with file and line for a line that is
-    no JSON object, `Refused`, and `Unavailable` where a file changed since it was planned.
+    `lines`: filled in, and a column `LINES` (int32) is added. Raises InvalidSource with file and line for a line that
+    is not a JSON object, Refused, and Unavailable if a file has changed since it was planned.
     """
     schema = unpack_schema(split.detail["schema"])
     if columns is not None:
@@ -132,7 +130,7 @@ def read_jsonl(
                 batches = with_partitions(made.batches(file), file, keys)
                 yield from fit(batches, label=file.path, schema=counted, batch_rows=batch_rows, batch_bytes=batch_bytes)
             except InvalidSource:
-                # A file that is written over is a broken file for a moment.
+                # While a file is overwritten, it looks broken.
                 check_unchanged([file])
                 raise
     check_unchanged(files)
@@ -141,7 +139,7 @@ def read_jsonl(
 
 
 class _Rows:
-    """The rows of files, one file after the other, and where they stand if that is wanted."""
+    """Rows of consecutive files, with their line numbers if wanted."""
 
     def __init__(self, database: Any, schema: pa.Schema, lines: LineNumbers | None) -> None:
         self._database = database
@@ -150,7 +148,7 @@ class _Rows:
         self._rows = self._lines = 0  # so far, over all files
 
     def batches(self, file: File) -> Iterator[pa.RecordBatch]:
-        """Those of the next file, with the column `LINES` where it is wanted."""
+        """Yield the batches of the next file, with the column `LINES` if wanted."""
         last = -1
         if self._numbers is not None:
             self._numbers.files.append((file.path, self._lines))
@@ -198,7 +196,7 @@ def _blocks(file: File, size: int) -> Iterator[tuple[bytes, int, int]]:
 
 
 def _lines(file: File) -> Iterator[tuple[pa.Array, np.ndarray]]:
-    """The lines of a file in blocks, blank ones left out: their text (`string`), and their numbers from 0."""
+    """Yield the non-blank lines of a file in blocks: their text (`string`), and their numbers from 0."""
     for block, end, number in _blocks(file, _BLOCK_BYTES):
         text, numbers = _checked(file, *_cut(block, end), number)
         if len(text):
@@ -206,7 +204,7 @@ def _lines(file: File) -> Iterator[tuple[pa.Array, np.ndarray]]:
 
 
 def _checked(file: File, text: pa.Array, numbers: np.ndarray, first: int) -> tuple[pa.Array, np.ndarray]:
-    """Lines that are UTF-8, and their numbers, from that of the first line on. Raises `InvalidSource`."""
+    """Return lines that are valid UTF-8, and their numbers counted from `first`. Raises InvalidSource."""
     try:
         text.validate(full=True)
     except pa.ArrowInvalid as error:
@@ -215,7 +213,7 @@ def _checked(file: File, text: pa.Array, numbers: np.ndarray, first: int) -> tup
 
 
 def _cut(block: bytes, end: int) -> tuple[pa.Array, np.ndarray]:
-    """The lines of the first `end` bytes, which are whole ones, without those that are blank; and their numbers."""
+    """Return the non-blank lines of the first `end` bytes, and their numbers."""
     breaks = np.flatnonzero(np.frombuffer(block, np.uint8, end) == ord("\n"))
     offsets = np.concatenate([[0], breaks + 1]).astype(np.int32)
     found = pa.Array.from_buffers(pa.string(), len(breaks), [None, pa.py_buffer(offsets), pa.py_buffer(block)])
@@ -227,7 +225,7 @@ def _cut(block: bytes, end: int) -> tuple[pa.Array, np.ndarray]:
 
 
 def _fault(file: File, text: pa.Array, numbers: np.ndarray) -> InvalidSource | None:
-    """The first line that is no JSON object; None where all are."""
+    """Return the error for the first line that is not a JSON object, or None."""
     for at in range(len(text)):  # nothing of it will be published
         line = text.slice(at, 1).view(pa.binary())[0].as_py()
         try:
@@ -250,7 +248,7 @@ def _fault(file: File, text: pa.Array, numbers: np.ndarray) -> InvalidSource | N
 
 
 def _no_json(file: File, number: int, line: bytes) -> InvalidSource | None:
-    """The error for a file of another format, where its beginning says which."""
+    """Return the error for a file of another format if its beginning shows one."""
     what = advice(file.path, line[:FIRST], "jsonl") if number == 0 else None
     return None if what is None else InvalidSource(f"{file.path} is not a file of JSON lines; {what}")
 
@@ -259,7 +257,7 @@ def _no_json(file: File, number: int, line: bytes) -> InvalidSource | None:
 
 
 def _structure(known: pa.StructType, file: File) -> pa.StructType:
-    """The keys of a file's lines as a struct: what all its values are together with `known`, those of files before."""
+    """Return the keys of a file's lines as a struct of common types, combined with `known` from earlier files."""
     pattern = pattern_of(known)
     for block, end, number in _blocks(file, _SCANNED_BYTES):
         if pattern is None or not _all_fit(block, end, pattern):
@@ -284,7 +282,10 @@ def _keys(wanted: Collection[str], file: File) -> FileColumns:
 
 
 def _check_bounds(file: File, block: bytes, end: int, first: int) -> None:
-    """Raise `InvalidSource` for a line that is nested too deeply, or has too many keys. `first`: the block's line."""
+    """Raise InvalidSource for a line that is nested too deeply or has too many keys.
+
+    `first`: number of the first line.
+    """
     deep = find_deep_line(block, end, limits.JSON_LEVELS)
     if deep is not None:
         raise InvalidSource(
@@ -301,16 +302,16 @@ def _check_bounds(file: File, block: bytes, end: int, first: int) -> None:
 
 
 def _block_structure(file: File, text: pa.Array, numbers: np.ndarray) -> pa.StructType:
-    """The same of one block, which is parsed."""
+    """Parse one block and return its keys as a struct."""
     doubtful = _fits(text, _DOUBTFUL)
     fault = _fault(file, text.filter(doubtful), numbers[mask_of(doubtful)])
     if fault is not None:
         raise fault
-    # Arrow makes doubles of whole numbers that no int64 holds, and DuckDB has one word for all whole numbers.
+    # Arrow converts integers beyond int64 to doubles, and DuckDB has one name for all integers.
     huge = _fits(text, _HUGE)
     if not pc.any(huge).as_py():
         whole = pyarrow.json.ReadOptions(use_threads=False, block_size=2 * limits.JSON_LINE_BYTES)
-        with suppress(pa.ArrowException):  # values of several kinds, or a line that is no JSON
+        with suppress(pa.ArrowException):  # values of several kinds, or an invalid line
             found = pyarrow.json.read_json(pa.BufferReader(bytes_of(text)), whole)
             if found.num_rows == len(text):
                 return undated(pa.struct(list(found.schema)))
@@ -320,10 +321,10 @@ def _block_structure(file: File, text: pa.Array, numbers: np.ndarray) -> pa.Stru
 
 
 def _merged_structure(file: File, text: pa.Array, numbers: np.ndarray) -> pa.StructType:
-    """That of lines which are objects, if they are JSON.
+    """Return the structure of lines that are JSON objects.
 
-    DuckDB has one word for scalars of several kinds and for lists or objects among others. So where it says that, the
-    structures of the lines are looked at, each once.
+    DuckDB has the same name for scalars of several kinds and for lists or objects among others. If it returns that
+    name, each distinct structure of a line is examined.
     """
     structures: list[str] = []
     try:
@@ -341,11 +342,11 @@ def _merged_structure(file: File, text: pa.Array, numbers: np.ndarray) -> pa.Str
 
 def _from_structure(structure: str) -> Any:
     found = json.loads(structure)
-    return from_duckdb(found if isinstance(found, dict) else {})  # of empty objects it says only that they are JSON
+    return from_duckdb(found if isinstance(found, dict) else {})  # empty objects have no structure in DuckDB
 
 
 def _all_fit(block: bytes, end: int, pattern: str) -> bool:
-    """Whether the first `end` bytes are UTF-8, and fit the pattern of lines."""
+    """Return True if the first `end` bytes are UTF-8 and match the pattern of lines."""
     offsets = pa.py_buffer(np.array([0, end], np.int32))
     whole = pa.Array.from_buffers(pa.string(), 1, [None, offsets, pa.py_buffer(block)])
     try:
@@ -356,7 +357,7 @@ def _all_fit(block: bytes, end: int, pattern: str) -> bool:
 
 
 def _fits(text: pa.Array, pattern: str) -> pa.Array:
-    """Which texts fit a pattern over their bytes (`bool`)."""
+    """Return a mask (`bool`) of texts whose bytes match a pattern."""
     return pc.match_substring_regex(text.view(pa.binary()), pattern)
 
 
@@ -396,7 +397,7 @@ def _apart(wanted: Sequence[tuple[str, Any]]) -> list[dict[str, Any]]:
 
 @contextmanager
 def _duckdb() -> Iterator[Any]:
-    """A database for the functions that it has for JSON."""
+    """Open a database for its JSON functions."""
     database = duckdb.connect(config={"threads": "1", "python_enable_replacements": "false"})
     try:
         database.execute("SET enable_progress_bar = false")
@@ -406,8 +407,8 @@ def _duckdb() -> Iterator[Any]:
 
 
 def _run(database: Any, text: pa.Array, expression: str) -> pa.Table:
-    """An expression over the lines, in their order. Raises `duckdb.Error`."""
+    """Evaluate an expression over the lines, in their order. Raises `duckdb.Error`."""
     database.register("lines", pa.table({"line": text}))
-    found = database.sql(f"SELECT {expression} FROM lines").to_arrow_table()  # noqa: S608 - of our own making
+    found = database.sql(f"SELECT {expression} FROM lines").to_arrow_table()  # noqa: S608 - built by this module
     database.unregister("lines")
     return found

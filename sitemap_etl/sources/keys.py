@@ -1,7 +1,7 @@
-"""The column that a SELECT is split by, and ranges of it.
+"""The column that divides a SELECT into splits, and its ranges.
 
-A range has a lower bound that belongs to it and an upper one that does not. The first has no lower and the last no
-upper bound, and rows without a key are in the first: no row is left out, whatever was inserted since the plan.
+A range includes its lower bound and excludes its upper bound. The first range has no lower bound, the last one no upper
+bound, and rows without a key are in the first. So no row is lost, even if rows were inserted after the plan.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ WIDEST: Final[dict[Kind, tuple[Value, Value]]] = {
     "uuid": ("00000000-0000-0000-0000-000000000000", "ffffffff-ffff-ffff-ffff-ffffffffffff"),
     "text": ("", "\U0010ffff"),
 }
-"""Bounds for a SELECT that names `:split_from` and `:split_to`, which always need a value. Those of text are the widest
-where text is ordered by its bytes."""
+"""Bounds for a SELECT that names `:split_from` and `:split_to`, which always need a value.
+
+The bounds of text are the widest if text is ordered by its bytes.
+"""
 
 
 class Key(Frozen):
@@ -35,12 +37,12 @@ class Key(Frozen):
     as_text: bool = False
 
     def of(self, connection: Connection) -> str:
-        """The key as it is compared and ordered, in SQL."""
+        """Return the SQL expression that is compared and ordered."""
         name = quoted(self.column, connection.dialect)
         return f"CAST({name} AS text)" if self.as_text else name
 
     def bound(self, name: str, connection: Connection) -> str:
-        """The parameter of this name, as the key is compared with it."""
+        """Return the SQL of the parameter of this name, to compare with the key."""
         if self.kind == "uuid":
             return f"CAST(:{name} AS uuid)"
         if self.kind == "bytes":
@@ -56,7 +58,7 @@ class Range(Frozen):
     last: Value
 
     def pack(self) -> dict[str, Any]:
-        """The range as JSON."""
+        """Return the range as JSON."""
         key = {"column": self.key.column, "type": self.key.kind, "named": self.key.named, "as_text": self.key.as_text}
         return {**key, "from": _packed(self.first), "to": _packed(self.last)}
 
@@ -72,13 +74,13 @@ class Range(Frozen):
 
     @property
     def values(self) -> dict[str, Value]:
-        """What a SELECT binds that is confined to this range."""
+        """Values to bind in a SELECT for this range."""
         low, high = widest(self.key.kind) if self.key.named else (None, None)
         first, last = low if self.first is None else self.first, high if self.last is None else self.last
         return {SPLIT_FROM: first, SPLIT_TO: last}
 
     def confine(self, sql: str, connection: Connection) -> str:
-        """The SELECT of this range's rows."""
+        """Return the SELECT for this range's rows."""
         if self.key.named or (self.first is None and self.last is None):
             return sql
         name = self.key.of(connection)
@@ -92,12 +94,12 @@ class Range(Frozen):
 
 
 def family(kind: Kind) -> Kind:
-    """The kind whose bounds a key of this kind is compared with."""
+    """Return the kind whose bounds apply to a key of this kind."""
     return "date" if kind in ("timestamp", "timestamptz") else kind
 
 
 def widest(kind: Kind) -> tuple[Value, Value]:
-    """The lowest and the highest bound of a key of this kind, for a SELECT that names the bounds."""
+    """Return the lowest and highest bounds of a key of this kind, for a SELECT that names the bounds."""
     return WIDEST[family(kind)]
 
 

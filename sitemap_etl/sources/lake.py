@@ -1,12 +1,12 @@
-"""Tables of a lakehouse, Delta Lake and Apache Iceberg, as sources: one version of a table for all splits of a run.
+"""Lakehouse tables (Delta Lake, Apache Iceberg) as sources. All splits of a run read one version of a table.
 
-`find_table` pins a version. `plan_table` cuts it into splits of data files, `plan_changes` names what differs from an
-earlier version, `read_table` reads a split of either. Only the columns that are asked for are read, and of `filter`
-only the files that may have such rows. A SELECT sees each row by itself, so that it means the same over a split, over
-changes, and over the whole table.
+`find_table` pins a version. `plan_table` divides it into splits of data files. `plan_changes` finds the differences
+from an earlier version. `read_table` reads a split of either. Only needed columns are read, and with `filter` only
+files that can have matching rows. A SELECT treats each row separately, so it has the same result for a split, for
+changes, and for the whole table.
 
-Changes come as rows with two columns more: `GONE` (the row is as it was, and is there no longer) and `ORDER` (of rows
-with one key, the one with the highest counts).
+Rows of changes have two more columns: `GONE` (the row no longer exists) and `ORDER` (of rows with the same key, the
+highest counts).
 """
 
 from __future__ import annotations
@@ -49,8 +49,10 @@ class TableSource(Frozen):
 
 
 def find_table(source: TableSource) -> Table:
-    """The table at the version that is asked for. Raises `ConfigError` without its library, `InvalidSource` where
-    there is no such table or version, `Refused`, `Unavailable`.
+    """Return the table at the requested version.
+
+    Raises ConfigError if its library is missing, InvalidSource if the table or version doesn't exist, Refused,
+    Unavailable.
     """
     if source.kind == "delta":
         from sitemap_etl.sources import delta
@@ -63,9 +65,9 @@ def find_table(source: TableSource) -> Table:
 
 @lru_cache(maxsize=4)
 def _pinned(kind: Kind, address: str, version: str, identity: str) -> Table:
-    """The table at a version that was found before: one process reads many of its splits.
+    """Return the table at a version that was found before. Cached, because a process reads many splits.
 
-    Raises `Refused` where another table has its address now.
+    Raises Refused if another table has replaced it.
     """
     if kind == "delta":
         from sitemap_etl.sources import delta
@@ -81,7 +83,7 @@ def _pinned(kind: Kind, address: str, version: str, identity: str) -> Table:
 
 
 def columns_of(table: Table, source: TableSource) -> pa.Schema:
-    """The columns that reading it gives. Raises `InvalidSource` for a SELECT that can't be run over it."""
+    """Return the columns of the rows to read. Raises InvalidSource for a SELECT that can't run over the table."""
     if source.query is None:
         return table.schema
     return _row_select(source.query, table.schema, source.label, source.params).schema
@@ -100,7 +102,7 @@ def plan_table(
     split_rows: int = limits.SPLIT_ROWS,
     split_bytes: int = limits.SPLIT_BYTES,
 ) -> list[Split]:
-    """The splits of a version: neighbouring data files, at least one split. Raises as `find_table`."""
+    """Return the splits of a version: adjacent data files, at least one split. Raises as `find_table`."""
     found = table.files(source.filter)
     schema = columns_of(table, source)
     if found is None:
@@ -112,10 +114,10 @@ def plan_table(
 
 
 def plan_changes(table: Table, source: TableSource, since: str) -> list[Split] | str:
-    """The splits of what changed after the version `since`: none where that is this one. Text: why it can't be told.
+    """Return the splits of changes after the version `since`, none if it is the current one.
 
-    A table that has a feed of changed rows gives them in one split. Of another the data files are compared: the rows of
-    those that it has no longer are gone, the rows of new ones are there.
+    If the changes can't be determined, return a text with the reason. A table with a feed of changed rows has one
+    split. For others, data files are compared: rows of removed files are gone, rows of new files exist.
     """
     if table.version == since:
         return []
@@ -180,9 +182,9 @@ def read_table(
     batch_rows: int = limits.BATCH_ROWS,
     batch_bytes: int = limits.BATCH_BYTES,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a split, of `columns` only where given (in that order; unknown ones left out).
+    """Yield the rows of a split, only `columns` if given, in that order. Unknown columns are skipped.
 
-    Those of changes have `GONE` and `ORDER` besides. `params`: what the SELECT binds. Raises as `find_table`.
+    Rows of changes also have `GONE` and `ORDER`. `params`: parameters of the SELECT. Raises as `find_table`.
     """
     detail = split.detail
     table = _pinned(detail["format"], detail["table"], detail["version"], detail["identity"])
@@ -201,7 +203,7 @@ def read_table(
 def _selected(
     table: Table, detail: Mapping[str, Any], source: pa.Schema, schema: pa.Schema, select: RowSelect | None
 ) -> Iterator[pa.RecordBatch]:
-    """What a split yields. `source`: the columns that are read of its table; `schema`: those of the result."""
+    """Yield the rows of a split. `source`: columns to read from the table. `schema`: columns of the result."""
     if detail["since"] is not None:
         yield from _changes(table, detail, source, schema, select)
         return
@@ -221,14 +223,14 @@ def _changes(
 
 
 def _marked(rows: pa.RecordBatch, *, gone: bool, order: int) -> pa.RecordBatch:
-    """The rows as changes. Of rows with one order, those that are there count more than those that are gone."""
+    """Add the columns of changes. With equal order, existing rows count more than gone ones."""
     count = rows.num_rows
     columns = [pa.repeat(pa.scalar(gone), count), pa.repeat(pa.scalar(2 * order + (not gone), pa.int64()), count)]
     return pa.RecordBatch.from_arrays([*rows.columns, *columns], schema=pa.schema([*rows.schema, *_CHANGES]))
 
 
 def _bundles(files: Sequence[DataFile], rows: int, size: int) -> list[list[DataFile]]:
-    """Files in order, in bundles of about equal weight; at least one."""
+    """Divide files in order into bundles of about equal weight, at least one."""
     weights = [max((file.rows or 0) / rows, file.bytes / size) for file in files]
     total = sum(weights)
     count = min(max(math.ceil(total), 1), limits.SPLITS_PER_SECTION)

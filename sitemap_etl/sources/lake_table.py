@@ -1,4 +1,4 @@
-"""One version of a table of a lakehouse, whichever its format: what `lake` asks of it."""
+"""Interface of one version of a lakehouse table, for any format."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ import pyarrow as pa
 from sitemap_etl.frozen import Frozen
 
 Values = Mapping[str, Sequence[Any]]
-"""Column → the values of which a row has one."""
+"""By column, the accepted values of a row."""
 
 
 class DataFile(Frozen):
-    """A data file of a version. `rows`: None where the table does not say. `mark`: what else of it may change."""
+    """A data file of a version.
+
+    `rows`: None if the table doesn't have the number. `mark`: other changeable properties.
+    """
 
     name: str
     bytes: int
@@ -43,18 +46,19 @@ class Table(Protocol):
     schema: pa.Schema
 
     def files(self, filter_: Values) -> list[DataFile] | None:
-        """The data files that may have such rows; None where it can only be read as a whole."""
+        """Return the data files that can have matching rows, or None if the table can only be read as a whole."""
 
     def rows(self, names: Sequence[str] | None, columns: Sequence[str], filter_: Values) -> Iterator[pa.RecordBatch]:
-        """The rows of these data files, of all where None; those that were deleted are not among them."""
+        """Yield the rows of these data files, or of all if None, without deleted rows."""
 
     def lost(self, names: Sequence[str]) -> str | None:
-        """One of these data files that is there no longer; None where none is missed."""
+        """Return one of these data files that no longer exists, or None."""
 
     def feed(self, since: str) -> str | None:
-        """Why the table can't say which rows changed after an earlier version; None where it can, see `changes`.
+        """Return the reason why the table has no feed of changes since an earlier version, or None if `changes` can
+        read it.
 
-        It can't where files that say so are there no longer.
+        Removed files of the feed are a reason.
         """
 
     def changes(self, since: str, columns: Sequence[str], filter_: Values) -> Iterator[Batch]:

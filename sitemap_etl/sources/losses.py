@@ -1,11 +1,11 @@
-"""What the splits of a SELECT could leave out, or read twice, and the line to write against it.
+"""Warn about rows that splits of a SELECT could lose or read twice, with the line to fix it.
 
-- A row whose split column changes while the splits are read moves from one range to another. Only splits of one
-  snapshot see it once; without, the column must be one that stays: the primary key, or the section's `key`.
-- A SELECT that compares the column with `:split_from` and `:split_to` itself leaves its nulls out, as SQL does.
+- If a row's split column changes while splits are read, the row moves to another range. Splits of one snapshot still
+  read it once. Otherwise the column must not change: it must be the primary key or the section's `key`.
+- A SELECT with its own comparison with `:split_from` and `:split_to` drops nulls, as SQL does.
 
-Primary keys and nulls are looked up in the tables that the SELECT names; of what a view or a function hides
-nothing is known, and a warning may be one too many.
+Primary keys and nulls are looked up in the tables that the SELECT names. Tables behind views and functions are unknown,
+so some warnings can be unnecessary.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _COLUMNS: Final = {
 }
 
 _STAND_IN: Final = {"int": "0", "date": "'1970-01-01'", "uuid": f"'{WIDEST['uuid'][0]}'", "text": "''"}
-"""A value for rows that have none, as SQL writes it, by the family of the key."""
+"""SQL of a substitute for nulls, by the family of the key."""
 
 
 class _Column(Frozen):
@@ -112,11 +112,11 @@ class _Look(Frozen):
     label: str
 
     def table(self, sql: str, values: Mapping[str, Value]) -> pa.Table:
-        """The result of a SELECT of few rows."""
+        """Return the result of a SELECT with few rows."""
         return pa.Table.from_batches(rows(self.connection, sql, values, self.session, label=self.label))
 
     def count(self, sql: str, values: Mapping[str, Value] | None = None) -> int:
-        """The number `n` of the result's only row; 0 where it may not be asked for."""
+        """Return the number `n` of the result's only row, or 0 if the query is not permitted."""
         with suppress(InvalidSource, Refused):
             return int(self.table(sql, values or {})["n"][0].as_py())
         return 0
@@ -144,7 +144,10 @@ class _Look(Frozen):
 def _nulls(
     look: _Look, sql: str, values: Mapping[str, Value], key: Key, splits: int, columns: Sequence[_Column]
 ) -> list[str]:
-    """What becomes of rows without a value where the SELECT compares the column itself. `values`: an empty range."""
+    """Return warnings about rows without a value, if the SELECT compares the column itself.
+
+    `values`: an empty range.
+    """
     name = quoted(key.column, look.connection.dialect)
     given = f"coalesce({key.column}, {_STAND_IN[family(key.kind)]})"
     hint = (
@@ -175,7 +178,7 @@ def _nulls(
 
 
 def _beyond(look: _Look, key: Key, columns: Sequence[_Column]) -> list[str]:
-    """Values that no bound is beyond, such as the last day of the year 9999, where the SELECT compares the column."""
+    """Return warnings about values outside all bounds, such as the last day of the year 9999, for the same SELECTs."""
     name = quoted(key.column, look.connection.dialect)
     low, high = widest(key.kind)
     least, most = key.bound("low", look.connection), key.bound("high", look.connection)
@@ -193,7 +196,7 @@ def _beyond(look: _Look, key: Key, columns: Sequence[_Column]) -> list[str]:
 
 
 def _cares(sql: str, column: str, dialect: str) -> bool:
-    """Whether the SELECT says what becomes of rows without a value in the column."""
+    """Return True if the SELECT handles rows without a value in the column."""
     code = "".join(part.text for part in parts(sql, dialect) if part.kind != "comment")
     name = rf'(?:\w+\.)?["`]?(?<!\w){re.escape(column)}(?!\w)["`]?'
     pattern = rf"\b(?:coalesce|ifnull|nvl)\s*\(\s*{name}\s*,|{name}\s+IS\s+(?:NOT\s+)?NULL\b"

@@ -1,11 +1,11 @@
-"""Lists of an export's files, as those who write exports leave them: JSON, CSV or text, with rows, bytes and hashes.
+"""Manifests of exports: lists of files in JSON, CSV or text, with rows, bytes and hashes.
 
 - JSON: `{"files": […]}` or `{"entries": […]}` (the manifest of Redshift's UNLOAD, also VERBOSE:
   https://docs.aws.amazon.com/redshift/latest/dg/r_UNLOAD.html), or the list itself. An element is a name, or a mapping
-  with one of `_NAMES` and any of `_ROWS`, `_BYTES`, `sha256` and `md5`. `rows` beside the list is their sum.
-- CSV with a header of such names, as Snowflake's COPY INTO gives it (`FILE_NAME`, `FILE_SIZE`, `ROW_COUNT` of
+  with one of `_NAMES` and any of `_ROWS`, `_BYTES`, `sha256` and `md5`. `rows` beside the list is the sum.
+- CSV with such names in its header, as in Snowflake's COPY INTO (`FILE_NAME`, `FILE_SIZE`, `ROW_COUNT` of
   DETAILED_OUTPUT: https://docs.snowflake.com/en/sql-reference/sql/copy-into-location).
-- Text: a name a line, also behind a hash as `sha256sum` and `md5sum` write it.
+- Text: one name per line, optionally after a hash as in `sha256sum` and `md5sum`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _HASHES: Final = {"sha256": "sha256", "md5": "md5", "md5checksum": "md5"}
 _LISTS: Final = ("files", "entries")
 _SUM: Final = re.compile(r"(?P<hash>[0-9a-fA-F]{64}|[0-9a-fA-F]{32})\s+\*?(?P<name>.+)")
 _ALGORITHMS: Final = {64: "sha256", 32: "md5"}
-"""By the digits of their hashes."""
+"""Algorithm by the digits of its hashes."""
 
 
 class Listed(Frozen):
-    """A file that a manifest names. `hash`: the algorithm and its hexadecimal digits."""
+    """A file in a manifest. `hash`: the algorithm and its hexadecimal digits."""
 
     name: str
     rows: int | None = None
@@ -46,7 +46,7 @@ class Manifest(Frozen):
 
 
 def parse_manifest(data: bytes, path: str) -> Manifest:
-    """The manifest in these bytes. Raises `InvalidSource` for one that names no file, `Unavailable` for half of one."""
+    """Parse a manifest. Raises InvalidSource if it is invalid, Unavailable if it is incomplete."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -65,7 +65,7 @@ def parse_manifest(data: bytes, path: str) -> Manifest:
 
 
 def _json(text: str, path: str) -> tuple[Sequence[Any], Any]:
-    """The elements of the list, and the rows of all of them where that is said."""
+    """Return the elements of the list, and the total of rows, if given."""
     try:
         read = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -1,9 +1,8 @@
-"""MySQL and MariaDB: PyMySQL makes the connection and asks, the rows are decoded here, whole buffers at a time.
+"""MySQL and MariaDB: PyMySQL connects and sends the query; this package decodes the rows, whole buffers at a time.
 
 - The session's time zone is UTC, and the transaction is read-only.
-- Values are bound as literals that PyMySQL writes for the session that it has.
-- Rows stream: the server sends as fast as they are taken.
-- GROUP_CONCAT and JSON_ARRAYAGG are not cut at 1,024 bytes, and the warnings of the server are read after the rows.
+- Values are bound as literals that PyMySQL writes for the current session.
+- Rows are streamed at the reader's pace.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ if TYPE_CHECKING:
 def rows(
     connection: Connection, sql: str, values: Mapping[str, Value], statement: Statement, *, label: str
 ) -> Iterator[pa.RecordBatch]:
-    """The result of one SELECT, an empty batch first.
+    """Yield the result of one SELECT, an empty batch first.
 
-    Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
+    Raises ConfigError, InvalidSource, Refused, Unavailable.
     """
     demand("mysql", f"{label}: reading MySQL and MariaDB")
     import pymysql
@@ -105,7 +104,7 @@ def _opened(connection: Connection, session: Session, label: str) -> pymysql.Con
 
 
 def _kill(connection: Connection, number: int, label: str) -> None:
-    """End the statement of the connection with this number, and leave the connection."""
+    """End the statement of the connection with this number, but not the connection."""
     other = _opened(connection, Session(), label)
     try:
         other.query(f"KILL QUERY {number}")
@@ -114,10 +113,10 @@ def _kill(connection: Connection, number: int, label: str) -> None:
 
 
 def _limits(session: Session) -> str:
-    """Assignments of a SET that bound a statement's time: the shorter of our limit and the server's own.
+    """Return assignments of a SET that limit a statement's time: the shorter of our limit and the server's own.
 
-    MySQL and MariaDB know different variables, and refuse the other's. Comments of the one form are code to MySQL from
-    5.7.8 on and not to MariaDB (which ignores the versions 50700 to 99999), those of the other to MariaDB only.
+    MySQL and MariaDB have different variables and refuse unknown ones. The first form of comment is code in MySQL from
+    5.7.8 on, but not in MariaDB, which ignores the versions 50700 to 99999. The second form is code only in MariaDB.
     """
     text = ""
     if session.timeout is not None:
@@ -231,7 +230,7 @@ def _array(values: Values, field: Any, entry: pa.Field, label: str) -> pa.Array:
 
 
 def _bound(value: Value) -> Value:
-    """Moments are compared with columns in UTC."""
+    """Return a value to bind. Times are converted to UTC, like the session's columns."""
     return value.astimezone(UTC).replace(tzinfo=None) if isinstance(value, datetime) and value.tzinfo else value
 
 
@@ -239,12 +238,12 @@ _REFUSED: Final = frozenset({1044, 1045, 1049, 1130, 1142, 1143, 1227, 1698, 205
 _UNAVAILABLE: Final = frozenset(
     {1040, 1053, 1152, 1158, 1159, 1160, 1161, 1203, 1205, 1213, 1226, 1317, 1969, 2002, 2003, 2006, 2013, 3024}
 )
-"""Error numbers of MySQL and MariaDB: connections used up, shutdown, network, locks, statement timeouts."""
+"""Error numbers of MySQL and MariaDB: no free connections, shutdown, network, locks, statement timeouts."""
 _LIMITS: Final[dict[int, Limit]] = {1205: "lock_timeout", 1969: "timeout", 3024: "timeout"}
 
 
 def _translated(error: Exception, connection: Connection, label: str, session: Session) -> SitemapEtlError:
-    """The driver's error as one of ours, by its number."""
+    """Translate the driver's error, by its number."""
     import pymysql
 
     if isinstance(error, ServerError):

@@ -1,12 +1,12 @@
-"""Rows of MySQL's text protocol, found in whole buffers as they come off the wire.
+"""Find the rows of MySQL's text protocol in whole buffers from the network.
 
-A packet is three bytes of length (little-endian), a sequence number, and that many bytes. A row is a packet, and in it
-each value is a length and its text; a length is one byte up to 250, 251 is null, 252 and 253 announce two and three
-bytes of length. A packet that begins with 254 ends the result and tells the number of warnings, with 255 is an error.
+A packet has three bytes of length (little-endian), a sequence number, and that many bytes. A row is a packet with a
+length and text for each value. A length is one byte up to 250; 251 means null; 252 and 253 precede two and three bytes
+of length. A packet that begins with 254 ends the result; 255 is an error.
 https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_query_response_text_resultset.html
 
-Where a packet begins is known only from the one before it: a chain, which is followed here by doubling instead of one
-step at a time. No Python runs once per row.
+Each packet's start depends on the previous packet. This chain is followed by doubling instead of single steps, so no
+Python runs once per row.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from sitemap_etl.frozen import Frozen
 
 HEADER: Final = 4
 MARGIN: Final = 32
-"""Bytes behind the last that came, so that as many can be taken of every value."""
+"""Bytes after the last received one, so that this many bytes of every value can be read."""
 _BUFFER_BYTES: Final = 4 * 1024 * 1024
 _LONGEST: Final = 0xFFFFFF
-"""The length of a packet that goes on in the next one."""
+"""Length of a packet that continues in the next one."""
 _NULL, _TWO, _THREE, _END = 0xFB, 0xFC, 0xFD, 0xFE
 
 Bytes = NDArray[np.uint8]
@@ -40,7 +40,7 @@ class Lost(Exception):
 
 
 class ServerError(Exception):
-    """An error in place of the next row; `packet` is its content."""
+    """An error instead of the next row. `packet`: its content."""
 
     def __init__(self, packet: bytes) -> None:
         super().__init__(packet)
@@ -60,12 +60,10 @@ class Values(Frozen):
 
 
 def blocks(read: Callable[[int], bytes], columns: int) -> Generator[list[Values], None, int]:
-    """The columns of some megabytes of rows at a time; they are valid until the next are asked for.
+    """Yield the columns of some megabytes of rows at a time, valid until the next ones are requested.
 
-    Returns the number of warnings that the end of the result tells, up to 65,535.
-
-    `read`: at most so many bytes, as soon as there are some; none where the connection ended. Memory: one buffer, of
-    4 MB, or as large as the largest row. Raises `Broken`, `Lost`, `ServerError`, and what `read` raises.
+    `read`: returns at most this many bytes as soon as there are any, or none after the connection ended. Memory: one
+    buffer of 4 MB, or the size of the largest row. Raises Broken, Lost, ServerError, and errors of `read`.
     """
     data = np.zeros(_BUFFER_BYTES, np.uint8)
     held = at = 0  # bytes in the buffer, and where the first header that was not followed yet is
@@ -99,9 +97,10 @@ def blocks(read: Callable[[int], bytes], columns: int) -> Generator[list[Values]
 
 
 def packets(data: Bytes, at: int) -> tuple[Places, int]:
-    """Where the whole packets from `at` on begin, headers included, and where the first that is not whole does.
+    """Return the starts of the complete packets from `at` on, headers included, and the start of the first incomplete
+    one.
 
-    Raises `Broken` for one of 16 MB, which would go on in the next.
+    Raises Broken for a packet of 16 MB, which continues in the next one.
     """
     size = len(data)
     if at + HEADER > size or at + HEADER + _length(data, at) > size:
@@ -134,10 +133,10 @@ def packets(data: Bytes, at: int) -> tuple[Places, int]:
 
 
 def _chain(follow: Places, first: int) -> Places:
-    """`first`, what follows it, what follows that, up to the last number of `follow`, which follows itself."""
+    """Return `first` and its successors in `follow`, up to the last index, which follows itself."""
     end = len(follow) - 1
     chain = np.array([first])
-    while chain[-1] != end:  # `follow` is as many steps at once as the chain is long
+    while chain[-1] != end:  # `follow` takes as many steps at once as the chain is long
         chain = np.concatenate([chain, follow[chain]])
         follow = follow[follow]
     return np.asarray(chain[chain != end])
@@ -148,7 +147,7 @@ def _length(data: Bytes, at: int) -> int:
 
 
 def _columns(data: Bytes, starts: Places, columns: int) -> list[Values]:
-    """The values of these rows, column by column."""
+    """Return the values of these rows, column by column."""
     at = starts + HEADER
     found = []
     for _ in range(columns):

@@ -1,7 +1,7 @@
 """Values of MySQL's text protocol as Arrow arrays, whole columns at a time.
 
-What becomes of a type is in docs/reference/databases.md. A zero date ('0000-00-00', '2026-01-00') and a date that no
-calendar has are values of `instants.no_days`.
+docs/reference/databases.md describes the conversion of types. Zero dates ('0000-00-00', '2026-01-00') and dates that
+don't exist in the calendar become values of `instants.no_days`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sitemap_etl.instants import no_days
 from sitemap_etl.sources.mysql_packets import Values
 
 _BINARY: Final = 63
-"""The number of the character set that is none."""
+"""Number of the character set `binary`."""
 _UNSIGNED: Final = 32
 _DAY_MICROSECONDS: Final = 86_400_000_000
 _DIGITS: Final = 38
@@ -26,12 +26,12 @@ _DIGITS: Final = 38
 
 
 def arrow_type(field: Any) -> pa.DataType:
-    """The type of a column, by PyMySQL's description of it (`FieldDescriptorPacket`)."""
+    """Return the type of a column from PyMySQL's `FieldDescriptorPacket`."""
     from pymysql.constants import FIELD_TYPE as TYPE
 
     code, unsigned = field.type_code, bool(field.flags & _UNSIGNED)
     if code in {TYPE.DECIMAL, TYPE.NEWDECIMAL}:
-        # Its length counts the point and, where there may be one, the sign.
+        # Its length includes the point and, unless unsigned, the sign.
         digits = field.length - (field.scale > 0) - (not unsigned)
         return pa.decimal128(_DIGITS, field.scale) if digits <= _DIGITS else pa.decimal256(76, field.scale)
     if (code == TYPE.LONGLONG and unsigned) or (code == TYPE.BIT and field.length == 64):
@@ -47,14 +47,14 @@ def arrow_type(field: Any) -> pa.DataType:
         TYPE.TIMESTAMP: pa.timestamp("us", "UTC"),
         TYPE.TIME: pa.duration("us"),
         TYPE.NULL: pa.string(),
-        TYPE.JSON: pa.string(),  # its character set is said to be none
+        TYPE.JSON: pa.string(),  # the protocol reports it as binary
     }
-    binary = field.charsetnr == _BINARY and field.length > 0  # of length 0 is the NULL of a UNION
+    binary = field.charsetnr == _BINARY and field.length > 0  # length 0: the NULL of a UNION
     return known.get(code) or (pa.binary() if binary else pa.string())
 
 
 def array(values: Values, field: Any, kind: pa.DataType) -> pa.Array:
-    """A column in its `arrow_type`. Raises `pa.ArrowInvalid` where a value does not fit it."""
+    """Return a column in its `arrow_type`. Raises `pa.ArrowInvalid` if a value doesn't fit."""
     from pymysql.constants import FIELD_TYPE as TYPE
 
     if pt.is_date32(kind):
@@ -76,7 +76,7 @@ def array(values: Values, field: Any, kind: pa.DataType) -> pa.Array:
 
 
 def _text(values: Values, kind: pa.DataType) -> pa.Array:
-    """The bytes themselves. An array of all that stands in the buffer, values and what is between them, gives both."""
+    """Return the values as text or bytes. They are selected from an array over the values and the gaps between them."""
     rows = len(values.starts)
     ends = np.empty(2 * rows, np.int32)
     ends[0::2] = values.starts
@@ -85,7 +85,7 @@ def _text(values: Values, kind: pa.DataType) -> pa.Array:
 
 
 def _characters(values: Values, first: int, count: int) -> NDArray[np.int64]:
-    """Some characters of each value as digits, 0 beyond its end: an array (count, rows)."""
+    """Return some characters of each value as digits, 0 after its end: an array (count, rows)."""
     at = values.starts + first
     taken = windows(values.data, f"V{count}")[at].view(np.uint8).reshape(len(at), count)
     digits: NDArray[np.int64] = taken.T.astype(np.int64) - ord("0")
@@ -102,9 +102,9 @@ def _number(digits: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _days(values: Values) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.int64]]:
-    """Return days since 1970 of texts that begin with `YYYY-MM-DD`, a mask of the wrong ones, and their YYYYMMDD.
+    """Return days since 1970 of texts that begin with `YYYY-MM-DD`, a mask of invalid days, and their YYYYMMDD.
 
-    A wrong day is not in the calendar. A null is not wrong, and its numbers mean nothing.
+    Invalid days don't exist in the calendar. Nulls are not invalid, and have arbitrary numbers.
     """
     digits = _characters(values, 0, 10)
     year, month, day = _number(digits[0:4]), _number(digits[5:7]), _number(digits[8:10])
@@ -119,7 +119,7 @@ def _days(values: Values) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray
 
 
 def _clock(values: Values, first: int, hour_digits: int) -> NDArray[np.int64]:
-    """Microseconds of `HH:MM:SS[.ffffff]`, which begins at character `first`."""
+    """Return microseconds of `HH:MM:SS[.ffffff]`, which begins at character `first`."""
     digits = _characters(values, first, hour_digits + 13)
     hours, rest = _number(digits[:hour_digits]), digits[hour_digits:]
     seconds = (hours * 60 + _number(rest[1:3])) * 60 + _number(rest[4:6])
@@ -127,7 +127,7 @@ def _clock(values: Values, first: int, hour_digits: int) -> NDArray[np.int64]:
 
 
 def _span(values: Values) -> NDArray[np.int64]:
-    """Microseconds of `[-]HH:MM:SS[.ffffff]`, of two or three digits of hours."""
+    """Return microseconds of `[-]HH:MM:SS[.ffffff]` with two or three digits of hours."""
     negative = (values.lengths > 0) & (values.data[np.minimum(values.starts, len(values.data) - 1)] == ord("-"))
     plain = Values(values.data, values.starts + negative, values.lengths - negative, values.null)
     colon = ord(":") - ord("0")
@@ -136,7 +136,7 @@ def _span(values: Values) -> NDArray[np.int64]:
 
 
 def _bits(values: Values) -> NDArray[np.uint64]:
-    """The numbers of up to eight bytes, the highest first."""
+    """Return the numbers of up to eight bytes, highest first."""
     found = np.zeros(len(values.starts), np.uint64)
     for byte in range(8):
         held = values.lengths > byte

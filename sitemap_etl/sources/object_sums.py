@@ -1,8 +1,7 @@
-"""Checksums that S3 keeps of an object, compared with its bytes as they arrive.
+"""Checksums that S3 stores with an object, compared with its bytes as they arrive.
 
-A checksum of checksums (`…-3`, of an object put in parts) says nothing of the bytes in a row, and is passed over, as
-the SDKs do. An ETag is no checksum: it depends on the encryption and on the store.
-
+A checksum of checksums (`…-3`, of a multipart upload) can't be compared with the whole object, and is ignored, as in
+the SDKs. An ETag is not a checksum, because it depends on encryption and on the storage.
 https://docs.aws.amazon.com/AmazonS3/latest/userguide/checking-object-integrity.html
 """
 
@@ -18,7 +17,7 @@ from typing import Any, Final, Protocol
 import numpy as np
 
 _LANE: Final = 512
-"""Bytes that a lane takes: lanes run side by side."""
+"""Bytes per lane. Lanes are processed in parallel."""
 _POLYNOMIALS: Final = {"CRC32C": (32, 0x82F63B78), "CRC64NVME": (64, 0x9A6C9329AC4BC9B5)}
 """Bits and reflected polynomial. https://reveng.sourceforge.io/crc-catalogue/"""
 
@@ -29,7 +28,7 @@ class _Running(Protocol):
 
 
 class Sum:
-    """A checksum that is compared: `name`, and what it should be."""
+    """A checksum to compare: its `name` and expected value."""
 
     def __init__(self, name: str, expected: str) -> None:
         self.name = name
@@ -37,17 +36,17 @@ class Sum:
         self._running = _KINDS[name]()
 
     def update(self, data: bytes) -> None:
-        """Count the next bytes of the object."""
+        """Add the next bytes of the object."""
         self._running.update(data)
 
     def mismatch(self) -> str | None:
-        """Return what differs, or None if nothing does. Asked after the last byte."""
+        """Return the difference as text, or None if the checksum matches. Called after the last byte."""
         found = base64.b64encode(self._running.digest()).decode()
         return None if found == self.expected else f"its {self.name} is {found}, and the store has {self.expected}"
 
 
 def sum_of(answer: Mapping[str, Any]) -> Sum | None:
-    """Return the checksum in an answer about a whole object, or None if it has none that can be compared."""
+    """Return the checksum from a response about a whole object, or None if it has none to compare."""
     headers = answer.get("ResponseMetadata", {}).get("HTTPHeaders", {})
     kept = {name: answer.get(f"Checksum{name}") for name in _KINDS} | {"MD5": headers.get("content-md5")}
     if answer.get("ChecksumType") == "COMPOSITE":
@@ -56,7 +55,7 @@ def sum_of(answer: Mapping[str, Any]) -> Sum | None:
 
 
 class _Crc32:
-    """CRC-32 as zlib has it."""
+    """CRC-32 from zlib."""
 
     def __init__(self) -> None:
         self._value = 0
@@ -69,10 +68,10 @@ class _Crc32:
 
 
 class _Crc:
-    """A reflected CRC that no library at hand has, all ones at the beginning and inverted at the end.
+    """A reflected CRC without a library here; it starts with all ones and is inverted at the end.
 
-    Lanes of the data run side by side in numpy, two bytes a step. A CRC is linear, so that lanes are joined in pairs:
-    the left one as if zeros followed, for as many bytes as the right one has.
+    Lanes of the data are processed in parallel with numpy, two bytes per step. A CRC is linear, so lanes are joined in
+    pairs: the left lane is extended by zeros of the right lane's length.
     """
 
     def __init__(self, name: str) -> None:
@@ -95,10 +94,10 @@ class _Crc:
             self._value = int(single[(self._value ^ byte) & 0xFF]) ^ (self._value >> 8)
 
     def _joined(self, state: np.ndarray) -> int:
-        """Return the CRC of all lanes in a row."""
+        """Return the CRC of all lanes joined."""
         zeros = self._zeros
         while len(state) > 1:
-            if len(state) % 2:  # a lane of zeros before the first one changes nothing
+            if len(state) % 2:  # leading zeros don't change a CRC
                 state = np.concatenate([np.zeros(1, np.uint64), state])
             state = _applied(zeros, state[::2]) ^ state[1::2]
             zeros = _applied(zeros, zeros)
@@ -109,12 +108,12 @@ class _Crc:
 
 
 _SINGLE: Final = slice(1 << 16, None)
-"""Where the table of single bytes is, behind that of pairs."""
+"""Slice of the table for single bytes, after the table for pairs."""
 
 
 @functools.cache
 def _steps(polynomial: int) -> np.ndarray:
-    """Return what two bytes make of an empty state (65,536 entries), and behind them what one byte makes (256)."""
+    """Return the tables for two bytes (65,536 entries) and for one byte (256), applied to an empty state."""
 
     def after(bits: int) -> np.ndarray:
         state = np.arange(1 << bits, dtype=np.uint64)
@@ -127,7 +126,7 @@ def _steps(polynomial: int) -> np.ndarray:
 
 @functools.cache
 def _zeros(polynomial: int) -> np.ndarray:
-    """Return what a lane of zeros makes of each bit of a state: 64 columns of a matrix over GF(2)."""
+    """Return the effect of a lane of zeros on each bit of a state: 64 columns of a matrix over GF(2)."""
     state = np.uint64(1) << np.arange(64, dtype=np.uint64)
     steps = _steps(polynomial)
     for _ in range(_LANE // 2):
@@ -151,4 +150,4 @@ _KINDS: Final[dict[str, Callable[[], _Running]]] = {
     "SHA1": functools.partial(hashlib.sha1, usedforsecurity=False),
     "MD5": functools.partial(hashlib.md5, usedforsecurity=False),
 }
-"""The checksums of S3, the cheap ones first; MD5 is that of the header Content-MD5."""
+"""Checksums of S3, fastest first. MD5 is in the header Content-MD5."""

@@ -1,4 +1,4 @@
-"""`:name` in a SELECT → the driver's own placeholders; comments, quotes and casts are left as they are."""
+"""Replace `:name` in a SELECT by the driver's placeholders. Comments, quotes and casts stay unchanged."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from sitemap_etl.errors import ConfigError
 from sitemap_etl.frozen import Frozen
 
 Value = None | bool | int | float | Decimal | str | date | datetime
-"""What can be bound."""
+"""Types of values that can be bound."""
 
 _NAME: Final = r"(?<![\w:\])\"'`]):(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
-"""After a word, a bracket or a quote, a colon is a slice (`a[x:y]`) or a path, not a parameter."""
+"""A parameter. After a word, a bracket or a quote, a colon is a slice (`a[x:y]`) or a path instead."""
 _COMMON: Final = (r"--[^\n]*", r"::", r'"(?:[^"]|"")*"')
 _STANDARD_TEXT: Final = r"'(?:[^']|'')*'"
 _ESCAPED_TEXT: Final = r"'(?:[^'\\]|\\.|'')*'"
@@ -30,14 +30,14 @@ _OTHER: Final = (_STANDARD_TEXT, *_COMMON)
 
 
 class Part(Frozen):
-    """A stretch of SQL. The text of a name is the name with its colon."""
+    """A part of SQL. The text of a name includes its colon."""
 
     kind: Literal["code", "name", "quoted", "comment"]
     text: str
 
 
 def parts(sql: str, dialect: str) -> Iterator[Part]:
-    """The SQL cut at its parameters, quotes and comments; joined again it is the same text."""
+    """Yield the SQL divided at its parameters, quotes and comments. Joined, they are the same text."""
     pattern = re.compile("|".join((*_SYNTAX.get(dialect, _OTHER), r"(?P<block>/\*)", _NAME)), re.DOTALL | re.ASCII)
     at = 0
     while (match := pattern.search(sql, at)) is not None:
@@ -53,9 +53,9 @@ def parts(sql: str, dialect: str) -> Iterator[Part]:
 
 
 def one_statement(sql: str, dialect: str, *, label: str) -> str:
-    """The SQL without its closing semicolon, so that it can stand in parentheses; lines keep their numbers.
+    """Return the SQL without its closing semicolon, so that it can be put in parentheses. Line numbers stay the same.
 
-    Raises `ConfigError` where there is none or more than one statement.
+    Raises ConfigError unless there is exactly one statement.
     """
     out: list[str] = []
     ended = said = False
@@ -80,9 +80,9 @@ def one_statement(sql: str, dialect: str, *, label: str) -> str:
 def bind(
     sql: str, values: Mapping[str, Value], dialect: str, placeholder: Callable[[str], str], *, label: str
 ) -> tuple[str, list[str]]:
-    """The SQL with `placeholder(name)` for each `:name`, and the names in the order they first occur.
+    """Return the SQL with `placeholder(name)` for each `:name`, and the names in the order of their first occurrence.
 
-    Raises `ConfigError` for names that have no value.
+    Raises ConfigError for names without a value.
     """
     used: dict[str, None] = {}
     out: list[str] = []
@@ -99,14 +99,14 @@ def bind(
 
 
 def names(sql: str, dialect: str) -> set[str]:
-    """The names of the parameters in the SQL."""
+    """Return the names of the parameters in the SQL."""
     return {part.text[1:] for part in parts(sql, dialect) if part.kind == "name"}
 
 
 def quoted(name: str, dialect: str) -> str:
-    """The name of a column or table as the database reads it, whatever is in it.
+    """Return the quoted name of a column or table, whatever characters it has.
 
-    SQLite takes a name in double quotes that it does not know for a text.
+    SQLite reads an unknown name in double quotes as text, so it gets backticks.
     """
     mark = "`" if dialect in ("mysql", "sqlite") else '"'
     return mark + name.replace(mark, mark * 2) + mark
@@ -120,7 +120,7 @@ def _unknown(name: str, values: Mapping[str, Value], label: str) -> str:
 
 
 def _block_end(sql: str, start: int, *, nested: bool) -> int:
-    """Where the comment that begins at `start` ends; PostgreSQL's may hold others."""
+    """Return the end of the comment that begins at `start`. Comments of PostgreSQL can be nested."""
     depth, at = 1, start + 2
     while depth:
         match = re.compile(r"/\*|\*/").search(sql, at)

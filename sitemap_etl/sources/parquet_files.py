@@ -1,4 +1,4 @@
-"""Parquet exports: planned as row groups, read in batches; nothing is copied."""
+"""Parquet exports: planned as row groups, read in batches, without copies."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from sitemap_etl.sources.splits import Split, pack_schema, unpack_schema
 SUFFIXES: Final = (".parquet", ".pq")
 _BUFFER_BYTES: Final = 1024 * 1024
 _GAP: Final = 512 * 1024
-"""Bytes between two chunks that are fetched with them: another request takes longer."""
+"""Bytes between two chunks that are fetched with them, because another request takes longer."""
 
 
 class _Piece(Frozen):
@@ -54,12 +54,12 @@ def plan_parquet(
     split_rows: int = limits.SPLIT_ROWS,
     split_bytes: int = limits.SPLIT_BYTES,
 ) -> list[Split]:
-    """The splits of Parquet files: row groups of big files, several small files together.
+    """Return the splits of Parquet files: row groups of large files, several small files together.
 
-    A split holds about `split_rows` rows or `split_bytes` compressed bytes, and at least one row group; where
-    that would be more than `limits.SPLITS_PER_SECTION`, they grow. `pays`, `verify`, `note`: see `locate`.
-    Columns that a file lacks are null; of those that are `needed`, see `check_files`.
-    Raises `InvalidSource` (no such file, cut off, not Parquet, columns of different types), `Refused`, `Unavailable`.
+    A split has about `split_rows` rows or `split_bytes` compressed bytes, and at least one row group. Splits grow if
+    there would be more than `limits.SPLITS_PER_SECTION`. `pays`, `verify`, `note`: see `locate`. Columns that a file
+    lacks are null. Raises InvalidSource (no such file, truncated, not Parquet, columns of different types), Refused,
+    Unavailable.
     """
     exports = look(locate(paths, SUFFIXES, pays=pays, verify=verify, note=note))
     columns = _columns(exports, note, needed)
@@ -84,9 +84,9 @@ def read_parquet(
     batch_rows: int = limits.BATCH_ROWS,
     batch_bytes: int = limits.BATCH_BYTES,
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of a split, of `columns` only where given (in that order; unknown ones left out).
+    """Yield the rows of a split, only `columns` if given, in that order. Unknown columns are skipped.
 
-    Raises `InvalidSource`, `Refused`, and `Unavailable` where a file changed since it was planned.
+    Raises InvalidSource, Refused, and Unavailable if a file has changed since it was planned.
     """
     schema = unpack_schema(split.detail["schema"])
     if columns is not None:
@@ -102,14 +102,14 @@ def read_parquet(
             batches = with_partitions(batches, file, keys)
             yield from fit(batches, label=file.path, schema=schema, batch_rows=batch_rows, batch_bytes=batch_bytes)
         except InvalidSource:
-            # A file that is written over is a broken file for a moment.
+            # While a file is overwritten, it looks broken.
             check_unchanged([file])
             raise
     check_unchanged(files)
 
 
 def described(files: Sequence[File], *, note: Note | None = None, needed: Needed | None = None) -> dict[str, Any]:
-    """Return the columns of these files as a split has them, and their rows. Raises as `plan_parquet`."""
+    """Return the detail of a split of these files: their columns and rows. Raises as `plan_parquet`."""
     exports = look(files)
     return _columns(exports, note, needed) | {"rows": sum(rows for export in exports for rows, _ in export.groups)}
 
@@ -172,7 +172,7 @@ def _batches(
 
 
 def _spans(metadata: Any, at: int, names: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the byte ranges of the chunks of these columns; neighbours are joined."""
+    """Return the byte ranges of the chunks of these columns. Adjacent ranges are joined."""
     spans: list[tuple[int, int]] = []
     group = metadata.row_group(at)
     for index, column in enumerate(_tops(metadata)):
@@ -191,7 +191,7 @@ def _spans(metadata: Any, at: int, names: Sequence[str]) -> list[tuple[int, int]
 
 
 def _row_bytes(metadata: Any, first: int, last: int, names: Sequence[str]) -> float:
-    """Bytes a row takes once decoded, as the footer knows it: dictionaries make it too small."""
+    """Return the decoded bytes per row from the footer. Too small for dictionaries."""
     chosen = [index for index, column in enumerate(_tops(metadata)) if column in names]
     size = rows = 0
     for at in range(first, last):
@@ -202,12 +202,12 @@ def _row_bytes(metadata: Any, first: int, last: int, names: Sequence[str]) -> fl
 
 
 def _tops(metadata: Any) -> list[str]:
-    """Return the column that each chunk of a row group belongs to."""
+    """Return the top-level column of each chunk of a row group."""
     return [metadata.schema.column(at).path.partition(".")[0] for at in range(metadata.num_columns)]
 
 
 def _bundles(exports: Sequence[Export], rows: int, size: int) -> list[list[_Piece]]:
-    """Row groups in order, in bundles of about equal weight: no full ones and a rest."""
+    """Divide row groups in order into bundles of about equal weight, instead of full ones and a remainder."""
     weights = [[max(held / rows, taken / size) for held, taken in export.groups] for export in exports]
     total = sum(map(sum, weights))
     count = min(max(math.ceil(total), 1), limits.SPLITS_PER_SECTION)

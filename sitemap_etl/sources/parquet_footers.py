@@ -1,4 +1,4 @@
-"""Footers of Parquet files: what a file holds and where, checked before anything else asks for it.
+"""Footers of Parquet files: content and positions, validated before anything else uses them.
 
 https://github.com/apache/parquet-format/blob/master/src/main/thrift/parquet.thrift
 """
@@ -24,9 +24,9 @@ from sitemap_etl.sources.files import File, Note, each, reading, translated
 from sitemap_etl.sources.formats import FIRST, advice
 
 _SHOWN: Final = 100
-"""Bytes of a name that a message shows."""
+"""Bytes of a name in a message."""
 DAMAGED: Final = (pa.ArrowException, OSError, UnicodeDecodeError)
-"""What a Parquet reader raises over a damaged file; the last one for names in its footer."""
+"""Errors of Parquet readers for a damaged file; the last one for names in its footer."""
 
 
 class Export(Frozen):
@@ -42,7 +42,7 @@ class Export(Frozen):
 
 
 def look(files: Sequence[File]) -> list[Export]:
-    """The footers of the files. Raises `InvalidSource` for one that is no whole Parquet file."""
+    """Read the footers of the files. Raises InvalidSource for an incomplete or invalid file."""
     return each(_export, files)
 
 
@@ -88,9 +88,9 @@ def _common(entry: pa.Field, kind: pa.DataType, path: str, other: str) -> pa.Dat
 
 
 def opened_parquet(opened: pa.NativeFile, file: File, *, buffer_size: int = 0) -> pq.ParquetFile:
-    """Return a reader whose footer is sound: INT96 in microseconds, and the checksums of pages verified.
+    """Return a reader with a validated footer. INT96 is read in microseconds, and checksums of pages are verified.
 
-    Raises one of `DAMAGED`.
+    Raises an error of `DAMAGED`.
     """
     export = pq.ParquetFile(
         opened,
@@ -103,7 +103,7 @@ def opened_parquet(opened: pa.NativeFile, file: File, *, buffer_size: int = 0) -
 
 
 class _Unread(io.RawIOBase):
-    """A file of a size that gives no byte."""
+    """A file of a given size that returns no bytes."""
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -128,10 +128,10 @@ class _Unread(io.RawIOBase):
 
 
 def _check_chunks(metadata: Any, size: int) -> None:
-    """Raise OSError if what a footer says of a column chunk is damaged, without a read.
+    """Raise OSError if the footer's description of a column chunk is damaged, without reading the file.
 
-    pyarrow ends the process if a damaged chunk is looked at through `metadata`. Its reader of batches looks at all
-    chunks first and raises, so one is begun over a file that gives no byte.
+    pyarrow ends the process if a damaged chunk is accessed through `metadata`. Its batch reader checks all chunks first
+    and raises, so it is started on a file that returns no bytes.
     """
     if not metadata.num_row_groups or not metadata.num_columns:
         return
@@ -166,8 +166,8 @@ def _export(file: File) -> Export:
 def _weight(group: Any, leaves: Sequence[Any], file: File) -> tuple[int, int]:
     """Return the rows and compressed bytes of a row group.
 
-    A footer has no checksum, but it says some things twice. Raises OSError if they differ, and UnicodeDecodeError if
-    the name of a column is damaged: other parts of the footer may be, too.
+    A footer has no checksum, but it has some values twice. Raises OSError if these differ, and UnicodeDecodeError if
+    the name of a column is damaged, because other parts of the footer can be damaged too.
     """
     size = 0
     for at, leaf in enumerate(leaves):
@@ -187,7 +187,7 @@ def _weight(group: Any, leaves: Sequence[Any], file: File) -> tuple[int, int]:
 
 
 def broken(error: BaseException, file: File) -> SitemapEtlError:
-    """The error of a Parquet reader as one of ours."""
+    """Translate the error of a Parquet reader."""
     if isinstance(error, UnicodeDecodeError):
         shown = bytes(error.object)[:_SHOWN]
         return InvalidSource(

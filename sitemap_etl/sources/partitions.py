@@ -1,7 +1,8 @@
-"""Folders that say a column: `…/dt=2026-11-20/country=de/part-0.parquet` has the columns `dt` and `country`.
+"""Columns from the names of folders: `…/dt=2026-11-20/country=de/part-0.parquet` has the columns `dt` and `country`.
 
-So Spark, Hive and DuckDB write partitioned exports, and leave these columns out of the files. A column that the files
-have themselves is theirs. Values are as Hive writes them: percent-encoded, and `__HIVE_DEFAULT_PARTITION__` for null.
+Spark, Hive and DuckDB write partitioned exports like this, and omit these columns from the files. If a file has such a
+column, the file's values count. Values are encoded as in Hive: percent-encoded, and `__HIVE_DEFAULT_PARTITION__` for
+null.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ _KINDS: Final = {"date": pa.date32(), "int": pa.int64(), "text": pa.string()}
 
 
 def partitions(files: Sequence[File], columns: Collection[str], *, text: bool, note: Note | None) -> dict[str, str]:
-    """The columns that the files' folders say, each with its kind: `date`, `int` or `text`.
+    """Return the columns in the names of folders with their kinds: `date`, `int` or `text`.
 
-    They are dates where all values are, numbers where all are whole ones without leading zeros, else text; `text`: all
-    are. `columns`: those of the files. `note` is told of keys that are columns too.
+    Dates if all values are dates; integers if all are integers without leading zeros; otherwise text, or always text
+    with `text`. `columns`: columns of the files. `note` is called with keys that are columns too.
     """
     found: dict[str, list[str]] = {}
     for file in files:
@@ -41,14 +42,14 @@ def partitions(files: Sequence[File], columns: Collection[str], *, text: bool, n
 
 
 def fields(kinds: Mapping[str, str]) -> list[pa.Field]:
-    """The columns of `partitions` as fields of a schema."""
+    """Return the columns of `partitions` as fields of a schema."""
     return [pa.field(name, _KINDS[kind]) for name, kind in kinds.items()]
 
 
 def with_partitions(
     batches: Iterable[pa.RecordBatch], file: File, kinds: Mapping[str, str]
 ) -> Iterator[pa.RecordBatch]:
-    """The batches of a file with the columns that its folders say."""
+    """Yield the batches of a file with the columns from its folders."""
     constants = {name: _scalar(value, kinds[name]) for name, value in _values(file.path).items() if name in kinds}
     for batch in batches:
         columns = {**{name: batch.column(name) for name in batch.schema.names}}
@@ -57,7 +58,7 @@ def with_partitions(
 
 
 def expression(file: File, kinds: Mapping[str, str]) -> Any:
-    """The same as a dataset takes it; None where there are none."""
+    """Return the folder values of a file as a dataset expression, or None if there are none."""
     made = None
     for name, value in _values(file.path).items():
         if name in kinds and value is not None:
@@ -67,7 +68,7 @@ def expression(file: File, kinds: Mapping[str, str]) -> Any:
 
 
 def _values(path: str) -> dict[str, str | None]:
-    """What the folders of a path say, from the top."""
+    """Return the keys and values in the folders of a path, from the top."""
     written = ((unquote(name), unquote(value)) for name, value in _KEY.findall(path))
     return {name: None if value == _NULL else value for name, value in written}
 
@@ -83,7 +84,7 @@ def _is_date(value: str) -> bool:
         return False
     try:
         date.fromisoformat(value)
-    except ValueError:  # the calendar has no such day
+    except ValueError:  # the day doesn't exist
         return False
     return True
 

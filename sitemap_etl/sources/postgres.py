@@ -1,10 +1,10 @@
-"""PostgreSQL through ADBC: COPY, streamed in batches, in one read-only transaction a statement.
+"""PostgreSQL through ADBC: COPY, streamed in batches, in one read-only transaction per statement.
 
 - The session's time zone is UTC, so that a SELECT means the same on every server.
-- Values are bound as transaction-local settings and read back with `current_setting`: COPY takes no
-  parameters, and without COPY the driver would hold the whole result in memory.
-- The text comes as UTF-8, whatever the database is encoded in, or the connection says.
-- What the driver has no type for, the SELECT is asked to cast (`postgres_types`), after a look at the result's types.
+- Values are bound as transaction-local settings and read with `current_setting`, because COPY has no parameters.
+  Without COPY, the driver would keep the whole result in memory.
+- Text is UTF-8, whatever the encoding of the database or connection.
+- Types that the driver doesn't support are cast in the SELECT (`postgres_types`), after a look at the result's types.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from sitemap_etl.sources.postgres_types import castings, plain
 from sitemap_etl.sources.session import Limit, Session, Statement
 
 BATCH_BYTES_HINT: Final = 4 * 1024 * 1024
-"""What the driver aims its batches at, as it estimates bytes."""
+"""Target bytes of the driver's batches, by its own estimate."""
 _CHECK_CLIENT: Final = timedelta(seconds=10)
-"""How often the server looks whether the client of a query at work is still there."""
+"""Interval at which the server checks if the client of a running query still exists."""
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _REPEATABLE: Final = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 _NO_SNAPSHOT: Final = ("42704", "22023")
-"""No such snapshot, and a name that is none (PostgreSQL, `ImportSnapshot`)."""
+"""SQLSTATEs for an unknown snapshot and an invalid snapshot name (PostgreSQL, `ImportSnapshot`)."""
 _CASTS: Final[tuple[tuple[type, str], ...]] = (
     (bool, "boolean"),
     (float, "double precision"),
@@ -44,7 +44,7 @@ _CASTS: Final[tuple[tuple[type, str], ...]] = (
 
 
 class SnapshotGone(Unavailable):
-    """A snapshot that is not, or no longer, held on the server that was asked."""
+    """The server doesn't have the snapshot, or no longer."""
 
 
 def rows(
@@ -56,9 +56,9 @@ def rows(
     label: str,
     snapshot: str | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The result of one SELECT, an empty batch first. `snapshot`: what another connection `exported`.
+    """Yield the result of one SELECT, an empty batch first. `snapshot`: a name from `exported` on another connection.
 
-    Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable` (`SnapshotGone`).
+    Raises ConfigError, InvalidSource, Refused, Unavailable (SnapshotGone).
     """
     text, used = bind(sql, values, "postgresql", lambda name: _placeholder(name, values), label=label)
     settings = [
@@ -78,7 +78,7 @@ def rows(
                 _see(cursor, snapshot, label)
             cursor.execute(f"SELECT {', '.join(settings)}", tuple(_text(values[name]) for name in bound) or None)
             cursor.fetchall()
-            # COPY closes a parenthesis after the text: a comment at its end must not swallow it.
+            # COPY closes a parenthesis after the text, which must not be part of a comment.
             cursor.execute(f"{castings(cursor.adbc_execute_schema(text), text, label=label)}\n")
             for batch in adbc.stream(cursor):
                 yield plain(batch, label=label)
@@ -89,15 +89,16 @@ def rows(
 
 
 def exported(connection: Connection, statement: Statement, *, label: str) -> Iterator[str]:
-    """The name of a snapshot of the database as it is now; other connections read it until this is closed.
+    """Yield the name of a snapshot of the current database. Other connections can read it until this generator is
+    closed.
 
-    Raises `InvalidSource` where the server has no such thing, `Refused`, `Unavailable`.
+    Raises InvalidSource if the server doesn't support snapshots, Refused, Unavailable.
     """
     with ExitStack() as stack:
         try:
             cursor = stack.enter_context(adbc.cursor(lambda: _connect(connection, statement.session), statement))
             cursor.execute(_REPEATABLE)
-            # It is idle as long as the splits are read.
+            # This transaction is idle while the splits are read.
             cursor.execute("SELECT set_config('idle_in_transaction_session_timeout', '0', true), pg_export_snapshot()")
             name = str(cursor.fetchone()[1])
         except Exception as error:  # noqa: BLE001 - the driver raises several families; all become ours
@@ -106,7 +107,7 @@ def exported(connection: Connection, statement: Statement, *, label: str) -> Ite
 
 
 def _see(cursor: Any, snapshot: str, label: str) -> None:
-    """Let a transaction that has just begun see what the snapshot holds."""
+    """Make a transaction that has just begun read from the snapshot."""
     cursor.execute(_REPEATABLE)
     try:
         cursor.execute(f"SET TRANSACTION SNAPSHOT '{snapshot}'")
@@ -122,17 +123,17 @@ def _see(cursor: Any, snapshot: str, label: str) -> None:
 def _connect(connection: Connection, session: Session) -> Any:
     import adbc_driver_postgresql.dbapi as driver
 
-    # A query may be silent for hours: keepalives tell that the server's machine is gone, and keep the way open.
+    # A query can be silent for hours. Keepalives detect a dead server, and keep the connection open.
     own = {name: value for name, value in connection.extra.items() if name != "client_encoding"}
     told = replace(connection, extra={**own, "client_encoding": "UTF8"})
     return driver.connect(told.uri_with(connect_timeout="10", application_name=session.name, keepalives_idle="60"))
 
 
 def _limits(session: Session) -> str:
-    """An expression that sets the time limits of a transaction: the shorter of ours and the server's own.
+    """Return an expression that sets the time limits of a transaction: the shorter of ours and the server's own.
 
-    A worker that was killed is found out while its query computes, from PostgreSQL 14 on. Only where the server's
-    system can tell, or the setting is refused: Linux can.
+    From PostgreSQL 14 on, it also detects a killed worker while its query computes. That setting is only made if the
+    server runs on Linux, because other systems refuse it.
     """
     wanted = {
         "statement_timeout": session.timeout,
@@ -148,7 +149,7 @@ def _limits(session: Session) -> str:
 
 
 def _setting(name: str) -> str:
-    # Settings ignore case, parameters don't: the name is spelt in hexadecimal.
+    # Settings ignore case but parameters don't, so the name is encoded in hexadecimal.
     return f"sitemap_etl.p{name.encode().hex()}"
 
 
@@ -179,15 +180,15 @@ _REFUSED_TEXT: Final = (
     "authentication failed", "no pg_hba.conf entry", "no password supplied", "does not exist", "permission denied",
     "is not permitted to log in", "certificate verify failed", "invalid", "server does not support SSL", "unrecognized",
 )  # fmt: skip
-"""How libpq words a refusal while connecting: it gives no SQLSTATE there."""
+"""Libpq's texts for a refused connection, which has no SQLSTATE."""
 
 
 def _translated(error: BaseException, connection: Connection, label: str, session: Session) -> SitemapEtlError:
-    """The driver's error as one of ours, by SQLSTATE (PostgreSQL, appendix A)."""
+    """Translate the driver's error, by SQLSTATE (PostgreSQL, appendix A)."""
     state = getattr(error, "sqlstate", None) or ""
     message = connection.redact(_message(str(error)))
     if not state and "Failed to connect" in str(error):
-        unresolved = "could not translate host name" in message  # it is told with the name, which may be any word
+        unresolved = "could not translate host name" in message  # the message has the host name, which can be any word
         if not unresolved and any(words in message for words in _REFUSED_TEXT):
             return Refused(f"{label}: the database refused the connection: {message}")
         return Unavailable(f"{label}: the database did not answer: {message}")
@@ -200,7 +201,7 @@ def _translated(error: BaseException, connection: Connection, label: str, sessio
 
 
 def _message(text: str) -> str:
-    """The server's message in one line, with the line of the SELECT that it points at."""
+    """Return the server's message in one line, with the line of the SELECT that it points to."""
     text = text.partition("\nQuery was:")[0].partition(". SQLSTATE")[0]
     found = re.search(r"(?:ERROR|FATAL):\s+(.*)", text)
     message = found[1].strip() if found else " ".join(text.rpartition("Failed to connect: ")[2].split())

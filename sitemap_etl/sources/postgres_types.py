@@ -1,11 +1,12 @@
-"""PostgreSQL's types as Arrow's: what the driver has none for is cast in the SELECT, the rest is made plain here.
+"""PostgreSQL's types as Arrow types. The SELECT casts types that the driver doesn't support.
+here.
 
-What becomes of a type is in docs/reference/databases.md.
+docs/reference/databases.md describes the conversion of types.
 
-- `numeric(p, s)` comes as decimal128(p, s); numeric without a declared scale as double, where a whole
-  number beyond 2**53 is an error rather than rounded. NaN is null in a decimal.
-- Infinity is an end of int32 or int64, and so is a time that 64 bits from 1970 can't hold. The driver adds the 30
-  years from 1970 to PostgreSQL's 2000 to these, so that they wrap around.
+- `numeric(p, s)` becomes decimal128(p, s). numeric without a declared scale becomes double; an integer above 2**53 is
+  an error instead of being rounded. NaN becomes null in a decimal.
+- Infinity becomes an end of int32 or int64, and so does a time that 64 bits from 1970 can't represent. The driver adds
+  the 30 years from 1970 to PostgreSQL's 2000 to these values, so that they wrap.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from sitemap_etl.sources.parameters import quoted
 
 _EXACT: Final = 2.0**53
 _EPOCH_DAYS: Final = 10_957
-"""Days from 1970 to 2000, where PostgreSQL begins to count."""
+"""Days from 1970 to PostgreSQL's epoch, 2000."""
 _EPOCH_MICROSECONDS: Final = _EPOCH_DAYS * 86_400_000_000
 _NAMED: Final = {
     "money": "CAST({} AS numeric(22, 3))",  # the driver gives the smallest coins of an unknown currency
@@ -37,9 +38,9 @@ _NAMED: Final = {
 
 
 def castings(schema: pa.Schema, sql: str, *, label: str) -> str:
-    """The SELECT, in one that casts where its result, of this schema, has types that would not arrive as they are.
+    """Return the SELECT, wrapped in one that casts columns whose types the driver doesn't return correctly.
 
-    Raises `InvalidSource` where two columns have one name.
+    `schema`: of the SELECT's result. Raises InvalidSource if two columns have the same name.
     """
     casts = [_cast(entry) for entry in schema]
     if not any(casts):
@@ -53,7 +54,7 @@ def castings(schema: pa.Schema, sql: str, *, label: str) -> str:
 
 
 def plain(batch: pa.RecordBatch, *, label: str) -> pa.RecordBatch:
-    """The batch with numerics as numbers, and with infinity in place of dates that wrapped around in the driver."""
+    """Return the batch with numerics as numbers, and with infinity for dates that wrapped in the driver."""
     columns = [
         _number(column.storage, entry, label) if _is_numeric(entry.type) else _unwrapped(column)
         for entry, column in zip(batch.schema, batch.columns, strict=True)
@@ -62,7 +63,7 @@ def plain(batch: pa.RecordBatch, *, label: str) -> pa.RecordBatch:
 
 
 def _unwrapped(column: pa.Array) -> pa.Array:
-    """Return dates and timestamps with infinity in place of the values that wrapped around in the driver."""
+    """Return dates and timestamps with infinity for values that wrapped in the driver."""
     if pt.is_date32(column.type):
         return _with_ends(column, FIRST_DAY + _EPOCH_DAYS, pa.scalar(FIRST_DAY, pa.int32()), LAST_DAY)
     if pt.is_timestamp(column.type):
@@ -81,7 +82,7 @@ def _holds_dates(kind: pa.DataType) -> bool:
 
 
 def _with_ends(column: pa.Array, minus_infinity: int, first: pa.Scalar, last: int) -> pa.Array:
-    """Return the column with `first` for the raw value `minus_infinity`, and `last` for those below it."""
+    """Return the column with `first` for the raw value `minus_infinity`, and `last` for smaller values."""
     raw = column.view(first.type)
     lowest = pc.min(raw).as_py()
     if lowest is None or lowest > minus_infinity:
@@ -91,7 +92,7 @@ def _with_ends(column: pa.Array, minus_infinity: int, first: pa.Scalar, last: in
 
 
 def _cast(entry: pa.Field) -> str | None:
-    """How the SELECT casts a column, `{}` for its name; None where it arrives as it is."""
+    """Return the SQL that casts a column, with `{}` for its name, or None if no cast is needed."""
     named = _NAMED.get((entry.metadata or {}).get(b"POSTGRESQL:type", b"").decode())
     if named is not None or _is_numeric(entry.type):
         return named
@@ -99,7 +100,7 @@ def _cast(entry: pa.Field) -> str | None:
         child = entry.type.value_field
         if pt.is_struct(child.type):
             return _NAMED["record"] if _is_awkward(child) else None
-        # Arrays of UUIDs and of JSON have extension types, which no cast of Arrow takes out of a list.
+        # Arrays of UUIDs and JSON have extension types, which Arrow can't cast within a list.
         return "CAST({} AS text[])" if _is_awkward(child) or isinstance(child.type, pa.BaseExtensionType) else None
     if pt.is_struct(entry.type):
         return _NAMED["record"] if _is_awkward(entry) else None
@@ -107,7 +108,7 @@ def _cast(entry: pa.Field) -> str | None:
 
 
 def _is_awkward(entry: pa.Field) -> bool:
-    """Whether a value, or one in it, comes as bytes of the wire, or in a form that Parquet has not."""
+    """Return True if a value, or a part of it, would be raw bytes or a type that Parquet doesn't support."""
     if pt.is_struct(entry.type):
         return any(_cast(child) is not None or _is_numeric(child.type) for child in entry.type)
     return isinstance(entry.type, pa.OpaqueType) or pt.is_interval(entry.type)
@@ -118,7 +119,7 @@ def _is_numeric(kind: pa.DataType) -> bool:
 
 
 def _number(column: pa.Array, entry: pa.Field, label: str) -> pa.Array:
-    """The text of numerics as decimals where a scale is declared, else as doubles."""
+    """Convert the text of numerics to decimals if they have a declared scale, otherwise to doubles."""
     modifier = int((entry.metadata or {}).get(b"POSTGRESQL:typmod", b"-1")) - 4
     # numeric's type modifier holds precision and scale, the scale signed in 11 bits (PostgreSQL's numeric.c).
     precision, scale = modifier >> 16 & 0xFFFF, (modifier & 0x7FF ^ 0x400) - 0x400

@@ -1,7 +1,7 @@
-"""SQL over exports, run by DuckDB in memory: the files are the table `source`, others have names of their own.
+"""SQL over exports, run by DuckDB in memory. The files are the table `source`; other tables have their own names.
 
-The result is streamed. The SQL sees these tables and nothing else: DuckDB opens no file, reaches no network and
-installs no extension. Session time zone: UTC.
+The result is streamed. The SQL can only use these tables: DuckDB opens no file, uses no network and installs no
+extension. The session's time zone is UTC.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from sitemap_etl.sources.splits import Split, columns_of, pack_schema, unpack_sc
 
 Export = CsvExport | JsonlExport | ParquetExport
 _FILES: Final[dict[str, Any]] = {"csv": csv_files, "jsonl": jsonl_files, "parquet": parquet_files}
-"""The module of each kind of export."""
+"""Module of each kind of export."""
 
 _FETCH_ROWS: Final = 32_768
 _SCAN_ROWS: Final = 8_192
-"""Rows that DuckDB is given and asked for at a time: it holds many such batches, `fit` joins them."""
+"""Rows per batch from and to DuckDB, which keeps many such batches. `fit` combines them."""
 _BUFFER_BYTES: Final = 1024 * 1024
 
 
@@ -113,14 +113,14 @@ def read_query(
     batch_bytes: int = limits.BATCH_BYTES,
     memory: str = MEMORY,
 ) -> Iterator[pa.RecordBatch]:
-    """The result's rows, of `columns` only where given (in that order; unknown ones left out).
+    """Yield the result's rows, only `columns` if given, in that order. Unknown columns are skipped.
 
-    `params`: as they were planned. Raises `InvalidSource` with DuckDB's message, `Refused`, `Unavailable`.
+    `params`: as planned. Raises InvalidSource with DuckDB's message, Refused, Unavailable.
     """
     schema = unpack_schema(split.detail["schema"])
     if columns is not None:
         schema = pa.schema([schema.field(name) for name in columns if name in schema.names])
-    # An earlier release knew one table.
+    # Splits of an earlier version have one table.
     tables = split.detail["tables"] if "tables" in split.detail else {"source": split.detail["of"]}
     files = [File(*file) for table in tables.values() for file in table["files"]]
     check_unchanged(files)
@@ -135,20 +135,17 @@ def read_query(
 
 
 def select(database: Any, sql: str, values: Mapping[str, Value] | None = None, *, label: str) -> Any:
-    """The relation of one SELECT; `$name` in it stands for a value. Raises `InvalidSource`, and what DuckDB raises."""
+    """Return the relation of one SELECT with values for `$name`. Raises InvalidSource, and DuckDB's errors."""
     statements = database.extract_statements(sql)
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
         raise InvalidSource(f"{label}: expected one SELECT")
     relation = database.sql(statements[0].query, params=dict(values or {}))
-    check_names(relation.columns, label=label)  # its results give the second one another name
+    check_names(relation.columns, label=label)  # DuckDB renames repeated columns in results
     return relation
 
 
 class Rows:
-    """A table to DuckDB that is read anew for every scan, through our own reader; keeps the error of a scan.
-
-    Names that differ in case only are those of `distinct_schema`.
-    """
+    """A table for DuckDB that calls our reader for every scan, and keeps the scan's error."""
 
     def __init__(self, schema: pa.Schema, rows: Callable[[], Iterator[pa.RecordBatch]]) -> None:
         self._schema, self._rows = distinct_schema(schema), rows
@@ -170,10 +167,10 @@ class Rows:
 
 
 class _Exports(pa.dataset.FileSystemDataset):  # type: ignore[misc] # pyarrow ships no types
-    """Parquet files as a dataset, so that DuckDB asks for the columns and rows it needs only.
+    """Parquet files as a dataset, so that DuckDB reads only the columns and rows that it needs.
 
-    It reads a little ahead, where a dataset of itself would hold sixteen batches of 131,072 rows of any width.
-    `promised`: the rows that the footers name; None in a run that an earlier release planned.
+    Limits reading ahead; by default, a dataset keeps sixteen batches of 131,072 rows of any width. `promised`: rows in
+    the footers, or None in a run that an earlier version planned.
     """
 
     promised: int | None = None
@@ -187,7 +184,7 @@ class _Exports(pa.dataset.FileSystemDataset):  # type: ignore[misc] # pyarrow sh
 
 
 def _counted(batches: Iterator[pa.RecordBatch], promised: int) -> Iterator[pa.RecordBatch]:
-    """Yield the batches. Raises OSError if they have other rows than the footers say: a page was passed over."""
+    """Yield the batches. Raises OSError if their rows differ from the footers, because a page was skipped."""
     given = 0
     for batch in batches:
         given += batch.num_rows
@@ -199,7 +196,7 @@ def _counted(batches: Iterator[pa.RecordBatch], promised: int) -> Iterator[pa.Re
 def selected(
     sql: str, tables: Mapping[str, Any], params: Mapping[str, Value], label: str, memory: str = MEMORY
 ) -> Iterator[pa.RecordBatch]:
-    """What a SELECT yields over tables that DuckDB can read. Raises `InvalidSource`, and what reading them raises."""
+    """Yield the result of a SELECT over tables. Raises InvalidSource, and errors of reading the tables."""
     try:
         with (
             tempfile.TemporaryDirectory(prefix="sitemap_etl-") as scratch,
@@ -221,7 +218,7 @@ def selected(
 
 
 def _table(of: Mapping[str, Any]) -> Any:
-    """A table as DuckDB reads it."""
+    """Return a table in a form that DuckDB can read."""
     schema = columns_of(of)
     if of["kind"] == "csv":
         return Rows(schema, lambda: csv_files.read_csv(Split("csv", "source", of)))
@@ -249,7 +246,7 @@ def _table(of: Mapping[str, Any]) -> Any:
 
 @contextmanager
 def in_memory(label: str, scratch: str | None, memory: str = MEMORY) -> Iterator[Any]:
-    """A database that sees nothing but what is registered in it. `scratch`: as for `opened`."""
+    """Open a database that can only use registered tables. `scratch`: as for `opened`."""
     with ExitStack() as stack:
         database = attempt(lambda: stack.enter_context(opened(scratch=scratch, memory=memory)), label)
         database.execute("SET lock_configuration = true")
@@ -257,7 +254,7 @@ def in_memory(label: str, scratch: str | None, memory: str = MEMORY) -> Iterator
 
 
 def _register(database: Any, tables: Mapping[str, Any], label: str) -> None:
-    """Give DuckDB the tables by name. Raises `InvalidSource` for a column of a type that it does not have."""
+    """Register the tables by name. Raises InvalidSource for a column of a type that DuckDB doesn't support."""
 
     def register() -> None:
         for name, table in tables.items():
@@ -267,7 +264,7 @@ def _register(database: Any, tables: Mapping[str, Any], label: str) -> None:
 
 
 def bound_select(database: Any, sql: str, params: Mapping[str, Value], label: str) -> Any:
-    """The relation of one SELECT with its values."""
+    """Return the relation of one SELECT with its values."""
     bound, names = bind(sql, params, "duckdb", lambda name: f"${name}", label=label)
     return select(database, bound, {name: params[name] for name in names}, label=label)
 

@@ -1,9 +1,8 @@
-"""The quotes of a CSV, followed through its bytes: a quote that is never closed makes one value of many rows.
+"""Check the quotes of a CSV in its bytes: a quote that is never closed turns many rows into one value.
 
-A parser accepts such a value, and its rows are lost without an error. So the bytes are checked before they are parsed,
-as whole buffers. If every opening quote follows a delimiter or a line break, and every closing quote precedes one,
-counting is enough. Quotes inside unquoted values (`5" pipe`) are text, as they are to the parser; `find_turns` tells
-them apart.
+A parser accepts such a value, and loses its rows without an error. So the bytes are checked before parsing, in whole
+buffers. If every opening quote follows a delimiter or a line break, and every closing quote precedes one, counting is
+enough. Quotes inside unquoted values (`5" pipe`) are text, for the parser too; `find_turns` distinguishes them.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from sitemap_etl.limits import CSV_VALUE_LINES
 _LF, _CR = b"\n\r"
 _BOM: Final = b"\xef\xbb\xbf"
 _PIECE_BYTES: Final = 256 * 1024
-"""Bytes looked at in one go: what is made of them stays in the processor's cache."""
+"""Bytes examined at a time, so that temporaries stay in the processor's cache."""
 
 
 class WatchedQuotes:
-    """A stream for a parser, which ends where the quotes go wrong: `fault` says how, of the quote at byte `at`.
+    """A stream for a parser, which ends at an invalid quote: `fault` has the reason, `at` the position of the quote.
 
-    `read` is that of the stream. Memory: what is not known to be whole rows yet, at most what the parser holds itself.
+    `read`: the stream's method. Memory: bytes of incomplete rows, at most as much as the parser needs itself.
     """
 
     def __init__(self, read: Callable[[int], bytes], delimiter: str, quote: str) -> None:
@@ -37,10 +36,10 @@ class WatchedQuotes:
         self._delimiter, self._quote = ord(delimiter), ord(quote)
         self._boundaries = boundaries(delimiter)
         self._rest = b""  # from the beginning of a row
-        self._start = 0  # the byte of the stream at which that is
+        self._start = 0  # its position in the stream
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes; none where the stream ends or its quotes go wrong."""
+        """Return the next bytes, or none at the end of the stream or at an invalid quote."""
         if self.fault is not None:
             return b""
         data = self._read(size)
@@ -53,11 +52,11 @@ class WatchedQuotes:
         return data if self.fault is None else b""
 
     def close(self) -> None:
-        """Nothing: the stream is its owner's to close."""
+        """Mark the stream as closed. The underlying stream is left open for its owner."""
         self.closed = True
 
     def _look(self, data: bytes) -> None:
-        """Take the rows that are whole off `data`, and keep the rest."""
+        """Remove the complete rows from `data`, and keep the rest."""
         if not self._start and data.startswith(_BOM):
             self._start, data = len(_BOM), data[len(_BOM) :]
         if self._quote not in data:
@@ -69,8 +68,8 @@ class WatchedQuotes:
             self._take_apart(data)
             return
         breaks = _breaks(found)
-        # A line break with an odd number of quotes before it is part of a value. Too many of them hold two neighbours
-        # of those that are tried; then all are.
+        # A line break after an odd number of quotes is part of a value. A value with too many line breaks includes two
+        # adjacent ones of the sample; then all are examined.
         tried = np.searchsorted(quotes, breaks[:: CSV_VALUE_LINES // 2]) % 2
         if (tried[1:] & tried[:-1]).any():
             outside = np.flatnonzero(np.searchsorted(quotes, breaks) % 2 == 0)
@@ -84,7 +83,7 @@ class WatchedQuotes:
         self._take_apart(data)
 
     def _regular(self, found: NDArray[np.uint8], quotes: NDArray[np.intp]) -> bool:
-        """Whether every quote stands where a value begins or ends, or is one of two."""
+        """Return True if every quote is at the start or end of a value, or doubled."""
         ends = self._boundaries.copy()
         ends[self._quote] = True
         opening, closing = quotes[0::2], quotes[1::2]
@@ -95,7 +94,7 @@ class WatchedQuotes:
         return bool(ends[found[opening - 1]].all() and ends[found[closing + 1]].all())
 
     def _take_apart(self, data: bytes, *, last: bool = False) -> None:
-        """Do the same as `_look` value by value: some quotes are text, or a value has very many lines.
+        """Do the same as `_look` value by value, because some quotes are text or a value has very many lines.
 
         `last`: the data ends with the last row of the stream.
         """
@@ -128,7 +127,7 @@ class WatchedQuotes:
             self._keep(data, int(outside[-1]) + 1 if len(outside) else 0)
 
     def _finish(self) -> None:
-        """Check the end of the stream: the rest must be a whole row."""
+        """Check the end of the stream: the rest must be a complete row."""
         if self._quote in self._rest:
             self._take_apart(self._rest + b"\n", last=True)
 
@@ -142,10 +141,10 @@ class WatchedQuotes:
 
 
 class Turns(Frozen):
-    """The runs of quotes that can open or close a value, in their order.
+    """Runs of quotes that can open or close a value, in order.
 
-    `first`, `last`: positions of the first and the last quote of each run (int64). `opened`: whether a value is open
-    after it (bool).
+    `first`, `last`: positions of the first and last quote of each run (int64). `opened`: mask of runs after which a
+    value is open (bool).
     """
 
     first: NDArray[np.intp]
@@ -154,7 +153,7 @@ class Turns(Frozen):
 
 
 def boundaries(delimiter: str) -> NDArray[np.bool_]:
-    """Return the bytes next to which a value begins or ends, as a table of 256 flags."""
+    """Return a table of 256 flags: bytes next to which a value begins or ends."""
     table = np.zeros(256, bool)
     table[[ord(delimiter), _LF, _CR]] = True
     return table
@@ -170,11 +169,10 @@ def find_turns(
 ) -> Turns:
     """Return the runs of quotes that can open or close a value.
 
-    An even number of quotes in a row is text within a value, or an empty value. An odd number opens or closes a value
-    if it follows a boundary; anywhere else, no value is open after it.
-
-    `quotes`: ascending positions in `found` of the quotes that are not escaped. `starts_value`: see `boundaries`.
-    `before`: the byte before the first one. `inside`: whether a value is open there.
+    An even number of adjacent quotes is text within a value, or an empty value. An odd number opens or closes a value
+    if it follows a boundary; elsewhere, no value is open after it. `quotes`: ascending positions in `found` of the
+    quotes that are not escaped. `starts_value`: see `boundaries`. `before`: the byte before the first one. `inside`: a
+    value is open there.
     """
     first = np.flatnonzero(np.diff(quotes, prepend=-2) != 1)
     length = np.diff(first, append=len(quotes))
@@ -191,7 +189,7 @@ def find_turns(
 
 
 def line_breaks(data: bytes, start: int, end: int) -> int:
-    """Line breaks, of one kind."""
+    """Return the number of line breaks, all of one kind."""
     found = np.frombuffer(data, np.uint8)[start:end]  # five times as fast as `bytes.count`
     return int(np.count_nonzero(found == _LF) or np.count_nonzero(found == _CR))
 

@@ -1,9 +1,9 @@
-"""Where the splits of a SELECT begin: ranges of a column with about as many rows each.
+"""Find the bounds of a SELECT's splits: ranges of a column with about the same number of rows.
 
-The database itself puts a random sample of the column in its order, and the cuts are values of the sample: so they are
-right for skewed numbers, for text of any collation, and for UUIDs. A sample of one row in 64 costs one pass over the
-SELECT, or over the table that the user names instead; of few rows all are taken. Of a database whose random function
-is not known, the ranges have equal widths from the smallest to the largest value.
+The database itself orders a random sample of the column, and the bounds are values of the sample. So they are correct
+for skewed numbers, for text of any collation, and for UUIDs. A sample of one row in 64 costs one pass over the SELECT,
+or over the table that the user names instead. If there are few rows, all are used. If a database's random function is
+unknown, the ranges have equal widths from the smallest to the largest value.
 """
 
 from __future__ import annotations
@@ -34,13 +34,16 @@ from sitemap_etl.sources.splits import Split
 
 _ONE_IN: Final = 64
 _KEPT: Final = 20_000
-"""Values of a sample that are kept at least; of twice as many, every second is left out."""
+"""Minimum values of a sample that are kept. At twice as many, every second one is dropped."""
 _ENOUGH: Final = 100
-"""Values of a sample for each part. With fewer, parts would differ by more than a third, and all values are taken."""
+"""Values of a sample per part. With fewer, parts would differ by more than a third, so all values are used."""
 _ENOUGH_IN_BLOCKS: Final = 100 * _ENOUGH
-"""The same of whole blocks, which hold some hundred rows that are often neighbours."""
+"""The same for whole blocks, which have some hundred rows that are often adjacent."""
 _NAME: Final = "sitemap_etl_key"
-"""What a sample calls the column. With a name of the SELECT's own, ORDER BY would mean the column as it is shown."""
+"""Name of the column in a sample.
+
+With a name from the SELECT, ORDER BY would refer to the displayed column.
+"""
 _CHANCE: Final = {
     "postgresql": f"random() < {1 / _ONE_IN}",
     "mysql": f"rand() < {1 / _ONE_IN}",
@@ -49,9 +52,9 @@ _CHANCE: Final = {
 }
 _TRIALS: Final[dict[str, tuple[Kind, ...]]] = {"postgresql": ("int", "date", "uuid"), "sqlite": ("int", "text")}
 _USUAL_TRIALS: Final[tuple[Kind, ...]] = ("int", "date")
-"""The kinds with bounds that are beyond every value: text has them in SQLite, which orders it by its bytes."""
+"""Kinds with bounds beyond every value. In SQLite, text has such bounds, because it is ordered by bytes."""
 _COMPARED_AS_ORDERED: Final = ("text", "character varying", "uuid")
-"""PostgreSQL's types of text that are compared with a bound as they are ordered among themselves."""
+"""PostgreSQL's text types whose comparison with a bound matches their order."""
 _KINDS: Final = "numbers, dates, timestamps, text or UUIDs"
 _NUMBERS: Final = "of this database, numbers, dates and timestamps"
 
@@ -66,10 +69,10 @@ def plan_database(
     session: Session | None = None,
     label: str = "the database",
 ) -> list[Split]:
-    """The splits of one SELECT: `split` is a column and a number of parts; one split without it.
+    """Return the splits of one SELECT. `split`: a column and a number of parts; one split without it.
 
-    `bounds_from`: a table (`schema.table` too) whose column of that name is looked at, not the result of the SELECT.
-    Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
+    `bounds_from`: a table (also `schema.table`) with that column, which is examined instead of the SELECT's result.
+    Raises ConfigError, InvalidSource, Refused, Unavailable.
     """
     session = session or Session()
     values = dict(params or {})
@@ -242,7 +245,7 @@ class _Look:
         return Key(self.column, "int" if kinds else expected), sample.cast(pa.float64())
 
     def _quantiles(self, ordered: pa.Array) -> list[Value]:
-        """Where parts with about as many values each begin: nearest to there that another value begins."""
+        """Return the starts of parts with about the same number of values, at the nearest change of value."""
         count = len(ordered)
         if not count:
             return []
@@ -275,11 +278,11 @@ class _Look:
 
     @contextmanager
     def _hinting(self) -> Iterator[None]:
-        """Add to a refusal of the database that names the column what it is needed for."""
+        """Add a hint about `split:` to a database error that names the column."""
         try:
             yield
         except InvalidSource as error:
-            if self.column not in str(error).partition("\n")[0]:  # below it, databases show the statement
+            if self.column not in str(error).partition("\n")[0]:  # further lines show the statement
                 raise
             hint = f"split: needs the column {self.column!r} in the result of the SELECT"
             raise InvalidSource(f"{error}\n  {hint}") from error
@@ -296,16 +299,16 @@ class _Look:
 
 
 def _cut(value: Any) -> Value:
-    """A value as a bound; a number's whole part is as good a place to cut."""
+    """Return a value as a bound. Numbers are rounded down, which is as good a bound."""
     if isinstance(value, float | Decimal):
         return math.floor(value)
     return value.hex() if isinstance(value, bytes) else value
 
 
 class _Sample:
-    """Values evenly spread over those given, which are many; those that can be no bound are left out.
+    """Evenly spaced values of a large number of values. Values that can't be bounds are dropped.
 
-    `count`: how many were given. `values`: those that are kept, in their order.
+    `count`: number of values seen. `values`: the kept values, in order.
     """
 
     def __init__(self, arrays: Iterable[pa.Array]) -> None:

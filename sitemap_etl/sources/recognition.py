@@ -1,7 +1,7 @@
-"""What lies at an address that nobody has described yet: the kind of an export or of a table, and how a CSV is written.
+"""Detect the kind of source at an address: an export's or table's format, and the format of a CSV.
 
-Judged by names and by first bytes. What is found are the settings that a site file would have, so that everything else
-reads it as any other source.
+Detection uses names and first bytes. The result has the settings of a site file, so that the rest of the code reads it
+like any other source.
 """
 
 from __future__ import annotations
@@ -33,29 +33,32 @@ _ENDINGS: Final[dict[str, tuple[str, ...]]] = {
     "csv": csv_files.SUFFIXES,
 }
 _NULL_WORDS: Final = frozenset({*PLACEHOLDERS, "null", "NaN"})
-"""Words for a missing value as programs write them. Other spellings, such as none, are values of their own."""
+"""Words that programs write for a missing value. Other spellings, such as none, are values."""
 _LOOKED_AT: Final = 10_000
-"""Names below an address among which those of a table are looked for."""
+"""Names below an address that are searched for a table."""
 _SOME: Final = 100
-"""Files whose kinds are looked at."""
+"""Files whose kinds are examined."""
 _TEXT: Final = 256 * 1024
-"""Bytes of a CSV whose rows are counted to find how it is written."""
+"""Bytes of a CSV that are examined to find its format."""
 _ROWS: Final = 500
 _LEFT_OVER: Final = re.compile(r"""["']$|\\["'\\]|\\$""")
-"""Quotes and escapes that a reader should have taken away."""
+"""Quotes and escapes that a reader should have removed."""
 _DELIMITERS: Final = ",;\t|\x1f\x01"
-"""The last two are the unit separator, and the default of Hive."""
+"""Possible delimiters. The last two are the unit separator and Hive's default."""
 _CYRILLIC_BYTES: Final = 0.9
-"""Share of bytes from C0 on among those beyond ASCII: letters of cp1251 nearly all, of cp1252 with other signs."""
+"""Minimum share of bytes from C0 on among non-ASCII bytes for Cyrillic text.
+
+In cp1251 nearly all of these bytes are letters; in cp1252 there are other signs too.
+"""
 _NOT_CP1252: Final = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")
 _RUN: Final = 3
-"""Bytes beyond ASCII in a row, on average, from which on no text is of a Latin script."""
+"""Average number of adjacent non-ASCII bytes from which text is not in a Latin script."""
 
 
 def recognize(address: str) -> Recognized:
-    """The source at a path, a folder, a pattern or an `s3://` address, as a site file would describe it.
+    """Return the source at a path, a folder, a pattern or an `s3://` address, as a site file would describe it.
 
-    Raises `InvalidSource` where there is nothing, or nothing that can be read, `Refused`, `Unavailable`.
+    Raises InvalidSource if there is nothing readable, Refused, Unavailable.
     """
     table = _table(address)
     if table is not None:
@@ -76,13 +79,13 @@ def recognize(address: str) -> Recognized:
 
 
 def _table(address: str) -> DeltaSource | IcebergSource | None:
-    """The table of a lakehouse that an address is."""
+    """Return the lakehouse table at an address, or None."""
     if address.endswith(".metadata.json"):
         return IcebergSource(iceberg=address)
     try:
         names = list(_names_below(address))
     except Refused:
-        return None  # who may read a file in a bucket may not be allowed to list it
+        return None  # permission to read a file doesn't include permission to list the bucket
     folder = address.rstrip("/")
     found = {name: table[1] for name in names if (table := tables.table_of(name)) is not None and not table[0]}
     if "delta" in found.values():
@@ -95,7 +98,7 @@ def _table(address: str) -> DeltaSource | IcebergSource | None:
 
 
 def _names_below(address: str) -> Iterator[str]:
-    """Names of files in a folder that tell of a table, relative to it."""
+    """Yield names of files in a folder that can identify a table, relative to the folder."""
     folder = f"{address.rstrip('/')}/"
     if address.startswith(S3):
         if not re.search(r"[*?\[]", address):
@@ -110,13 +113,13 @@ def _names_below(address: str) -> Iterator[str]:
 
 
 def _version(name: str) -> tuple[int, str]:
-    """The number of a metadata file: `00003-….metadata.json`, `v3.metadata.json`."""
+    """Return the number of a metadata file: `00003-….metadata.json`, `v3.metadata.json`."""
     number = re.match(r"metadata/v?(\d+)", name)
     return (int(number[1]) if number else -1, name)
 
 
 def _kind(file: File) -> str:
-    """The kind of a file by its name, else by its first bytes."""
+    """Return the kind of a file by its name, or by its first bytes."""
     for kind, endings in _ENDINGS.items():
         if file.path.lower().endswith(endings):
             return kind
@@ -126,7 +129,7 @@ def _kind(file: File) -> str:
 
 
 def csv_form(file: File) -> CsvFormat:
-    """How a CSV is written, as far as its beginning shows. Raises `InvalidSource`, `Refused`, `Unavailable`."""
+    """Return the format of a CSV, as far as its beginning shows. Raises InvalidSource, Refused, Unavailable."""
     with blocks(file) as raw:
         data = raw.peek()
     encoding = _encoding(data)
@@ -136,7 +139,7 @@ def csv_form(file: File) -> CsvFormat:
         text = ""
         for delimiter in _DELIMITERS if own is None else own:
             form = CsvFormat.model_validate({**quoting, "encoding": encoding, "delimiter": delimiter})
-            if not text or form.escaping is not None:  # which quotes are escaped depends on where values begin
+            if not text or form.escaping is not None:  # escaped quotes depend on the start of values
                 text = _beginning(file, form)
             score = _score(text, delimiter, quoting.get("quote", '"'))
             if score > highest:
@@ -153,7 +156,7 @@ def _decoded(data: bytes, encoding: str) -> bytes:
 
 
 def _null_words(file: File, form: CsvFormat) -> tuple[str, ...]:
-    """Return the words that a CSV writes for a missing value, as `null:` takes them; none if the default is enough."""
+    """Return a CSV's words for a missing value, as in `null:`. Empty if the default is enough."""
     text = _beginning(file, form)
     try:
         values = {
@@ -167,22 +170,22 @@ def _null_words(file: File, form: CsvFormat) -> tuple[str, ...]:
 
 
 def _beginning(file: File, form: CsvFormat) -> str:
-    """The first rows as text, escapes made doubled quotes."""
+    """Return the first rows as text, with escapes replaced by doubled quotes."""
     with blocks(file, form) as text:
         beginning = text.peek()[:_TEXT].decode("utf-8-sig", "ignore")
     beginning = beginning[separator_line(beginning) :]
-    # A row that was cut has fewer fields.
+    # Drop the last row, which can be incomplete.
     return beginning if len(beginning) < _TEXT // 4 else beginning[: beginning.rfind("\n") + 1]
 
 
 def _encoding(data: bytes) -> str:
-    """The encoding of a text: sure where it is Unicode, else the likeliest one."""
+    """Return the encoding of a text: certain for Unicode, otherwise the most likely one."""
     if data.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
         return "utf-32"
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return "utf-16"
     even, odd = data[0:_TEXT:2].count(0), data[1:_TEXT:2].count(0)
-    if max(even, odd) > len(data[:_TEXT]) // 8:  # of ASCII in UTF-16 every second byte is one
+    if max(even, odd) > len(data[:_TEXT]) // 8:  # every second byte of ASCII in UTF-16 is zero
         return "utf-16-le" if odd > even else "utf-16-be"
     try:
         codecs.getincrementaldecoder("utf-8")().decode(data)
@@ -197,7 +200,7 @@ def _encoding(data: bytes) -> str:
 
 
 def _quotings(text: str) -> Iterator[dict[str, str]]:
-    """The ways in which values may be quoted, the usual one first."""
+    """Yield possible quoting styles, most common first."""
     escaped = _may_be_escaped(text)
     yield {}
     if '"' in text:
@@ -211,15 +214,15 @@ def _quotings(text: str) -> Iterator[dict[str, str]]:
 
 
 def _may_be_escaped(text: str) -> bool:
-    """Whether backslashes stand before quotes, or never alone, so that they may be escapes."""
+    """Return True if backslashes precede quotes or only occur in pairs, so that they can be escapes."""
     runs = re.findall(r"\\+", text)
     return re.search(r"\\[\"']", text) is not None or (bool(runs) and all(len(run) % 2 == 0 for run in runs))
 
 
 def _score(text: str, delimiter: str, quote: str) -> tuple[float, float, int]:
-    """How well a form fits: the share of rows as long as the first one, the share of clean values, its fields.
+    """Rate a format: share of rows with the length of the first one, share of clean values, number of fields.
 
-    A row is none where a value seems to have swallowed others; a value is not clean where marks of quoting are left.
+    A row doesn't count if a value seems to contain others. A value is not clean if it has remains of quoting.
     """
     options: dict[str, Any] = {"quoting": csv.QUOTE_NONE} if quote == "none" else {"quotechar": quote}
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, **options)

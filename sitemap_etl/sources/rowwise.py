@@ -1,4 +1,4 @@
-"""A SELECT that sees each row by itself: it means the same over all rows of a table and over some of them."""
+"""SELECTs that treat each row separately, so that they work on a part of a table's rows."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from sitemap_etl.sources.query import Rows, attempt, bound_select, in_memory, se
 
 
 class RowSelect:
-    """A SELECT that sees each row by itself, so that it means the same over all rows of a table and over some of them.
+    """A SELECT that treats each row separately, so that its result over some rows is a part of its result over all
+    rows.
 
-    `columns`: those of the table that it names. `schema`: of its result. Raises `InvalidSource` for any other SELECT.
+    `columns`: columns of the table that it uses. `schema`: columns of its result. Raises InvalidSource for other
+    SELECTs.
     """
 
     def __init__(self, sql: str, source: pa.Schema, label: str, params: Mapping[str, Value] | None = None) -> None:
@@ -43,6 +45,6 @@ class RowSelect:
         self.columns = [name for name in source.names if every or name.casefold() in named] or source.names[:1]
 
     def apply(self, source: pa.Schema, rows: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """What it yields for these rows, which have `columns`. Raises `InvalidSource`, and what reading them raises."""
+        """Yield the result for these rows, which have `columns`. Raises InvalidSource, and errors of reading them."""
         table = Rows(source, lambda: iter(rows))
         yield from selected(self._sql, {"source": table}, self._params, self._label)

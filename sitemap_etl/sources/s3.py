@@ -1,7 +1,7 @@
-"""Objects in S3 as source files: found by listing, read by ranges of the one version that was found.
+"""Objects in S3 as source files: found by listing, and read in ranges of the version that was found.
 
-Every request for bytes names the ETag, so that an object which changed is told by the store itself, without looking
-before and after; and a bucket whose readers pay is told that we do.
+Every request for bytes has the ETag, so the storage itself detects a changed object. Requests to a requester-pays
+bucket say that we pay.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from sitemap_etl.sources.object_sums import Sum, sum_of
 from sitemap_etl.sources.unsteady import changed, damaged, gone
 
 _OPENERS: Final = 4
-"""Pieces of an object that are fetched at once."""
+"""Pieces of an object that are fetched at the same time."""
 _WHOLE: Final = 128 * 1024
-"""Bytes up to which an object is read as a whole: a request costs more than they do."""
+"""Maximum bytes of an object that is read as a whole, because a request costs more than its bytes."""
 _FIRST: Final = 1024 * 1024
 _AHEAD: Final = 8 * 1024 * 1024
-"""Bytes of the first and of the further pieces of a stream: who looks at the beginning only reads little."""
+"""Bytes of the first and of further pieces of a stream. The first is small for callers that need only the beginning."""
 _TRIES: Final = 3
-"""boto3 tries a request again, but not the reading of its answer."""
+"""Tries for reading a response. boto3 only retries requests."""
 _BROKEN: Final = (BrokenConnection, HTTPClientError, IncompleteReadError, ResponseStreamingError)
 
 
 def bucket(name: str, *, pays: bool = False, verify: bool = True) -> Bucket:
-    """The bucket of that name, by the environment as it is: one client serves all files of a run.
+    """Return the bucket of that name with the current environment. One client serves all files of a run.
 
-    `pays`: whether we pay for reading it. `verify`: checksums that it keeps of objects must be right.
+    `pays`: we pay for reading it. `verify`: stored checksums of objects must match.
     """
     settings = tuple(sorted((key, value) for key, value in os.environ.items() if key.startswith("AWS_")))
     return _bucket(name, hash(settings), pays=pays, verify=verify)
@@ -66,7 +66,7 @@ class Bucket:
         self._payer = {"RequestPayer": "requester"} if pays else {}
 
     def objects(self, prefix: str) -> Iterator[tuple[str, int, str, float]]:
-        """Key, bytes, ETag and time of change (epoch seconds) of every object under the prefix, by key."""
+        """Yield key, bytes, ETag and modification time (epoch seconds) of every object under the prefix, by key."""
         asked = {"Bucket": self.name, "Prefix": prefix, **self._payer}
         while True:
             with self._errors("list", prefix):
@@ -78,7 +78,7 @@ class Bucket:
             asked["ContinuationToken"] = page["NextContinuationToken"]
 
     def head(self, key: str) -> tuple[int, str, float] | None:
-        """Bytes, ETag and time of change (epoch seconds) of an object, None where there is none."""
+        """Return bytes, ETag and modification time (epoch seconds) of an object, or None if it doesn't exist."""
         with self._errors("read", key):
             try:
                 found = self._client.call("head_object", Bucket=self.name, Key=key, **self._payer)
@@ -89,9 +89,9 @@ class Bucket:
         return found["ContentLength"], found["ETag"], found["LastModified"].timestamp()
 
     def read(self, key: str, start: int, length: int, etag: str, *, whole: bool = False) -> bytes:
-        """So many bytes of an object from a place on. Raises `Unavailable` where it is another one by now, or gone.
+        """Read `length` bytes of an object from `start`. Raises Unavailable if it was changed or deleted.
 
-        `whole`: they are all that it has. Then its checksum is verified, and `InvalidSource` raised if it differs.
+        `whole`: these are all its bytes; then its checksum is verified, and InvalidSource raised if it differs.
         """
         url = f"s3://{self.name}/{key}"
         span = {} if whole else {"Range": f"bytes={start}-{start + length - 1}"}
@@ -127,7 +127,7 @@ class Bucket:
         raise Unavailable(f"{url} came shorter than the store said. Try again")
 
     def _difference(self, answer: Mapping[str, Any], data: bytes) -> str | None:
-        """Return how a whole object differs from its checksum, or None."""
+        """Return the difference between a whole object and its checksum as text, or None."""
         kept = sum_of(answer) if self.verify else None
         if kept is None:
             return None
@@ -135,14 +135,14 @@ class Bucket:
         return kept.mismatch()
 
     def sum_of(self, key: str, etag: str) -> Sum | None:
-        """Return the checksum that the store keeps of an object, or None if it has none, or does not say."""
+        """Return the stored checksum of an object, or None if there is none."""
         if not self.verify:
             return None
         asked = {"IfMatch": etag, "ChecksumMode": "ENABLED", **self._payer}
         try:
             return sum_of(self._client.call("head_object", Bucket=self.name, Key=key, **asked))
         except FAILURES:
-            return None  # the bytes themselves are asked for next, and say what is wrong
+            return None  # the next request for bytes reports the error
 
     def open(self, key: str, size: int, etag: str) -> Object:
         """An object to read at any place, with its bytes and ETag as they were found."""
@@ -181,9 +181,9 @@ class Object(io.RawIOBase):
         self._threads: ThreadPoolExecutor | None = None
 
     def fetch(self, spans: Sequence[tuple[int, int]]) -> None:
-        """Fetch these places (begin and end, in order), several at a time; what was fetched before is let go."""
+        """Fetch these ranges (start and end, in order), several at a time, instead of earlier ones."""
         if self._held and len(self._held[0][1]) == self._size:
-            return  # a small object, which is here as a whole
+            return  # a small object, which was fetched as a whole
         self._held = []
         pieces = [(at, min(at + _AHEAD, stop)) for start, stop in spans for at in range(start, stop, _AHEAD)]
         found = self._pool().map(lambda piece: self._get(*piece), pieces)
@@ -203,7 +203,7 @@ class Object(io.RawIOBase):
         return self._at
 
     def read(self, size: int = -1) -> bytes:
-        """The bytes from here on; only the end of the object makes them fewer than asked for."""
+        """Return the next `size` bytes, fewer only at the end of the object."""
         stop = self._size if size < 0 else min(self._at + size, self._size)
         parts: list[bytes] = []
         while self._at < stop:
@@ -221,21 +221,21 @@ class Object(io.RawIOBase):
         return len(data)
 
     def close(self) -> None:
-        """Let all of it go."""
+        """Free all memory and threads."""
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
         self._held, self._ahead = [], None
         super().close()
 
     def _piece(self, start: int, stop: int) -> bytes:
-        """Bytes from `start` on, at least one."""
+        """Return bytes from `start` on, at least one."""
         for begin, data in self._held:
             if begin <= start < begin + len(data):
                 return data[start - begin :] if start > begin else data
         return self._streamed(start) if self._is_next(start) else self._fetched(start, stop)
 
     def _is_next(self, start: int) -> bool:
-        """Whether a place is the first one, or where the last piece ended: so streams are read."""
+        """Return True if a position continues the stream: it is 0, or the end of the last piece."""
         return start == (self._held[-1][0] + len(self._held[-1][1]) if self._held else 0)
 
     def _streamed(self, start: int) -> bytes:
@@ -253,17 +253,17 @@ class Object(io.RawIOBase):
         return data
 
     def _count(self, start: int, data: bytes) -> None:
-        """Count a piece of a stream in the object's checksum. Raises `InvalidSource` after the last one if it differs.
+        """Add a piece of a stream to the object's checksum. Raises InvalidSource after the last one if it differs.
 
-        The checksum is asked for with the second piece: who looks at the beginning only needs none.
+        The checksum is requested with the second piece, because callers that read only the beginning don't need it.
         """
-        if start and not self._summed and self._held[0][0] == 0:  # the piece before is the first one
+        if start and not self._summed and self._held[0][0] == 0:  # the previous piece is the first one
             self._sum = self._bucket.sum_of(self._key, self._etag)
             self._summed = start
             if self._sum is not None:
                 self._sum.update(self._held[0][1])
         if self._sum is None or self._summed != start:
-            self._sum = None  # it is read at other places, too
+            self._sum = None  # the object isn't read in order
             return
         self._sum.update(data)
         self._summed += len(data)

@@ -1,8 +1,8 @@
-"""A statement on a database: what its session is told, and that nobody waits for it in vain.
+"""A statement on a database: session settings, time limits and cancellation.
 
-A driver in C hears neither Ctrl-C nor that the run has failed elsewhere, and a server that has stopped says nothing for
-ever. So the driver reads in a thread of its own, a batch at a time when one is asked for, and who waits for the batch
-does hear: whatever ends the wait, the statement is cancelled on the server.
+A driver in C doesn't notice Ctrl-C or a failure in another thread, and a dead server never responds. So the driver
+reads in a separate thread, one batch per request, and the waiting thread stays responsive. Whatever ends the wait, the
+statement is cancelled on the server.
 """
 
 from __future__ import annotations
@@ -23,23 +23,22 @@ from sitemap_etl.frozen import Frozen
 from sitemap_etl.settings.kinds import duration_text
 
 GRACE: Final = 5.0
-"""Seconds that a server has beyond a time limit, to end the statement itself and say so in its own words."""
+"""Seconds after a time limit in which the server can end the statement and report it itself."""
 _LOOK: Final = 0.1
-"""Seconds between two looks whether the run has ended."""
+"""Seconds between checks for the end of the run."""
 _FAREWELL: Final = 1.0
-"""Seconds that a statement has to end which nobody waits for; after them it is left to the end of the process."""
+"""Seconds to wait for an abandoned statement. After that, it is left to the end of the process."""
 Limit = Literal["timeout", "lock_timeout"]
 _LOCKED: Final = "Another session holds a lock on what is read: run again when it is done, or raise the limit"
 _T = TypeVar("_T")
 
 
 class Session(Frozen):
-    """What a database is told of those who read it; each dialect renders it in its own statements.
+    """Settings for sessions of a database, which each dialect sets with its own statements.
 
-    `name`: who reads what, for the administrator. `timeout`, `lock_timeout`: how long a statement may take, and may
-    wait for a lock; a shorter limit of the server's own holds. `fetch_rows`: rows fetched at a time. None: as the
-    server and the driver have it. `stopping`: set when nobody wants the rows any more. `notice` takes what the server
-    says of the rows that were read: the kind, how many, and examples.
+    `name`: reader and purpose, for administrators. `timeout`, `lock_timeout`: maximum time of a statement, and of
+    waiting for a lock; a shorter limit of the server applies. `fetch_rows`: rows fetched at a time. None: default of
+    server or driver. `stopping`: set when the rows are no longer needed.
     """
 
     name: str = "sitemap_etl"
@@ -52,7 +51,7 @@ class Session(Frozen):
     )
 
     def hint(self, key: Limit | None) -> str:
-        """What follows the words of a server that has ended a statement, for a time limit or not."""
+        """Return the text to append to the message of a server that has ended a statement because of a limit."""
         limit = {"timeout": self.timeout, "lock_timeout": self.lock_timeout, None: None}[key]
         if limit is None:
             return ""
@@ -61,11 +60,11 @@ class Session(Frozen):
 
 
 class Stopped(Exception):
-    """The run has ended elsewhere, so that the rows are not wanted any more."""
+    """The client was stopped while it waited."""
 
 
 class Statement:
-    """One statement of a session; the driver's thread says how it is cancelled, any other thread cancels it."""
+    """A statement of a session. The driver's thread defines its cancellation; any thread can cancel it."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -75,7 +74,7 @@ class Statement:
 
     @contextmanager
     def cancelled_by(self, cancel: Callable[[], object]) -> Iterator[None]:
-        """While the block runs, `cancel` ends the statement on the server. It is called from another thread."""
+        """Use `cancel` to end the statement on the server while the block runs. It is called from another thread."""
         with self._changing:
             if self._cancelled:
                 raise Stopped
@@ -87,16 +86,16 @@ class Statement:
                 self._cancel = None
 
     def cancel(self) -> None:
-        """End it, and let none begin after it."""
+        """End the statement, and prevent later ones."""
         with self._changing:
             self._cancelled = True
             if self._cancel is not None:
-                with suppress(Exception):  # a server that is gone: the reason to cancel is the one to tell
+                with suppress(Exception):  # the server can be gone, and the first error matters
                     self._cancel()
 
 
 class _Driver(threading.Thread, Generic[_T]):
-    """Reads on demand. A daemon: a driver that never returns does not keep the process."""
+    """Thread that reads on demand. A daemon, so that a hanging driver doesn't keep the process alive."""
 
     def __init__(self, read: Callable[[Statement], Iterator[_T]], session: Session) -> None:
         super().__init__(name="database", daemon=True)
@@ -106,7 +105,7 @@ class _Driver(threading.Thread, Generic[_T]):
         self._read = read
 
     def run(self) -> None:
-        """Put the next item whenever asked for one, None at the end, or the error that ended it."""
+        """Put an item for each request, None at the end, or the error."""
         rows: Iterator[_T] = iter(())
         try:
             rows = self._read(self.statement)
@@ -116,15 +115,15 @@ class _Driver(threading.Thread, Generic[_T]):
                 except StopIteration:
                     self.found.put(None)
                     return
-        except BaseException as error:  # noqa: BLE001 - it is raised where the rows are wanted
+        except BaseException as error:  # noqa: BLE001 - raised in the waiting thread
             self.found.put(error)
         finally:
             if isinstance(rows, Generator):
-                with suppress(Exception):  # the end was told already
+                with suppress(Exception):  # the result is already delivered
                     rows.close()
 
     def end(self) -> None:
-        """Cancel what it does until it ends: between two statements nothing is cancelled, and the next one follows."""
+        """Cancel repeatedly until the thread ends, because between two statements a cancellation has no effect."""
         for _ in range(int(GRACE / _LOOK)):
             self.statement.cancel()
             self.join(_LOOK)
@@ -133,15 +132,15 @@ class _Driver(threading.Thread, Generic[_T]):
 
 
 def answered(ask: Callable[[Statement], _T], session: Session, *, label: str) -> _T:
-    """What `ask` returns, attended likewise."""
+    """Return the result of `ask`, attended like a reader."""
     (found,) = attended(lambda statement: iter([ask(statement)]), session, label=label)
     return found
 
 
 def attended(read: Callable[[Statement], Iterator[_T]], session: Session, *, label: str) -> Generator[_T]:
-    """What `read` yields, read in a thread of its own; the statement is cancelled where this ends early.
+    """Yield the items of `read`, which runs in a separate thread. If this ends early, the statement is cancelled.
 
-    Raises what `read` raises, `Unavailable` where nothing came within the session's timeout, `Stopped`.
+    Raises errors of `read`, Unavailable if nothing arrives within the session's timeout, and ReadStopped.
     """
     driver = _Driver(read, session)
     until = math.inf if session.timeout is None else time.monotonic() + session.timeout.total_seconds() + GRACE
@@ -159,9 +158,9 @@ def attended(read: Callable[[Statement], Iterator[_T]], session: Session, *, lab
             yield item[0]
     finally:
         driver.asked.put(False)
-        # While the process ends no thread can be started any more, and whoever tried would wait for ever.
+        # While the process exits, starting a thread would wait forever.
         if not over and not sys.is_finalizing():
-            # It takes a connection of its own: a server that is gone must not keep us either.
+            # Cancelling needs another connection, which can hang if the server is gone.
             threading.Thread(target=driver.end, name="cancel", daemon=True).start()
         if not sys.is_finalizing():
             driver.join(_FAREWELL)

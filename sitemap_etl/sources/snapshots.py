@@ -1,4 +1,4 @@
-"""One moment for all the splits that a process reads of a database."""
+"""A shared snapshot for all splits that a process reads from a database."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ from sitemap_etl.sources.session import Session, attended
 
 
 class SharedSnapshot:
-    """A snapshot that the splits of a PostgreSQL database share, taken when the first asks for its name.
+    """A snapshot shared by the splits of a PostgreSQL database, taken when its name is first requested.
 
-    Safe for use by several threads. Close it when the last split is read: until then the server keeps what the
-    snapshot sees, as it does for a dump.
+    Thread-safe. Close it when the last split is read: until then, the server keeps old rows, as for a dump.
     """
 
     def __init__(self, connection: Connection, session: Session, *, label: str) -> None:
@@ -28,7 +27,7 @@ class SharedSnapshot:
         self._taking = threading.Lock()
 
     def name(self) -> str:
-        """What `read` is given. Raises what reading raises."""
+        """Return the name for `read`. Raises errors of reading."""
         from sitemap_etl.sources import postgres
 
         with self._taking:
@@ -39,12 +38,12 @@ class SharedSnapshot:
             return self._name
 
     def close(self) -> None:
-        """Let the server forget it."""
+        """Release the snapshot on the server."""
         self._open.close()
 
     @classmethod
     def possible(cls, connection: Connection, session: Session, *, label: str) -> bool:
-        """Whether the database has such snapshots, and another connection sees them. Raises `Unavailable`."""
+        """Return True if the database has such snapshots, and other connections can read them. Raises Unavailable."""
         if connection.dialect != "postgresql":
             return False
         from sitemap_etl.sources import postgres
@@ -53,7 +52,11 @@ class SharedSnapshot:
         try:
             for _ in rows(connection, "SELECT 1 AS one", {}, session, label=label, snapshot=shared.name()):
                 pass
-        except (InvalidSource, Refused, postgres.SnapshotGone):  # another server of that protocol, or several of them
+        except (
+            InvalidSource,
+            Refused,
+            postgres.SnapshotGone,
+        ):  # another product with that protocol, or several servers
             return False
         finally:
             shared.close()

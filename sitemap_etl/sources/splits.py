@@ -1,4 +1,4 @@
-"""What one task of extract reads: a split, as plain data that can be written down and read elsewhere."""
+"""Splits: the part of a source that one extract task reads, as plain data."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class Split(Frozen):
 
 
 _ROW_BYTES: Final = {".csv": 40, "other": 8}
-"""Bytes of a row, an address and a date, as text and compressed."""
+"""Bytes of a row with an address and a date, as text and compressed."""
 
 
 def guess_rows(split: Split) -> int | None:
-    """About how many rows a split of files has, by their size or as their table says; None for a database."""
+    """Estimate the rows of a split from its files' size or its table. None for a database."""
     if split.kind == "table":
-        return split.detail["rows"]  # type: ignore[no-any-return]  # as it was planned
+        return split.detail["rows"]  # type: ignore[no-any-return]  # from the plan
     files = split.detail.get("of", split.detail).get("files")
     if files is None:
         return None
@@ -55,21 +55,21 @@ def guess_rows(split: Split) -> int | None:
 
 
 LINES: Final = "\0lines"
-"""A column that reading adds on demand (int32): how many lines a row's own is ahead of its number in the split."""
+"""Column that reading adds on demand (int32): line number of a row minus its row number in the split."""
 
 
 GONE: Final = "sitemap_etl:gone"
-"""A column of changes (bool): the row is no longer there."""
+"""Column of changes (bool): the row no longer exists."""
 ORDER: Final = "sitemap_etl:order"
-"""A column of changes (int64): of rows with one key, the one with the highest counts."""
+"""Column of changes (int64): of rows with the same key, the highest counts."""
 
 
 @dataclass
 class LineNumbers:
-    """Where the rows of a split's files stand in them, as an editor counts lines: filled while the split is read.
+    """Line numbers of a split's rows in its files, filled in while the split is read.
 
-    `files`: path, and the lines of the files before it. `known`: whether the lines of all rows are certain, which is
-    known at the end; blank lines between rows leave no trace in what a parser gives.
+    `files`: path, and number of lines in earlier files. `known`: line numbers are certain for all rows, which is known
+    at the end; parsers don't report blank lines between rows.
     """
 
     files: list[tuple[str, int]] = field(default_factory=list)
@@ -77,17 +77,17 @@ class LineNumbers:
 
 
 def pack_schema(schema: pa.Schema) -> str:
-    """The schema as text for a split's detail, without metadata."""
+    """Return the schema as text for a split's detail, without metadata."""
     return base64.b64encode(schema.remove_metadata().serialize()).decode()
 
 
 def unpack_schema(text: str) -> pa.Schema:
-    """What `pack_schema` packed."""
+    """Return the schema from the text of `pack_schema`."""
     return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text)))
 
 
 def columns_of(detail: Mapping[str, Any]) -> pa.Schema:
-    """The columns that reading a split with this detail gives; those of CSV are text."""
+    """Return the columns of a split with this detail. Columns of CSV are text."""
     if "schema" in detail:
         return unpack_schema(detail["schema"])
     return pa.schema([(name, pa.string()) for name in detail["columns"]])

@@ -1,7 +1,7 @@
-"""SQLite through ADBC, opened read-only, streamed in batches.
+"""SQLite through ADBC, opened read-only and streamed in batches.
 
-A column of SQLite has no type, its values do. The driver takes a column's type from the first batch
-and fails where a later value differs, so the types are found first, over all rows, and held:
+In SQLite, values have types, not columns. The driver takes a column's type from the first batch and fails if a later
+value differs. So types are found first, over all rows, and then enforced:
 
 | values | type |
 |---|---|
@@ -11,7 +11,7 @@ and fails where a later value differs, so the types are found first, over all ro
 | text, or text with anything | string |
 | only null | null |
 
-Datetimes are bound as text in UTC, `YYYY-MM-DD HH:MM:SS`, as SQLite's own functions write them.
+Datetimes are bound as text in UTC, `YYYY-MM-DD HH:MM:SS`, the format of SQLite's own functions.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from sitemap_etl.sources.session import Session, Statement
 
 _BATCH_ROWS: Final = 65_536
 _PROTOTYPES: Final = {"int64": "0", "double": "0.5", "string": "''", "binary": "x''", "null": "''"}
-"""A value that settles a column's type for the driver, which knows no column of nulls."""
+"""Value that sets a column's type for the driver, which has no type for columns of nulls."""
 
 
 def rows(
@@ -48,9 +48,9 @@ def rows(
     label: str,
     types: Mapping[str, str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """The result of one SELECT, an empty batch first. `types`: of `column_types`, found anew where not given.
+    """Yield the result of one SELECT, an empty batch first. `types`: from `column_types`; found here if None.
 
-    Raises `ConfigError`, `InvalidSource`, `Refused`, `Unavailable`.
+    Raises ConfigError, InvalidSource, Refused, Unavailable.
     """
     types = column_types(connection, sql, values, statement, label=label) if types is None else types
     shown = {"string": "CAST({} AS TEXT)", "null": "CAST({} AS TEXT)", "double": "CAST({} AS REAL)"}
@@ -58,7 +58,7 @@ def rows(
         shown.get(kind, "{}").format(quoted(name, "sqlite")) + f" AS {quoted(name, 'sqlite')}"
         for name, kind in types.items()
     )
-    # The first row settles the types for the driver, also where the first batches are all null.
+    # The first row sets the types for the driver, even if the first batches have only nulls.
     prototype = ", ".join(f"{_PROTOTYPES[kind]} AS {quoted(name, 'sqlite')}" for name, kind in types.items())
     settled = f"SELECT {prototype} UNION ALL SELECT {wanted} FROM ({sql}\n)"  # noqa: S608 - the site's own SELECT; values are bound
     first = True
@@ -71,7 +71,7 @@ def rows(
 
 
 _RENAMED: Final = re.compile(r":[0-9]+\Z")
-"""What SQLite appends to the name of a subquery's second column of one name."""
+"""Suffix that SQLite adds to the second column of the same name in a subquery."""
 
 
 def column_types(
@@ -83,7 +83,7 @@ def column_types(
     label: str,
     limit: int | None = None,
 ) -> dict[str, str]:
-    """Column → int64, double, string, binary or null, from the values of all rows, or of the first `limit`."""
+    """Return int64, double, string, binary or null by column, from the values of all rows or the first `limit`."""
     nothing = f"SELECT * FROM ({sql}\n) WHERE 0"  # noqa: S608 - as above
     names = next(iter(typed_rows(connection, nothing, values, statement, label=label))).schema.names
     folded = {name.casefold(): name for name in reversed(names)}  # SQLite ignores case, too
@@ -97,7 +97,7 @@ def column_types(
 
 
 def _with_nulls(batch: pa.RecordBatch, types: Mapping[str, str], path: Path, label: str) -> pa.RecordBatch:
-    """The batch with columns that hold nothing but nulls as such."""
+    """Return the batch with type null for columns with only nulls."""
     if "null" not in types.values():
         return batch
     columns = []
@@ -121,7 +121,10 @@ def _type_of(kinds: set[str]) -> str:
 def typed_rows(
     connection: Connection, sql: str, values: Mapping[str, Value], statement: Statement, *, label: str
 ) -> Iterator[pa.RecordBatch]:
-    """The result of a SELECT each of whose columns has values of one type, an empty batch first. Raises as `rows`."""
+    """Yield the result of a SELECT whose columns each have values of one type, an empty batch first.
+
+    Raises as `rows`.
+    """
     order: dict[str, int] = {}
     text, used = bind(sql, values, "sqlite", lambda name: f"?{order.setdefault(name, len(order) + 1)}", label=label)
     path = Path(connection.schema)

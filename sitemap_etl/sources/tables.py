@@ -1,7 +1,7 @@
 """Folders that are tables: Delta Lake, Apache Iceberg, Apache Hudi.
 
-The Parquet files in such a folder are those of all versions of the table, deleted and replaced rows included; only
-its log says which of them count. Read as plain files they bring back every row that was ever deleted.
+The Parquet files in such a folder belong to all versions of the table, including deleted and replaced rows. Only the
+table's log shows the valid ones. Read as plain files, they would restore every deleted row.
 
 - Delta: `_delta_log/` (https://github.com/delta-io/delta/blob/master/PROTOCOL.md)
 - Iceberg: `metadata/*.metadata.json`, also compressed (https://iceberg.apache.org/spec/)
@@ -22,7 +22,7 @@ _MARKERS: Final = re.compile(
     r"|(?P<iceberg>metadata/[^/]*\.metadata\.json(?:\.gz)?$))"
 )
 FOLDERS: Final = ("_delta_log/", ".hoodie/", "metadata/")
-"""What to look for beside a folder's files; of the last, only some names count."""
+"""Folders that identify a table. In the last one, only some names count."""
 _KINDS: Final = {"delta": "a Delta table", "hudi": "a Hudi table", "iceberg": "an Iceberg table"}
 _READ_INSTEAD: Final = {
     "delta": "Read it as a table, with delta: {} instead of parquet:",
@@ -33,13 +33,13 @@ _READ_INSTEAD: Final = {
 
 
 def table_of(name: str) -> tuple[str, str] | None:
-    """The folder (with a slash at its end, or "") and the kind of the table that an object of this name is part of."""
+    """Return the folder ("" or with a slash at its end) and kind of the table that an object belongs to, or None."""
     found = _MARKERS.match(name)
     return None if found is None else (found["folder"], str(found.lastgroup))
 
 
 def folders_of(names: Iterable[str]) -> Iterator[str]:
-    """Every folder above these names once, each with a slash at its end; "" is the top."""
+    """Yield every folder above these names once, each with a slash at its end. "" is the top."""
     seen: set[str] = set()
     for name in names:
         folder = name.rpartition("/")[0]
@@ -50,7 +50,7 @@ def folders_of(names: Iterable[str]) -> Iterator[str]:
 
 
 def table_on_disk(paths: Iterable[str]) -> tuple[str, str] | None:
-    """The first table that one of these files lies in."""
+    """Return the first table that contains one of these files, or None."""
     for folder in folders_of(str(Path(path).absolute()) for path in paths):
         for marker in FOLDERS:
             place = Path(folder or "/") / marker
@@ -63,7 +63,7 @@ def table_on_disk(paths: Iterable[str]) -> tuple[str, str] | None:
 
 
 def refused(asked: str, table: tuple[str, str]) -> InvalidSource:
-    """The error for a folder or a pattern that reads a table's files."""
+    """Return the error for a folder or a pattern that reads a table's files."""
     folder, kind = table
     place = folder.rstrip("/") or "/"
     return InvalidSource(

@@ -1,4 +1,4 @@
-"""The text of an export as UTF-8 bytes, block by block: unpacked, decoded, its escapes made doubled quotes."""
+"""The text of an export as blocks of UTF-8 bytes: decompressed, decoded, with escapes replaced by doubled quotes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sitemap_etl.sources.quotes import boundaries, find_turns
 BLOCK_BYTES: Final = 2 * 1024 * 1024
 """Bytes parsed at a time."""
 _UNPACKED: Final = 5
-"""What a compressed byte is counted as when small files are joined in a split."""
+"""Estimated decompressed bytes per compressed byte, for combining small files into a split."""
 _STREAMS: Final = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 _PACKED: Final = (*_STREAMS, ".xz", ".zip")
 _DAMAGED: Final = (
@@ -39,7 +39,7 @@ _DAMAGED: Final = (
     NotImplementedError,
     RuntimeError,
 )
-"""What the packers raise; zipfile's words for a password are a RuntimeError, those for other methods the other one."""
+"""Errors of decompression. zipfile raises RuntimeError for a password and NotImplementedError for other methods."""
 GZIP: Final = b"\x1f\x8b"
 """How data begins that is compressed with gzip."""
 _SHOWN: Final = 200
@@ -47,21 +47,21 @@ _SEPARATOR: Final = re.compile(r'"?sep=([ -~\t\x01\x1f])"?(?:\r\n|\n|\r|\Z)', re
 _SEPARATOR_BYTES: Final = 16
 
 Read = Callable[[int], bytes]
-"""Gives the next bytes, about so many; none at the end."""
+"""Function that returns about the requested number of next bytes, or none at the end."""
 
 
 def packed(*suffixes: str) -> tuple[str, ...]:
-    """These names' ends, and those of the same files compressed."""
+    """Return these suffixes, and the suffixes of the same files compressed."""
     return tuple(suffix + end for suffix in suffixes for end in ("", *_PACKED))
 
 
 def _is_packed(path: str) -> bool:
-    """Whether a file is compressed, by its name."""
+    """Return True if a file is compressed, by its name."""
     return PurePath(path).suffix.lower() in _PACKED
 
 
 def bundled(files: Sequence[File], split_bytes: int) -> list[tuple[str, list[File]]]:
-    """The files of each split, in order, with what the split is called: small ones share one."""
+    """Divide the files in order into splits, and return each with its label. Small files share one."""
     sizes = [file.size * (_UNPACKED if _is_packed(file.path) else 1) for file in files]
     bound = max(split_bytes, sum(sizes) // limits.SPLITS_PER_SECTION)
     bundles: list[list[File]] = []
@@ -81,9 +81,9 @@ def bundled(files: Sequence[File], split_bytes: int) -> list[tuple[str, list[Fil
 
 
 class Blocks:
-    """The text as a stream for a parser. Its beginning can be looked at before it is read.
+    """The text as a stream for a parser. Its beginning can be examined before it is read.
 
-    `form`: how it is written, if it is CSV.
+    `form`: the format, for CSV.
     """
 
     def __init__(self, read: Read, form: CsvFormat | None = None) -> None:
@@ -95,13 +95,13 @@ class Blocks:
         self._ended = False
 
     def peek(self) -> bytes:
-        """About the first `BLOCK_BYTES` of what was not read yet, less only where the text ends."""
+        """Return about the first `BLOCK_BYTES` of the unread text, fewer only at its end."""
         while len(self._first) < BLOCK_BYTES and (more := self._read(BLOCK_BYTES)):
             self._first += more
         return self._first
 
     def read(self, size: int = -1) -> bytes:
-        """Return the next bytes, at most `size`: Arrow copies them into memory of that size."""
+        """Return the next bytes, at most `size`, because Arrow copies them into memory of that size."""
         with self._reading:
             data = b"" if self._ended else self._first or self._read(size)
             self._first = data[size:] if 0 <= size < len(data) else b""
@@ -116,21 +116,21 @@ class Blocks:
             self._ended = True
 
     def keep_mark(self) -> None:
-        """Keep a byte order mark at the beginning, which belongs to a value: Arrow drops the first mark of a stream."""
+        """Keep a byte order mark that belongs to the first value. Arrow drops the first mark of a stream."""
         if self.peek().startswith(codecs.BOM_UTF8):
             self._first = codecs.BOM_UTF8 + self._first
 
     def close(self) -> None:
-        """Nothing: what lies below is its owner's to close."""
+        """Mark the stream as closed. The underlying stream is left open for its owner."""
         self.closed = True
 
 
 @contextmanager
 def blocks(file: File, form: CsvFormat | None = None) -> Iterator[Blocks]:
-    """The text of a file; `form`: how it is written, where it is CSV.
+    """Open the text of a file. `form`: the format, for CSV.
 
-    Reading raises `InvalidSource` for text in another encoding, with its line, and where the packing is damaged,
-    `Refused`, `Unavailable`.
+    Reading raises InvalidSource for text in another encoding, with its line, and for damaged compression; Refused;
+    Unavailable.
     """
     with _unpacked(file) as unpacked:
         read = unpacked
@@ -151,20 +151,20 @@ def blocks(file: File, form: CsvFormat | None = None) -> Iterator[Blocks]:
 
 
 def separator_line(text: str) -> int:
-    """Return the characters of the line `sep=;` that Excel reads and writes before the first row; 0 without one."""
+    """Return the length of the line `sep=;` that Excel writes before the first row, or 0."""
     found = _SEPARATOR.match(text)
     return 0 if found is None else found.end()
 
 
 def own_delimiter(beginning: bytes) -> str | None:
-    """Return the delimiter that a text names in such a line."""
+    """Return the delimiter from such a line, or None."""
     found = _SEPARATOR.match(beginning[:_SEPARATOR_BYTES].decode("latin-1"))
     return None if found is None else found[1]
 
 
 @contextmanager
 def _unpacked(file: File) -> Iterator[Read]:
-    """A file's bytes as they were before they were compressed."""
+    """Open a file and decompress its bytes."""
     suffix = PurePath(file.path).suffix.lower()
 
     def whole(read: Read) -> Read:
@@ -215,7 +215,7 @@ def _gzip_fault(file: File, error: BaseException) -> InvalidSource | None:
 
 
 def _only(archive: zipfile.ZipFile, file: File) -> zipfile.ZipInfo:
-    """Return the one file in an archive. Raises `InvalidSource` where there are none or several."""
+    """Return the only file in an archive. Raises InvalidSource if there is none or several."""
     names = [
         name
         for name in archive.namelist()
@@ -229,7 +229,7 @@ def _only(archive: zipfile.ZipFile, file: File) -> zipfile.ZipInfo:
 
 
 class _Decoded:
-    """Text in another encoding as UTF-8."""
+    """Text in another encoding, converted to UTF-8."""
 
     def __init__(self, read: Read, encoding: str, path: str) -> None:
         self._read = read
@@ -259,7 +259,7 @@ class _Decoded:
 
 
 class _Unmarked:
-    """Text without a byte order mark: a quote behind it would not be at the beginning of a value."""
+    """Text without a byte order mark, so that a quote after it is at the beginning of a value."""
 
     def __init__(self, read: Read) -> None:
         self._read = read
@@ -276,19 +276,19 @@ class _Unmarked:
 
 
 class _Unescaped:
-    r"""CSV whose quotes inside quoted values follow an escape character (`\"`), with doubled quotes (`""`).
+    r"""CSV in which quotes inside quoted values follow an escape character (`\"`), converted to doubled quotes (`""`).
 
-    So Spark, PostgreSQL and Hadoop write it: inside quoted values an escape stands before a quote and before an
-    escape; before anything else, and outside of quotes, it is text. A quote opens a value only where one begins.
+    Spark, PostgreSQL and Hadoop write this format. Inside quoted values, an escape precedes a quote or an escape;
+    elsewhere, it is text. A quote only opens a value at the value's beginning.
     """
 
     def __init__(self, read: Read, quote: str, escape: str, delimiter: str) -> None:
         self._read = read
         self._quote, self._escape = ord(quote), ord(escape)
         self._boundaries = boundaries(delimiter)
-        self._inside = False  # of quotes, where the next block begins
+        self._inside = False  # True if the next block begins inside quotes
         self._last = ord("\n")  # byte of the last block
-        self._held = b""  # escapes and quotes at the end of the last block: what follows decides
+        self._held = b""  # escapes and quotes at the end of the last block, whose meaning depends on the next one
 
     def read(self, size: int) -> bytes:
         while True:
@@ -303,11 +303,11 @@ class _Unescaped:
                 return self._standard(done)
 
     def _standard(self, text: bytes) -> bytes:
-        """The block as RFC 4180 has it; it does not end with an escape, nor between two quotes."""
+        """Convert a block to RFC 4180. It must not end with an escape or between two quotes."""
         found = np.frombuffer(text, np.uint8)
         quotes = found == self._quote
         escapes = np.flatnonzero(found == self._escape)
-        # Of escapes in a row every second one is escaped itself.
+        # In a run of escapes, every second one is escaped itself.
         number = np.arange(len(escapes))
         begins = np.maximum.accumulate(np.where(np.diff(escapes, prepend=-2) != 1, number, 0))
         leading = escapes[(number - begins) % 2 == 0]

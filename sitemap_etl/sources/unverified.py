@@ -1,6 +1,6 @@
-"""Compressed text whose checksums are wrong by its writer's mistake: unpacked without a look at them.
+"""Compressed text with wrong checksums, because of a faulty writer: decompressed without verification.
 
-Only `verify: false` leads here. gzip: https://www.rfc-editor.org/rfc/rfc1952.
+Only used with `verify: false`. gzip: https://www.rfc-editor.org/rfc/rfc1952.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _READ: Final = 256 * 1024
 _MAGIC: Final = b"\x1f\x8b\x08"
 _HEAD: Final = 10
 _TAIL: Final = 8
-"""Bytes of the checksum and the size behind a member."""
+"""Bytes of checksum and size after a member."""
 _HEADER_SUM, _EXTRA, _NAME, _COMMENT = 2, 4, 8, 16
 
 Read = Callable[[int], bytes]
@@ -31,7 +31,7 @@ def gunzip(read: Read) -> Read:
 
 
 def without_sum(member: zipfile.ZipInfo) -> zipfile.ZipInfo:
-    """Return the member of an archive so that `zipfile` does not compare its checksum."""
+    """Return the member of an archive without its checksum, so that `zipfile` doesn't compare it."""
     del member.CRC
     return member
 
@@ -44,7 +44,7 @@ class _Bytes:
         self.held = b""
 
     def fill(self, count: int) -> bool:
-        """Hold at least so many bytes. Return False if the reader ends before."""
+        """Buffer at least `count` bytes. Return False if the reader ends before."""
         while len(self.held) < count:
             more = self._read(_READ)
             if not more:
@@ -59,7 +59,7 @@ class _Bytes:
         return taken
 
     def take_text(self) -> None:
-        """Take a text and the zero behind it."""
+        """Skip a text and its terminating zero."""
         while self.take(1) != b"\0":
             pass
 

@@ -1,1 +1,1 @@
-"""The stages before and after publishing: each a function of a run and a number that leaves a receipt."""
+"""The stages of a run, as functions: plan, extract, merge, transform, settle, partition, align, render, ping."""

@@ -1,4 +1,4 @@
-"""What is being worked on, for whoever writes a log: the run, the stage, the section, the split."""
+"""Log context: the run, stage, section and split that the current thread works on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ _ABOUT: Final[ContextVar[Mapping[str, str | int]]] = ContextVar("about")
 
 
 def subject() -> Mapping[str, str | int]:
-    """What this thread works on: `run`, `stage`, `section`, `split` (the number of the unit), as far as is known."""
+    """Return the log context of this thread: `run`, `stage`, `section` and `split` (number of the task), if they are
+    set.
+    """
     return _ABOUT.get({})
 
 
@@ -24,7 +26,7 @@ def note(**more: str | int) -> None:
 
 @contextmanager
 def about(**more: str | int) -> Iterator[None]:
-    """Work on this within the block."""
+    """Add to the log context within the block."""
     before = _ABOUT.set({**subject(), **more})
     try:
         yield
@@ -34,7 +36,7 @@ def about(**more: str | int) -> Iterator[None]:
 
 @contextmanager
 def afresh() -> Iterator[None]:
-    """Within the block nothing is worked on until something is noted."""
+    """Start with an empty log context within the block."""
     before = _ABOUT.set({})
     try:
         yield
@@ -43,7 +45,7 @@ def afresh() -> Iterator[None]:
 
 
 def here(work: Callable[..., _R]) -> Callable[..., _R]:
-    """`work` as another thread may do it once: on what this one works on."""
+    """Return `work` as a function that another thread can call once, with the log context of this thread."""
     context = copy_context()
 
     def done(*arguments: object) -> _R:

@@ -1,6 +1,6 @@
-"""Whether the sources of a run are what their sections expect of them, and the wait for those that are not yet.
+"""Check that sources are complete before a run reads them, and wait for the ones that are not.
 
-`not_yet` changes nothing and waits for nothing: a scheduler asks it as often as it likes before it starts a run.
+`not_yet` changes nothing and does not wait, so a scheduler can call it as often as it likes before it starts a run.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from sitemap_etl.stages.tables import asked_of
 from sitemap_etl.state.records import Options
 
 POLL: Final = 30.0
-"""Seconds between two looks at a source that a run waits for."""
+"""Seconds between two checks of a source that a run waits for."""
 
 
 def arrival(section: Section, site: Site, environment: Environment) -> Readiness | None:
-    """Whether the section's source is whole; None where nothing is expected of it that a look could tell.
+    """Return the readiness of the section's source, or None if the section expects nothing that can be checked.
 
-    Raises `Refused`, `Unavailable` where it can't be looked at.
+    Raises `Refused` or `Unavailable` if the source can't be checked.
     """
     source = section.source
     expect = source.expect
@@ -38,15 +38,15 @@ def arrival(section: Section, site: Site, environment: Environment) -> Readiness
         table = lake.find_table(asked)
         name = f"version {table.version} of {asked.address}"
         return version_readiness(name, table.moment, expect.max_age, now)
-    counted = expect.min_rows if source.query is None else None  # the SELECT's rows are known when it has run
+    counted = expect.min_rows if source.query is None else None  # rows of a SELECT are counted when they are read
     expected = Expected(expect.marker, expect.manifest, expect.max_age, counted)
     return readiness(source, expected, now)
 
 
 def demand_arrival(section: Section, site: Site, environment: Environment) -> Readiness | None:
-    """What `arrival` gives, where that is no reason against reading it.
+    """Return the result of `arrival` if the source can be read now.
 
-    Raises `Unavailable` where it is not whole yet, `InvalidSource` where it never can be.
+    Raises `Unavailable` if the source is not complete yet, `InvalidSource` if it can't become complete.
     """
     found = arrival(section, site, environment)
     if found is not None and found.settles:
@@ -58,14 +58,14 @@ def demand_arrival(section: Section, site: Site, environment: Environment) -> Re
 
 
 class Waiting(Frozen):
-    """A section whose source is not what it expects, and how long a run waits for that in all."""
+    """A section whose source is not complete yet."""
 
-    why: str
-    wait: timedelta
+    why: str  # reason, for messages
+    wait: timedelta  # longest wait of a run
 
 
 def not_yet(site: Site, options: Options, environment: Environment) -> dict[str, Waiting]:
-    """The sections of a run whose sources a run would wait for now, by name. Nothing is raised or changed."""
+    """Return the sections whose sources a run would wait for now, by name. Raises nothing and changes nothing."""
     found = {}
     for name, section in site.sections.items():
         expect = section.source.expect
@@ -90,9 +90,9 @@ def _doubt(section: Section, site: Site, environment: Environment) -> str | None
 
 
 def await_sources(site: Site, options: Options, environment: Environment) -> None:
-    """Wait until the sources are what their sections expect, each for as long as it says at most.
+    """Wait until the sources are complete, each for at most its configured time.
 
-    What is not there then is for the plan to tell.
+    A source that is still incomplete then makes planning fail.
     """
     began = environment.clock()
     told: Mapping[str, str] = {}
@@ -112,7 +112,7 @@ def await_sources(site: Site, options: Options, environment: Environment) -> Non
 
 
 def demand_rows(section: Section, rows: int, promised: int | None) -> None:
-    """Raise `Unavailable` where a source has yielded too few rows, or others than its manifest promised."""
+    """Raise `Unavailable` if a source has returned too few rows, or another number than its manifest says."""
     expect = section.source.expect
     if expect is not None and expect.min_rows is not None and rows < expect.min_rows:
         raise Unavailable(f"section {section.name}: {too_few_rows(rows, expect.min_rows)}")

@@ -1,9 +1,10 @@
-"""What a section is made from: the sums of its rows, and hashes of all else that decides how it is rendered.
+"""Compute the digests of everything that decides how a section is rendered.
 
-After the rules a section is a set of rows. Two sums of their hashes tell it from any other, in whatever order and
-splits they came. What the rules depend on (robots.txt, a hook, the time) is in them, for the rules were applied. What
-else decides are the settings of the section, the release, what is published of it, and other sections by their locs:
-of several that list a page the first does (see `stages.window`), and pages of one hreflang cluster show each other.
+After the rules a section is a set of rows. A digest of their hashes identifies it, whatever their order and splits.
+robots.txt, hooks and the time are covered, because the rules were applied. The rest is covered by other digests: the
+section's settings, the version of sitemap_etl, the published files, and the locs of other sections. Other sections
+matter because the first section that has a page lists it (`stages.window`), and because pages of an hreflang cluster
+link to each other.
 """
 
 from __future__ import annotations
@@ -40,11 +41,13 @@ def made(written: Mapping[str, Any], section: str, state: SectionState | None, s
 
 
 def _published(state: SectionState | None, shards: Sequence[Entry]) -> list[Any] | None:
-    """What a section publishes as JSON values; None where it publishes nothing. `shards`: its own, in order."""
+    """Return the published files of a section as JSON values, or None if it publishes nothing. `shards`: its own, in
+    order.
+    """
     if state is None:
         return None
     files = [(one.number, one.low, one.snapshot, one.file.key, one.text is not None) for one in shards]
-    undone = [] if state.undone is None else [state.undone]  # the next run that reads the section has to forget it
+    undone = [] if state.undone is None else [state.undone]  # the next read of the section has to remove it
     return [state.rule, state.kinds, state.listed, state.view, state.dated, state.top, files, *undone]
 
 
@@ -80,7 +83,7 @@ def likely_quiet(written: Mapping[str, Any], base: Manifest, known: Mapping[str,
 
 
 class _Inventory(Frozen):
-    """The rows of a section after the rules. `sums`, `loc_sums`, `form` as in `MadeFrom`, `ends` in `Transformed`."""
+    """Digests of the rows of a section after the rules. Fields are as in `MadeFrom`, and `ends` as in `Transformed`."""
 
     rows: int
     sums: tuple[int, int]
@@ -90,7 +93,7 @@ class _Inventory(Frozen):
 
     @classmethod
     def of(cls, parts: Sequence[Transformed]) -> _Inventory | None:
-        """The rows of these splits or buckets; None where a release transformed some that did not record their sums."""
+        """Return the digests of these splits or buckets together, or None if one lacks them."""
         sums = loc_sums = (0, 0)
         for part in parts:
             if part.sums is None or part.loc_sums is None:
@@ -108,16 +111,16 @@ class _Inventory(Frozen):
 
     @classmethod
     def known(cls, made_from: MadeFrom, shards: Sequence[Entry]) -> _Inventory:
-        """The rows of a section that was left untouched."""
+        """Return the digests of a section with an unchanged mirror."""
         ends = (shards[0].first, shards[-1].last) if shards else None
         return cls(made_from.rows, made_from.sums, made_from.loc_sums, made_from.form, ends)
 
 
 class Basis:
-    """What the sections of a run are made from.
+    """Digests of the sections of a run.
 
-    `read`: those that were read and are not held. `entries`, `states`: the shards of all sections, and what they carry
-    from run to run: as published, or as the run would publish them.
+    `read`: sections that were read and are not kept. `entries`, `states`: shards and states of all sections, as
+    published or as the run would publish them.
     """
 
     def __init__(
@@ -132,7 +135,7 @@ class Basis:
 
     @cached_property
     def _inventories(self) -> dict[str, _Inventory]:
-        """The rows of all sections that were read; none at all where they are not known of one."""
+        """Digests of all read sections; empty if they are missing for one."""
         found = {name: self._inventory(name) for name in self.read}
         known = {name: inventory for name, inventory in found.items() if inventory is not None}
         return known if len(known) == len(found) else {}
@@ -143,7 +146,7 @@ class Basis:
         return _Inventory.of(self.run.parts(name))
 
     def of(self, name: str) -> MadeFrom | None:
-        """What a section that was read is made from; None where that is not known."""
+        """Return the digests of a section that was read, or None if they are not known."""
         inventory = self._inventories.get(name)
         if inventory is None:
             return None
@@ -167,7 +170,7 @@ class Basis:
         return self._reaching(name, self._inventories[name].ends)
 
     def _reaching(self, name: str, ends: tuple[str, str] | None) -> list[Any]:
-        """Return the rows of the sections before `name`, if they reach between these locs."""
+        """Return the rows of the sections before `name` that overlap these locs."""
         found: list[Any] = []
         if ends is None:
             return found
@@ -204,7 +207,7 @@ class Basis:
 
 
 def _reach(ends: tuple[str, str], others: tuple[str, str] | None) -> bool:
-    """Return whether some loc can be in both ranges."""
+    """Return True if two ranges can share a loc."""
     return others is not None and others[0] <= ends[1] and ends[0] <= others[1]
 
 

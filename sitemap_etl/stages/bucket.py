@@ -1,7 +1,7 @@
-"""One bucket of a mirror under work: the rows that were read of it, those that the mirror has, and the rules over both.
+"""Process one bucket of a mirror: merge new rows with stored ones, and apply the rules to both.
 
-A row that was read takes the place of the mirror's row of the same key; one that says that it is gone leaves it. What
-was read is appended to the bucket as a delta, or folded with it into one file.
+A new row replaces the stored row with the same key. A row that is marked as deleted removes it. New rows are appended
+to the bucket as a delta, or folded with it into one new file.
 """
 
 from __future__ import annotations
@@ -58,29 +58,29 @@ from sitemap_etl.transform import DELETED, Rules, dates_of, says_deleted, transf
 NO_KEY: Final = "no key"
 READ_TWICE: Final = "read twice with the same key"
 REPLACED: Final = "replaced by a later change of its row"
-"""Why a row of the source is not listed, before any rule is asked."""
+"""Reasons for not listing a row before any rule is applied."""
 BEFORE_RULES: Final = (NO_KEY, READ_TWICE, REPLACED, DELETED)
-"""All of these: such rows do not come into the mirror."""
+"""All these reasons. Such rows are not stored in the mirror."""
 READERS: Final = 4_096
-"""Numbers of rows that a bucket may give to the runs that read them."""
+"""Row number prefixes of a bucket, one for each run that read some of its rows."""
 _ROWS: Final = 250_000
 """Rows that go through the rules together."""
 _SHOWN: Final = 300
-"""Characters of a row that a message shows."""
+"""Characters of a row in a message."""
 
 
 @dataclass
 class _Fresh:
-    """What was read of a bucket, row by row in the order in which it is read back."""
+    """New rows of a bucket, in read order."""
 
-    keys: pa.Array  # null: no key
-    gone: np.ndarray  # the source says that the row is deleted
-    again: np.ndarray  # another row of its key is taken
-    replaced: np.ndarray  # because that is a later change
+    keys: pa.Array  # key of each row as text; null without a key
+    gone: np.ndarray  # mask of rows marked as deleted
+    again: np.ndarray  # mask of rows that lose to another row with their key
+    replaced: np.ndarray  # mask of rows among them that lose to a later change
 
 
 class Bucket:
-    """One bucket under work; `merge` gives the receipt of transform."""
+    """One bucket of a mirror. `merge` does the work and returns the task result."""
 
     def __init__(self, run: Run, n: int, section: str, bucket: int, scratch: Path) -> None:
         self.run = run
@@ -174,7 +174,7 @@ class Bucket:
         return np.zeros(table.num_rows, bool) if self.deleted is None else says_deleted(table, self.deleted)
 
     def _settle_rivals(self, found: _Fresh, twice: np.ndarray, splits: np.ndarray) -> None:
-        """Of rows with one key take one. Raises InvalidSource where one SELECT yields two different ones."""
+        """Choose one row per key. Raises InvalidSource if one SELECT returns different rows with the same key."""
         places = np.flatnonzero(twice)
         tables, at = [], 0
         for _, table in self._tables(None):
@@ -204,7 +204,7 @@ class Bucket:
             )
 
     def _tables(self, columns: Sequence[str] | None) -> Iterator[tuple[int, pa.Table]]:
-        """What was read of this bucket: (number of the split, rows), always in the same order."""
+        """Yield the new rows of this bucket with the number of their split, always in the same order."""
         if self.plan.index is None:
             return
         places: dict[int, list[Place]] = {}
@@ -217,14 +217,14 @@ class Bucket:
                 yield split, self._own(table)
 
     def _own(self, table: pa.Table) -> pa.Table:
-        """The rows whose slots are this bucket's; rows without a key are in the first slot."""
+        """Return the rows in this bucket's slots. Rows without a key are in slot 0."""
         slot = slots(pc.fill_null(table.column(KEY), ""))
         slot[pc.is_null(table.column(KEY)).to_numpy()] = 0
         mine = (slot >= self.slots[0]) & (slot < self.slots[1])
         return table if mine.all() else table.filter(pa.array(mine))
 
     def _read(self, fresh: _Fresh, writer: MirrorWriter | None) -> Iterator[pa.Table]:
-        """The rows that were read and stay, written down for the next run; the others are dropped."""
+        """Yield the new rows that pass, and write them to the mirror. Other rows are counted and dropped."""
         at = 0
         lacking = pc.is_null(fresh.keys).to_numpy(zero_copy_only=False)
         for _, read in self._tables(None):
@@ -266,7 +266,7 @@ class Bucket:
     # --- what comes out --------------------------------------------------------------------------
 
     def _apply(self, table: pa.Table, *, read: bool) -> None:
-        """The rules over merged rows."""
+        """Apply the rules to merged rows."""
         if not table.num_rows:
             return
         needed = self._columns()
@@ -280,16 +280,16 @@ class Bucket:
             self.inventory.add(outcome, read=read)
 
     def _columns(self) -> list[str] | None:
-        """Columns of the source that the rules read, one at least; None: all."""
+        """Return the source columns that the rules read, at least one. None means all."""
         needs = self.rules.needs()
         if needs is None:
             return None
         return [name for name in self.schema.names if name in needs] or self.schema.names[:1]
 
     def _numbers(self, rows: pa.Table) -> pa.Array:
-        """The number of each row: above `ROW_BITS` which run read it, below its place."""
+        """Return the number of each row: the run that read it in the bits above `ROW_BITS`, its position below."""
         readers = column_of(rows, RUN).dictionary_encode()
-        for reader in readers.dictionary.to_pylist():  # one a run
+        for reader in readers.dictionary.to_pylist():  # one entry per run
             if reader not in self.readers:
                 self.readers.append(reader)
         known = np.array(
@@ -300,19 +300,21 @@ class Bucket:
         return pa.array(((self.numbers + known[readers.indices.to_numpy()]) << ROW_BITS) + at)
 
     def _conformed(self, table: pa.Table) -> pa.Table:
-        """The table with the merged columns in their types; those that are ours stay, others it lacks are left out."""
+        """Return the table with the merged columns in their types, and the reserved columns. Missing columns are left
+        out.
+        """
         return _cast(table, self.schema)
 
     # --- the mirror ------------------------------------------------------------------------------
 
     def _folds(self, fresh: _Fresh) -> bool:
-        """Whether this night's bucket is written whole."""
+        """Return True if this run writes the whole bucket again."""
         deltas = sum(file.rows for file in self.old.deltas) + len(fresh.keys)
         base = 0 if self.old.base is None else self.old.base.rows
         return self.reading.mirror is None or len(self.old.deltas) >= DELTAS or deltas * FOLD >= base
 
     def _writer(self, fresh: _Fresh) -> MirrorWriter | None:
-        """What this night's rows are written to; None where there are none and the bucket stays."""
+        """Return the writer for the new rows, or None if there are none and the bucket stays."""
         if self.reading.mirror is not None and not len(fresh.keys):
             return None
         own = [(KEY, pa.string()), (RUN, pa.string())]
@@ -328,9 +330,9 @@ class Bucket:
         return MirrorBucket(file) if folding else replace(self.old, deltas=(*self.old.deltas, file))
 
     def _drift(self, fresh: _Fresh) -> Drift | None:
-        """How what was read in full differs from the mirror, where an incremental read would not have shown it.
+        """Return the differences between a full read and the mirror that incremental reads missed.
 
-        None where there is nothing to compare with, or it can't be: a full read needs no mirror.
+        Return None without a readable mirror to compare with, because a full read works without one.
         """
         if self.reading.compared is None or self.plan.seen is None:
             return None
@@ -375,7 +377,7 @@ class Bucket:
 
 
 def _latest(keys: pa.Array, among: np.ndarray, orders: np.ndarray) -> np.ndarray:
-    """Which rows have the highest order of those with their key; `among`: rows whose keys may come more than once."""
+    """Return the mask of rows with the highest order of their key. `among`: mask of rows whose keys can repeat."""
     places = np.flatnonzero(among)
     codes = keys.take(pa.array(places)).dictionary_encode().indices.to_numpy()
     highest = np.full(codes.max(initial=-1) + 1, np.iinfo(np.int64).min)
@@ -386,7 +388,7 @@ def _latest(keys: pa.Array, among: np.ndarray, orders: np.ndarray) -> np.ndarray
 
 
 def _shared_keys(keys: pa.Array, among: np.ndarray) -> np.ndarray:
-    """Which of these rows share their key with another one of them."""
+    """Return the mask of the rows of `among` that share their key with another row of `among`."""
     places = np.flatnonzero(among)
     codes = keys.take(pa.array(places)).dictionary_encode().indices.to_numpy()
     found = np.zeros(len(keys), bool)
@@ -395,7 +397,7 @@ def _shared_keys(keys: pa.Array, among: np.ndarray) -> np.ndarray:
 
 
 def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with the columns that the schema has, in its types, and those that are ours."""
+    """Return the table with the schema's columns in its types, and the reserved columns."""
     names = [name for name in schema.names if name in table.column_names]
     columns = []
     for name in names:
@@ -411,7 +413,7 @@ def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _shared(one: pa.Schema, other: pa.Schema) -> pa.Schema:
-    """The columns that both have and that can be compared, each in the type that holds the values of both."""
+    """Return the columns that both schemas have and that can be compared, in a type that holds the values of both."""
     pairs = [
         [pa.schema([schema.field(name)]) for schema in (one, other)]
         for name in one.names
@@ -426,7 +428,7 @@ def _without(keys: np.ndarray, content: np.ndarray, seen: np.ndarray) -> tuple[n
 
 
 def _with_gone(rows: pa.Table, schema: pa.Schema, *, gone: bool) -> pa.Table:
-    """The rows with the columns of a mirror's file."""
+    """Return the rows with the columns of a mirror's file."""
     if GONE not in schema.names:
         return rows
     return rows.append_column(GONE, pa.repeat(pa.scalar(gone), rows.num_rows))
@@ -444,12 +446,12 @@ def _content(rows: pa.Table, names: Sequence[str]) -> np.ndarray:
 
 
 def _newest_first(date: str | None) -> tuple[int, ...]:
-    """A key that sorts the newest date first and none last."""
+    """Return a key that sorts the newest date first and rows without a date last."""
     return (1,) if date is None else (0, *(-ord(character) for character in date))
 
 
 def _value(column: pa.Array) -> Any:
-    """Return the first value of a column; a date that Python can't hold as text."""
+    """Return the first value of a column. A date that Python can't represent is returned as text."""
     return (column if in_calendar(column) is column else spelled(column))[0].as_py()
 
 

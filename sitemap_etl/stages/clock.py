@@ -1,7 +1,7 @@
-"""The time of a run: whose clock says it, and when it is not believed.
+"""Decide the time of a run, and refuse clocks that are wrong.
 
-Fingerprints take their dates from it, so it may neither go back behind the published set nor lie in the future. Two
-clocks stand against it: that of the published set, and that of the store that holds the state.
+Fingerprints date pages with it, so it must not be before the last release or in the future. It is compared with the
+time of the last release and with the clock of the store that holds the state.
 """
 
 from __future__ import annotations
@@ -15,13 +15,16 @@ from sitemap_etl.errors import ConfigError, Refused
 from sitemap_etl.limits import CLOCK_OFF, CLOCK_SKEW
 
 _DAY: Final = timedelta(days=1)
-"""No run lasts longer."""
+"""Upper bound of the duration of a run."""
 _LAST_YEAR: Final = 9998
-"""What is reckoned from a time of it can still be written down."""
+"""Last year whose times can still be calculated with."""
 
 
 def written(text: str | None, *, said: str = "--now") -> datetime | None:
-    """The time that a person gave; UTC where it names no zone. Raises ConfigError, where it is `said`."""
+    """Return the time that a person gave, in UTC if it has no zone. `said`: name of the option, for messages.
+
+    Raises ConfigError.
+    """
     if text is None or not text.strip():
         return None
     try:
@@ -43,12 +46,13 @@ def moment_of(
     placed: datetime | None = None,
     run_id: str = "",
 ) -> datetime:
-    """The time of a run: `given`, or that of this machine's `clock`.
+    """Return the time of a run: `given`, or the time of this machine's `clock`.
 
-    `store`: the time by the clock of the state's store, which is at `where`. `placed`, `run_id`: when the published set
-    was made, and by which run; None where that is no matter. A time that is less than ten minutes before it counts as
-    the set's. Raises Refused for a time that is more than an hour from the store's, or ten minutes and more before the
-    set's, unless it was given with a `reason`.
+    `store`: time by the clock of the state's store at address `where`. `placed`, `run_id`: time and run of the last
+    release; None if it does not matter. A time less than ten minutes before the release counts as the release's time.
+
+    Raises Refused for a time more than an hour from the store's, or ten minutes and more before the release. A `given`
+    time with a `reason` is accepted.
     """
     now = given or clock
     ahead = placed is not None and placed > store + timedelta(seconds=CLOCK_OFF)
@@ -83,10 +87,10 @@ def _advice(store: datetime, *, given: datetime | None, ahead: bool, behind: boo
 
 
 def read_moment(now: datetime, clock: datetime, store: datetime) -> datetime:
-    """When rows were read, of a run of `now`: what lies later can't be true of them.
+    """Return the time at which rows are read now. Later dates in these rows can't be true. `now`: time of the run.
 
-    By this machine's `clock` and that of the `store`, the earlier one; where that is before the run, or a day and more
-    after it, by the run: one of them is wrong, or the time of the run was given.
+    It is the earlier one of this machine's `clock` and the `store`'s. If that is before the run, or a day or more after
+    it, one of the clocks is wrong or the run's time was given. Then it is `now`.
     """
     found = min(clock, store)
     return found if now <= found < now + _DAY else now

@@ -1,9 +1,8 @@
-"""hreflang clusters: every listed row with the same group, in any section of the same cluster.
+"""Build hreflang clusters: all listed rows with the same group, in all sections of the same cluster.
 
-Two steps between partition and render. `collect_members` finds, window by window, the rows that win
-their loc, and puts them into buckets by the hash of their group. `align` closes the clusters, bucket
-by bucket; its rows are routed to windows like one more run. So a cluster may lie in any splits, groups
-and sections, and memory holds one window or one bucket.
+It has two steps between partition and render. `collect_members` finds the listed rows, window by window, and writes
+them to hash buckets of their group. `align` closes the clusters bucket by bucket, and routes the links to windows. So a
+cluster can extend over splits, groups and sections, and memory holds one window or one bucket.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from sitemap_etl.state import layout
 from sitemap_etl.state.records import Aligned, Collected, Partition, Spool
 
 LINKS: Final = 500_000
-"""Links that a bucket is planned for: about 60 MB."""
+"""Planned links per bucket, about 60 MB."""
 _LINKED: Final = pa.schema([("group", pa.string()), ("loc", pa.string()), ("links", pa.uint64())])
 """A page's published links, as a hash."""
 
@@ -50,7 +49,7 @@ def _buckets(run: Run, planned: Partition) -> int:
 
 
 def collect_members(run: Run, n: int) -> Collected:
-    """Find the listed members of clusters in unit `n` of render; gives the receipt."""
+    """Find the listed cluster members of render task `n`, and return the task result."""
     name = layout.collect(n)
     done = run.receipt(name, Collected)
     if done is not None:
@@ -100,13 +99,13 @@ def _members(run: Run, section: str, rows: pa.Table) -> pa.Table:
 
 
 def _bucketed(members: pa.Table, buckets: int) -> Routed:
-    """The members ordered by bucket."""
+    """Return the members ordered by bucket."""
     order, starts = dealt(hash64(members.column("group")), buckets)
     return Routed(members.take(pa.array(order)).combine_chunks(), starts)
 
 
 def align(run: Run) -> Aligned:
-    """Close the clusters of every bucket; gives the receipt."""
+    """Close the clusters of all buckets, and return the task result."""
     done = run.receipt(layout.ALIGN, Aligned)
     if done is not None:
         return done
@@ -143,7 +142,7 @@ def align(run: Run) -> Aligned:
 
 
 class _StandIn(Frozen):
-    """Members in a section that was not read this time, as they are published; and their published links: LINKED."""
+    """Published cluster members of a section that this run did not read."""
 
     section: str
     members: Spool
@@ -151,9 +150,9 @@ class _StandIn(Frozen):
 
 
 def _stand_ins(reader: Reader, buckets: int, scratch: Path) -> list[_StandIn]:
-    """Return the sections that were not read this time and share a cluster with one that was.
+    """Return the sections that this run did not read and that share a cluster with one that it read.
 
-    Pages that an earlier section lists now are not members for them any more.
+    Pages that an earlier section lists now are not members any more.
     """
     run, planned = reader.run, reader.planned
     clusters = {rule.cluster for name in planned.sections if (rule := run.site.sections[name].alternates) is not None}
@@ -183,7 +182,7 @@ def _stand_ins(reader: Reader, buckets: int, scratch: Path) -> list[_StandIn]:
 
 
 def _links(alternates: pa.ChunkedArray) -> np.ndarray:
-    """A hash of each page's links; 0 where it has none."""
+    """Return a hash of each page's links, 0 without links."""
     none = pc.is_null(alternates).to_numpy() | (pc.fill_null(pc.list_value_length(alternates), 0).to_numpy() == 0)
     return np.where(none, np.uint64(0), hash_rows(pa.table({"alternates": alternates}), {}))
 
@@ -199,7 +198,7 @@ def _differing(run: Run, one: _StandIn, bucket: int, closed: pa.Table) -> pa.Chu
 
 
 class _Outputs:
-    """A spool for each section, of loc and alternates, routed to the windows of render."""
+    """Writer of one shuffle file per section: loc and alternates, routed to the windows of render."""
 
     def __init__(self, run: Run, planned: Partition, scratch: Path) -> None:
         self.run = run
@@ -216,7 +215,7 @@ class _Outputs:
         self.writers[section].write(route(rows, [low for low, _ in windows][1:]))
 
     def put(self) -> dict[str, tuple[Spool, ...]]:
-        """The spools of each section."""
+        """Store the shuffle files and return them by section."""
         return {
             section: (writer.put(self.run.staging, f"{self.run.attempt(f'align/{section}')}.spool"),)
             for section, writer in self.writers.items()

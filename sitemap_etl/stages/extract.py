@@ -1,7 +1,7 @@
-"""The extract stage: a section's source to raw rows, split by split.
+"""The extract stage: read each split of a section's source into raw rows.
 
-An export in Parquet is its own splits: it is referred to, not copied. Everything else becomes Parquet
-in the run's staging, so that transform reads the same bytes however often it is tried.
+The splits of a Parquet export are its own files and row groups: transform reads them, and nothing is copied. All other
+sources are staged as Parquet, so that each try of transform reads the same bytes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from sitemap_etl.state.records import Extracted, FileLines, Reading, Spool, Unit
 _FLUSH_ROWS: Final = 1_000_000
 _FLUSH_BYTES: Final = 192 * 1024 * 1024
 _MESSAGE_ROWS: Final = 4_096
-"""Rows of the smallest messages that are made while there is a choice."""
+"""Smallest number of rows per message, if there are enough rows."""
 
 
 def plan_splits(
@@ -131,8 +131,8 @@ def read_schema(
     now: datetime,
     since: datetime,
 ) -> pa.Schema:
-    """The columns that reading these splits of a database gives. Raises what the source raises."""
-    if splits and "types" in splits[0].detail:  # SQLite: found over all rows when they were planned
+    """Return the columns of these splits of a database. Raises errors of the source."""
+    if splits and "types" in splits[0].detail:  # SQLite: planning found the types over all rows
         return pa.schema([(name, _TYPES[kind]) for name, kind in splits[0].detail["types"].items()])
     params = params_of(source, site, environment, now, since)
     connection = environment.connection(source.database)
@@ -153,7 +153,7 @@ _TYPES: Final = {
 def session_of(
     site: Site, section: Section, source: DatabaseSource, part: str, stopping: threading.Event | None = None
 ) -> Session:
-    """What sessions of a source are told. `part`: what of it is read. `stopping`: see `Run.stopping`."""
+    """Return the settings of a session with a source. `part`: text for its name. `stopping`: see `Run.stopping`."""
     return Session(
         name=f"sitemap_etl {site.name} {section.name} {part}",
         timeout=source.timeout,
@@ -164,12 +164,12 @@ def session_of(
 
 
 def label_of(source: DatabaseSource) -> str:
-    """What messages call a database source: its connection and the file of its SELECT."""
+    """Return the name of a database source for messages: its connection and the file of its SELECT."""
     return source.database if source.sql is None else f"{source.database} ({Path(source.sql).name})"
 
 
 def reads_changes_only(section: Section, environment: Environment) -> bool:
-    """Whether the section's SELECT names `:since`: the rows it does not yield are as they were."""
+    """Return True if the section's SELECT uses `:since`, so that rows which it does not return are unchanged."""
     source = section.source
     return isinstance(source, DatabaseSource) and "since" in sources.named_parameters(
         environment.connection(source.database), source.query
@@ -205,16 +205,16 @@ def extract_split(run: Run, n: int, *, final: bool = True) -> Extracted:
 
 
 def holds(section: Section, error: SitemapEtlError, *, final: bool) -> bool:
-    """Whether the section stays as published for this error of its source.
+    """Return True if the section is kept as in the last release after this error of its source.
 
-    `final`: no other attempt follows, which could end otherwise. A run whose own files fail has no other section that
-    could be published either, so no section is held for that.
+    `final`: no other try follows that could succeed. An error of sitemap_etl's own files affects all sections, so no
+    section is kept for it, nor for a lack of memory.
     """
     return section.on_error == "keep" and not error.ours and (final or isinstance(error, (InvalidSource, Refused)))
 
 
 def named(section: Section, error: Exception) -> str:
-    """The error's text, with the section it is of."""
+    """Return the error's text with the name of the section."""
     text = str(error)
     known = text.startswith((f"section {section.name}:", f"sections.{section.name}."))
     return text if known else f"section {section.name}: {text}"
@@ -228,7 +228,7 @@ def _referred(run: Run, split: Split) -> Extracted:
 
 @contextmanager
 def _scratch(unit: Unit) -> Iterator[Path]:
-    """A folder for the rows of a unit until they are staged. Raises Unavailable where they find no room there."""
+    """Yield a folder for the rows of a task until they are staged. Raises Unavailable if the disk is full."""
     try:
         with tempfile.TemporaryDirectory(prefix="sitemap_etl-") as folder:
             yield Path(folder)
@@ -287,7 +287,7 @@ def _routed(run: Run, n: int, unit: Unit, reading: Reading) -> Extracted:
 
 
 def check_key(names: Sequence[str], key: str) -> None:
-    """Raises InvalidSource where these columns of a source can't go into a mirror by this key."""
+    """Raise InvalidSource if a mirror can't hold these columns of a source by this key."""
     if key not in names:
         raise InvalidSource(f"key names column {key!r}, which the source does not yield. It has: {', '.join(names)}")
     taken = [name for name in (KEY, RUN) if name in names]
@@ -296,7 +296,7 @@ def check_key(names: Sequence[str], key: str) -> None:
 
 
 class _Keyed:
-    """Rows on their way to a spool by slot."""
+    """Writer of rows to a shuffle file by key slot."""
 
     def __init__(self, key: str, path: Path) -> None:
         self.key = key
@@ -468,13 +468,15 @@ def read_raw(
 
 
 def _staged_batches(file: pq.ParquetFile, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-    """The rows of a staged file, a row group at a time: over several at once, pyarrow 26 holds ever more of them."""
+    """Yield the rows of a staged file by row group: over several row groups at once, pyarrow 26 holds more and more
+    memory.
+    """
     for group in range(file.num_row_groups):
         yield from file.iter_batches(limits.STAGED_ROWS, row_groups=[group], columns=columns, use_threads=False)
 
 
 def _wanted(names: Sequence[str], columns: Sequence[str] | None) -> list[str] | None:
-    """Those of the source's columns that the rules need; one at least, for the number of rows."""
+    """Return the needed columns that the source has, or the first one, because rows have to be counted."""
     if columns is None:
         return None
     return [name for name in names if name in columns] or list(names[:1])

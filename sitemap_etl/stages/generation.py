@@ -1,4 +1,4 @@
-"""The last generation of a section's mirror: whether what changed since can be merged into it, or all is read anew."""
+"""Decide if changes can be merged into the last version of a section's mirror, or if everything has to be read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sitemap_etl.storage import Storage
 
 
 class Generation(Frozen):
-    """The last generation of a mirror. `key`: None where there is none. `full`: everything is to be read."""
+    """The last version of a section's mirror."""
 
     work: Storage
     key: str | None
@@ -59,9 +59,11 @@ def _another(mirror: Mirror, reading: Reading) -> str | None:
 
 
 def other_columns(what: str, known: pa.Schema, found: pa.Schema, key: str, *, typed: bool) -> str | None:
-    """Why rows with the columns of `found` can't go into a mirror with those of `known`; None where they can.
+    """Return the reason why rows with the columns `found` don't fit a mirror with the columns `known`, or None if they
+    do.
 
-    `typed`: columns have a type of their own; else, as in SQLite, that of the values that were read.
+    `what`: SELECT or table, for the message. `typed`: columns have declared types. Without them, as in SQLite, the
+    types come from the values.
     """
     if set(found.names) != set(known.names):
         return f"its {what} yields other columns: {', '.join(sorted(set(found.names) ^ set(known.names)))}"
@@ -77,10 +79,10 @@ def _is_read_alike(one: pa.DataType, other: pa.DataType) -> bool:
 
 
 def joins(one: pa.DataType, other: pa.DataType) -> bool:
-    """Whether the values of two types can be held against each other: whole numbers and others, say."""
+    """Return True if values of the two types can be compared, such as integers and floats."""
     return _is_read_alike(one, other) or {one, other} == {pa.int64(), pa.float64()}
 
 
 def digest(text: str) -> str:
-    """What tells a SELECT from others."""
+    """Return a short digest of a text, such as a SELECT."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]

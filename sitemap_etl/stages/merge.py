@@ -1,7 +1,7 @@
-"""The merge stage: what a run read of a section goes into its mirror, and all of it through the rules.
+"""The merge stage: merge the rows that a run read into a section's mirror, and apply the rules to the result.
 
-A section whose SELECT names `:since` yields only what changed. One task a bucket merges that with the mirror by key;
-from there on the night is a full night over the merged rows, whatever was read. See `state.mirror` for the files.
+A section whose SELECT uses `:since` returns only changes. One task per bucket merges them with the mirror by key. From
+then on the run works as if it had read all rows. `state.mirror` describes the files.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _SEEN: Final = pa.schema([(KEY, pa.string())])
 
 
 def plan_merge(run: Run) -> Merging:
-    """Where the rows of each bucket of each mirror are; gives the receipt. Without mirrors it names no unit."""
+    """Plan the merge tasks of all sections with a mirror and return the result. Without mirrors it has no tasks."""
     done = run.receipt(layout.MERGE, Merging)
     if done is not None:
         return done
@@ -124,7 +124,7 @@ def _source_schema(spool: Spool) -> pa.Schema:
 
 
 def _unified(section: str, schemas: Sequence[pa.Schema]) -> pa.Schema:
-    """One schema for the rows of all splits and of the mirror."""
+    """Return one schema for the rows of all splits and of the mirror."""
     try:
         return pa.unify_schemas(list(schemas), promote_options="permissive")
     except pa.ArrowException as error:
@@ -135,9 +135,9 @@ def _unified(section: str, schemas: Sequence[pa.Schema]) -> pa.Schema:
 
 
 def _put_seen(run: Run, name: str, compared: str, key: str) -> Spool:
-    """The keys that an incremental read yields now, asked for after everything was read.
+    """Stage the keys that an incremental read returns now, after everything was read.
 
-    What changed since the mirror was read is in there, so what differs besides is drift.
+    They include all rows that changed since the mirror was read. So other differences from the mirror are drift.
     """
     section = run.site.sections[name]
     assert isinstance(section.source, DatabaseSource)

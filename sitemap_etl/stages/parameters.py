@@ -1,8 +1,8 @@
-"""The parameters of a SELECT: every task reads them from its own environment, and knows them again by a hash.
+"""Bind the parameters of a SELECT. Each task reads them from its environment and compares their digest with the plan's.
 
-What a plan and a mirror store of a secret parameter is 16 bits of a slow hash, salted with the site and the section. So
-whoever reads them learns 16 bits of the secret at the most, however many guesses they make, and a table that was
-made before is of no use. A changed value is overlooked once in 65,536.
+For a secret parameter, plan and mirror store 16 bits of a slow hash, salted with site and section. A reader learns at
+most 16 bits of the secret, however many guesses they try, and precomputed tables don't help. A changed value is missed
+once in 65,536 times.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from sitemap_etl.settings import Secret
 from sitemap_etl.stages.run import Environment, Run
 
 _SCRYPT: Final[dict[str, int]] = {"n": 1 << 15, "r": 8, "p": 3, "maxmem": 1 << 26}
-"""A quarter of a second and 32 MB a guess: as strong as n = 2^17, r = 8, p = 1 (OWASP Password Storage Cheat Sheet)."""
+"""A quarter of a second and 32 MB per guess: as strong as n = 2^17, r = 8, p = 1 (OWASP Password Storage Cheat Sheet).
+"""
 _BYTES: Final = 2
 BEGINNING: Final = datetime(1900, 1, 1, tzinfo=UTC)
-"""What `:since` is where everything is read: every database takes it, and 1970-01-01 is a common default in tables."""
+"""Value of `:since` for a full read. Every database accepts it, and 1970-01-01 is a common default in tables."""
 
 
 def params_of(source: Select, site: Site, environment: Environment, now: datetime, since: datetime) -> dict[str, Any]:
-    """The values bound to a SELECT. Those the person named come last: they may not take our names.
+    """Return the values to bind to a SELECT. The site file can't replace `now`, `since` and `site`.
 
-    Raises ConfigError where a variable in one is not set.
+    Raises ConfigError if an environment variable is not set.
     """
     return {**parameters(source, environment.environ), "now": now, "since": since, "site": site.site}
 
@@ -49,7 +50,7 @@ def planned_params(run: Run, section: Section, source: Select, since: datetime) 
 
 
 def has_secrets(source: Select) -> bool:
-    """Whether a parameter of the SELECT has variables in it."""
+    """Return True if a parameter of the SELECT comes from an environment variable."""
     return bool(_secrets(source))
 
 
@@ -79,7 +80,7 @@ def _secrets(source: Select) -> dict[str, Secret]:
 
 @contextmanager
 def unspoken(source: Select, environment: Environment) -> Iterator[None]:
-    """While this is open, what the answer to a SELECT says of a parameter that is a secret is masked in the error."""
+    """Mask values of secret parameters in errors that are raised within the block."""
     try:
         yield
     except SitemapEtlError as error:
@@ -90,4 +91,4 @@ def unspoken(source: Select, environment: Environment) -> Iterator[None]:
         if masked == str(error):
             raise
         told: SitemapEtlError = ConfigError([masked]) if isinstance(error, ConfigError) else type(error)(masked)
-        raise told from None  # the cause says it too
+        raise told from None  # the cause contains the secret too

@@ -1,4 +1,4 @@
-"""The partition stage: receipts of all splits to windows, groups, signal tables and known overlaps."""
+"""The partition stage: plan windows, groups and signal tables from the results of transform."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sitemap_etl.state.checked import put_checked, read_checked
 from sitemap_etl.state.records import Checked, Partition, SectionPlan, Spool, Transformed
 
 _HREFLANG: Final = 40
-"""Bytes of memory an alternate takes besides its address."""
+"""Bytes of memory of an alternate besides its address."""
 
 
 def partition(run: Run, *, jobs: int = 1) -> Partition:
@@ -100,7 +100,7 @@ def _section(
 
 
 def _with_links(sampled: pa.Table, languages: int) -> pa.Table:
-    """The samples with the bytes of so many hreflang links, of about their own length, to each."""
+    """Return the samples with the estimated bytes of hreflang links added. `languages`: links per page."""
     if not languages:
         return sampled
     links = (pc.binary_length(column_of(sampled, "loc")).to_numpy() + _HREFLANG) * languages

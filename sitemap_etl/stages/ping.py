@@ -1,4 +1,4 @@
-"""The ping stage: one engine at a time is notified of what is pending."""
+"""The ping stage: send pending changes to search engines, one engine at a time."""
 
 from __future__ import annotations
 
@@ -35,16 +35,15 @@ from sitemap_etl.state.store import State
 
 
 def engines_of(site: Site) -> list[str]:
-    """The engines that the site file names, in a fixed order."""
+    """Return the engines that the site file names, in a fixed order."""
     return list(site.ping.engines())
 
 
 def engines_to_notify(site: Site, environment: Environment, *, published: bool) -> list[str]:
-    """The engines that a run which came to its end notifies.
+    """Return the engines that a finished run has to notify.
 
-    All; or where it changed nothing, those that were not notified of runs before it, or say what they found.
-
-    `published`: whether the run put a new set in place.
+    After a publish these are all engines. Otherwise they are the ones with pending runs, and the ones that report back.
+    `published`: True if the run published a new release.
     """
     if published:
         return engines_of(site)
@@ -62,9 +61,9 @@ def engines_to_notify(site: Site, environment: Environment, *, published: bool) 
 
 
 def pending_runs(state: State, engine: str) -> list[str]:
-    """The runs with changes that an engine has yet to hear of, or is half way through, in their order.
+    """Return the runs whose changes an engine has not accepted completely, in order.
 
-    Raises Refused where a newer release wrote what it has heard.
+    Raises Refused if a newer version wrote its ledger.
     """
     waits = set(engines.named(engine).pending(StoredLedger(state, engine)))
     runs = [run for run in runs_with_changes(state) if run in waits or not _is_notified(state, run, engine)]
@@ -72,11 +71,11 @@ def pending_runs(state: State, engine: str) -> list[str]:
 
 
 def _is_waiting(state: State, engine: str) -> bool:
-    """Whether the engine's ledger has something that is pending; also where a newer release wrote it."""
+    """Return True if the engine's ledger has pending changes, or a newer version wrote it."""
     try:
         return bool(engines.named(engine).pending(StoredLedger(state, engine)))
     except Refused:
-        return True  # the answer will say so
+        return True  # the submission reports the error
 
 
 def _in_silence(_text: str) -> None:
@@ -84,7 +83,7 @@ def _in_silence(_text: str) -> None:
 
 
 class StoredLedger(Frozen):
-    """An engine's ledger, one JSON object in the state. One that is damaged is told to `log` and begun anew."""
+    """The ledger of an engine, one JSON object in the state. A damaged one is reported to `log` and replaced."""
 
     state: State
     engine: str
@@ -108,9 +107,9 @@ class StoredLedger(Frozen):
 
 
 def settled_answer(site: Site, run_id: str, engine: str, environment: Environment) -> Answered | None:
-    """What an engine answered to a run, where nothing of it is pending any more; else None."""
+    """Return the answer of an engine to a run if nothing is pending any more, else None."""
     state = state_of(site, environment)
-    state.current()  # the state of another site is refused before anything is written there
+    state.current()  # raises for the state of another site, before anything is written
     done = answer_of(state, run_id, engine)
     settled = done is not None and done.status in ("accepted", "nothing", "skipped")
     return done if settled and not _is_waiting(state, engine) else None
@@ -119,13 +118,11 @@ def settled_answer(site: Site, run_id: str, engine: str, environment: Environmen
 def ping_engine(
     site: Site, run_id: str, engine: str, environment: Environment, *, open_client: Callable[[], Any] | None = None
 ) -> Answered:
-    """Notify one engine of what a run changed, and of the runs before it that it was not notified of.
+    """Notify one engine of a run's changes, and of earlier runs with pending changes. Return the answer.
 
-    A run that published nothing has changed nothing.
-
-    Gives the answer, which is in the state by then: `unavailable` where trying again may help, `failed` where the
-    engine could not be asked, because of its settings, its connection or a defect; then it hears of the run later.
-    Raises Refused where nothing was published, and what the state raises where it can't be read or written.
+    A run that published nothing has no changes. The answer is stored in the state. It is `unavailable` if another try
+    can help. It is `failed` if the engine could not be asked because of its settings, its connection or a defect. In
+    both cases the changes stay pending. Raises Refused if nothing was ever published, and errors of the state.
     """
     state = state_of(site, environment)
     done = settled_answer(site, run_id, engine, environment)
@@ -175,7 +172,9 @@ def _submit(
 
 
 def why(error: BaseException) -> str:
-    """What was wrong. Of a defect only its place is reported: what it says may hold a secret."""
+    """Return the text of an error. For a defect it has only the place in the code, because its text can contain a
+    secret.
+    """
     if isinstance(error, SitemapEtlError):
         return str(error)
     at = traceback.extract_tb(error.__traceback__)[-1]
@@ -191,9 +190,9 @@ def notify(
     environment: Environment,
     ask: Callable[[Site, str, str, Environment], Answered] = ping_engine,
 ) -> dict[str, Answered]:
-    """Notify engines of a run, one after the other, each whatever came of the others; gives their answers.
+    """Notify engines of a run, one after the other, and return their answers. An error of one does not stop the others.
 
-    An engine of which the state can't tell, or can't keep, what it has heard is `unavailable` or `failed`.
+    An engine whose state can't be read or written gets the answer `unavailable` or `failed`.
     """
     answers = {}
     environment.advance("ping", 0, len(names))
@@ -214,11 +213,10 @@ def notify(
 def put_by_hand(
     site: Site, environment: Environment, asked: Collection[str], *, since: str | None, everything: bool
 ) -> str:
-    """Keep what a person wants engines to be notified of under a run of its own, and give its id.
+    """Store changes that a person wants to send, under a new run, and return its id.
 
-    `asked`: these engines; others never hear of it. `since`: all that changed after that run, as one. `everything`:
-    every URL of the site.
-    Raises ConfigError where the changes are not kept.
+    `asked`: engines to notify; the others never get these changes. `since`: send all changes after that run.
+    `everything`: send all URLs of the site. Raises ConfigError if the changes no longer exist.
     """
     state = state_of(site, environment)
     manifest = state.manifest(state.current().manifest)
@@ -289,20 +287,20 @@ def _submission(
 
 
 def ready_engine(site: Site, name: str, environment: Environment) -> None:
-    """Make an engine as a submission would, and ask it nothing. Raises ConfigError where it lacks a secret."""
+    """Create an engine as for a submission, without a request. Raises ConfigError if a secret is missing."""
     _engine(site, name, environment)
 
 
 def key_file(site: Site, environment: Environment) -> tuple[str, bytes] | None:
-    """Name and content of the IndexNow key file to publish; None where there is none.
+    """Return the name and the content of the IndexNow key file, or None if there is none.
 
-    Raises ConfigError where the key is not to be had.
+    Raises ConfigError if the key is not available.
     """
     return _engine(site, "indexnow", environment).key_file()
 
 
 def _whole_site(state: State, manifest: Manifest) -> Iterator[pa.Table]:
-    """Every URL that is listed, as added: CHANGES, a file's at a time."""
+    """Yield all listed URLs as added: CHANGES, one table per file."""
     for entry in manifest.entries:
         if not entry.snapshot or manifest.sections[entry.section].view:
             continue

@@ -74,15 +74,18 @@ def start_run(
     split_rows: int = limits.SPLIT_ROWS,
     waits: bool = True,
 ) -> Run:
-    """Fix what a run does and give it. `staging`: where it stages, the state's `runs/<run_id>` by default.
+    """Plan a run, store the plan, and return the run.
 
-    A section whose source can't be planned is kept as published where the site file says so; `final`:
-    also where the source only did not answer. `now`: the clock's time by default (see `stages.clock`).
-    `pid`: the process the lease belongs to, this one by default. `owner`: what a
-    scheduler calls its run; another try of it takes the lease over, and so does it from owners that `has_ended`. A run
-    that lost its lease so can publish nothing more. `one_process`: all splits are read by this one,
-    under `stages.extract.one_moment`. `durable`: what is staged outlives a power cut. `split_rows`: rows of a split of
-    a Parquet export. `waits`: for sources that are not yet what their sections expect; a scheduler has waited itself.
+    If a source can't be planned, its section is kept as in the last release with `on_error: keep`. With `final` this is
+    also done if a source only did not answer. A run that loses its lease can't publish any more.
+
+    `now`: time of the run, by default the clock's (`stages.clock`). `staging`: folder of the run, by default the
+    state's `runs/<run_id>`. `pid`: process that holds the lease, by default this one. `owner`: scheduler's run; another
+    try of the same run takes the lease over. `has_ended`: returns True if another owner's run has ended: its lease is
+    taken over too. `one_process`: this process reads all splits, within `stages.extract.one_moment`. `durable`: staged
+    files survive a power cut. `split_rows`: rows per split of a Parquet export. `waits`: wait for sources that are not
+    complete; False if a scheduler has waited already.
+
     Raises ConfigError, InvalidSource, Refused, Unavailable.
     """
     check_options(site, options)
@@ -173,7 +176,7 @@ def start_run(
 def _moment(
     work: Storage, base: Manifest | None, clock: datetime, given: datetime | None, options: Options
 ) -> datetime:
-    """The time of a run. Raises Refused as `moment_of`."""
+    """Return the time of a run. Raises Refused as `moment_of`."""
     return moment_of(
         clock,
         work.now(),
@@ -186,7 +189,7 @@ def _moment(
 
 
 def _keep_out_of_git(site: Site, environment: Environment) -> None:
-    """State beside a site file is not to be committed with it."""
+    """Put a .gitignore into a state folder beside the site file."""
     with suppress(PreconditionFailed):
         environment.open_storage(site.work).put(".gitignore", b"*\n", content_type="text/plain", expect=ABSENT)
 
@@ -200,14 +203,14 @@ def _check_limit(options: Options, base: Manifest | None) -> None:
 
 
 def _expected(site: Site, options: Options, base: Manifest | None, current: Current, now: datetime) -> tuple[str, ...]:
-    """The sections in which nothing is likely to have changed; none where all are to be rendered anyway."""
+    """Return the sections that are likely unchanged, or none if all have to be rendered anyway."""
     if base is None or options.full or options.limit is not None or base.now > instant(now):
         return ()
     return likely_quiet(site.to_json(), base, current.made_from)
 
 
 def key_missing(section: Section, environment: Environment) -> str | None:
-    """What is wrong where a SELECT names `:since` and nothing says what a row is; None where it is right."""
+    """Return the problem if a SELECT uses `:since` but no key is named, or None."""
     source = section.source
     if not isinstance(source, DatabaseSource) or source.key is not None or not reads_changes_only(section, environment):
         return None
@@ -225,7 +228,7 @@ def _check_keys(site: Site, environment: Environment) -> None:
 
 
 def _check_engines(site: Site) -> None:
-    """A package that an engine lacks is told before anything is read, not after the set is published."""
+    """Check the packages that engines need before anything is read, not after the release is published."""
     for name in site.ping.engines():
         engines.named(name).demand_extra()
 
@@ -490,10 +493,10 @@ def _in_section(name: str, error: SitemapEtlError) -> SitemapEtlError:
 
 
 class OwnRobots(Frozen):
-    """The rules that hold for a run. `text`: None where there are none."""
+    """The robots.txt that applies to a run."""
 
-    text: bytes | None = None
-    known: KnownRobots | None = None
+    text: bytes | None = None  # None if the site has none
+    known: KnownRobots | None = None  # record for the state
     warnings: tuple[str, ...] = ()
 
 
@@ -554,7 +557,7 @@ def _robots_read(text: bytes, now: datetime, environment: Environment) -> OwnRob
 
 
 def _ago(now: datetime, moment: str) -> str:
-    """How long ago a moment was, in words."""
+    """Return the age of a moment in words."""
     hours = int((now - datetime.fromisoformat(moment)).total_seconds() // 3600)
     count, unit = (hours // 24, "day") if hours >= 48 else (hours, "hour")
     return "within the last hour" if count < 1 else f"{count} {unit}{'s' if count > 1 else ''} ago"

@@ -1,4 +1,4 @@
-"""The last manifest's shards as ranges of the order, and the published rows in a stretch of it."""
+"""Read the shards of the last release as loc ranges, and their published rows."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sitemap_etl.state.records import Entry, File, SectionPlan, SectionState
 DATES: Final = pa.schema([SNAPSHOT.field(name) for name in ("loc", "lastmod", "fingerprint", "since")])
 """Columns of a snapshot that date a page."""
 REMEMBERED: Final = timedelta(days=30)
-"""How long the dates of rows that left are kept for their return."""
+"""Time for which dates of removed rows are stored, in case the rows return."""
 
 
 def published_ranges(run: Run, section: str) -> list[Range]:
@@ -35,7 +35,7 @@ def published_ranges(run: Run, section: str) -> list[Range]:
 
 
 def same_definition(one: SectionState | SectionPlan, other: SectionState | SectionPlan) -> bool:
-    """Whether the fingerprints of two sections, or of one at two times, can be compared."""
+    """Return True if the fingerprints of both can be compared."""
     if one.kinds is None or other.kinds is None:
         return one.rule == other.rule
     return lastmod.comparable(one.kinds, other.kinds)
@@ -102,7 +102,7 @@ def _unlike(file: File) -> File:
 
 
 def overlapping(entries: Sequence[Entry], low: str, high: str | None) -> list[tuple[Entry, str | None]]:
-    """The shards whose range has a part in [low, high), each with where the next one begins."""
+    """Return the shards that overlap [low, high), each with the start of the next one."""
     result = []
     for at, entry in enumerate(entries):
         end = entries[at + 1].low if at + 1 < len(entries) else None
@@ -112,7 +112,7 @@ def overlapping(entries: Sequence[Entry], low: str, high: str | None) -> list[tu
 
 
 def as_published(entries: Sequence[tuple[Entry, str | None]]) -> list[Published]:
-    """What render needs to know of published shards."""
+    """Return the shards in the form that render compares with."""
     return [Published(entry.number, entry.low, end, entry.last, entry.rows, entry.body) for entry, end in entries]
 
 
@@ -144,7 +144,7 @@ def published_with(run: Run, entries: Sequence[Entry], locs: pa.Array) -> Iterat
 
 
 def first_of_each(table: pa.Table) -> pa.Table:
-    """The rows ordered by loc, of several with one loc the first."""
+    """Return the rows ordered by loc, with the first row of each loc."""
     if not table.num_rows:
         return table.combine_chunks()
     table = table.append_column("rank", pa.array(np.arange(table.num_rows)))

@@ -1,7 +1,7 @@
-"""Quiet sections: where a section is made from the same as when it was rendered last, it stays as published.
+"""Skip sections whose inputs have not changed since they were last rendered.
 
-Rendering it would find nothing to do. Where a section is expected to be quiet, transform spares itself the work of
-keeping rows for render; `settle` says which splits have to be transformed once more where that was wrong.
+Rendering them would change no file. For a section that is likely unchanged, transform only compares rows and doesn't
+store them. `settle` finds the splits that have to be transformed again if the section has changed after all.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from sitemap_etl.state.records import (
 from sitemap_etl.state.store import read_document
 
 LISTED_ALREADY: Final = "listed already by "
-"""How the reasons of the duplicates begin that render finds."""
+"""Beginning of the reasons for duplicates that render finds."""
 
 
 def settle(run: Run) -> Settled:
@@ -186,14 +186,14 @@ def _split_sums(parts: Sequence[Transformed]) -> tuple[SplitSums, ...]:
 
 
 class _Summaries:
-    """What earlier runs told, each read once."""
+    """Summaries of earlier runs, each read once."""
 
     def __init__(self, run: Run) -> None:
         self._run = run
         self._read: dict[str, Summary | None] = {}
 
     def of(self, run_id: str | None) -> Summary | None:
-        """The summary of a run; None where there is none, or it can't be read."""
+        """Return the summary of a run, or None if it is missing or unreadable."""
         if run_id is None:
             return None
         if run_id not in self._read:

@@ -33,7 +33,7 @@ KINDS: Final = ("excluded", "rejected", "duplicates", "notes")
 
 
 class RawRows:
-    """The sums of a split's raw rows, as batch comes after batch. `whole`: they are asked for."""
+    """Digest of a split's raw rows, batch by batch. `known`: False if no digest is needed."""
 
     def __init__(self, *, whole: bool = True) -> None:
         self.form: str | None = None
@@ -127,7 +127,7 @@ def _form(schema: pa.Schema) -> str | None:
 
 
 def _is_hashed(kind: pa.DataType) -> bool:
-    """Whether `hashes.hash_column` takes values of a type, none of which it takes for another."""
+    """Return True if `hashes.hash_column` can hash this type without equal hashes for different values."""
     if is_list(kind):
         return _is_hashed(kind.value_type)
     if pa.types.is_struct(kind):

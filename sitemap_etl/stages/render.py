@@ -1,4 +1,4 @@
-"""The render stage: a group's windows, one after the other, to staged files, snapshots and changes."""
+"""The render stage: turn a group's windows, one after the other, into staged files, snapshots and changes."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from sitemap_etl.state.checked import put_checked
 from sitemap_etl.state.records import Checked, Entry, GroupCounts, Rendered, StagedFile, StagedShard
 
 TOP: Final = 100
-"""So many different new dates are counted in a window."""
+"""Distinct new dates that are counted per window."""
 _STAGERS: Final = 2
-"""Shards of a group that are compressed and staged at a time."""
+"""Shards of a group to compress and stage in parallel."""
 _AHEAD: Final = 4
-"""Shards of a group that are held in memory until they are staged, at most."""
+"""Largest number of shards of a group in memory."""
 STAGED_CHANGES: Final = pa.schema(
     [
         ("loc", pa.string()),
@@ -50,7 +50,7 @@ STAGED_CHANGES: Final = pa.schema(
 
 
 def render_group(run: Run, n: int) -> Rendered:
-    """Render unit `n` of the partition's plan; gives its receipt."""
+    """Render task `n` of the partition's plan and return its result."""
     name = layout.render(n)
     done = run.receipt(name, Rendered)
     if done is not None:
@@ -61,7 +61,7 @@ def render_group(run: Run, n: int) -> Rendered:
 
 
 class _Group:
-    """One group under work."""
+    """Renderer of one group."""
 
     def __init__(self, run: Run, section: str, key: str, scratch: Path) -> None:
         self.run = run
@@ -86,7 +86,7 @@ class _Group:
         self.top: pa.Table = SNAPSHOT.empty_table()
 
     def render(self, group: int) -> Rendered:
-        """Render all windows of a group. While one is read and rendered, files of the one before it are staged."""
+        """Render all windows of a group. Files of one window are staged while the next one is read and rendered."""
         first, past = self.plan.groups[group]
         with self.pool:
             try:
@@ -148,7 +148,7 @@ class _Group:
             self._keep_newest(compared.rows)
 
     def _stage(self, number: int, shard: Shard, old: Entry | None) -> StagedShard:
-        """Put what there is to put of a shard. `old`: as it is published, of one that is reused."""
+        """Stage the files and the snapshot of a shard. `old`: the published shard, if it is reused."""
         rows = shard.rows
         snapshot = None if old is None or shard.renewed else old.snapshot
         locs = rows.column("loc")
@@ -212,7 +212,7 @@ class _Group:
             count_reasons(duplicates, self.reasons, self.run)
 
     def _sample(self, window: Window) -> None:
-        """Draw from the rows that no section listed, where some of them are to be visited before they are listed."""
+        """Sample the new pages that the gate `pages` visits before they are listed."""
         gate = self.section.gates.pages
         if gate is None or not gate.sample or self.section.view:
             return
@@ -225,7 +225,7 @@ class _Group:
         self.new = locs.take(pa.array(sampled(locs, gate.sample)))
 
     def _count_dates(self, window: Window) -> None:
-        """What became of the dates of pages that had one, also of those that come from another section."""
+        """Count the changes of dates for pages that had one, in this section or another."""
         rows, had = window.compared.rows, window.compared.dated
         undated = had & nulls_in(column_of(rows, "lastmod"))
         self.counts += GroupCounts(dated=int(had.sum()), undated=int(undated.sum()))
@@ -238,7 +238,7 @@ class _Group:
             dates = rows.column("lastmod").filter(pa.array(redated))
             for entry in _top(dates):
                 self.redated[entry["values"]] += entry["counts"]
-            if self.section.lastmod.kind != "fingerprint":  # its new dates are all the time of the run
+            if self.section.lastmod.kind != "fingerprint":  # fingerprints date all changes with the run's time
                 self.minutes += lastmod.Minutes.of(single(dates))
 
     def _write_changes(self, kind: str, rows: pa.Table, place: np.ndarray, since_moved: pa.Array) -> None:
@@ -269,7 +269,7 @@ class _Group:
         self.tables[kind].write_table(table)
 
     def _keep_newest(self, rows: pa.Table) -> None:
-        """The rows a feed could show: the newest by lastmod; ties in the order of loc."""
+        """Keep the rows that a feed can show: the newest by lastmod, then by loc."""
         assert self.section.feed
         self.top = conform(feeds.newest(pa.concat_tables([self.top, rows]), self.section.feed.items), SNAPSHOT)
 
@@ -282,11 +282,14 @@ class _Group:
 
 
 _SAMPLED: Final = 1_000
-"""Lastmods of a file that its deciles are taken from."""
+"""Lastmods of a file that its deciles are calculated from."""
 
 
 def day_spread(dates: pa.ChunkedArray) -> tuple[int, tuple[int, ...] | None]:
-    """How many rows have no lastmod; of the others least, deciles and greatest, in days since 1970, or None."""
+    """Return the number of rows without a lastmod, and the minimum, deciles and maximum of the others, or None.
+
+    They are in days since 1970.
+    """
     there = dates.drop_null() if dates.null_count else dates
     if not len(there):
         return len(dates), None
@@ -296,8 +299,8 @@ def day_spread(dates: pa.ChunkedArray) -> tuple[int, tuple[int, ...] | None]:
 
 
 def _top(dates: pa.ChunkedArray) -> list[dict[str, Any]]:
-    """The most frequent values, each with its count. One that makes up a share of a section is among those of most
-    of its windows.
+    """Return the most frequent values with their counts. A value with a large share of a section is in most windows'
+    results.
     """
     counted = pc.value_counts(single(dates))
     order = pc.select_k_unstable(counted.field("counts"), TOP, sort_keys=[("", "descending")])
@@ -306,7 +309,7 @@ def _top(dates: pa.ChunkedArray) -> list[dict[str, Any]]:
 
 
 def _most_frequent(dates: pa.ChunkedArray) -> dict[str, int]:
-    """The value that could make up nine tenths, and how often it stands; nulls do not count.
+    """Return the value that could be nine tenths of the column, and its count. Nulls don't count.
 
     Such a value is the most frequent of any sample too, so the column is only scanned for that one.
     """

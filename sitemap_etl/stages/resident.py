@@ -1,9 +1,8 @@
-"""Rows on their way from transform to render that stay in memory, where one process does both, and no other one could
-go on in between.
+"""Keep shuffled rows in memory when one process runs both transform and render.
 
-What takes a spool's place: nothing is compressed, written, read and decoded. The rows of a batch are kept in the order
-of their locs, so that those of any stretch lie side by side in each, and are found without knowing the windows before.
-What all locs of a batch begin with is kept once.
+It replaces shuffle files if no other process has to continue the run. Nothing is compressed, written, read or decoded.
+The rows of a batch are sorted by loc, so the rows of any range are adjacent. The windows don't have to be known in
+advance. The common prefix of a batch's locs is stored once.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from sitemap_etl.partition import ordered, stretch
 
 
 class _Batch(Frozen):
-    """`rows` from `first` to `last`, by locs without the `prefix` that these two share."""
+    """Sorted rows of one batch."""
 
-    first: str
-    last: str
-    prefix: str
-    rows: pa.Table
+    first: str  # lowest loc
+    last: str  # highest loc
+    prefix: str  # common prefix of all locs
+    rows: pa.Table  # rows, with locs that lack the prefix
 
 
 class Resident:
@@ -43,7 +42,9 @@ class Resident:
         self._lock = threading.Lock()
 
     def admits(self, section: str, size: int) -> bool:
-        """Whether the rows of a section, about so many bytes, stay; the first answer holds for all its spools."""
+        """Return True if the rows of a section, about this many bytes, fit. The first answer holds for the whole
+        section.
+        """
         with self._lock:
             if section not in self._admitted:
                 self._admitted[section] = self._planned + size <= self._room
@@ -51,13 +52,14 @@ class Resident:
             return self._admitted[section]
 
     def keep(self, key: str, rows: pa.Table) -> tuple[str, str] | None:
-        """Keep rows of a spool; gives their first and their last loc. None where there is no room for them, because
-        sections turned out larger than they were thought to be.
+        """Store rows and return their first and last loc.
+
+        Return None if the memory is used up, because sections are larger than estimated.
         """
         rows, _ = ordered(rows)
         locs = column_of(rows, "loc")
         first, last = locs[0].as_py(), locs[-1].as_py()
-        # The prefix is put back by a kernel alone.
+        # Only a compiled kernel can add the prefix again.
         prefix = "" if kernels.compiled is None else posixpath.commonprefix([first, last])
         rows = with_column(rows, "loc", _without(locs, len(prefix)))
         with self._lock:
@@ -84,14 +86,14 @@ class Resident:
                 yield found
 
     def clear(self) -> None:
-        """Let go of all rows: nothing reads them any more."""
+        """Release all rows."""
         with self._lock:
             self._batches.clear()
             self._size, self._room = 0, 0
 
 
 def _without(locs: pa.Array, length: int) -> pa.Array:
-    """The locs without so many bytes at their beginning, in memory of their own."""
+    """Return the locs without their first `length` bytes, in new memory."""
     if not length or kernels.compiled is None:
         return locs
     texts = kernels.compiled.texts([(offsets_of(locs), data_of(locs))])
@@ -102,7 +104,7 @@ def _without(locs: pa.Array, length: int) -> pa.Array:
 
 
 def _with(prefix: str, locs: pa.Array) -> pa.Array:
-    """The locs with this prefix."""
+    """Return the locs with this prefix."""
     if not prefix or kernels.compiled is None:
         return locs
     bare = offsets_of(locs)

@@ -1,4 +1,4 @@
-"""From a section's settings to the rules of the core: what the run adds, and the person's own code."""
+"""Build the rules of a section from its settings, the run's data and the person's own code."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def rules_of(site: Site, section: Section, now: datetime, robots: bytes | None) 
 
 
 def hook_of(section: Section) -> Hook:
-    """Return the function that a section's `transform:` names. The working folder is on the path, as for a script.
+    """Return the function that a section's `transform:` names. It can be in the working folder, as for a script.
 
     Raises ConfigError if pandas is missing, or if the function can't be imported or is not one.
     """
@@ -67,6 +67,6 @@ def hook_of(section: Section) -> Hook:
 
 
 def is_dated(section: Section, columns: set[str]) -> bool:
-    """Whether the section has a lastmod rule (or the column that stands for one)."""
+    """Return True if the section has a lastmod rule or a `lastmod` column."""
     kind = section.lastmod.kind
     return kind in ("column", "newest_of", "fingerprint") or (kind == "default" and "moment" in columns)

@@ -71,11 +71,7 @@ Announce = Callable[[str, Mapping[str, Any], Alert], None]
 
 
 class Environment(Frozen):
-    """What a stage reaches the world with; tests and the DAG give their own.
-
-    `connections`: connection id → its text, a URI or Airflow's JSON; None: the variables `AIRFLOW_CONN_<ID>`.
-    `environ`: where secrets are read at the stage that uses them.
-    """
+    """Access to the outside world. Tests and the DAG replace its fields."""
 
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ), repr=False)
     connections: Connections | None = None
@@ -92,7 +88,7 @@ class Environment(Frozen):
     explained: Callable[[BaseException], BaseException] = lambda error: error  # what a scheduler's own errors mean
 
     def connection(self, connection_id: str) -> Connection:
-        """The connection of this id. Raises ConfigError where it is not known, or can't be read."""
+        """Return the connection with this id. Raises ConfigError if it is unknown or can't be read."""
         return look_up(connection_id, self.connections or environment_connections(self.environ))
 
 
@@ -169,7 +165,7 @@ class Run:
         return f"{name}-{secrets.token_hex(3)}"
 
     def leave(self, name: str, receipt: _D) -> _D:
-        """Put this attempt's receipt; where another attempt was first, its receipt is the answer."""
+        """Store the result of this try. If another try was faster, return its result instead."""
         try:
             put_document(self.staging, layout.receipt(name), receipt, expect=ABSENT)
         except PreconditionFailed:
@@ -179,7 +175,7 @@ class Run:
         return receipt
 
     def receipt(self, name: str, kind: type[_D]) -> _D | None:
-        """What the attempt that counts left, or None."""
+        """Return the task result with this name, or None."""
         with self._reading:
             known = self._receipts.get(name)
         if known is not None:
@@ -192,7 +188,7 @@ class Run:
         return found[0]
 
     def extracted(self, unit: int) -> Extracted:
-        """What extract left of a unit."""
+        """Return the result of an extract task."""
         return self._needed(layout.extract(unit), Extracted)
 
     def read_split(self, unit: int) -> ReadSplit:
@@ -202,19 +198,19 @@ class Run:
         return ReadSplit(planned.section, planned.label, () if receipt is None else receipt.lines)
 
     def transformed(self, unit: int) -> Transformed:
-        """What transform left of a unit."""
+        """Return the result of a transform task."""
         return self._needed(layout.transform(unit), Transformed)
 
     def transformed_again(self, unit: int) -> Transformed:
-        """What transform left of a unit that it had to do once more."""
+        """Return the second result of a transform task that had to run again."""
         return self._needed(layout.again(unit), Transformed)
 
     def merging(self) -> Merging:
-        """Where the rows of each mirror's buckets are."""
+        """Return the plan of merge."""
         return self._needed(layout.MERGE, Merging)
 
     def merged(self, unit: int) -> Transformed:
-        """What merge left of a unit."""
+        """Return the result of a merge task."""
         return self._needed(layout.merge(unit), Transformed)
 
     def read_sections(self) -> list[str]:
@@ -239,17 +235,17 @@ class Run:
         return [self.transformed(n) for n, unit in enumerate(self.plan.units) if unit.section == section]
 
     def partition(self) -> Partition:
-        """What partition decided."""
+        """Return the result of partition."""
         return self._needed(layout.PARTITION, Partition)
 
     def collected(self, unit: int) -> Collected:
-        """What collect left of a unit of render."""
+        """Return the result of collect for a render task."""
         return self._needed(layout.collect(unit), Collected)
 
     def aligned(self) -> Aligned | None:
-        """The links of closed clusters; None where there are none to close.
+        """Return the result of align, or None if no rendered section has hreflang clusters.
 
-        Raises Refused where they were left open: a scheduler may follow a plan of tasks that knew of no clusters.
+        Raises Refused if align did not run. A scheduler can follow an outdated graph of tasks.
         """
         return self._needed(layout.ALIGN, Aligned) if self._clustered else None
 
@@ -259,15 +255,15 @@ class Run:
         return any(self.site.sections[section].alternates is not None for section, _ in self.partition().units)
 
     def rendered(self, unit: int) -> Rendered:
-        """What render left of a unit."""
+        """Return the result of a render task."""
         return self._needed(layout.render(unit), Rendered)
 
     def all_rendered(self) -> list[Rendered]:
-        """What render left of every unit."""
+        """Return the results of all render tasks."""
         return [self.rendered(unit) for unit in range(len(self.partition().units))]
 
     def _needed(self, name: str, kind: type[_D]) -> _D:
-        """A receipt that must be there: the stage before this one left it."""
+        """Return a task result that an earlier stage must have stored. Raises Refused if it is missing."""
         found = self.receipt(name, kind)
         if found is None:
             where = self.staging.url_of(layout.receipt(name))
@@ -344,10 +340,11 @@ _LAST: Final = 0xFFFF
 
 
 def new_run_id(now: datetime, *, after: str = "", work: Storage | None = None) -> str:
-    """YYYYMMDDThhmmssZ-xxxx. `after`: a run that it is to follow in the order of ids, also within a second.
+    """Return a new run id: YYYYMMDDThhmmssZ-xxxx. `after`: id of a run that has to sort before it, even in the same
+    second.
 
-    `work`: where runs are remembered, whose ids are not given again: what one staged is not another's. There is room
-    for a hundred runs that follow each other within a second.
+    `work`: storage with the history of runs, whose ids are not used again: two runs must not share a folder. A hundred
+    runs can follow each other within a second.
     """
     second = f"{now:%Y%m%dT%H%M%SZ}-"
     first, span = (int(after.removeprefix(second), 16) + 1, 0x100) if after.startswith(second) else (0, 0x8000)

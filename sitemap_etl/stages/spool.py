@@ -1,7 +1,7 @@
-"""Spools, the files of the shuffle: routed rows, one lz4 Arrow message or several a window.
+"""Read and write shuffle files: routed rows as lz4 Arrow messages, one or several per window.
 
-Where each window's messages lie, and the checksum of each, is kept in the receipt: a window is read by its messages
-alone, and none is decoded before it is verified. Nothing is listed, nothing else is touched.
+The task result records the position and the checksum of each message. So a reader reads only the messages of its
+window, and verifies each one before decoding. Nothing has to be listed.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from sitemap_etl.state.records import Spool
 from sitemap_etl.storage import Storage
 
 _WRITE: Final = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
-"""Units run side by side already; handing small messages to threads costs more than it gives."""
+"""Without threads: tasks run in parallel already, and splitting small messages costs more than it saves."""
 _READ_BYTES: Final = 32 * 1024 * 1024
-"""Bytes of neighbouring messages that are read at once."""
+"""Bytes of adjacent messages to read at once."""
 Place = tuple[int, int, int]
 """Start and length of a message, in bytes, and its CRC-32."""
 
@@ -43,7 +43,7 @@ class SpoolWriter:
         self._header = -1
 
     def write(self, routed: Routed, spread: int = 1) -> None:
-        """Append one message for each window that has rows. `spread`: how many windows each stands for."""
+        """Append one message for each window with rows. `spread`: number of windows that each message belongs to."""
         batches = routed.table.combine_chunks().to_batches()
         if not batches:
             return
@@ -91,9 +91,9 @@ def read_windows(
 def read_messages(
     storage: Storage, spool: Spool, places: Iterable[Place], columns: Sequence[str] | None = None
 ) -> Iterator[pa.Table]:
-    """The rows of these messages of a spool, a table each, in the order in which they lie there.
+    """Yield the rows of these messages, one table per message, in file order. `columns`: columns to read; None: all.
 
-    Raises DamagedState where one is not what was written.
+    Raises DamagedState if the bytes of a message changed.
     """
     header = base64.b64decode(spool.schema)
     schema = pa.ipc.read_schema(pa.py_buffer(header))
@@ -112,7 +112,7 @@ def read_messages(
 
 
 def read_places(storage: Storage, key: str, places: Sequence[Place]) -> Iterator[memoryview]:
-    """What lies at these places of a spool's file, side by side. Raises DamagedState."""
+    """Yield the bytes at these adjacent places of a shuffle file. Raises DamagedState."""
     first = places[0][0]
     data = memoryview(storage.read(key, first, sum(length for _, length, _ in places)))
     for start, length, check in places:
@@ -123,7 +123,7 @@ def read_places(storage: Storage, key: str, places: Sequence[Place]) -> Iterator
 
 
 def _neighbours(places: Sequence[Place]) -> Iterator[list[Place]]:
-    """Messages that lie side by side, to be read at once."""
+    """Yield lists of adjacent messages to read at once."""
     together: list[Place] = []
     size = 0
     for place in places:
@@ -173,5 +173,5 @@ def read_index(staging: Storage, index: Spool, group: int) -> pa.Table:
 
 
 def index_rows(table: pa.Table) -> Iterator[Row]:
-    """Rows of an index as tuples: one a window and message."""
+    """Yield the rows of an index as tuples."""
     return zip(*(column.to_pylist() for column in table.columns), strict=True)

@@ -1,4 +1,4 @@
-"""Sections of tables: which version a run reads, whether that has to be read at all, and what of it changed."""
+"""Read sections of lakehouse tables: choose the version, skip unchanged ones, and find the changes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sitemap_etl.state.records import Reading
 
 
 def asked_of(section: Section, site: Site, environment: Environment, now: datetime) -> lake.TableSource:
-    """What a section wants of its table. Raises ConfigError where a variable in a parameter is not set."""
+    """Return the table and version to read for a section. Raises ConfigError if an environment variable is not set."""
     source = section.source
     assert isinstance(source, TableSource)
     return lake.TableSource(

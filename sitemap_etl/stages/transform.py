@@ -1,4 +1,4 @@
-"""The transform stage: a split's raw rows to an inventory, routed to windows, with a receipt."""
+"""The transform stage: apply the rules to a split's raw rows, and route the result to windows."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ caches hold.
 _FLUSH_ROW_BYTES: Final = 192
 """Bytes of a row up to which as many are gathered."""
 ENTRY_BYTES: Final = 64
-"""What a row's entry holds besides its loc: a guess that windows are planned with."""
+"""Estimated bytes of a sitemap entry besides its loc, for planning windows."""
 _WEIGHTS: Final = {"images": 120, "videos": 1_500, "alternates": 160}
 """Bytes of memory of one element of a nested column, for the same purpose."""
 _GUESSES: Final = 2_000
@@ -53,7 +53,7 @@ _GUESSES_EACH: Final = 50
 _MESSAGE_ROWS: Final = 2_000
 """Rows of the smallest messages that are made on a first night."""
 _TAGS: Final = 200
-"""Distinct hreflang tags that are counted."""
+"""Distinct hreflang tags after which no more are collected."""
 _DIGEST: Final = pa.schema(
     [
         ("samples", pa.list_(pa.struct(list(SAMPLES)))),
@@ -91,7 +91,9 @@ def transform_split(run: Run, n: int, *, final: bool = True) -> Transformed:
 
 
 def transform_again(run: Run, n: int) -> Transformed:
-    """Transform unit `n` of the plan once more, to keep the rows that the first time was spared; gives its receipt."""
+    """Transform task `n` of the plan again, to store the rows that the first time only counted. Return the second
+    result.
+    """
     name = layout.again(n)
     done = run.receipt(name, Transformed)
     return run.leave(name, _transform(run, n, name, None)) if done is None else done
@@ -162,11 +164,11 @@ def _expected(run: Run, n: int, rows: int) -> int:
 
 
 class Inventory:
-    """What is gathered of a split, or of a bucket of a mirror: rows on their way to the spool, counts to the receipt.
+    """Collector of the rows of a split or of a mirror bucket after the rules: rows for the shuffle, counts for the
+    result.
 
-    Routing borders are those of the published ranges. On a section's first night each split guesses its own, from
-    the first rows it routes: they affect speed, never bytes. `key`: of this attempt; `expected`: rows that the section
-    may have. `sums`: of rows that need not be kept. Where the first of them are those, no row is.
+    `key`: unique for this try. `expected`: estimated rows of the section. `likely`: earlier result with the digest of
+    rows that don't have to be stored: if the first batch matches, no row is stored.
     """
 
     def __init__(
@@ -210,7 +212,7 @@ class Inventory:
         self.bare: tuple[int, str] = (0, "")
 
     def add(self, batch: Outcome, *, read: bool = True) -> np.ndarray:
-        """Rows after the rules; gives the hashes of their locs. `read`: this run read them; else a mirror had them."""
+        """Add rows after the rules and return the hashes of their locs. `read`: False if they come from a mirror."""
         for kind, table in (("excluded", batch.excluded), ("rejected", batch.rejected)):
             self.set_aside(kind, table, read=read)
         self.repeatable &= batch.repeatable
@@ -240,7 +242,7 @@ class Inventory:
         self.highest = max(self.highest or "", ends["max"])
 
     def _sum(self, inventory: pa.Table, hashes: np.ndarray) -> None:
-        """Add up the hashes of the rows. `hashes`: those of their locs."""
+        """Add rows to the digest. `hashes`: hashes of their locs."""
         columns = [name for name in inventory.column_names if name not in PROVENANCE]
         sums = sums_of(hash_rows(inventory.select(columns), {"loc": hashes}))
         if self.first_sums is None:
@@ -268,7 +270,7 @@ class Inventory:
             self._flush()
 
     def set_aside(self, kind: str, table: pa.Table, *, read: bool) -> None:
-        """Rows that are not listed: `frames.ASIDE`."""
+        """Add rows that are not listed: `frames.ASIDE`."""
         if not table.num_rows:
             return
         if read and kind == "rejected":
@@ -354,8 +356,8 @@ class Inventory:
         )
 
     def _digest(self) -> pa.Buffer:
-        """The samples and the histogram, which are too many for a receipt."""
-        sampled = distinct(self.samples)  # one row in 256
+        """Return the samples and the histogram, which are too large for the task result."""
+        sampled = distinct(self.samples)  # one in 256 rows
         histogram = np.zeros(1, np.int64) if self.histogram is None else self.histogram
         bins = np.flatnonzero(histogram)
         columns = (
@@ -371,7 +373,9 @@ class Inventory:
 
 
 def read_digest(staging: Storage, receipt: Transformed) -> tuple[pa.Table, np.ndarray | None]:
-    """The samples of a split: SAMPLES; and the histogram of its signal (int64, one a bin), None where it has none."""
+    """Return the samples of a split (SAMPLES) and the histogram of its signal (int64 per bin), or None without a
+    signal.
+    """
     if receipt.spool is None or receipt.digest is None:
         return SAMPLES.empty_table(), None
     (data,) = read_places(staging, receipt.spool.key, [receipt.digest])

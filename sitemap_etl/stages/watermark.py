@@ -21,7 +21,7 @@ _TIME: Final = (
     r"(?::now\b|\b(?:now|sysdate|getdate|curdate|curtime|unix_timestamp|utc_\w+|\w+_timestamp)[ \t]*\(|"
     r"\b(?:current_(?:timestamp|date|time)|localtime(?:stamp)?|sysdate)\b|'now')"
 )
-"""The moment of a read, as `:now` or as one of the databases says it."""
+"""The time of a read: `:now`, or a function of a database."""
 _WORD: Final = r"(?:\w+|\"[^\"]*\"|`[^`]*`|\[[^\]]*\])"
 _OPERAND: Final = rf"(?:{_WORD}\.)*{_WORD}(?:\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\))?"
 _ANY_TIME: Final = re.compile(_TIME, re.IGNORECASE)
@@ -34,10 +34,10 @@ _DAY: Final = timedelta(days=1)
 
 
 def other_use_of_time(sql: str, dialect: str) -> str | None:
-    """Return how a SELECT names the time, if it does more than bound a column that it compares with `:since`.
+    """Return how a SELECT uses the time beyond an upper bound for the column that it compares with `:since`, or None.
 
-    An upper bound such as `changed >= :since AND changed < :now` is harmless: the next read begins before it. With a
-    column, the result is the comparison that `:since` lacks, such as `publish_at <= :now`.
+    An upper bound such as `changed >= :since AND changed < :now` is harmless: the next read starts before it. With a
+    column, the result is the comparison without a `:since`, such as `publish_at <= :now`.
     """
     text = _plain(sql, dialect)
     for operand in watermarks(text):
@@ -55,9 +55,9 @@ def also_due(use: str) -> str:
 
 
 def dated_by_day(sql: str, dialect: str, schema: pa.Schema, overlap: timedelta) -> str | None:
-    """Return the column without a time of day that a SELECT compares with `:since` as it is, or None.
+    """Return the column without a time of day that a SELECT compares with `:since` directly, or None.
 
-    `schema`: of the result, which has the column under its name or another one. An overlap of a day is enough.
+    `schema`: columns of the result, under the same or another name. With an overlap of a day the result is None.
     """
     if overlap >= _DAY:
         return None
@@ -72,7 +72,7 @@ def dated_by_day(sql: str, dialect: str, schema: pa.Schema, overlap: timedelta) 
 
 
 def watermarks(text: str, *, directly: bool = False) -> Iterator[str]:
-    """Yield the operands that are compared with `:since`. `directly`: only those compared with nothing but it."""
+    """Yield the operands that are compared with `:since`. `directly`: only comparisons with nothing but `:since`."""
     for found in _SINCE.finditer(text):
         if not directly or re.fullmatch(rf"{re.escape(found['of'])}\s*>=?\s*:since", found[0]):
             yield found["of"]
@@ -257,7 +257,7 @@ def _masked(sql: str, dialect: str) -> str:
 
 
 def _plain(sql: str, dialect: str) -> str:
-    """Return the SQL without comments and without texts, except for SQLite's 'now'."""
+    """Return the SQL without comments and text literals, except SQLite's 'now'."""
     kept = []
     for part in parts(sql, dialect):
         is_text = part.kind == "quoted" and part.text.endswith("'")

@@ -1,4 +1,4 @@
-"""What render holds in memory: the rows of one stretch of the order, of this run and as published."""
+"""Load one window of a section: the run's rows in a loc range, compared with the published ones."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _EDGE_ROWS: Final = 200_000
 
 
 class Reader:
-    """Reads stretches of a run's inventories. What says where they lie is read once and kept."""
+    """Reader of loc ranges of a run's rows, and of the published rows."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -110,7 +110,7 @@ class Reader:
         return self._indexes[key]
 
     def aligned(self, section: str, low: str, high: str | None) -> pa.Table | None:
-        """The hreflang alternates of the section's rows in [low, high): loc, alternates, ordered by loc."""
+        """Return the hreflang links of the section's rows in [low, high): loc and alternates, ordered by loc."""
         receipt = self.run.aligned()
         if receipt is None or section not in receipt.sections:
             return None
@@ -124,18 +124,17 @@ class Reader:
         return table.take(pc.sort_indices(table.column("loc"))).combine_chunks()
 
     def signals(self, section: str) -> np.ndarray | None:
-        """The table from signal bin to priority (int8, tenths); None where the section has no signal."""
+        """Return the table from signal bin to priority (int8, tenths), or None if the section has no signal."""
         if section not in self._signals:
             self._signals[section] = signals_of(self.run, self.planned.sections[section])
         return self._signals[section]
 
     def others(self, section: str, low: str, high: str | None, rows: pa.Array) -> Iterator[tuple[str, pa.Array]]:
-        """Yield the locs among `rows` (ordered, each once) that another section lists before this one in [low, high).
+        """Yield the locs in [low, high) that earlier sections list: (section, ordered distinct locs).
 
-        Each item is (section, ordered locs, each once).
-
-        Only sections before it in the site file count. Of a section that was not read, its published pages count, and
-        it is a view if it was published as one. A later one that was not read gives its pages up (`taken`).
+        Only locs that are in `rows` (ordered, distinct) count. Sections count if they precede this one in the site
+        file. For an unread section its published pages count, and it is a view if it was published as one. A later
+        section that was not read loses its pages instead (`taken`).
         """
         if not len(rows):
             return
@@ -160,7 +159,7 @@ class Reader:
                 yield name, locs
 
     def taken(self, section: str, locs: pa.Array) -> np.ndarray:
-        """Say which published locs (ordered) of a section that was not read an earlier section lists now: a mask."""
+        """Return the mask of the published locs (ordered) of an unread section that an earlier section lists now."""
         found = np.zeros(len(locs), bool)
         published = self.run.base.sections.get(section) if self.run.base is not None else None
         if not len(locs) or published is None or published.view:
@@ -176,22 +175,22 @@ class Reader:
         return found
 
     def published(self, section: str, low: str, high: str | None) -> pa.Table:
-        """The section's published rows in [low, high): frames.SNAPSHOT, ordered."""
+        """Return the section's published rows in [low, high): frames.SNAPSHOT, ordered."""
         base = self.run.base
         entries = [] if base is None else [entry for entry, _ in overlapping(base.of(section), low, high)]
         return published_rows(self.run, entries, low, high)
 
     def _published_locs(self, section: str, low: str, high: str) -> Iterator[pa.Table]:
-        """The locs of the section's published rows in [low, high), a table a shard."""
+        """Yield the locs of the section's published rows in [low, high), one table per shard."""
         for entry in self.run.base.of(section) if self.run.base is not None else ():
             if entry.last >= low and entry.first < high:
                 yield published_rows(self.run, [entry], low, high, ["loc"])
 
     def moved(self, section: str, locs: pa.Array) -> tuple[pa.Table, pa.Table]:
-        """How these locs (ordered), new in the section, are published in other sections: frames.SNAPSHOT, each once.
+        """Return the published rows of other sections for these locs (ordered, new in the section), and the taken ones.
 
-        Fingerprints that another rule made are null. Views neither give pages away nor take them. Second, the rows
-        among them of sections that were not read: TAKEN.
+        The first table is frames.SNAPSHOT with one row per loc. Fingerprints of other rules are null, and views don't
+        count. The second table has the rows of unread sections: TAKEN.
         """
         base = self.run.base
         tables, taken = [SNAPSHOT.empty_table()], [TAKEN.empty_table()]
@@ -237,32 +236,22 @@ class Reader:
         return table if table.num_rows else None
 
     def _lately(self, key: str) -> pa.Table:
-        """The rows of a snapshot whose dates are kept, ordered by loc, each once: as it left last."""
+        """Return the rows of a snapshot whose dates are still valid, ordered by loc, with the last row of each loc."""
         if key not in self._remembered:
             self._remembered[key] = first_of_each(remembered(self.run.state.snapshot(key), self.run))
         return self._remembered[key]
 
 
 class Unique(Frozen):
-    """The rows of a stretch that a section lists, ordered by loc, each once.
+    """The rows of a range that a section lists, ordered by loc and distinct."""
 
-    `rows`: `frames.INVENTORY`, with a lastmod in place of the moment. `gathered`: rows that came from this run's
-    inventory. `duplicates`: frames.ASIDE.
-    """
-
-    rows: pa.Table
-    duplicates: pa.Table
-    gathered: int
+    rows: pa.Table  # frames.INVENTORY, with a lastmod instead of the moment
+    duplicates: pa.Table  # frames.ASIDE
+    gathered: int  # rows read from the shuffle
 
 
 class Window(Frozen):
-    """One stretch, ready to be cut: this run's rows against the published ones, and where they came from.
-
-    `shown`: what is published of the section was a view. What it showed is dated and written as of any section; but it
-    was not listed, so it is added, and what is gone of it is not lost. `blind`: rows that were published without the
-    fingerprint that would tell whether they have changed. `taken`: pages that a later section, which was not read, has
-    published: TAKEN.
-    """
+    """One range, compared with the published rows and ready to be cut into shards."""
 
     compared: Compared
     known: pa.Table
@@ -273,22 +262,22 @@ class Window(Frozen):
 
     @cached_property
     def added(self) -> np.ndarray:
-        """Rows that the section did not list: a mask."""
+        """Mask of the rows that the section did not list before."""
         return np.ones_like(self.compared.added) if self.shown else self.compared.added
 
     @cached_property
     def arrived(self) -> np.ndarray:
-        """Those of them that stood in another section, or in the view: a mask."""
+        """Mask of the added rows that another section or the view had."""
         return self.added & (self.compared.moved | (self.compared.at >= 0))
 
     @cached_property
     def removed(self) -> pa.Table:
-        """Published rows that are no longer there."""
+        """Published rows that no longer exist."""
         return self.known.take(pa.array(self.compared.gone))
 
 
 def read_window(reader: Reader, section: str, low: str, high: str | None) -> Window:
-    """Gather, order, dedupe, and compare the rows of a section in [low, high)."""
+    """Read, order, deduplicate and compare the rows of a section in [low, high)."""
     run, plan = reader.run, reader.planned.sections[section]
     known = reader.published(section, low, high)
     unique = unique_rows(reader, section, low, high, known)
@@ -334,12 +323,12 @@ def _taken(entry: Entry, rows: pa.Table) -> pa.Table:
 
 
 def _comparable(rows: pa.Table, made: SectionState, plan: SectionPlan) -> pa.Table:
-    """Published rows, without fingerprints where another rule than the section's made them."""
+    """Return published rows, without fingerprints if their rule differs from the section's."""
     return rows if same_definition(made, plan) else without_fingerprints(rows)
 
 
 def _blind(compared: Compared, known: pa.Table) -> int:
-    """Rows that have a fingerprint now and were published without one."""
+    """Return the number of rows that have a fingerprint now but were published without one."""
     if not known.column("fingerprint").null_count:
         return 0
     old = known.column("fingerprint").take(pa.array(compared.at, pa.int64(), mask=compared.at < 0))
@@ -348,9 +337,9 @@ def _blind(compared: Compared, known: pa.Table) -> int:
 
 
 def unique_rows(reader: Reader, section: str, low: str, high: str | None, known: pa.Table) -> Unique:
-    """The rows of [low, high) that the section lists.
+    """Return the rows of [low, high) that the section lists.
 
-    Where a stretch has far more rows than locs it is deduped as it is read, so that memory holds.
+    A range with far more rows than locs is deduplicated while it is read, so that memory stays bounded.
     """
     pending: list[pa.Table] = []
     pending_rows = gathered = 0
@@ -378,7 +367,10 @@ def unique_rows(reader: Reader, section: str, low: str, high: str | None, known:
 
 
 def _shared(tables: Iterable[pa.Table], locs: pa.Array) -> pa.Array:
-    """Return the locs of tables that are among `locs`, ordered, each once. No more than those and a window are held."""
+    """Return the locs of the tables that are among `locs`: ordered, distinct.
+
+    Memory holds these and one window's locs.
+    """
     found = locs.slice(0, 0)
     for table in gathered(tables, limits.WINDOW_ROWS, limits.WINDOW_BYTES):
         theirs = table.column("loc")

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final, Self
 from sitemap_etl.frozen import Frozen
 
 FORMAT: Final = 2
-"""The format of the documents of the state that this release writes. It reads earlier ones."""
+"""Format of state documents that this version writes. It reads all earlier formats."""
 INTENT_FORMAT: Final = 3
 """The format of intents. Earlier ones are read."""
 RUN_FORMAT: Final = 3

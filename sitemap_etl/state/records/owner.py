@@ -75,7 +75,7 @@ class Current(Document):
 
 
 class Intent(Document):
-    """The keys that a publish is about to write and delete. `suspect`: keys of interrupted ones, to be put again.
+    """The keys that a publish is going to write and delete. It is stored before the first public write.
 
     A run that takes over an interrupted publish reads it (`publish.claim`).
     """
